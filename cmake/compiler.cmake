@@ -1,0 +1,47 @@
+# The compiler and the flags that every target shares.
+#
+# GCC 12 (Debian 12's default) miscompiles valid coroutine code: a temporary of a capturing lambda
+# in an expression with co_await is destroyed twice. Clang 19 with libstdc++ 12 does not.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  message(FATAL_ERROR
+    "GCC ${CMAKE_CXX_COMPILER_VERSION} miscompiles coroutines. Configure with clang++-19: "
+    "`./dev build` does, or pass -DCMAKE_CXX_COMPILER=clang++-19.")
+endif()
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+# -O2 and -g1: line numbers in profiles and stack traces without the link time of full debug info.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+
+find_program(ROS2S_CCACHE ccache)
+if(ROS2S_CCACHE)
+  # base_dir lets checkouts in different folders share one cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime ${ROS2S_CCACHE})
+endif()
+
+find_program(ROS2S_LLD NAMES ld.lld-19 ld.lld)
+if(ROS2S_LLD)
+  add_link_options(--ld-path=${ROS2S_LLD})
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wno-missing-field-initializers
+                    -Wnon-virtual-dtor -Wold-style-cast -Wshadow-field -fno-omit-frame-pointer)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  # SSE 4.2 has the CRC32C instruction; wider code is chosen at run time (ISA-L).
+  add_compile_options(-msse4.2)
+endif()
+
+set(ROS2S_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
+if(ROS2S_SANITIZE)
+  add_compile_options(-fsanitize=${ROS2S_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ROS2S_SANITIZE})
+  add_compile_definitions(ROS2S_SANITIZED=1)
+endif()
+option(ROS2S_FUZZ "build the libFuzzer targets" OFF)

@@ -1,0 +1,87 @@
+# ros2_module(<path> HEADERS <public headers> [PUBLIC <modules>] [PRIVATE <modules>] [LIBS <libs>]
+#             [TEST_MODULES <modules>] [TEST_LIBS <libs>])
+#
+# src/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Only HEADERS
+# are reachable from other modules, as "ros2s/<path>/<header>": they are linked into a view under
+# the build tree and only the view is exported, so that an upward, private or transitive include
+# does not compile. A module's own private headers are included as "header.h".
+#
+# Siblings by suffix: *_test.cc are one program <module>_test, each *_bench.cc a program of its
+# own, each *_fuzz.cc a libFuzzer program when ROS2S_FUZZ is on.
+# PUBLIC modules appear in the public headers, PRIVATE ones only in the .cc files.
+function(ros2_module path)
+  cmake_parse_arguments(A "" "" "HEADERS;PUBLIC;PRIVATE;LIBS;TEST_MODULES;TEST_LIBS" ${ARGN})
+  if(A_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "ros2_module(${path}): unknown arguments ${A_UNPARSED_ARGUMENTS}")
+  endif()
+  string(REPLACE "/" "_" name ${path})
+  set(dir ${PROJECT_SOURCE_DIR}/src/${path})
+  set(view ${PROJECT_BINARY_DIR}/include/${name})
+
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  set(tests ${sources})
+  set(benches ${sources})
+  set(fuzzers ${sources})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
+
+  file(REMOVE_RECURSE ${view})
+  set(faces)
+  foreach(header ${A_HEADERS})
+    if(NOT EXISTS ${dir}/${header})
+      message(FATAL_ERROR "ros2_module(${path}): header ${header} does not exist")
+    endif()
+    file(MAKE_DIRECTORY ${view}/ros2s/${path})
+    file(CREATE_LINK ${dir}/${header} ${view}/ros2s/${path}/${header} SYMBOLIC)
+    list(APPEND faces ${view}/ros2s/${path}/${header})
+  endforeach()
+
+  list(TRANSFORM A_PUBLIC REPLACE "/" "_")
+  list(TRANSFORM A_PRIVATE REPLACE "/" "_")
+  list(TRANSFORM A_TEST_MODULES REPLACE "/" "_")
+  list(TRANSFORM A_PUBLIC PREPEND ros2s::)
+  list(TRANSFORM A_PRIVATE PREPEND ros2s::)
+  list(TRANSFORM A_TEST_MODULES PREPEND ros2s::)
+
+  if(sources)
+    add_library(ros2s_${name} STATIC ${sources})
+    target_sources(ros2s_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${view} FILES ${faces})
+    target_link_libraries(ros2s_${name} PUBLIC ${A_PUBLIC} PRIVATE ${A_PRIVATE} ${A_LIBS})
+    target_compile_options(ros2s_${name} PRIVATE -ffile-prefix-map=${view}/ros2s=src)
+  else()
+    add_library(ros2s_${name} INTERFACE)
+    target_sources(ros2s_${name} INTERFACE FILE_SET HEADERS BASE_DIRS ${view} FILES ${faces})
+    target_link_libraries(ros2s_${name} INTERFACE ${A_PUBLIC})
+  endif()
+  add_library(ros2s::${name} ALIAS ros2s_${name})
+
+  if(tests AND BUILD_TESTING)
+    add_executable(${name}_test ${tests})
+    target_include_directories(${name}_test PRIVATE ${dir})
+    target_link_libraries(${name}_test PRIVATE ros2s::${name} ${A_PRIVATE} ${A_TEST_MODULES}
+                          ${A_LIBS} ${A_TEST_LIBS} GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${name} TIMEOUT 300)
+  endif()
+  if(ROS2S_FUZZ)
+    foreach(fuzzer ${fuzzers})
+      get_filename_component(fuzzer_name ${fuzzer} NAME_WE)
+      add_executable(${name}_${fuzzer_name} ${fuzzer})
+      target_include_directories(${name}_${fuzzer_name} PRIVATE ${dir})
+      target_compile_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
+      target_link_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
+      target_link_libraries(${name}_${fuzzer_name} PRIVATE ros2s::${name} ${A_PRIVATE}
+                            ${A_TEST_MODULES} ${A_LIBS})
+    endforeach()
+  endif()
+  if(benches AND TARGET benchmark::benchmark)
+    foreach(bench ${benches})
+      get_filename_component(bench_name ${bench} NAME_WE)
+      add_executable(${name}_${bench_name} ${bench})
+      target_include_directories(${name}_${bench_name} PRIVATE ${dir})
+      target_link_libraries(${name}_${bench_name} PRIVATE ros2s::${name} ${A_PRIVATE}
+                            ${A_TEST_MODULES} ${A_LIBS} benchmark::benchmark_main)
+    endforeach()
+  endif()
+endfunction()

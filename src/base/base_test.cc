@@ -1,0 +1,62 @@
+#include <gtest/gtest.h>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/base/random.h"
+#include "ros2s/base/result.h"
+#include "ros2s/base/uuid.h"
+
+namespace ros2s {
+namespace {
+
+TEST(Crc32c, AgreesWithPublishedVectors) {
+    EXPECT_EQ(crc32c(as_bytes("")), 0u);
+    EXPECT_EQ(crc32c(as_bytes("123456789")), 0xe3069283u);
+    EXPECT_EQ(crc32c(as_bytes(std::string(32, '\0'))), 0x8a9136aau);  // RFC 3720 B.4
+}
+
+TEST(Crc32c, ExtendsAcrossEverySplit) {
+    Random random(1);
+    std::string text(513, '\0');
+    for (auto& c : text) c = static_cast<char>(random.below(256));
+    const uint32_t whole = crc32c(as_bytes(text));
+    for (size_t cut = 0; cut <= text.size(); ++cut) {
+        const auto view = std::string_view(text);
+        EXPECT_EQ(crc32c_extend(crc32c(as_bytes(view.substr(0, cut))), as_bytes(view.substr(cut))),
+                  whole);
+    }
+}
+
+TEST(Random, SequenceIsFixedForEver) {
+    Random random(42);
+    EXPECT_EQ(random.next(), 0x15780b2e0c2ec716u);
+}
+
+TEST(Uuid, PrintsAndParses) {
+    Random random(7);
+    const Uuid uuid = Uuid::make(random);
+    const auto parsed = Uuid::parse(uuid.to_string());
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(*parsed, uuid);
+    EXPECT_FALSE(Uuid::parse("not-a-uuid"));
+    EXPECT_FALSE(Uuid::parse(std::string(36, 'g')));
+}
+
+Result<int> half(int n) {
+    if (n % 2 != 0) return fail(Code::invalid, static_cast<uint64_t>(n));
+    return n / 2;
+}
+Result<int> quarter(int n) {
+    ROS2S_TRY(half(n));
+    ROS2S_TRY_ASSIGN(const int h, half(n));
+    return half(h);
+}
+TEST(Result, TryReturnsTheFirstError) {
+    EXPECT_EQ(quarter(8), 2);
+    EXPECT_EQ(quarter(6).error(), (Error{Code::invalid, 0, 3}));
+    EXPECT_EQ(describe(fail_errno(5).error()),
+              "the device or kernel reported an error (Input/output error)");
+}
+
+}  // namespace
+}  // namespace ros2s

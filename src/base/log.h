@@ -1,0 +1,38 @@
+// Log: one line per event, to a sink that the program chooses. The data path counts instead of
+// logging; a Log is passed in, there is no global one.
+//
+// Thread rule: say() may be called from any thread; a sink gets whole lines and locks for itself.
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace ros2s {
+
+enum class LogLevel : uint8_t { debug, info, warning, error };
+[[nodiscard]] std::string_view to_string(LogLevel level) noexcept;
+
+class Log {
+  public:
+    using Sink = std::function<void(LogLevel, std::string_view line)>;
+    // Drops everything.
+    Log() = default;
+    explicit Log(Sink sink, LogLevel least = LogLevel::info)
+        : sink_(std::move(sink)), least_(least) {}
+    void say(LogLevel level, std::string_view line) const {
+        if (sink_ && level >= least_) sink_(level, line);
+    }
+    void info(std::string_view line) const { say(LogLevel::info, line); }
+    void warning(std::string_view line) const { say(LogLevel::warning, line); }
+    void error(std::string_view line) const { say(LogLevel::error, line); }
+
+  private:
+    Sink sink_;
+    LogLevel least_ = LogLevel::info;
+};
+
+// Lines on standard error, each with its level; journald understands the <N> prefix where
+// standard error is its socket ($JOURNAL_STREAM is set).
+[[nodiscard]] Log log_to_stderr(LogLevel least = LogLevel::info);
+
+}  // namespace ros2s

@@ -1,0 +1,15 @@
+#include "random.h"
+
+#include <sys/random.h>
+
+#include "check.h"
+
+namespace ros2s {
+
+uint64_t random_seed() {
+    uint64_t seed = 0;
+    ROS2S_CHECK(::getrandom(&seed, sizeof seed, 0) == sizeof seed);
+    return seed;
+}
+
+}  // namespace ros2s

@@ -1,0 +1,83 @@
+#include "result.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace ros2s {
+
+std::string_view describe(Code code) noexcept {
+    switch (code) {
+        case Code::not_found: return "not found";
+        case Code::exists: return "it exists already";
+        case Code::invalid: return "invalid argument";
+        case Code::not_directory: return "not a directory";
+        case Code::is_directory: return "it is a directory";
+        case Code::not_empty: return "the directory is not empty";
+        case Code::loop: return "a loop of directories or symbolic links";
+        case Code::name_too_long: return "the name is too long";
+        case Code::no_space: return "the pool is full";
+        case Code::no_memory: return "the memory budget is used up";
+        case Code::read_only: return "read-only";
+        case Code::denied: return "permission denied";
+        case Code::busy: return "in use";
+        case Code::condition_failed: return "a condition of the transaction does not hold";
+        case Code::corrupt: return "corrupt: a checksum does not match";
+        case Code::io: return "the device or kernel reported an error";
+        case Code::no_attribute: return "no such attribute";
+        case Code::too_small: return "the buffer is too small";
+        case Code::too_large: return "over a limit";
+        case Code::stale: return "stale";
+        case Code::unsupported: return "not supported";
+        case Code::bad_version: return "an unknown format version";
+        case Code::cancelled: return "cancelled";
+        case Code::deadline: return "the deadline passed";
+        case Code::closed: return "closed";
+    }
+    return "unknown error";
+}
+
+std::string describe(const Error& error) {
+    std::string text{describe(error.code)};
+    if (error.os_errno != 0) {
+        text += " (";
+        text += std::strerror(error.os_errno);
+        text += ')';
+    }
+    return text;
+}
+
+std::unexpected<Error> fail_errno(int os_errno) {
+    const auto code = [os_errno] {
+        switch (os_errno) {
+            case ENOENT: return Code::not_found;
+            case EEXIST: return Code::exists;
+            case EINVAL: return Code::invalid;
+            case ENOTDIR: return Code::not_directory;
+            case EISDIR: return Code::is_directory;
+            case ENOTEMPTY: return Code::not_empty;
+            case ELOOP: return Code::loop;
+            case ENAMETOOLONG: return Code::name_too_long;
+            case ENOSPC:
+            case EDQUOT: return Code::no_space;
+            case ENOMEM: return Code::no_memory;
+            case EROFS: return Code::read_only;
+            case EACCES:
+            case EPERM: return Code::denied;
+            case EBUSY:
+            case ETXTBSY: return Code::busy;
+            case ENODATA: return Code::no_attribute;
+            case ERANGE: return Code::too_small;
+            case EFBIG:
+            case E2BIG: return Code::too_large;
+            case EBADF:
+            case ESTALE: return Code::stale;
+            case EOPNOTSUPP:
+            case ENOSYS: return Code::unsupported;
+            case ECANCELED: return Code::cancelled;
+            default: return Code::io;
+        }
+    }();
+    return std::unexpected(Error{code, os_errno, 0});
+}
+
+}  // namespace ros2s

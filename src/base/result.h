@@ -1,0 +1,113 @@
+// Result<T>: a value or an Error. An Error is small and trivially copyable: a code on which a
+// caller can branch, an errno where the kernel gave one, and one number of detail.
+//
+// Sentences for people do not travel in Error. Operations that talk to a person (open, create,
+// parse) take a Report&, and the place that first knows what is wrong says it there: what, where,
+// and what to do.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ros2s {
+
+enum class Code : uint16_t {
+    not_found,         // the named thing does not exist
+    exists,            // it exists already
+    invalid,           // the caller's argument makes no sense
+    not_directory,     // a path component is no directory
+    is_directory,      // a file was needed
+    not_empty,         // a directory still has entries
+    loop,              // a rename into itself, or too many symbolic links
+    name_too_long,     // over the stated limit
+    no_space,          // the pool is full
+    no_memory,         // over the memory budget
+    read_only,         // the pool or mount does not take writes
+    denied,            // not permitted
+    busy,              // in use (an exclusive owner, a mounted file system)
+    condition_failed,  // a transaction's condition does not hold; detail = its index
+    corrupt,           // bytes read are not the bytes written
+    io,                // the device or kernel reported an error; see os_errno
+    no_attribute,      // no such extended attribute
+    too_small,         // the caller's buffer is too small; detail = bytes needed
+    too_large,         // over a limit; detail = the limit
+    stale,             // a handle or operation id that is no longer valid
+    unsupported,       // this store or file system cannot do it
+    bad_version,       // a format version that this program does not know; detail = the version
+    cancelled,         // stopped by its stop token
+    deadline,          // its deadline passed
+    closed,            // the object was closed, or belongs to the process before fork()
+};
+
+// "not found", "the pool is full": lower case, without a full stop.
+[[nodiscard]] std::string_view describe(Code code) noexcept;
+
+struct Error {
+    Code code = Code::invalid;
+    int32_t os_errno = 0;
+    uint64_t detail = 0;
+    friend bool operator==(const Error&, const Error&) = default;
+};
+
+// "the device or kernel reported an error (Input/output error)"
+[[nodiscard]] std::string describe(const Error& error);
+
+template <class T = void>
+using Result = std::expected<T, Error>;
+
+[[nodiscard]] inline std::unexpected<Error> fail(Code code, uint64_t detail = 0) {
+    return std::unexpected(Error{code, 0, detail});
+}
+// `os_errno` is positive, as in errno. ENOSPC, EACCES and their like keep their own codes.
+[[nodiscard]] std::unexpected<Error> fail_errno(int os_errno);
+[[nodiscard]] inline std::unexpected<Error> fail(const Error& error) {
+    return std::unexpected(error);
+}
+
+// Collects the sentences that a person reads when a set-up operation fails. The first is the cause.
+class Report {
+  public:
+    // Returns fail(code), so that a failure is one line: `return report.fail(Code::busy, "…");`
+    std::unexpected<Error> fail(Code code, std::string sentence) {
+        say(std::move(sentence));
+        return ros2s::fail(code);
+    }
+    std::unexpected<Error> fail(const Error& error, std::string sentence) {
+        say(std::move(sentence));
+        return std::unexpected(error);
+    }
+    void say(std::string sentence) {
+        if (!text_.empty()) text_ += "; ";
+        text_ += sentence;
+    }
+    [[nodiscard]] const std::string& text() const { return text_; }
+    [[nodiscard]] bool empty() const { return text_.empty(); }
+
+  private:
+    std::string text_;
+};
+
+}  // namespace ros2s
+
+// TRY in a plain function, CO_TRY in a coroutine: the one returns, the other co_returns.
+#define ROS2S_CONCAT_(a, b) a##b
+#define ROS2S_CONCAT(a, b) ROS2S_CONCAT_(a, b)
+#define ROS2S_TRY_WITH_(return_, temporary, expression)                          \
+    do {                                                                         \
+        auto temporary = (expression);                                           \
+        if (!temporary) [[unlikely]]                                             \
+            return_ std::unexpected(temporary.error());                          \
+    } while (false)
+#define ROS2S_TRY_ASSIGN_WITH_(return_, temporary, target, ...)                  \
+    auto temporary = (__VA_ARGS__);                                              \
+    if (!temporary) [[unlikely]]                                                 \
+        return_ std::unexpected(temporary.error());                              \
+    target = std::move(*temporary)
+#define ROS2S_TRY(...) ROS2S_TRY_WITH_(return, ROS2S_CONCAT(try_, __LINE__), (__VA_ARGS__))
+#define ROS2S_CO_TRY(...) ROS2S_TRY_WITH_(co_return, ROS2S_CONCAT(try_, __LINE__), (__VA_ARGS__))
+#define ROS2S_TRY_ASSIGN(target, ...) \
+    ROS2S_TRY_ASSIGN_WITH_(return, ROS2S_CONCAT(try_, __LINE__), target, __VA_ARGS__)
+#define ROS2S_CO_TRY_ASSIGN(target, ...) \
+    ROS2S_TRY_ASSIGN_WITH_(co_return, ROS2S_CONCAT(try_, __LINE__), target, __VA_ARGS__)
