@@ -59,7 +59,6 @@ function(ros2_module path)
 
   if(tests AND BUILD_TESTING)
     add_executable(${name}_test ${tests})
-    target_include_directories(${name}_test PRIVATE ${dir})
     target_link_libraries(${name}_test PRIVATE ros2s::${name} ${A_PRIVATE} ${A_TEST_MODULES}
                           ${A_LIBS} ${A_TEST_LIBS} GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${name} TIMEOUT 300)
@@ -68,7 +67,6 @@ function(ros2_module path)
     foreach(fuzzer ${fuzzers})
       get_filename_component(fuzzer_name ${fuzzer} NAME_WE)
       add_executable(${name}_${fuzzer_name} ${fuzzer})
-      target_include_directories(${name}_${fuzzer_name} PRIVATE ${dir})
       target_compile_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
       target_link_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
       target_link_libraries(${name}_${fuzzer_name} PRIVATE ros2s::${name} ${A_PRIVATE}
@@ -79,7 +77,6 @@ function(ros2_module path)
     foreach(bench ${benches})
       get_filename_component(bench_name ${bench} NAME_WE)
       add_executable(${name}_${bench_name} ${bench})
-      target_include_directories(${name}_${bench_name} PRIVATE ${dir})
       target_link_libraries(${name}_${bench_name} PRIVATE ros2s::${name} ${A_PRIVATE}
                             ${A_TEST_MODULES} ${A_LIBS} benchmark::benchmark_main)
     endforeach()

@@ -1,0 +1,158 @@
+// Reactor: one core's loop, and everything that code on that core may wait for: its turn, time,
+// another core, the disk. There are two: OsReactor (a thread, io_uring) and sim::World's
+// (virtual time, an order drawn from a seed). The same coroutines run on both.
+//
+// Thread rule: everything but post_remote() and is_current() is called on the reactor's own core.
+#pragma once
+#include <coroutine>
+#include <cstdint>
+
+#include "ros2s/base/random.h"
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/stop.h"
+#include "ros2s/runtime/task.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s {
+
+class Ring;
+
+// A place in a reactor's timer queue. Lives in the frame of whoever waits; armed at most once at a
+// time; disarmed before it dies.
+struct Timer {
+    Time at{};
+    std::coroutine_handle<> waiter{};
+    uint64_t order = 0;  // the reactor's: breaks ties in arming order
+    bool armed = false;
+};
+
+// A handle on its way to another core. Lives in the suspended frame until the handle resumes.
+struct RemotePost {
+    std::coroutine_handle<> handle{};
+    RemotePost* next = nullptr;
+};
+
+// Something that the loop looks at each turn: a ring in shared memory, a network worker.
+class Poller {
+  public:
+    virtual ~Poller() = default;
+    // Does what there is to do, in bounded time; true when there was anything.
+    virtual bool poll() noexcept = 0;
+    // Called before the core sleeps: asks the other side for a wake-up through
+    // Reactor::post_remote or a descriptor. False when work arrived meanwhile: then no sleep.
+    virtual bool prepare_sleep() noexcept = 0;
+    virtual void woke() noexcept {}
+};
+
+class Reactor {
+  public:
+    virtual ~Reactor() = default;
+
+    [[nodiscard]] virtual Time now() const noexcept = 0;
+    [[nodiscard]] virtual WallTime wall_time() const noexcept = 0;
+    [[nodiscard]] virtual Random& random() noexcept = 0;
+    [[nodiscard]] virtual bool is_current() const noexcept = 0;
+
+    // Resumes the handle in a later step of the loop, in order of posting.
+    virtual void post(std::coroutine_handle<> handle) noexcept = 0;
+    // The same from any thread.
+    virtual void post_remote(RemotePost& post) noexcept = 0;
+
+    // When `timer.at` comes, `timer.armed` becomes false and the waiter is posted.
+    virtual void arm(Timer& timer) noexcept = 0;
+    virtual void disarm(Timer& timer) noexcept = 0;
+
+    virtual void attach(Poller& poller) = 0;
+    virtual void detach(Poller& poller) noexcept = 0;
+
+    // Disk and descriptor I/O of this core; null in a simulation, where devices are simulated.
+    [[nodiscard]] virtual Ring* ring() noexcept = 0;
+};
+
+// co_await yield(reactor): lets everything else that is ready run first.
+[[nodiscard]] inline auto yield(Reactor& reactor) noexcept {
+    struct Awaiter {
+        Reactor& reactor;
+        bool await_ready() const noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> handle) const noexcept { reactor.post(handle); }
+        void await_resume() const noexcept {}
+    };
+    return Awaiter{reactor};
+}
+
+// co_await hop(reactor): the coroutine goes on running on `reactor`'s core. Free when it is there.
+[[nodiscard]] inline auto hop(Reactor& reactor) noexcept {
+    struct Awaiter {
+        Reactor& reactor;
+        RemotePost post{};
+        bool await_ready() const noexcept { return reactor.is_current(); }
+        void await_suspend(std::coroutine_handle<> handle) noexcept {
+            post.handle = handle;
+            reactor.post_remote(post);
+        }
+        void await_resume() const noexcept {}
+    };
+    return Awaiter{reactor};
+}
+
+// Runs `task` on `reactor`'s core and comes back to `home`'s.
+template <class T>
+Task<T> on(Reactor& reactor, Reactor& home, Task<T> task) {
+    co_await hop(reactor);
+    if constexpr (std::is_void_v<T>) {
+        co_await std::move(task);
+        co_await hop(home);
+    } else {
+        T result = co_await std::move(task);
+        co_await hop(home);
+        co_return result;
+    }
+}
+
+// co_await sleep_until(reactor, time, stop): true when the time came, false when it was stopped.
+class [[nodiscard]] sleep_until {
+  public:
+    sleep_until(Reactor& reactor, Time at, StopToken stop = {}) noexcept
+        : reactor_(reactor), stop_(stop), callback_(*this) {
+        timer_.at = at;
+    }
+    sleep_until(const sleep_until&) = delete;
+    sleep_until& operator=(const sleep_until&) = delete;
+    ~sleep_until() {
+        if (timer_.armed) reactor_.disarm(timer_);
+    }
+    bool await_ready() const noexcept { return stop_.stop_requested(); }
+    void await_suspend(std::coroutine_handle<> handle) noexcept {
+        timer_.waiter = handle;
+        reactor_.arm(timer_);
+    }
+    bool await_resume() const noexcept { return !stop_.stop_requested(); }
+
+  private:
+    struct Stopped : StopCallback {
+        explicit Stopped(sleep_until& owner) noexcept
+            : StopCallback(owner.stop_.source(),
+                           [](StopCallback& self) noexcept {
+                               static_cast<Stopped&>(self).owner_.stopped();
+                           }),
+              owner_(owner) {}
+        sleep_until& owner_;
+    };
+    void stopped() noexcept {
+        if (!timer_.armed) return;
+        reactor_.disarm(timer_);
+        reactor_.post(timer_.waiter);
+    }
+    Reactor& reactor_;
+    StopToken stop_;
+    Timer timer_;
+    Stopped callback_;
+};
+
+class [[nodiscard]] sleep_for : public sleep_until {
+  public:
+    sleep_for(Reactor& reactor, Duration duration, StopToken stop = {}) noexcept
+        : sleep_until(reactor, reactor.now() + duration, stop) {}
+};
+
+}  // namespace ros2s

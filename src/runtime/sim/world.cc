@@ -1,0 +1,127 @@
+#include "ros2s/runtime/sim/world.h"
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::sim {
+
+class World::SimReactor final : public Reactor {
+  public:
+    explicit SimReactor(World& world) : world_(world) {}
+    Time now() const noexcept override { return world_.now_; }
+    WallTime wall_time() const noexcept override {
+        // Any fixed date will do; this is 2025-01-01.
+        return WallTime{std::chrono::seconds{1735689600} + world_.now_.time_since_epoch()};
+    }
+    Random& random() noexcept override { return world_.random_; }
+    bool is_current() const noexcept override { return world_.current_ == this; }
+    void post(std::coroutine_handle<> handle) noexcept override { ready_.push_back(handle); }
+    void post_remote(RemotePost& post) noexcept override { ready_.push_back(post.handle); }
+    void arm(Timer& timer) noexcept override {
+        timer.order = ++world_.timers_armed_;
+        timer.armed = true;
+        world_.timers_.insert({&timer, this});
+    }
+    void disarm(Timer& timer) noexcept override {
+        timer.armed = false;
+        world_.timers_.erase({&timer, this});
+    }
+    void attach(Poller& poller) override { pollers_.push_back(&poller); }
+    void detach(Poller& poller) noexcept override { std::erase(pollers_, &poller); }
+    Ring* ring() noexcept override { return nullptr; }
+
+    [[nodiscard]] bool ready() const { return !ready_.empty(); }
+    void run_one() {
+        const auto handle = ready_.front();
+        ready_.pop_front();
+        world_.current_ = this;
+        handle.resume();
+    }
+    bool poll() {
+        bool found = false;
+        world_.current_ = this;
+        for (auto* poller : pollers_) found |= poller->poll();
+        return found;
+    }
+
+  private:
+    World& world_;
+    std::deque<std::coroutine_handle<>> ready_;
+    std::vector<Poller*> pollers_;
+};
+
+class World::SimBlockingPool final : public BlockingPool {
+  public:
+    explicit SimBlockingPool(World& world) : world_(world), nursery_(world.core(0), 1 << 20) {}
+    void submit(Job& job) noexcept override {
+        const bool spawned = nursery_.try_spawn(perform(*this, job));
+        ROS2S_CHECK(spawned);
+    }
+
+  private:
+    static Task<> perform(SimBlockingPool& pool, Job& job) {
+        Reactor& core = pool.world_.core(0);
+        const Duration delay{pool.world_.random().below(1'000'000)};
+        co_await sleep_for(core, delay);
+        job.work(job);
+        job.home->post_remote(job.post);
+    }
+    World& world_;
+    Nursery nursery_;
+};
+
+World::World(uint64_t seed, size_t cores)
+    : random_(seed), timers_([](const auto& a, const auto& b) {
+          return ByTime{}(a.first, b.first);
+      }) {
+    for (size_t i = 0; i < cores; ++i) cores_.push_back(std::make_unique<SimReactor>(*this));
+    blocking_ = std::make_unique<SimBlockingPool>(*this);
+    current_ = cores_.front().get();
+}
+
+World::~World() = default;
+
+Reactor& World::core(size_t index) { return *cores_.at(index); }
+BlockingPool& World::blocking() { return *blocking_; }
+
+bool World::step() {
+    size_t ready = 0;
+    for (const auto& core : cores_) ready += core->ready() ? 1 : 0;
+    if (ready > 0) {
+        size_t pick = ready == 1 ? 0 : random_.below(ready);
+        for (const auto& core : cores_) {
+            if (!core->ready()) continue;
+            if (pick-- == 0) {
+                core->run_one();
+                break;
+            }
+        }
+        return true;
+    }
+    bool found = false;
+    for (const auto& core : cores_) found |= core->poll();
+    if (found) return true;
+    if (timers_.empty()) return false;
+    const auto [timer, core] = *timers_.begin();
+    timers_.erase(timers_.begin());
+    timer->armed = false;
+    now_ = std::max(now_, timer->at);
+    core->post(timer->waiter);
+    return true;
+}
+
+void World::run_void(Task<> task) {
+    current_ = cores_.front().get();
+    Nursery nursery(core(0), 1);
+    const bool spawned = nursery.try_spawn(std::move(task));
+    ROS2S_CHECK(spawned);
+    while (nursery.running() > 0) {
+        const bool progress = step();
+        // A deadlock: the task waits for what nothing will do.
+        ROS2S_CHECK(progress);
+    }
+}
+
+}  // namespace ros2s::sim

@@ -1,0 +1,72 @@
+// World: reactors, time and a blocking pool in one thread, all decided by one seed.
+//
+// Model
+// - Time stands still while anything is ready and then jumps to the next timer.
+// - Among the ready handles of all cores the next one is drawn at random; handles of one core keep
+//   their order (as they do on a real reactor), so cores interleave but do not reorder.
+// - A blocking job runs after a random delay of up to a millisecond of virtual time.
+// The same seed gives the same run.
+#pragma once
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ros2s/base/random.h"
+#include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::sim {
+
+class World {
+  public:
+    explicit World(uint64_t seed, size_t cores = 1);
+    ~World();
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+
+    [[nodiscard]] Reactor& core(size_t index = 0);
+    [[nodiscard]] BlockingPool& blocking();
+    [[nodiscard]] Random& random() { return random_; }
+    [[nodiscard]] Time now() const { return now_; }
+
+    // Runs the task on core 0, and everything else meanwhile, until the task is done.
+    // A world in which nothing can run any more, with the task unfinished, fails a CHECK.
+    template <class T>
+    T run(Task<T> task) {
+        std::optional<T> result;
+        run_void(store(std::move(task), result));
+        return std::move(*result);
+    }
+    void run(Task<> task) { run_void(std::move(task)); }
+
+  private:
+    class SimReactor;
+    class SimBlockingPool;
+    struct ByTime {
+        bool operator()(const Timer* a, const Timer* b) const {
+            return a->at != b->at ? a->at < b->at : a->order < b->order;
+        }
+    };
+
+    template <class T>
+    static Task<> store(Task<T> task, std::optional<T>& result) {
+        result.emplace(co_await std::move(task));
+    }
+    void run_void(Task<> task);
+    bool step();  // false when nothing is ready and no timer is armed
+
+    Random random_;
+    Time now_{};
+    uint64_t timers_armed_ = 0;
+    SimReactor* current_ = nullptr;
+    std::set<std::pair<Timer*, SimReactor*>, bool (*)(const std::pair<Timer*, SimReactor*>&,
+                                                      const std::pair<Timer*, SimReactor*>&)>
+        timers_;
+    std::vector<std::unique_ptr<SimReactor>> cores_;
+    std::unique_ptr<SimBlockingPool> blocking_;
+};
+
+}  // namespace ros2s::sim

@@ -1,0 +1,133 @@
+// What coroutines of one core wait on: Event, Semaphore, Mutex. Waiters resume through the
+// reactor's queue, in order of arrival. Each is used on one core only and outlives its waiters.
+#pragma once
+#include <coroutine>
+#include <cstddef>
+
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s {
+
+namespace sync_detail {
+struct Waiter {
+    std::coroutine_handle<> handle{};
+    size_t amount = 0;
+    Waiter* next = nullptr;
+};
+class WaiterQueue {
+  public:
+    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+    [[nodiscard]] Waiter& front() const noexcept { return *first_; }
+    void push(Waiter& waiter) noexcept {
+        waiter.next = nullptr;
+        (last_ != nullptr ? last_->next : first_) = &waiter;
+        last_ = &waiter;
+    }
+    Waiter& pop() noexcept {
+        Waiter& waiter = *first_;
+        first_ = waiter.next;
+        if (first_ == nullptr) last_ = nullptr;
+        return waiter;
+    }
+
+  private:
+    Waiter* first_ = nullptr;
+    Waiter* last_ = nullptr;
+};
+}  // namespace sync_detail
+
+// Closed until set(); `co_await event` passes while it is set.
+class Event {
+  public:
+    explicit Event(Reactor& reactor) noexcept : reactor_(reactor) {}
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    ~Event() { ROS2S_CHECK(waiters_.empty()); }
+
+    [[nodiscard]] bool is_set() const noexcept { return set_; }
+    void set() noexcept {
+        set_ = true;
+        wake_all();
+    }
+    void reset() noexcept { set_ = false; }
+    // Wakes whoever waits now and leaves the event as it is: a condition variable's notify_all.
+    void wake_all() noexcept {
+        while (!waiters_.empty()) reactor_.post(waiters_.pop().handle);
+    }
+
+    auto operator co_await() noexcept {
+        struct Awaiter {
+            Event& event;
+            sync_detail::Waiter waiter{};
+            bool await_ready() const noexcept { return event.set_; }
+            void await_suspend(std::coroutine_handle<> handle) noexcept {
+                waiter.handle = handle;
+                event.waiters_.push(waiter);
+            }
+            void await_resume() const noexcept {}
+        };
+        return Awaiter{*this};
+    }
+
+  private:
+    Reactor& reactor_;
+    bool set_ = false;
+    sync_detail::WaiterQueue waiters_;
+};
+
+// `co_await semaphore.acquire(n)`, first come first served: a large request is not overtaken.
+// n must not exceed the semaphore's initial count, or it waits for ever.
+class Semaphore {
+  public:
+    Semaphore(Reactor& reactor, size_t count) noexcept : reactor_(reactor), available_(count) {}
+    Semaphore(const Semaphore&) = delete;
+    Semaphore& operator=(const Semaphore&) = delete;
+    ~Semaphore() { ROS2S_CHECK(waiters_.empty()); }
+
+    [[nodiscard]] size_t available() const noexcept { return available_; }
+    [[nodiscard]] bool try_acquire(size_t n = 1) noexcept {
+        if (!waiters_.empty() || available_ < n) return false;
+        available_ -= n;
+        return true;
+    }
+    void release(size_t n = 1) noexcept {
+        available_ += n;
+        while (!waiters_.empty() && waiters_.front().amount <= available_) {
+            available_ -= waiters_.front().amount;
+            reactor_.post(waiters_.pop().handle);
+        }
+    }
+    [[nodiscard]] auto acquire(size_t n = 1) noexcept {
+        struct Awaiter {
+            Semaphore& semaphore;
+            sync_detail::Waiter waiter{};
+            bool await_ready() const noexcept { return semaphore.try_acquire(waiter.amount); }
+            void await_suspend(std::coroutine_handle<> handle) noexcept {
+                waiter.handle = handle;
+                semaphore.waiters_.push(waiter);
+            }
+            void await_resume() const noexcept {}
+        };
+        return Awaiter{*this, {.amount = n}};
+    }
+
+  private:
+    Reactor& reactor_;
+    size_t available_;
+    sync_detail::WaiterQueue waiters_;
+};
+
+// Holds one unit of a semaphore that the caller has acquired, and releases it at the end of scope.
+class [[nodiscard]] SemaphoreHold {
+  public:
+    explicit SemaphoreHold(Semaphore& semaphore) noexcept : semaphore_(semaphore) {}
+    SemaphoreHold(const SemaphoreHold&) = delete;
+    SemaphoreHold& operator=(const SemaphoreHold&) = delete;
+    ~SemaphoreHold() { semaphore_.release(); }
+
+  private:
+    Semaphore& semaphore_;
+};
+
+}  // namespace ros2s

@@ -1,0 +1,54 @@
+// Trace: what one request did, step by step. Most requests carry none (Call::trace is null) and
+// pay one branch per step. Owned by whoever asks (`ros2store why`); used on one core.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s {
+
+struct TraceStep {
+    std::string_view name;  // a literal: "engine.fetch"
+    int depth;
+    Time begin;
+    Time end;
+};
+
+class Trace {
+  public:
+    [[nodiscard]] const std::vector<TraceStep>& steps() const { return steps_; }
+
+  private:
+    friend class Span;
+    std::vector<TraceStep> steps_;
+    int depth_ = 0;
+};
+
+// One step, from construction to destruction. `name` must outlive the trace (a literal).
+class Span {
+  public:
+    Span(Trace* trace, const Reactor& reactor, std::string_view name)
+        : trace_(trace), reactor_(reactor) {
+        if (trace_ == nullptr) [[likely]]
+            return;
+        index_ = trace_->steps_.size();
+        trace_->steps_.push_back({name, trace_->depth_++, reactor_.now(), {}});
+    }
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+    ~Span() {
+        if (trace_ == nullptr) [[likely]]
+            return;
+        --trace_->depth_;
+        trace_->steps_[index_].end = reactor_.now();
+    }
+
+  private:
+    Trace* trace_;
+    const Reactor& reactor_;
+    size_t index_ = 0;
+};
+
+}  // namespace ros2s
