@@ -1,0 +1,194 @@
+// FileSystem: POSIX, as Linux applications use it, in terms of nodes (inodes) and names.
+// Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory), later
+// hostlink::LinkClient. One contract suite (fs/contract) runs on all.
+//
+// Path walking, working directories and permission checks are the caller's (the kernel's in FUSE;
+// path_walk.h for library users). Symbolic links are never followed here.
+//
+// Thread rule: called on the core the file system was opened on.
+// Ownership: names, windows and spans belong to the caller until the task is done.
+// Errors are named by their code; the usual ones (not_found, not_directory, exists, no_space,
+// read_only, io, corrupt, cancelled, deadline, stale for a node or handle that is gone) are not
+// repeated at each function.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/result.h"
+#include "ros2s/object/vocabulary.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::fs {
+
+using object::Window;
+
+// A file, directory or link; also its st_ino. Never reused within a file system.
+struct NodeId {
+    uint64_t value = 0;
+    friend auto operator<=>(const NodeId&, const NodeId&) = default;
+};
+inline constexpr NodeId root_node{1};
+
+struct FileHandle {
+    uint64_t value = 0;
+    friend auto operator<=>(const FileHandle&, const FileHandle&) = default;
+};
+
+inline constexpr size_t name_bytes_max = 255;
+inline constexpr size_t attribute_value_bytes_max = 64 * 1024;
+inline constexpr size_t link_target_bytes_max = 4095;
+
+struct Attributes {
+    NodeId node{};
+    mode_t mode = 0;  // type and permissions, as in st_mode
+    uint32_t links = 0;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    uint64_t size = 0;         // bytes
+    uint64_t bytes_used = 0;   // st_blocks * 512
+    WallTime accessed{}, modified{}, changed{};
+};
+
+// Who creates: new nodes belong to it.
+struct Owner {
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
+struct SetAttributes {
+    std::optional<mode_t> mode;  // permission bits and set-id bits only
+    std::optional<uid_t> uid;
+    std::optional<gid_t> gid;
+    std::optional<uint64_t> size;  // regular files: truncate
+    std::optional<WallTime> accessed, modified;
+};
+
+struct DirectoryEntry {
+    std::string name;
+    NodeId node{};
+    mode_t type = 0;      // the S_IFMT bits
+    uint64_t cookie = 0;  // readdir with this cookie goes on behind this entry
+};
+
+struct FileSystemSpace {
+    uint64_t total_bytes = 0, free_bytes = 0;
+    uint64_t files = 0;  // 0: not counted
+};
+
+struct OpenFlags {
+    bool read = true;
+    bool write = false;
+    bool append = false;    // each write goes to the end at that moment, atomically
+    bool truncate = false;
+    bool exclusive = false;  // create only: `exists` where the name is taken
+};
+
+struct Opened {
+    FileHandle handle{};
+    Attributes attributes;
+};
+
+// One name of a read_many call. Names are relative to `directory`, may hold '/', and symbolic
+// links in them are not followed (`loop`).
+struct ReadManyItem {
+    std::string name;
+    Window window{};       // where the file's first window.length bytes go
+    // Set by the file system.
+    Result<> status{};
+    uint64_t bytes = 0;    // put into the window
+    uint64_t size = 0;     // of the file; more than `bytes` when the window was too small
+};
+
+// How one open file's I/O travels (promise P8), and how much of it.
+struct PathReport {
+    std::string path;      // "embedded engine, io_uring O_DIRECT, 1 device"
+    uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
+    uint64_t staged = 0;   // operations that had to be copied once more (unaligned)
+};
+
+enum class SetXattr : uint8_t { any, create, replace };
+
+class FileSystem {
+  public:
+    virtual ~FileSystem() = default;
+    // Closes handles that are still open; then the file system may be destroyed. Must be called.
+    virtual Task<> close_all() = 0;
+
+    // ---- names. Errors also: name_too_long; invalid for "", ".", ".." and names with '/' or NUL.
+    virtual Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) = 0;
+    virtual Task<Result<Attributes>> mkdir(const Call&, NodeId parent, std::string_view name,
+                                           mode_t mode, Owner owner) = 0;
+    // A FIFO, socket, device or empty regular file, by the type bits of `mode`.
+    virtual Task<Result<Attributes>> mknod(const Call&, NodeId parent, std::string_view name,
+                                           mode_t mode, dev_t device, Owner owner) = 0;
+    virtual Task<Result<Attributes>> symlink(const Call&, NodeId parent, std::string_view name,
+                                             std::string_view target, Owner owner) = 0;
+    // Errors also: denied for a directory.
+    virtual Task<Result<Attributes>> link(const Call&, NodeId node, NodeId parent,
+                                          std::string_view name) = 0;
+    // Errors also: is_directory. The file lives on while it is open.
+    virtual Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) = 0;
+    // Errors also: not_empty.
+    virtual Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) = 0;
+
+    struct RenameFlags {
+        bool no_replace = false;  // `exists` where the new name is taken
+        bool exchange = false;    // swap the two names; both must exist
+    };
+    // As rename(2): over an existing file or empty directory, across directories. Errors also: loop
+    // (a directory into itself: EINVAL to POSIX callers), not_empty, is_directory.
+    virtual Task<Result<>> rename(const Call&, NodeId parent, std::string_view name,
+                                  NodeId new_parent, std::string_view new_name,
+                                  RenameFlags flags) = 0;
+    virtual Task<Result<std::string>> readlink(const Call&, NodeId node) = 0;
+
+    // ---- attributes
+    virtual Task<Result<Attributes>> get_attributes(const Call&, NodeId node) = 0;
+    virtual Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
+                                                    const SetAttributes& changes) = 0;
+    // Errors also: no_attribute, too_large.
+    virtual Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) = 0;
+    virtual Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name,
+                                     ConstBytes value, SetXattr how) = 0;
+    virtual Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) = 0;
+    virtual Task<Result<std::vector<std::string>>> list_xattrs(const Call&, NodeId node) = 0;
+
+    // ---- files
+    // Opens a file that exists, or a directory for readdir.
+    virtual Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) = 0;
+    virtual Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name,
+                                        mode_t mode, OpenFlags flags, Owner owner) = 0;
+    virtual Task<Result<>> close(const Call&, FileHandle handle) = 0;
+    // Bytes read: less than the window only at the end of the file.
+    virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
+                                         uint64_t offset) = 0;
+    // All or nothing per chunk; returns the window's length, or the first error. Durable on return.
+    virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
+                                          uint64_t offset) = 0;
+    // Everything acknowledged on this file, and the file's creation, is durable.
+    virtual Task<Result<>> fsync(const Call&, FileHandle handle) = 0;
+    // The range becomes a hole and reads as zeros (trim); the size stays.
+    virtual Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
+                                      uint64_t length) = 0;
+    // Names behind `cookie` (0: from the start), at most `limit`, without "." and "..". An entry that
+    // stays for the whole walk comes exactly once, whatever happens to others meanwhile. Empty at the end.
+    virtual Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
+                                                              uint64_t cookie, size_t limit) = 0;
+    virtual Result<PathReport> path_report(FileHandle handle) const = 0;
+
+    // open + read + close of many files in one call, side by side.
+    virtual Task<Result<>> read_many(const Call&, NodeId directory,
+                                     std::span<ReadManyItem> items) = 0;
+    virtual Task<Result<FileSystemSpace>> space(const Call&) = 0;
+
+    // The caller drops `count` of the references that lookups and creations gave it (FUSE's forget).
+    // A file system without such state ignores it.
+    virtual void forget(NodeId node, uint64_t count) = 0;
+};
+
+}  // namespace ros2s::fs

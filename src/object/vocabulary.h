@@ -1,0 +1,117 @@
+// The words of the object model, which are DAOS's: a pool holds containers, a container objects, an
+// object is addressed by dkey and akey, and under an akey lies a single value or an array of bytes.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/uuid.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s::object {
+
+struct PoolId {
+    Uuid uuid;
+    friend auto operator<=>(const PoolId&, const PoolId&) = default;
+};
+struct ContainerId {
+    Uuid uuid;
+    friend auto operator<=>(const ContainerId&, const ContainerId&) = default;
+};
+
+// Chosen by the user of the store (DFS), unique within a container.
+struct ObjectId {
+    uint64_t high = 0;
+    uint64_t low = 0;
+    friend auto operator<=>(const ObjectId&, const ObjectId&) = default;
+};
+
+// The pool's commit sequence: the position of a transaction in the order of all. 0 is "never".
+struct Epoch {
+    uint64_t value = 0;
+    friend auto operator<=>(const Epoch&, const Epoch&) = default;
+};
+
+inline constexpr size_t key_bytes_max = 255;
+// A single value lies in the journal record and the index, not in data blocks.
+inline constexpr size_t value_bytes_max = 64 * 1024;
+inline constexpr uint64_t array_bytes_max = uint64_t{1} << 40;
+
+// The distribution key: all akeys under one dkey lie on one target. 0 to 255 bytes, compared as
+// unsigned bytes. Integer dkeys are 8 bytes big-endian, so that they compare as numbers.
+struct Dkey {
+    std::string bytes;
+    friend auto operator<=>(const Dkey&, const Dkey&) = default;
+    [[nodiscard]] static Dkey integer(uint64_t number) {
+        std::string bytes(8, '\0');
+        for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(number >> (56 - 8 * i));
+        return {std::move(bytes)};
+    }
+    // The number of an 8-byte dkey; 0 for others.
+    [[nodiscard]] uint64_t number() const {
+        if (bytes.size() != 8) return 0;
+        uint64_t number = 0;
+        for (const char c : bytes) number = number << 8 | static_cast<uint8_t>(c);
+        return number;
+    }
+};
+
+// The attribute key. 1 to 255 bytes.
+struct Akey {
+    std::string bytes;
+    friend auto operator<=>(const Akey&, const Akey&) = default;
+};
+
+// Bytes [offset, offset + length) of an array.
+struct Extent {
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    friend auto operator<=>(const Extent&, const Extent&) = default;
+    [[nodiscard]] uint64_t end() const { return offset + length; }
+};
+
+enum class MemoryKind : uint8_t { host = 0, dpu = 1, gpu = 2 };
+
+// A range of memory that payload moves to or from: plain numbers, so that this module knows no
+// network. peer 0 is this process and `address` a pointer; otherwise `peer` names an endpoint and
+// `key` the remote key under which it granted access.
+struct Window {
+    uint64_t address = 0;
+    uint64_t length = 0;
+    uint32_t peer = 0;
+    MemoryKind memory = MemoryKind::host;
+    uint64_t key = 0;
+
+    [[nodiscard]] static Window local(Bytes bytes) {
+        return {.address = reinterpret_cast<uint64_t>(bytes.data()), .length = bytes.size()};
+    }
+    // For sources: the store only reads through it.
+    [[nodiscard]] static Window local(ConstBytes bytes) {
+        return {.address = reinterpret_cast<uint64_t>(bytes.data()), .length = bytes.size()};
+    }
+    [[nodiscard]] bool is_local() const { return peer == 0 && memory == MemoryKind::host; }
+    // Of a local window.
+    [[nodiscard]] Bytes bytes() const {
+        return {reinterpret_cast<std::byte*>(address), length};
+    }
+    [[nodiscard]] Window slice(uint64_t offset, uint64_t count) const {
+        Window part = *this;
+        part.address += offset;
+        part.length = count;
+        return part;
+    }
+};
+
+// Names one update for ever: who issued it (one opened library, 128 random bits), in which of its
+// request slots, and the number within the slot, which rises by one from 1. A nil client means
+// "not to be retried": the store keeps no reply for it.
+struct OperationId {
+    Uuid client;
+    uint32_t slot = 0;
+    uint64_t sequence = 0;
+    friend auto operator<=>(const OperationId&, const OperationId&) = default;
+};
+
+}  // namespace ros2s::object
