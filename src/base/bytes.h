@@ -47,9 +47,9 @@ class AlignedBuffer {
   public:
     AlignedBuffer() = default;
     explicit AlignedBuffer(size_t size)
-        : data_(size == 0 ? nullptr
-                          : static_cast<std::byte*>(::operator new(
-                                size, std::align_val_t{block_bytes}))),
+        : data_(size == 0
+                    ? nullptr
+                    : static_cast<std::byte*>(::operator new(size, std::align_val_t{block_bytes}))),
           size_(size) {}
     [[nodiscard]] std::byte* data() const { return data_.get(); }
     [[nodiscard]] size_t size() const { return size_; }

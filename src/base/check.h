@@ -6,8 +6,8 @@ namespace ros2s {
 [[noreturn]] void check_failed(const char* expression, const char* file, int line) noexcept;
 }
 
-#define ROS2S_CHECK(expression)                                            \
-    do {                                                                   \
-        if (!(expression)) [[unlikely]]                                    \
-            ::ros2s::check_failed(#expression, __FILE__, __LINE__);        \
+#define ROS2S_CHECK(expression)                                     \
+    do {                                                            \
+        if (!(expression)) [[unlikely]]                             \
+            ::ros2s::check_failed(#expression, __FILE__, __LINE__); \
     } while (false)

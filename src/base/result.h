@@ -94,16 +94,16 @@ class Report {
 // TRY in a plain function, CO_TRY in a coroutine: the one returns, the other co_returns.
 #define ROS2S_CONCAT_(a, b) a##b
 #define ROS2S_CONCAT(a, b) ROS2S_CONCAT_(a, b)
-#define ROS2S_TRY_WITH_(return_, temporary, expression)                          \
-    do {                                                                         \
-        auto temporary = (expression);                                           \
-        if (!temporary) [[unlikely]]                                             \
-            return_ std::unexpected(temporary.error());                          \
+#define ROS2S_TRY_WITH_(return_, temporary, expression) \
+    do {                                                \
+        auto temporary = (expression);                  \
+        if (!temporary) [[unlikely]]                    \
+            return_ std::unexpected(temporary.error()); \
     } while (false)
-#define ROS2S_TRY_ASSIGN_WITH_(return_, temporary, target, ...)                  \
-    auto temporary = (__VA_ARGS__);                                              \
-    if (!temporary) [[unlikely]]                                                 \
-        return_ std::unexpected(temporary.error());                              \
+#define ROS2S_TRY_ASSIGN_WITH_(return_, temporary, target, ...) \
+    auto temporary = (__VA_ARGS__);                             \
+    if (!temporary) [[unlikely]]                                \
+        return_ std::unexpected(temporary.error());             \
     target = std::move(*temporary)
 #define ROS2S_TRY(...) ROS2S_TRY_WITH_(return, ROS2S_CONCAT(try_, __LINE__), (__VA_ARGS__))
 #define ROS2S_CO_TRY(...) ROS2S_TRY_WITH_(co_return, ROS2S_CONCAT(try_, __LINE__), (__VA_ARGS__))

@@ -49,8 +49,8 @@ struct Attributes {
     uint32_t links = 0;
     uid_t uid = 0;
     gid_t gid = 0;
-    uint64_t size = 0;         // bytes
-    uint64_t bytes_used = 0;   // st_blocks * 512
+    uint64_t size = 0;        // bytes
+    uint64_t bytes_used = 0;  // st_blocks * 512
     WallTime accessed{}, modified{}, changed{};
 };
 
@@ -83,7 +83,7 @@ struct FileSystemSpace {
 struct OpenFlags {
     bool read = true;
     bool write = false;
-    bool append = false;    // each write goes to the end at that moment, atomically
+    bool append = false;  // each write goes to the end at that moment, atomically
     bool truncate = false;
     bool exclusive = false;  // create only: `exists` where the name is taken
 };
@@ -97,18 +97,18 @@ struct Opened {
 // links in them are not followed (`loop`).
 struct ReadManyItem {
     std::string name;
-    Window window{};       // where the file's first window.length bytes go
+    Window window{};  // where the file's first window.length bytes go
     // Set by the file system.
     Result<> status{};
-    uint64_t bytes = 0;    // put into the window
-    uint64_t size = 0;     // of the file; more than `bytes` when the window was too small
+    uint64_t bytes = 0;  // put into the window
+    uint64_t size = 0;   // of the file; more than `bytes` when the window was too small
 };
 
 // How one open file's I/O travels (promise P8), and how much of it.
 struct PathReport {
-    std::string path;      // "embedded engine, io_uring O_DIRECT, 1 device"
+    std::string path;  // "embedded engine, io_uring O_DIRECT, 1 device"
     uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
-    uint64_t staged = 0;   // operations that had to be copied once more (unaligned)
+    uint64_t staged = 0;  // operations that had to be copied once more (unaligned)
 };
 
 enum class SetXattr : uint8_t { any, create, replace };
@@ -152,7 +152,8 @@ class FileSystem {
     virtual Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
                                                     const SetAttributes& changes) = 0;
     // Errors also: no_attribute, too_large.
-    virtual Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) = 0;
+    virtual Task<Result<std::string>> get_xattr(const Call&, NodeId node,
+                                                std::string_view name) = 0;
     virtual Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name,
                                      ConstBytes value, SetXattr how) = 0;
     virtual Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) = 0;
@@ -175,8 +176,9 @@ class FileSystem {
     // The range becomes a hole and reads as zeros (trim); the size stays.
     virtual Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                                       uint64_t length) = 0;
-    // Names behind `cookie` (0: from the start), at most `limit`, without "." and "..". An entry that
-    // stays for the whole walk comes exactly once, whatever happens to others meanwhile. Empty at the end.
+    // Names behind `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
+    // that stays for the whole walk comes exactly once, whatever happens to others meanwhile. Empty
+    // at the end.
     virtual Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
                                                               uint64_t cookie, size_t limit) = 0;
     virtual Result<PathReport> path_report(FileHandle handle) const = 0;
@@ -186,8 +188,8 @@ class FileSystem {
                                      std::span<ReadManyItem> items) = 0;
     virtual Task<Result<FileSystemSpace>> space(const Call&) = 0;
 
-    // The caller drops `count` of the references that lookups and creations gave it (FUSE's forget).
-    // A file system without such state ignores it.
+    // The caller drops `count` of the references that lookups and creations gave it (FUSE's
+    // forget). A file system without such state ignores it.
     virtual void forget(NodeId node, uint64_t count) = 0;
 };
 

@@ -17,8 +17,8 @@ ObjectId parse_object_key(std::string_view key) {
 bool is_valid_label(std::string_view label) {
     if (label.empty() || label.size() > 127 || label == "." || label == "..") return false;
     for (const char c : label) {
-        const bool ok = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-                        c == '.' || c == '_' || c == '-';
+        const bool ok = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                        (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
         if (!ok) return false;
     }
     return true;

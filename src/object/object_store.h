@@ -33,15 +33,15 @@ struct FetchItem {
     ObjectId object{};
     Dkey dkey;
     Akey akey;
-    Extent extent{};   // array: the bytes wanted; window.length >= extent.length
-    Window window{};   // where they go
+    Extent extent{};  // array: the bytes wanted; window.length >= extent.length
+    Window window{};  // where they go
 
     // Set by the store. `status`: not_found (no such akey; an array's window is then zeroed, so
     // that a hole of a whole chunk reads like any other), corrupt, io; too_small for a single
     // value larger than extent.length (detail = its size, nothing is written).
     Result<> status{};
-    uint64_t size = 0;     // of the whole array or value, in bytes
-    Epoch epoch{};         // of the last update to this akey
+    uint64_t size = 0;  // of the whole array or value, in bytes
+    Epoch epoch{};      // of the last update to this akey
     // CRC32C of the bytes put into the window, one per piece: the extent cut at multiples of
     // block_bytes of the array's offsets. A single value is one piece.
     std::vector<uint32_t> checksums;
@@ -110,8 +110,8 @@ struct Commit {
 struct ListRequest {
     enum class What : uint8_t { objects, dkeys, akeys };
     What what{};
-    ObjectId object{};        // dkeys, akeys
-    Dkey dkey;                // akeys
+    ObjectId object{};  // dkeys, akeys
+    Dkey dkey;          // akeys
     // dkeys: only those that hold this akey; its single value comes with each entry. Empty: all.
     Akey akey;
     std::optional<std::string> after;  // a key: start behind it (objects: as object_key() makes it)
@@ -132,18 +132,18 @@ struct ListReply {
 
 // About one akey name over all dkeys of an object: what a file's size and times need.
 struct QueryReply {
-    bool exists = false;       // some dkey holds it
-    Dkey highest_dkey;         // the greatest that does
-    uint64_t size = 0;         // of its array or value under that dkey
-    Epoch last_epoch{};        // of the last update or punch to it under any dkey; 0: never,
-    WallTime last_time{};      // or punched with the whole object
-    uint64_t bytes_used = 0;   // blocks allocated to it under all dkeys, in bytes
+    bool exists = false;      // some dkey holds it
+    Dkey highest_dkey;        // the greatest that does
+    uint64_t size = 0;        // of its array or value under that dkey
+    Epoch last_epoch{};       // of the last update or punch to it under any dkey; 0: never,
+    WallTime last_time{};     // or punched with the whole object
+    uint64_t bytes_used = 0;  // blocks allocated to it under all dkeys, in bytes
 };
 
 // ---- containers, space ---------------------------------------------------------------------
 
 struct ContainerProperties {
-    std::string label;  // 1 to 127 of [A-Za-z0-9._-], unique in the pool
+    std::string label;               // 1 to 127 of [A-Za-z0-9._-], unique in the pool
     uint64_t chunk_bytes = 1 << 20;  // DFS's chunk size
     friend bool operator==(const ContainerProperties&, const ContainerProperties&) = default;
 };
@@ -174,8 +174,9 @@ class ObjectStore {
     // What carries fetch and update below this interface: "embedded engine, io_uring O_DIRECT".
     [[nodiscard]] virtual std::string path() const = 0;
 
-    // The batch as a whole fails only for the container (not_found) or the call (cancelled, deadline,
-    // no_memory); each item has its own status. More items than `fetch_items_max` is our bug.
+    // The batch as a whole fails only for the container (not_found) or the call (cancelled,
+    // deadline, no_memory); each item has its own status. More items than `fetch_items_max` is our
+    // bug.
     virtual Task<Result<>> fetch(const Call& call, ContainerId container,
                                  std::span<FetchItem> items) = 0;
     // Errors: condition_failed (detail = the first that fails), no_space, read_only, corrupt (the
@@ -185,12 +186,12 @@ class ObjectStore {
                                         const Transaction& transaction) = 0;
     virtual Task<Result<ListReply>> list(const Call& call, ContainerId container,
                                          const ListRequest& request) = 0;
-    virtual Task<Result<QueryReply>> query(const Call& call, ContainerId container,
-                                           ObjectId object, const Akey& akey) = 0;
+    virtual Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                           const Akey& akey) = 0;
 
     // Errors: exists (the label), invalid.
-    virtual Task<Result<ContainerRecord>> create_container(const Call& call,
-                                                           const ContainerProperties& properties) = 0;
+    virtual Task<Result<ContainerRecord>> create_container(
+        const Call& call, const ContainerProperties& properties) = 0;
     // Errors: not_found.
     virtual Task<Result<>> destroy_container(const Call& call, ContainerId container) = 0;
     virtual Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) = 0;

@@ -93,9 +93,7 @@ struct Window {
     }
     [[nodiscard]] bool is_local() const { return peer == 0 && memory == MemoryKind::host; }
     // Of a local window.
-    [[nodiscard]] Bytes bytes() const {
-        return {reinterpret_cast<std::byte*>(address), length};
-    }
+    [[nodiscard]] Bytes bytes() const { return {reinterpret_cast<std::byte*>(address), length}; }
     [[nodiscard]] Window slice(uint64_t offset, uint64_t count) const {
         Window part = *this;
         part.address += offset;

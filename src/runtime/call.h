@@ -17,7 +17,8 @@ struct Call {
     uint64_t tenant = 0;
     Trace* trace = nullptr;
 
-    // For the places where a request may still be given up without harm. Errors: cancelled, deadline.
+    // For the places where a request may still be given up without harm. Errors: cancelled,
+    // deadline.
     [[nodiscard]] Result<> check(Time now) const {
         if (stop.stop_requested()) return fail(Code::cancelled);
         if (now >= deadline) return fail(Code::deadline);

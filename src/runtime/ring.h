@@ -23,9 +23,9 @@ class Ring {
         Opcode opcode{};
         int fd = -1;
         void* address = nullptr;
-        uint32_t length = 0;      // poll: the event mask
+        uint32_t length = 0;  // poll: the event mask
         uint64_t offset = 0;
-        int32_t result = 0;       // bytes, or -errno
+        int32_t result = 0;         // bytes, or -errno
         int16_t fixed_buffer = -1;  // index of a registered buffer that holds `address`; -1: none
         std::coroutine_handle<> waiter{};  // posted on completion
     };

@@ -60,7 +60,7 @@ Task<bool> hops(Reactor& home, Reactor& other) {
     co_await hop(other);
     const bool there = other.is_current() && !home.is_current();
     co_await hop(home);
-    co_return there && home.is_current();
+    co_return there&& home.is_current();
 }
 TEST(Hop, ChangesTheCore) {
     sim::World world(1, 2);

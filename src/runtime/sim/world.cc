@@ -73,9 +73,8 @@ class World::SimBlockingPool final : public BlockingPool {
 };
 
 World::World(uint64_t seed, size_t cores)
-    : random_(seed), timers_([](const auto& a, const auto& b) {
-          return ByTime{}(a.first, b.first);
-      }) {
+    : random_(seed),
+      timers_([](const auto& a, const auto& b) { return ByTime{}(a.first, b.first); }) {
     for (size_t i = 0; i < cores; ++i) cores_.push_back(std::make_unique<SimReactor>(*this));
     blocking_ = std::make_unique<SimBlockingPool>(*this);
     current_ = cores_.front().get();

@@ -62,8 +62,8 @@ class World {
     Time now_{};
     uint64_t timers_armed_ = 0;
     SimReactor* current_ = nullptr;
-    std::set<std::pair<Timer*, SimReactor*>, bool (*)(const std::pair<Timer*, SimReactor*>&,
-                                                      const std::pair<Timer*, SimReactor*>&)>
+    std::set<std::pair<Timer*, SimReactor*>,
+             bool (*)(const std::pair<Timer*, SimReactor*>&, const std::pair<Timer*, SimReactor*>&)>
         timers_;
     std::vector<std::unique_ptr<SimReactor>> cores_;
     std::unique_ptr<SimBlockingPool> blocking_;
