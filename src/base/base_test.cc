@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/random.h"
@@ -25,6 +27,18 @@ TEST(Crc32c, ExtendsAcrossEverySplit) {
         EXPECT_EQ(crc32c_extend(crc32c(as_bytes(view.substr(0, cut))), as_bytes(view.substr(cut))),
                   whole);
     }
+}
+
+TEST(Result, ErrnoComesBackFromACode) {
+    for (const int number : {ENOENT, EEXIST, EINVAL, ENOTDIR, EISDIR, ENOTEMPTY, ELOOP, ENOSPC,
+                             ENAMETOOLONG, ENOMEM, EROFS, EPERM, EBUSY, ENODATA, ERANGE, ESTALE,
+                             EOPNOTSUPP, ECANCELED, EIO, EACCES, EDQUOT}) {
+        const Error error = fail_errno(number).error();
+        EXPECT_EQ(to_errno(error), number);
+    }
+    EXPECT_EQ(to_errno(Error{Code::no_space}), ENOSPC);
+    EXPECT_EQ(to_errno(Error{Code::deadline}), ETIMEDOUT);
+    EXPECT_EQ(to_errno(Error{Code::corrupt}), EIO);
 }
 
 TEST(Random, SequenceIsFixedForEver) {

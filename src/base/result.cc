@@ -80,4 +80,36 @@ std::unexpected<Error> fail_errno(int os_errno) {
     return std::unexpected(Error{code, os_errno, 0});
 }
 
+int to_errno(const Error& error) noexcept {
+    if (error.os_errno != 0) return error.os_errno;
+    switch (error.code) {
+        case Code::not_found: return ENOENT;
+        case Code::exists: return EEXIST;
+        case Code::invalid: return EINVAL;
+        case Code::not_directory: return ENOTDIR;
+        case Code::is_directory: return EISDIR;
+        case Code::not_empty: return ENOTEMPTY;
+        case Code::loop: return ELOOP;
+        case Code::name_too_long: return ENAMETOOLONG;
+        case Code::no_space: return ENOSPC;
+        case Code::no_memory: return ENOMEM;
+        case Code::read_only: return EROFS;
+        case Code::denied: return EPERM;
+        case Code::busy: return EBUSY;
+        case Code::no_attribute: return ENODATA;
+        case Code::too_small: return ERANGE;
+        case Code::too_large: return EFBIG;
+        case Code::stale: return ESTALE;
+        case Code::unsupported: return EOPNOTSUPP;
+        case Code::bad_version: return EPROTO;
+        case Code::cancelled: return ECANCELED;
+        case Code::deadline: return ETIMEDOUT;
+        case Code::closed: return EBADF;
+        case Code::condition_failed:
+        case Code::corrupt:
+        case Code::io: return EIO;
+    }
+    return EIO;
+}
+
 }  // namespace ros2s
