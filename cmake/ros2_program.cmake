@@ -1,0 +1,42 @@
+# ros2_program(<name> <dir> [MODULES <modules>] [LIBS <libs>] [TEST_MODULES <modules>])
+#
+# <dir>/*.cc (apps/cli, apps/fuse, …) becomes the program <name> in build/<preset>/bin. main.cc
+# parses, composes and runs; the rest of the directory is linked into the program and into
+# <name>_test, which is made of the *_test.cc beside it. Programs export nothing.
+function(ros2_program name dir)
+  cmake_parse_arguments(A "" "" "MODULES;LIBS;TEST_MODULES" ${ARGN})
+  if(A_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "ros2_program(${name}): unknown arguments ${A_UNPARSED_ARGUMENTS}")
+  endif()
+  set(dir ${PROJECT_SOURCE_DIR}/${dir})
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(parts ${sources})
+  list(REMOVE_ITEM parts ${dir}/main.cc)
+
+  list(TRANSFORM A_MODULES REPLACE "/" "_")
+  list(TRANSFORM A_MODULES PREPEND ros2s::)
+  list(TRANSFORM A_TEST_MODULES REPLACE "/" "_")
+  list(TRANSFORM A_TEST_MODULES PREPEND ros2s::)
+
+  set(objects)
+  if(parts)
+    add_library(${name}_parts OBJECT ${parts})
+    target_link_libraries(${name}_parts PUBLIC ${A_MODULES} ${A_LIBS})
+    set(objects ${name}_parts)
+  endif()
+  add_executable(${name} ${dir}/main.cc)
+  target_link_libraries(${name} PRIVATE ${objects} ${A_MODULES} ${A_LIBS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  target_compile_definitions(${name} PRIVATE ROS2STORE_VERSION="${PROJECT_VERSION}")
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+
+  if(tests AND BUILD_TESTING)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE ${objects} ${A_MODULES} ${A_TEST_MODULES} ${A_LIBS}
+                          GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${name} TIMEOUT 300)
+  endif()
+endfunction()
