@@ -1,0 +1,56 @@
+// OrderedMapIndex: the index of a simulation, a std::map with the crash contract of index.h taken
+// to its worst. Its durable state is an OrderedMapMedium, which outlives it: close or crash, then
+// open another index on the same medium.
+//
+// Fault model
+// - crash(random): of the batches applied since the last flush a random number of the newest is
+//   lost, all or none of them included; the rest survives. Power loss and the death of the process
+//   look alike, as they do for RocksDB without its log.
+// - fail_with(error): from now on every call fails, and nothing changes, until crash().
+// - An index opened before a crash is dead: its calls fail with io.
+// Memory is not bounded: memory_bytes() and disk_bytes() count the whole map.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "ros2s/base/random.h"
+#include "ros2s/engine/index/index.h"
+
+namespace ros2s::engine {
+
+class OrderedMapMedium {
+  public:
+    OrderedMapMedium() = default;
+    OrderedMapMedium(const OrderedMapMedium&) = delete;
+    OrderedMapMedium& operator=(const OrderedMapMedium&) = delete;
+
+    // An index over what survives. The medium must outlive it.
+    [[nodiscard]] std::unique_ptr<Index> open();
+
+    void crash(Random& random);
+    void fail_with(const Error& error);
+
+    // Batches applied and not flushed: the number that a crash can lose.
+    [[nodiscard]] size_t unflushed() const;
+
+  private:
+    friend class OrderedMapIndex;
+    // What a batch displaced, newest last; taking back a batch replays its list from the end.
+    using Undo = std::vector<std::pair<std::string, std::optional<std::string>>>;
+    void set(std::string_view key, const std::string_view* value, Undo& undo);
+    void take_back(Undo undo);
+
+    // BlockingPool calls from several threads when a program runs on real reactors; in a
+    // simulation there is one thread and the lock is never contended.
+    mutable std::mutex mutex_;
+    std::map<std::string, std::string, std::less<>> map_;
+    std::vector<Undo> unflushed_;
+    std::optional<Error> failure_;
+    uint64_t generation_ = 0;  // counts crashes: an index of an earlier one is dead
+    uint64_t bytes_ = 0;
+};
+
+}  // namespace ros2s::engine
