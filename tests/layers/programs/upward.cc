@@ -1,0 +1,4 @@
+// This program does not name high among its modules.
+#include "ros2s/high/high.h"
+
+int main() {}

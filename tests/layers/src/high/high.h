@@ -1,0 +1,2 @@
+#pragma once
+inline int high() { return 3; }

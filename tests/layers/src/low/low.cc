@@ -1,0 +1,5 @@
+#include "ros2s/low/low.h"
+
+#include "hidden.h"
+
+int low() { return hidden; }

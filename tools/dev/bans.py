@@ -1,0 +1,85 @@
+"""What the sources must not contain, found by reading them as text."""
+
+import re
+import subprocess
+from pathlib import Path
+
+# Threads, locks and atomics live in the runtime. Elsewhere only where a foreign interface calls us
+# on threads of its own, or an application's threads meet the reactor; each file says why itself.
+THREADED = (
+    "src/runtime/",
+    "src/fabric/shm/",
+    "src/base/log.",        # lines of several threads on one standard error
+    "src/base/metrics.h",   # read by another thread than the one that counts
+    "src/engine/index/",    # RocksDB's background threads
+    "src/api/",             # the application's threads
+    "plugins/",             # the same
+    "apps/fuse/",           # libfuse's signal thread
+    "apps/cli/",            # the progress line's and Ctrl-C's flag
+    "tests/",
+    "examples/",
+)
+
+CODE = (".cc", ".h", ".hpp", ".c")
+
+# name, pattern, suffixes, allowed path prefixes, what to do instead
+RULES = (
+    ("no #include \"../\"", r'#\s*include\s*["<]\.\./', CODE, (),
+     "include a public header as \"ros2s/<module>/<header>.h\""),
+    ("threads, locks and atomics only in the runtime",
+     r"#\s*include\s*<(thread|mutex|shared_mutex|condition_variable|atomic|semaphore|latch|barrier|"
+     r"stop_token|future|pthread\.h)>|\bstd::(thread|jthread|mutex|atomic)\b", CODE, THREADED,
+     "cross cores with `co_await on(reactor, …)`; block on BlockingPool"),
+    ("no sleeping", r"\b(u|nano)?sleep\s*\(|\bsleep_for\s*<|this_thread::sleep", CODE,
+     ("src/runtime/", "tests/", "examples/"),
+     "co_await sleep_for(reactor, …)"),
+    ("no unseeded randomness",
+     r"\b(rand|srand|random_device|drand48|lrand48)\s*\(|std::random_device|std::mt19937|"
+     r"std::(shuffle|hash)\b|_distribution<", CODE, ("src/base/random.",),
+     "use ros2s::Random from the reactor"),
+    ("no fixes put off", r"\bFIXME\b|\bXXX\b", CODE + (".py", ".cmake"), ("tools/dev/bans.py",),
+     "mend it now, or say plainly what does not hold"),
+    ("no paths of one machine", r"(?<![\w.$}/])/(home|work|root|Users)/\w", None,
+     ("tools/dev/bans.py",), "use a path relative to the checkout"),
+    ("no plain ros2 program", r"add_executable\(\s*ros2\s|add_library\(\s*ros2\s|PYTHON_MODULE.*\bros2\b",
+     ("CMakeLists.txt", ".cmake"), (), "programs are called ros2store…"),
+)
+
+
+def look():
+    """Yields each rule's name and the lines that break it."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True,
+                            text=True, check=True)
+    texts = {}
+    for name in listed.stdout.split("\n"):
+        if name and Path(name).is_file():
+            texts[name] = Path(name).read_text(encoding="utf-8", errors="replace").splitlines()
+    for name, pattern, suffixes, allowed, instead in RULES:
+        banned = re.compile(pattern)
+        complaints = [f"{path}:{number}: {line.strip()}\n    {instead}"
+                      for path, lines in texts.items()
+                      if (suffixes is None or path.endswith(suffixes))
+                      and not path.startswith(allowed or ("\0",))
+                      for number, line in enumerate(lines, 1)
+                      if banned.search(without_comment(line, path))]
+        yield name, complaints
+    yield "links in documents", broken_links(texts)
+
+
+def without_comment(line, path):
+    """A C++ comment may name what the code may not use."""
+    return re.sub(r"//.*", "", line) if path.endswith(CODE) else line
+
+
+def broken_links(texts):
+    """Relative links of Markdown files that lead nowhere."""
+    complaints = []
+    for path, lines in texts.items():
+        if not path.endswith(".md"):
+            continue
+        for number, line in enumerate(lines, 1):
+            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", line):
+                if "://" not in target and not target.startswith("mailto:") \
+                        and not (Path(path).parent / target).exists():
+                    complaints.append(f"{path}:{number}: {target} does not exist")
+    return complaints

@@ -1,0 +1,81 @@
+"""./dev build: configures a preset and builds it."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import console
+
+NEWS_SECONDS = 30  # without a terminal, a line of progress this often
+
+
+def add_arguments(parser):
+    parser.add_argument("targets", nargs="*", metavar="TARGET")
+    parser.add_argument("--preset", default="release", help="release (default), asan or tsan")
+
+
+def run(options):
+    return 0 if make(options.preset, options.targets) else 1
+
+
+def folder(preset):
+    return Path("build") / preset
+
+
+def jobs():
+    """One per core, as far as memory goes: the largest files take about a gigabyte each."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        available = int(re.search(r"MemAvailable:\s+(\d+)", file.read())[1]) // 1024
+    return max(1, min(len(os.sched_getaffinity(0)), available // 1200))
+
+
+def log_of(preset):
+    return folder(preset) / "build.log"
+
+
+def configure(preset):
+    folder(preset).mkdir(parents=True, exist_ok=True)
+    with open(log_of(preset), "w", encoding="utf-8") as file:
+        done = subprocess.run(["cmake", "--preset", preset], stdin=subprocess.DEVNULL,
+                              stdout=file, stderr=subprocess.STDOUT, check=False)
+    if done.returncode != 0:
+        print(log_of(preset).read_text(errors="replace")[-4000:])
+        print(f"dev: cmake --preset {preset} failed; the whole log is in {log_of(preset)}",
+              file=sys.stderr)
+    return done.returncode == 0
+
+
+def make(preset, targets=()):
+    """Configures and builds; true when it worked. The log is build/<preset>/build.log."""
+    console.step(f"build {preset}" + (f": {' '.join(targets)}" if targets else ""))
+    if not configure(preset):
+        return False
+    ninja = ["ninja", "-C", str(folder(preset)), f"-j{jobs()}", *targets]
+    if console.terminal:
+        return subprocess.run(ninja, check=False).returncode == 0
+    return ninja_with_news(ninja, log_of(preset))
+
+
+def ninja_with_news(ninja, log):
+    """For logs: now and then how far it is, and the errors whole."""
+    said = time.monotonic()
+    with open(log, "a", encoding="utf-8") as file:
+        process = subprocess.Popen(ninja, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, errors="replace")
+        failing = False
+        for line in process.stdout:
+            file.write(line)
+            progress = re.match(r"\[\d+/\d+\]", line)
+            if line.startswith("FAILED:"):
+                failing = True
+            elif progress:
+                failing = False
+            if failing:
+                print(line, end="", flush=True)
+            elif progress and time.monotonic() - said > NEWS_SECONDS:
+                said = time.monotonic()
+                print(line, end="", flush=True)
+        return process.wait() == 0

@@ -1,0 +1,47 @@
+"""./dev fuzz: the libFuzzer programs under ASan and UBSan, for a bounded time each."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import build
+import console
+
+
+def add_arguments(parser):
+    parser.add_argument("names", nargs="*", metavar="NAME", help="parts of fuzzer names")
+    parser.add_argument("--seconds", type=int, default=60, help="for each fuzzer (60)")
+
+
+def run(options):
+    tally = console.Tally()
+    if not build.make("asan"):
+        tally.add("asan build", False)
+        return tally.close()
+    fuzz_all(tally, options.seconds, options.names)
+    return tally.close()
+
+
+def fuzzers(names=()):
+    found = sorted(path for path in build.folder("asan").rglob("*_fuzz")
+                   if path.is_file() and os.access(path, os.X_OK))
+    return [path for path in found if not names or any(name in path.name for name in names)]
+
+
+def fuzz_all(tally, seconds, names=()):
+    for program in fuzzers(names):
+        # New inputs that reach new code collect here and are the next run's start.
+        corpus = Path("build/corpus") / program.name
+        corpus.mkdir(parents=True, exist_ok=True)
+        seeds = sorted(Path("src").rglob(f"{program.name}_seeds"))
+        command = [program, f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10",
+                   "-print_final_stats=1", f"-artifact_prefix={corpus}/", corpus, *seeds]
+        console.step(f"fuzz {program.name} for {seconds} s")
+        done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", check=False)
+        units = [line.split(":")[-1].strip() for line in done.stdout.splitlines()
+                 if line.startswith("stat::number_of_executed_units")]
+        tally.add(f"{program.name}: {units[0] if units else 'no'} inputs", done.returncode == 0)
+        if done.returncode != 0:
+            print(done.stdout[-8000:])

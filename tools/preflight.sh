@@ -1,0 +1,51 @@
+# Sourced by ./dev: is this machine one on which the project builds? Installs the packages that are
+# missing when it may, and says exactly what to type when it may not.
+
+die() {
+    printf 'dev: %s\n' "$*" >&2
+    exit 1
+}
+
+preflight_distribution() {
+    [[ $(uname -s) == Linux ]] || die "ROS2 runs on Linux; this is $(uname -s). Use a Debian 12 machine or container."
+    local id="" version="" name="an unknown system"
+    if [[ -r /etc/os-release ]]; then
+        # shellcheck disable=SC1091
+        read -r id version name < <(. /etc/os-release && echo "${ID:-} ${VERSION_ID:--} ${PRETTY_NAME:-}")
+    fi
+    [[ $id == debian && $version == 12 ]] ||
+        die "ROS2 is built and tested on Debian 12; this is ${name}." \
+            "Run ./dev on a Debian 12 machine, or in a container: docker run --rm -it --privileged -v \"\$PWD:\$PWD\" -w \"\$PWD\" debian:12 ./dev $*"
+}
+
+preflight_packages() {
+    local wanted installed missing=()
+    wanted=$(grep -vE '^[[:space:]]*(#|$)' tools/packages.txt)
+    installed=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' 2>/dev/null | awk '$2 == "installed" { print $1 }')
+    mapfile -t missing < <(comm -23 <(sort -u <<<"$wanted") <(sort -u <<<"$installed"))
+    ((${#missing[@]})) || return 0
+    if ((EUID != 0)); then
+        die "these Debian packages are missing, and installing them needs root. Run:" \
+            $'\n'"  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
+    fi
+    printf 'dev: installing %d Debian packages: %s\n' "${#missing[@]}" "${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    # A third-party list that cannot be reached is no reason to stop: apt-get install decides.
+    apt-get update -q </dev/null || printf 'dev: apt-get update reported errors; trying to install nevertheless\n' >&2
+    apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null ||
+        die "apt-get could not install the packages above. Check the network and the apt sources, then run:" \
+            $'\n'"  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+}
+
+# preflight_disk MIB WHY: room in the checkout's file system.
+preflight_disk() {
+    local free
+    free=$(df -Pm . | awk 'NR == 2 { print $4 }')
+    ((free >= $1)) ||
+        die "$2 needs $1 MiB of disk in $PWD, and $free MiB are free. Free some space, or move the checkout to a larger file system."
+}
+
+preflight() {
+    preflight_distribution "$@"
+    preflight_packages
+}
