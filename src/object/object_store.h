@@ -43,7 +43,8 @@ struct FetchItem {
     uint64_t size = 0;  // of the whole array or value, in bytes
     Epoch epoch{};      // of the last update to this akey
     // CRC32C of the bytes put into the window, one per piece: the extent cut at multiples of
-    // block_bytes of the array's offsets. A single value is one piece.
+    // block_bytes of the array's offsets (checksum.h). A single value is one piece. Empty where
+    // `status` is an error.
     std::vector<uint32_t> checksums;
 };
 
@@ -66,14 +67,16 @@ struct Condition {
 
 struct Operation {
     enum class Kind : uint8_t {
-        write,         // array: `extent` gets the bytes of `window`
+        write,         // array: `extent` gets the bytes of `window`, which is as long; an empty
+                       // one is a touch
         put,           // single value: becomes the bytes of `window`, whole
-        punch_extent,  // array: `extent` becomes a hole; the size stays
+        punch_extent,  // array: `extent` becomes a hole; the size stays; no array stays none
         set_size,      // array: gets `size` bytes; what lies beyond is gone, what is new is a hole
         touch,         // array: exists from now on (size as it is, or 0)
         punch_akey,    // the akey is gone; no error where it was not there (also the ones below)
         punch_dkey,    // all akeys under the dkey
-        punch_dkeys,   // all dkeys in [dkey, dkey_end); an empty dkey_end means no upper end
+        punch_dkeys,   // all dkeys in [dkey, dkey_end); an empty dkey_end means no upper end; one
+                       // below dkey is `invalid`
         punch_object,  // everything under the object
     };
     Kind kind{};
@@ -92,7 +95,8 @@ struct Operation {
 
 // All or nothing. Conditions are judged, in order, against the state just before; operations take
 // effect in order. An akey holds an array or a single value: the other kind's operation on it is
-// `invalid` (punch it first, in the same transaction if need be).
+// `invalid` (punch it first, in the same transaction if need be). A failed transaction leaves no
+// reply behind: the same operation id may be tried again.
 struct Transaction {
     OperationId id{};
     std::vector<Condition> conditions;
@@ -115,12 +119,12 @@ struct ListRequest {
     // dkeys: only those that hold this akey; its single value comes with each entry. Empty: all.
     Akey akey;
     std::optional<std::string> after;  // a key: start behind it (objects: as object_key() makes it)
-    uint32_t limit = 1024;
+    uint32_t limit = 1024;             // at least 1
 };
 struct ListEntry {
     std::string key;
     std::string value;  // as ListRequest::akey says
-    Epoch epoch{};      // of that akey's last update
+    Epoch epoch{};  // of that akey's last update; dkeys of all akeys: of their latest; objects: 0
 };
 struct ListReply {
     std::vector<ListEntry> entries;  // ascending
@@ -189,11 +193,12 @@ class ObjectStore {
     virtual Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                            const Akey& akey) = 0;
 
-    // Errors: exists (the label), invalid.
+    // Errors: exists (the label), invalid, read_only.
     virtual Task<Result<ContainerRecord>> create_container(
         const Call& call, const ContainerProperties& properties) = 0;
-    // Errors: not_found.
+    // Errors: not_found, read_only.
     virtual Task<Result<>> destroy_container(const Call& call, ContainerId container) = 0;
+    // Ascending by label.
     virtual Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) = 0;
     virtual Task<Result<PoolSpace>> space(const Call& call) = 0;
 };

@@ -1,0 +1,42 @@
+// Checksums travel with payload as one CRC32C per piece: an extent of an array cut at multiples of
+// block_bytes of the array's offsets. A whole block's piece is thus exactly what the media keeps,
+// and needs no second computation. A single value is one piece, also an empty one.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/object/vocabulary.h"
+
+namespace ros2s::object {
+
+// 0 for an empty extent.
+[[nodiscard]] constexpr uint64_t piece_count(uint64_t offset, uint64_t length) {
+    if (length == 0) return 0;
+    return (offset + length - 1) / block_bytes - offset / block_bytes + 1;
+}
+
+// Calls visit(offset in the array, bytes) for each piece of `bytes`, which lie at `offset`.
+template <class Span, class Visit>
+void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
+    while (!bytes.empty()) {
+        const size_t piece = std::min<uint64_t>(block_bytes - offset % block_bytes, bytes.size());
+        visit(offset, bytes.first(piece));
+        bytes = bytes.subspan(piece);
+        offset += piece;
+    }
+}
+
+// Replaces the contents of `checksums`, keeping its memory.
+void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums);
+void value_checksums(ConstBytes bytes, std::vector<uint32_t>& checksums);
+
+// True when `checksums` are those of `bytes`. Otherwise *bad is the first piece that differs, or
+// all of it when already their number is wrong.
+[[nodiscard]] bool array_checksums_match(uint64_t offset, ConstBytes bytes,
+                                         const std::vector<uint32_t>& checksums,
+                                         Extent* bad = nullptr);
+
+}  // namespace ros2s::object

@@ -1,0 +1,113 @@
+#include "memory_store.h"
+
+#include "memory_state.h"
+#include "ros2s/base/check.h"
+#include "validate.h"
+
+namespace ros2s::object {
+
+MemoryStore::MemoryStore(Reactor& reactor) : MemoryStore(reactor, Options{}) {}
+MemoryStore::MemoryStore(Reactor& reactor, Options options)
+    : reactor_(reactor),
+      options_(options),
+      state_(std::make_unique<MemoryState>(options.capacity_bytes)) {}
+MemoryStore::~MemoryStore() = default;
+
+Features MemoryStore::features() const {
+    return {.multi_object_transactions = true,
+            .conditions = true,
+            .stored_replies = true,
+            .checksums = true,
+            .durable = false};
+}
+
+Task<> MemoryStore::delay() {
+    const auto most = static_cast<uint64_t>(options_.delay_max.count());
+    if (most == 0) co_return;
+    co_await sleep_for(reactor_, Duration(reactor_.random().below(most + 1)));
+}
+
+Task<Result<>> MemoryStore::fetch(const Call& call, ContainerId container,
+                                  std::span<FetchItem> items) {
+    ROS2S_CHECK(items.size() <= fetch_items_max);
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (!state_->has(container)) co_return fail(Code::not_found);
+    for (FetchItem& item : items) {
+        item.size = 0;
+        item.epoch = {};
+        item.checksums.clear();
+        item.status = validate(item);
+        if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+        if (item.status) state_->fetch(container, item);
+    }
+    co_await delay();
+    co_return Result<>();
+}
+
+Task<Result<Commit>> MemoryStore::update(const Call& call, ContainerId container,
+                                         const Transaction& transaction) {
+    ROS2S_CO_TRY(validate(transaction));
+    for (const Operation& operation : transaction.operations) {
+        if (!operation.window.is_local()) co_return fail(Code::unsupported);
+    }
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (read_only_) co_return fail(Code::read_only);
+    if (!state_->has(container)) co_return fail(Code::not_found);
+    Result<Commit> commit = state_->update(container, transaction, reactor_.wall_time());
+    co_await delay();
+    co_return commit;
+}
+
+Task<Result<ListReply>> MemoryStore::list(const Call& call, ContainerId container,
+                                          const ListRequest& request) {
+    ROS2S_CO_TRY(validate(request));
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (!state_->has(container)) co_return fail(Code::not_found);
+    ListReply reply = state_->list(container, request);
+    co_await delay();
+    co_return reply;
+}
+
+Task<Result<QueryReply>> MemoryStore::query(const Call& call, ContainerId container,
+                                            ObjectId object, const Akey& akey) {
+    ROS2S_CO_TRY(validate(akey));
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (!state_->has(container)) co_return fail(Code::not_found);
+    QueryReply reply = state_->query(container, object, akey);
+    co_await delay();
+    co_return reply;
+}
+
+Task<Result<ContainerRecord>> MemoryStore::create_container(const Call& call,
+                                                            const ContainerProperties& properties) {
+    ROS2S_CO_TRY(validate(properties));
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (read_only_) co_return fail(Code::read_only);
+    co_return state_->create({Uuid::make(reactor_.random())}, properties, reactor_.wall_time());
+}
+
+Task<Result<>> MemoryStore::destroy_container(const Call& call, ContainerId container) {
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (read_only_) co_return fail(Code::read_only);
+    co_return state_->destroy(container);
+}
+
+Task<Result<std::vector<ContainerRecord>>> MemoryStore::list_containers(const Call& call) {
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    co_return state_->containers();
+}
+
+Task<Result<PoolSpace>> MemoryStore::space(const Call& call) {
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    co_return state_->space();
+}
+
+}  // namespace ros2s::object

@@ -1,0 +1,58 @@
+// MemoryStore: the oracle. The object model in ordered maps, in memory, without I/O: what the other
+// stores must agree with, and what the layers above are tested on.
+//
+// Every request takes effect at one instant: it suspends only for the delays of its options, before
+// and after. Errors as ObjectStore says; `io` never, `corrupt` only for wrong checksums in update.
+//
+// Not for production: an update copies the list of the blocks of each array that it touches.
+#pragma once
+#include <memory>
+
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::object {
+
+class MemoryState;
+
+class MemoryStore final : public ObjectStore {
+  public:
+    struct Options {
+        uint64_t capacity_bytes = uint64_t{1} << 30;  // of blocks; more is no_space
+        // Each request waits a random time up to this before it takes effect, and again before it
+        // returns, so that concurrent requests overlap as they do on a device. 0: never suspends.
+        Duration delay_max{};
+    };
+    explicit MemoryStore(Reactor& reactor);
+    MemoryStore(Reactor& reactor, Options options);
+    ~MemoryStore() override;
+
+    // From now on updates and container changes fail with read_only, as after a device error.
+    void set_read_only(bool read_only) { read_only_ = read_only; }
+
+    [[nodiscard]] Features features() const override;
+    [[nodiscard]] std::string path() const override { return "memory"; }
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override;
+    Task<Result<Commit>> update(const Call& call, ContainerId container,
+                                const Transaction& transaction) override;
+    Task<Result<ListReply>> list(const Call& call, ContainerId container,
+                                 const ListRequest& request) override;
+    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                   const Akey& akey) override;
+    Task<Result<ContainerRecord>> create_container(const Call& call,
+                                                   const ContainerProperties& properties) override;
+    Task<Result<>> destroy_container(const Call& call, ContainerId container) override;
+    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override;
+    Task<Result<PoolSpace>> space(const Call& call) override;
+
+  private:
+    Task<> delay();
+
+    Reactor& reactor_;
+    Options options_;
+    bool read_only_ = false;
+    std::unique_ptr<MemoryState> state_;
+};
+
+}  // namespace ros2s::object

@@ -1,0 +1,69 @@
+// What is MemoryStore's own; what every store must do is in the contract suite.
+#include <gtest/gtest.h>
+
+#include "ros2s/object/checksum.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::object {
+namespace {
+
+TEST(Checksum, CutsAtBlocksOfTheArray) {
+    EXPECT_EQ(piece_count(0, 0), 0U);
+    EXPECT_EQ(piece_count(4095, 1), 1U);
+    EXPECT_EQ(piece_count(4095, 2), 2U);
+    EXPECT_EQ(piece_count(0, 8192), 2U);
+    EXPECT_EQ(piece_count(1, 8192), 3U);
+    const std::string text(8192, 'x');
+    std::vector<uint32_t> checksums;
+    array_checksums(1, as_bytes(text), checksums);
+    ASSERT_EQ(checksums.size(), 3U);
+    EXPECT_EQ(checksums[2], crc32c(as_bytes("x")));
+    EXPECT_TRUE(array_checksums_match(1, as_bytes(text), checksums));
+    ++checksums[1];
+    Extent bad;
+    EXPECT_FALSE(array_checksums_match(1, as_bytes(text), checksums, &bad));
+    EXPECT_EQ(bad, (Extent{4096, 4096}));
+    checksums.pop_back();
+    EXPECT_FALSE(array_checksums_match(1, as_bytes(text), checksums, &bad));
+    EXPECT_EQ(bad, (Extent{1, 8192}));
+}
+
+Task<> goes_read_only(Reactor& reactor) {
+    MemoryStore store(reactor);
+    const Call call;
+    auto container = co_await store.create_container(call, {.label = "c"});
+    EXPECT_TRUE(container.has_value());
+    store.set_read_only(true);
+    const Transaction touch{.operations = {{.kind = Operation::Kind::touch, .akey = {"a"}}}};
+    auto refused = co_await store.update(call, container->id, touch);
+    EXPECT_EQ(refused.error().code, Code::read_only);
+    store.set_read_only(false);
+    auto accepted = co_await store.update(call, container->id, touch);
+    EXPECT_TRUE(accepted.has_value());
+}
+TEST(MemoryStore, RefusesUpdatesWhileReadOnly) {
+    sim::World world(1);
+    world.run(goes_read_only(world.core()));
+}
+
+Task<> delays(Reactor& reactor) {
+    MemoryStore store(reactor, {.delay_max = std::chrono::milliseconds(1)});
+    const Call call;
+    const Time before = reactor.now();
+    for (int i = 0; i < 10; ++i) {
+        auto space = co_await store.space(call);
+        EXPECT_TRUE(space.has_value());
+    }
+    EXPECT_GT(reactor.now(), before);
+    const Call late{.deadline = reactor.now()};
+    auto refused = co_await store.space(late);
+    EXPECT_EQ(refused.error().code, Code::deadline);
+}
+TEST(MemoryStore, TakesTimeWhenAsked) {
+    sim::World world(1);
+    world.run(delays(world.core()));
+}
+
+}  // namespace
+}  // namespace ros2s::object

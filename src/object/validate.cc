@@ -1,0 +1,134 @@
+#include "validate.h"
+
+#include "checksum.h"
+
+namespace ros2s::object {
+namespace {
+
+Result<> validate(const Dkey& dkey) {
+    if (dkey.bytes.size() > key_bytes_max) return fail(Code::too_large, key_bytes_max);
+    return {};
+}
+
+Result<> validate(const Extent& extent) {
+    if (extent.length > array_bytes_max || extent.offset > array_bytes_max - extent.length) {
+        return fail(Code::too_large, array_bytes_max);
+    }
+    return {};
+}
+
+Result<> validate_write(const Operation& operation) {
+    ROS2S_TRY(validate(operation.extent));
+    if (operation.window.length != operation.extent.length) return fail(Code::invalid);
+    const uint64_t pieces = piece_count(operation.extent.offset, operation.extent.length);
+    if (!operation.checksums.empty() && operation.checksums.size() != pieces) {
+        return fail(Code::invalid);
+    }
+    return {};
+}
+
+Result<> validate_put(const Operation& operation) {
+    if (operation.window.length > value_bytes_max) return fail(Code::too_large, value_bytes_max);
+    if (operation.checksums.size() > 1) return fail(Code::invalid);
+    return {};
+}
+
+}  // namespace
+
+Result<> validate(const Akey& akey) {
+    if (akey.bytes.empty()) return fail(Code::invalid);
+    if (akey.bytes.size() > key_bytes_max) return fail(Code::too_large, key_bytes_max);
+    return {};
+}
+
+Result<> validate(const FetchItem& item) {
+    ROS2S_TRY(validate(item.dkey));
+    ROS2S_TRY(validate(item.akey));
+    ROS2S_TRY(validate(item.extent));
+    if (item.window.length < item.extent.length) return fail(Code::invalid);
+    return {};
+}
+
+Result<> validate(const Condition& condition) {
+    using Kind = Condition::Kind;
+    switch (condition.kind) {
+        case Kind::exists:
+        case Kind::absent:
+            if (condition.akey.bytes.empty()) return validate(condition.dkey);
+            break;
+        case Kind::epoch_equals:
+        case Kind::size_equals: break;
+        case Kind::no_dkeys: return validate(condition.akey);
+        default: return fail(Code::invalid);
+    }
+    ROS2S_TRY(validate(condition.dkey));
+    return validate(condition.akey);
+}
+
+Result<> validate(const Operation& operation) {
+    using Kind = Operation::Kind;
+    if (operation.kind == Kind::punch_object) return {};
+    ROS2S_TRY(validate(operation.dkey));
+    if (operation.kind == Kind::punch_dkey) return {};
+    if (operation.kind == Kind::punch_dkeys) {
+        ROS2S_TRY(validate(operation.dkey_end));
+        const bool reversed =
+            !operation.dkey_end.bytes.empty() && operation.dkey_end < operation.dkey;
+        return reversed ? Result<>(fail(Code::invalid)) : Result<>();
+    }
+    ROS2S_TRY(validate(operation.akey));
+    switch (operation.kind) {
+        case Kind::write: return validate_write(operation);
+        case Kind::put: return validate_put(operation);
+        case Kind::punch_extent: return validate(operation.extent);
+        case Kind::set_size: return validate(Extent{0, operation.size});
+        case Kind::touch:
+        case Kind::punch_akey: return {};
+        default: return fail(Code::invalid);
+    }
+}
+
+Result<> validate(const Transaction& transaction) {
+    if (transaction.operations.size() > transaction_operations_max ||
+        transaction.conditions.size() > transaction_operations_max) {
+        return fail(Code::too_large, transaction_operations_max);
+    }
+    if (!transaction.id.client.is_nil() && transaction.id.sequence == 0) return fail(Code::invalid);
+    for (const Condition& condition : transaction.conditions) ROS2S_TRY(validate(condition));
+    uint64_t payload = 0;
+    for (const Operation& operation : transaction.operations) {
+        ROS2S_TRY(validate(operation));
+        const bool carries =
+            operation.kind == Operation::Kind::write || operation.kind == Operation::Kind::put;
+        if (carries) payload += operation.window.length;
+    }
+    if (payload > transaction_bytes_max) return fail(Code::too_large, transaction_bytes_max);
+    return {};
+}
+
+Result<> validate(const ListRequest& request) {
+    if (request.limit == 0) return fail(Code::invalid);
+    switch (request.what) {
+        case ListRequest::What::objects:
+            if (request.after && request.after->size() != 16) return fail(Code::invalid);
+            return {};
+        case ListRequest::What::dkeys:
+            if (request.akey.bytes.size() > key_bytes_max) {
+                return fail(Code::too_large, key_bytes_max);
+            }
+            return {};
+        case ListRequest::What::akeys: return validate(request.dkey);
+        default: return fail(Code::invalid);
+    }
+}
+
+Result<> validate(const ContainerProperties& properties) {
+    if (!is_valid_label(properties.label)) return fail(Code::invalid);
+    if (properties.chunk_bytes == 0 || properties.chunk_bytes % block_bytes != 0 ||
+        properties.chunk_bytes > array_bytes_max) {
+        return fail(Code::invalid);
+    }
+    return {};
+}
+
+}  // namespace ros2s::object

@@ -1,0 +1,18 @@
+// What every store refuses before it looks at its state: keys, extents, values and transactions
+// over the limits (too_large, detail = the limit) and requests that make no sense (invalid). The
+// stores share it, so that they agree; a server runs it on what a peer sent.
+#pragma once
+#include "ros2s/base/result.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::object {
+
+[[nodiscard]] Result<> validate(const FetchItem& item);
+[[nodiscard]] Result<> validate(const Condition& condition);
+[[nodiscard]] Result<> validate(const Operation& operation);
+[[nodiscard]] Result<> validate(const Transaction& transaction);
+[[nodiscard]] Result<> validate(const ListRequest& request);
+[[nodiscard]] Result<> validate(const ContainerProperties& properties);
+[[nodiscard]] Result<> validate(const Akey& akey);
+
+}  // namespace ros2s::object
