@@ -1,0 +1,288 @@
+#include "ros2s/api/uri.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::api {
+namespace {
+
+constexpr size_t uri_bytes_max = 8192;
+constexpr std::string_view safe_in_path = "-._~/";
+constexpr std::string_view safe_in_value = "-._~/:,;+";
+
+bool is_alphanumeric(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+std::string encode(std::string_view text, std::string_view safe) {
+    std::string out;
+    for (const char c : text) {
+        if (is_alphanumeric(c) || safe.contains(c)) {
+            out += c;
+        } else {
+            out += fmt::format("%{:02X}", static_cast<uint8_t>(c));
+        }
+    }
+    return out;
+}
+
+// One pass over the text; `at_` is where the next unread character stands.
+class Parser {
+  public:
+    Parser(std::string_view text, Report& report) : text_(text), report_(report) {}
+
+    Result<Uri> parse() {
+        if (text_.size() > uri_bytes_max) {
+            const auto length = text_.size();
+            text_ = text_.substr(0, 40);
+            return wrong(
+                0, fmt::format("it has {} bytes, and {} is the limit", length, uri_bytes_max));
+        }
+        ROS2S_TRY(parse_scheme());
+        ROS2S_TRY(parse_authority());
+        ROS2S_TRY(parse_names());
+        ROS2S_TRY(parse_path());
+        ROS2S_TRY(parse_query());
+        ROS2S_TRY(check_transport());
+        return std::move(uri_);
+    }
+
+  private:
+    std::unexpected<Error> wrong(size_t at, std::string_view what) {
+        return report_.fail(Code::invalid,
+                            fmt::format("bad URI '{}': {} (at character {}); it is written like {}",
+                                        text_, what, at + 1, example_of(uri_.transport)));
+    }
+
+    Result<> parse_scheme() {
+        const auto end = text_.find("://");
+        if (text_.empty()) return wrong(0, "it is empty");
+        if (end == std::string_view::npos) return wrong(0, "it has no '://'");
+        const auto scheme = text_.substr(0, end);
+        if (scheme == "ros2s") {
+            uri_.transport = Uri::Transport::direct;
+        } else if (scheme == "ros2s+local") {
+            uri_.transport = Uri::Transport::local;
+        } else if (scheme == "ros2s+dpu") {
+            uri_.transport = Uri::Transport::dpu;
+        } else {
+            return wrong(
+                0, fmt::format("the scheme '{}' is none of ros2s, ros2s+local, ros2s+dpu", scheme));
+        }
+        at_ = end + 3;
+        return {};
+    }
+
+    Result<> parse_authority() {
+        const size_t end = std::min(text_.find_first_of("/?#", at_), text_.size());
+        const auto authority = text_.substr(at_, end - at_);
+        const size_t begin = std::exchange(at_, end);
+        if (authority.empty()) return {};
+        if (authority.contains('@')) return wrong(begin, "it names a user, and there are none");
+        std::string_view host = authority;
+        std::string_view port;
+        bool has_port = false;
+        if (authority.front() == '[') {
+            const auto close = authority.find(']');
+            if (close == std::string_view::npos) return wrong(begin, "'[' has no ']'");
+            host = authority.substr(1, close - 1);
+            const auto rest = authority.substr(close + 1);
+            has_port = rest.starts_with(':');
+            if (!rest.empty() && !has_port) return wrong(begin + close + 1, "':' must follow ']'");
+            if (has_port) port = rest.substr(1);
+        } else if (const auto colon = authority.find(':'); colon != std::string_view::npos) {
+            host = authority.substr(0, colon);
+            port = authority.substr(colon + 1);
+            has_port = true;
+            if (port.contains(':')) return wrong(begin, "an IPv6 address is written in brackets");
+        }
+        if (host.empty()) return wrong(begin, "the host before ':' is empty");
+        uri_.host = host;
+        if (!has_port) return {};
+        const size_t port_at = begin + static_cast<size_t>(port.data() - authority.data());
+        uint32_t number = 0;
+        for (const char c : port) {
+            if (c < '0' || c > '9' || number > 65535) {
+                number = 65536;
+                break;
+            }
+            number = number * 10 + static_cast<uint32_t>(c - '0');
+        }
+        if (number == 0 || number > 65535) {
+            return wrong(port_at, fmt::format("the port '{}' is no number from 1 to 65535", port));
+        }
+        uri_.port = static_cast<uint16_t>(number);
+        return {};
+    }
+
+    // The next component of the path, decoded; nothing where the path has ended.
+    Result<std::optional<std::string>> component() {
+        if (at_ == text_.size() || text_[at_] != '/') return std::nullopt;
+        const size_t begin = ++at_;
+        at_ = std::min(text_.find_first_of("/?#", at_), text_.size());
+        ROS2S_TRY_ASSIGN(std::string name, decode(begin, at_));
+        return name;
+    }
+
+    Result<> parse_names() {
+        for (auto [field, what] : {std::pair{&uri_.pool, "pool"}, {&uri_.container, "container"}}) {
+            const size_t begin = at_ + 1;
+            ROS2S_TRY_ASSIGN(auto name, component());
+            if (!name || name->empty()) {
+                return wrong(std::min(begin, text_.size()), fmt::format("no {} is named", what));
+            }
+            if (!object::is_valid_label(*name)) {
+                return wrong(begin, fmt::format("the {} name '{}' is not 1 to 127 of "
+                                                "A-Z a-z 0-9 . _ -",
+                                                what, *name));
+            }
+            *field = std::move(*name);
+        }
+        return {};
+    }
+
+    Result<> parse_path() {
+        while (true) {
+            const size_t begin = at_ + 1;
+            ROS2S_TRY_ASSIGN(auto name, component());
+            if (!name) return {};
+            if (name->empty()) continue;  // "a//b" is "a/b", and "a/" is "a", as in a shell
+            if (*name == "." || *name == "..") {
+                return wrong(begin, fmt::format("the path has a component '{}'", *name));
+            }
+            if (name->contains('/')) return wrong(begin, "a name in the path contains '/' (%2F)");
+            if (name->size() > 255) {
+                return wrong(begin, "a name in the path is longer than 255 bytes");
+            }
+            if (!uri_.path.empty()) uri_.path += '/';
+            uri_.path += *name;
+        }
+    }
+
+    Result<> parse_query() {
+        if (at_ < text_.size() && text_[at_] == '?') {
+            do {
+                ROS2S_TRY(parse_parameter());
+            } while (at_ < text_.size() && text_[at_] == '&');
+        }
+        if (at_ < text_.size()) return wrong(at_, "'#' has no meaning here; write %23 for it");
+        return {};
+    }
+
+    Result<> parse_parameter() {
+        const size_t begin = ++at_;
+        const size_t end = std::min(text_.find_first_of("&#", begin), text_.size());
+        at_ = end;
+        const auto parameter = text_.substr(begin, end - begin);
+        const auto equals = parameter.find('=');
+        const auto key = parameter.substr(0, equals);
+        std::string* field = key == "provider" ? &uri_.provider
+                             : key == "socket" ? &uri_.socket
+                             : key == "dir"    ? &uri_.dir
+                                               : nullptr;
+        if (field == nullptr) {
+            return wrong(begin,
+                         fmt::format("the parameter '{}' is none of provider, socket, dir", key));
+        }
+        if (!field->empty()) return wrong(begin, fmt::format("'{}' is given twice", key));
+        if (equals == std::string_view::npos || equals + 1 == parameter.size()) {
+            return wrong(begin, fmt::format("the parameter '{}' has no value", key));
+        }
+        ROS2S_TRY_ASSIGN(*field, decode(begin + equals + 1, end));
+        return {};
+    }
+
+    Result<> check_transport() {
+        if (uri_.transport == Uri::Transport::local) {
+            if (!uri_.host.empty()) {
+                return wrong(text_.find("://") + 3,
+                             "ros2s+local opens a pool in this process and takes no host; three "
+                             "slashes follow 'ros2s+local:'");
+            }
+            if (uri_.dir.empty()) {
+                return wrong(text_.size(), "the pool's directory is missing: add ?dir=DIRECTORY");
+            }
+        } else if (!uri_.dir.empty()) {
+            return wrong(text_.find('?'), "'dir' is for ros2s+local alone");
+        }
+        return {};
+    }
+
+    Result<std::string> decode(size_t begin, size_t end) {
+        std::string out;
+        for (size_t i = begin; i < end; ++i) {
+            const char c = text_[i];
+            if (c == '\0') return wrong(i, "it contains a NUL byte");
+            if (c != '%') {
+                out += c;
+                continue;
+            }
+            const int high = hex_digit_at(i + 1, end);
+            const int low = hex_digit_at(i + 2, end);
+            if (high < 0 || low < 0) {
+                return wrong(i,
+                             "'%' is not followed by two hexadecimal digits (write %25 for '%')");
+            }
+            if (high == 0 && low == 0) return wrong(i, "it contains a NUL byte");
+            out += static_cast<char>(high * 16 + low);
+            i += 2;
+        }
+        return out;
+    }
+    int hex_digit_at(size_t i, size_t end) const { return i < end ? hex_digit(text_[i]) : -1; }
+
+    std::string_view text_;
+    Report& report_;
+    Uri uri_;
+    size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string_view example_of(Uri::Transport transport) {
+    switch (transport) {
+        case Uri::Transport::direct: return "ros2s://server:7400/pool/main/data";
+        case Uri::Transport::dpu: return "ros2s+dpu://dpu:7500/pool/main/data";
+        case Uri::Transport::local: break;
+    }
+    return "ros2s+local:///pool/main/data?dir=/srv/ros2s";
+}
+
+Result<Uri> Uri::parse(std::string_view text, Report& report) {
+    return Parser(text, report).parse();
+}
+
+std::string Uri::to_string() const {
+    std::string out = transport == Transport::local ? "ros2s+local://"
+                      : transport == Transport::dpu ? "ros2s+dpu://"
+                                                    : "ros2s://";
+    out += host.contains(':') ? '[' + host + ']' : host;
+    if (port != 0) out += fmt::format(":{}", port);
+    out += '/' + pool + '/' + container;
+    if (!path.empty()) out += '/' + encode(path, safe_in_path);
+    char separator = '?';
+    const auto add = [&](std::string_view key, const std::string& value) {
+        if (value.empty()) return;
+        out += std::exchange(separator, '&');
+        out += key;
+        out += '=';
+        out += encode(value, safe_in_value);
+    };
+    add("provider", provider);
+    add("socket", socket);
+    add("dir", dir);
+    return out;
+}
+
+}  // namespace ros2s::api

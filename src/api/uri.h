@@ -1,0 +1,48 @@
+// Uri: the one grammar by which people and programs name a container and a place in it:
+//
+//     ros2s[+local|+dpu]://[host:port]/pool/container[/path][?provider=…&socket=…&dir=…]
+//
+// Bytes outside [A-Za-z0-9._~-] may be percent-encoded anywhere behind the scheme; spaces and
+// non-ASCII bytes may also stand as they are. Parsing decides nothing but form: whether the
+// pool exists, and whether this version speaks the transport, is found out by whoever opens it.
+//
+// Invariants
+// - to_string() of a parsed Uri parses to an equal one.
+// - pool and container are valid labels (object::is_valid_label); path has no empty, "." or ".."
+//   components and no leading or trailing '/'.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::api {
+
+struct Uri {
+    enum class Transport : uint8_t {
+        direct,  // ros2s://      to an engine, over a fabric
+        local,   // ros2s+local:// the engine in this process, on a pool directory
+        dpu,     // ros2s+dpu://   to a DPU
+    };
+    Transport transport = Transport::local;
+    std::string host;   // empty: none; an IPv6 address without its brackets
+    uint16_t port = 0;  // 0: none
+    std::string pool;
+    std::string container;
+    std::string path;  // "": the container's root; otherwise "a/b"
+    std::string provider;
+    std::string socket;
+    std::string dir;
+    friend bool operator==(const Uri&, const Uri&) = default;
+
+    [[nodiscard]] std::string to_string() const;
+    // Errors: invalid; the report gets one sentence: what is wrong, at which character, and an
+    // example of how it is written.
+    [[nodiscard]] static Result<Uri> parse(std::string_view text, Report& report);
+};
+
+// What messages show as a correct URI of that transport.
+[[nodiscard]] std::string_view example_of(Uri::Transport transport);
+
+}  // namespace ros2s::api

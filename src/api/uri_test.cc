@@ -1,0 +1,113 @@
+#include "ros2s/api/uri.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ros2s::api {
+namespace {
+
+using Transport = Uri::Transport;
+
+TEST(Uri, ParsesWhatTheGrammarHas) {
+    struct Case {
+        std::string text;
+        Uri uri;
+    };
+    const std::vector<Case> cases = {
+        {"ros2s+local:///p/c?dir=/srv/x",
+         {.transport = Transport::local, .pool = "p", .container = "c", .dir = "/srv/x"}},
+        {"ros2s+local:///p/c/?dir=x",
+         {.transport = Transport::local, .pool = "p", .container = "c", .dir = "x"}},
+        {"ros2s+local:///p/c//a//b/?dir=x",
+         {.transport = Transport::local, .pool = "p", .container = "c", .path = "a/b", .dir = "x"}},
+        {"ros2s+local:///p/c/a%20b/%C3%A9?dir=/a%3Fb",
+         {.transport = Transport::local,
+          .pool = "p",
+          .container = "c",
+          .path = "a b/\xC3\xA9",
+          .dir = "/a?b"}},
+        {"ros2s://server:7400/p/c/x?provider=ucx+tcp",
+         {.transport = Transport::direct,
+          .host = "server",
+          .port = 7400,
+          .pool = "p",
+          .container = "c",
+          .path = "x",
+          .provider = "ucx+tcp"}},
+        {"ros2s+dpu://[fe80::1]:7500/p/c?socket=/run/x.sock&provider=ofi+tcp;ofi_rxm",
+         {.transport = Transport::dpu,
+          .host = "fe80::1",
+          .port = 7500,
+          .pool = "p",
+          .container = "c",
+          .provider = "ofi+tcp;ofi_rxm",
+          .socket = "/run/x.sock"}},
+        {"ros2s+dpu:///p/c", {.transport = Transport::dpu, .pool = "p", .container = "c"}},
+    };
+    for (const auto& c : cases) {
+        Report report;
+        const auto uri = Uri::parse(c.text, report);
+        ASSERT_TRUE(uri) << c.text << ": " << report.text();
+        EXPECT_EQ(*uri, c.uri) << c.text;
+        Report again;
+        EXPECT_EQ(Uri::parse(uri->to_string(), again), c.uri) << uri->to_string() << again.text();
+    }
+}
+
+TEST(Uri, RefusesEveryBadOneWithOneSentenceThatSaysWhere) {
+    struct Case {
+        std::string text;
+        std::string sentence;  // a part of it
+    };
+    const std::vector<Case> cases = {
+        {"", "it is empty (at character 1)"},
+        {"/srv/data", "no '://'"},
+        {"http://x/y/z", "the scheme 'http' is none of"},
+        {"ROS2S://x/y/z", "the scheme 'ROS2S' is none of"},
+        {"ros2s+local://", "no pool is named"},
+        {"ros2s+local:///", "no pool is named"},
+        {"ros2s+local:///?dir=x", "no pool is named"},
+        {"ros2s+local:///p", "no container is named"},
+        {"ros2s+local:///p/?dir=x", "no container is named (at character 18)"},
+        {"ros2s+local:///p q/c?dir=x", "the pool name 'p q' is not 1 to 127"},
+        {"ros2s+local:///p/c%2F?dir=x", "the container name 'c/'"},
+        {"ros2s+local:///p/c", "add ?dir=DIRECTORY"},
+        {"ros2s+local:///p/c?dir=", "'dir' has no value"},
+        {"ros2s+local:///p/c?dir", "'dir' has no value"},
+        {"ros2s+local:///p/c?dir=a&dir=b", "'dir' is given twice"},
+        {"ros2s+local:///p/c?directory=a", "'directory' is none of provider, socket, dir"},
+        {"ros2s+local:///p/c?", "'' is none of"},
+        {"ros2s+local:///p/c?dir=a#b", "'#' has no meaning"},
+        {"ros2s+local:///p/c/../x?dir=a", "a component '..' (at character 20)"},
+        {"ros2s+local:///p/c/%2e?dir=a", "a component '.'"},
+        {"ros2s+local:///p/c/a%2Fb?dir=a", "contains '/'"},
+        {"ros2s+local:///p/c/%00?dir=a", "a NUL byte"},
+        {"ros2s+local:///p/c/%4?dir=a", "two hexadecimal digits"},
+        {"ros2s+local:///p/c/%zz?dir=a", "two hexadecimal digits"},
+        {"ros2s+local:///p/c?dir=%", "two hexadecimal digits"},
+        {"ros2s+local://host/p/c?dir=a", "takes no host"},
+        {"ros2s://h/p/c?dir=a", "'dir' is for ros2s+local alone"},
+        {"ros2s://h:/p/c", "the port '' is no number"},
+        {"ros2s://h:99999/p/c", "the port '99999' is no number"},
+        {"ros2s://h:7x/p/c", "the port '7x' is no number"},
+        {"ros2s://:70/p/c", "the host before ':' is empty"},
+        {"ros2s://[::1/p/c", "'[' has no ']'"},
+        {"ros2s://[::1]x/p/c", "':' must follow ']'"},
+        {"ros2s://::1/p/c", "in brackets"},
+        {"ros2s://me@h/p/c", "names a user"},
+        {"ros2s+local:///p/c/" + std::string(256, 'x') + "?dir=a", "longer than 255 bytes"},
+        {"ros2s+local:///p/c/" + std::string(9000, 'x') + "?dir=a", "8192 is the limit"},
+    };
+    for (const auto& c : cases) {
+        Report report;
+        const auto uri = Uri::parse(c.text, report);
+        ASSERT_FALSE(uri) << c.text;
+        EXPECT_EQ(uri.error().code, Code::invalid);
+        EXPECT_THAT(report.text(), testing::HasSubstr(c.sentence)) << c.text;
+        EXPECT_THAT(report.text(), testing::HasSubstr("; it is written like ros2s")) << c.text;
+        EXPECT_LT(report.text().size(), 700U) << c.text;
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::api
