@@ -1,0 +1,64 @@
+// EmbeddedPool: a pool directory, opened by this process: devices, index, engine and the verifying
+// client, composed. One owner at a time (owner.h).
+//
+// Owned by who opened it; used on the environment's core; close() before destruction, after every
+// file system made here was closed and destroyed.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ros2s/api/environment.h"
+#include "ros2s/api/owner.h"
+#include "ros2s/base/metrics.h"
+#include "ros2s/base/result.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::api {
+
+struct EmbeddedOptions {
+    std::string program;      // who owns it now, for others to read; empty: this process's name
+    std::string mount_point;  // set by a mount
+    std::string container;    // the mounted one
+};
+
+class EmbeddedPool {
+  public:
+    // Errors: not_found (no pool there), busy (the report names the owner, `present` is its
+    // record), invalid (config.yaml), corrupt, bad_version, io, denied, no_memory.
+    [[nodiscard]] static Task<Result<std::unique_ptr<EmbeddedPool>>> open(Environment environment,
+                                                                          std::string directory,
+                                                                          EmbeddedOptions options,
+                                                                          OwnerRecord& present,
+                                                                          Report& report);
+    ~EmbeddedPool();
+    EmbeddedPool(const EmbeddedPool&) = delete;
+    EmbeddedPool& operator=(const EmbeddedPool&) = delete;
+    Task<> close();
+
+    [[nodiscard]] const std::string& name() const;
+    [[nodiscard]] const std::string& directory() const;
+    // The top of the stack: create, list and destroy containers, ask for space here.
+    [[nodiscard]] object::ObjectStore& store();
+    // Errors: not_found (the report lists what there is).
+    [[nodiscard]] Task<Result<object::ContainerRecord>> find_container(const Call& call,
+                                                                       std::string label,
+                                                                       Report& report);
+    // A file system over a container. One at a time per container, because two would not see
+    // each other's open files.
+    [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(const Call& call,
+                                                                               std::string label,
+                                                                               Report& report);
+    // The counters of every layer below the file system.
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    struct Parts;
+    explicit EmbeddedPool(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ros2s::api

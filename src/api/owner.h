@@ -1,0 +1,50 @@
+// Owner: the one process that has a pool directory open. DIR/owner is a small text file that says
+// who it is; a lock on it (flock), which the kernel drops when the process dies, says that it
+// lives. The file stays when nobody owns the pool, because unlinking a file that others may be
+// about to lock lets two in.
+//
+// The system calls here block for moments and are made when a pool is opened, not per request.
+#pragma once
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::api {
+
+struct OwnerRecord {
+    pid_t pid = 0;
+    std::string program;      // "ros2store-fuse", "python3"
+    std::string mount_point;  // "" unless the owner is a mount
+    std::string container;    // the mounted one
+    friend bool operator==(const OwnerRecord&, const OwnerRecord&) = default;
+};
+
+class Ownership {
+  public:
+    // Takes the directory for this process. Errors: busy (the report names the owner and what to
+    // do; `present` gets its record), not_found, denied, io.
+    [[nodiscard]] static Result<std::unique_ptr<Ownership>> take(const std::string& directory,
+                                                                 const OwnerRecord& self,
+                                                                 OwnerRecord& present,
+                                                                 Report& report);
+    // Releases it. In a forked child, where the lock was given up at once, does nothing.
+    ~Ownership();
+    Ownership(const Ownership&) = delete;
+    Ownership& operator=(const Ownership&) = delete;
+
+  private:
+    explicit Ownership(int descriptor) : descriptor_(descriptor) {}
+    int descriptor_;
+};
+
+// Who owns the directory now; pid 0 when nobody does. Errors: not_found (no such directory, or no
+// pool in it), denied, io.
+[[nodiscard]] Result<OwnerRecord> find_owner(const std::string& directory);
+
+// "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": what the second opener is told.
+[[nodiscard]] std::string describe_owner(const std::string& directory, const OwnerRecord& owner);
+
+}  // namespace ros2s::api

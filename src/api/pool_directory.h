@@ -1,0 +1,60 @@
+// A pool directory: where an embedded pool lives on this machine.
+//
+//     DIR/config.yaml   the pool's name and settings, with their documentation (config.h)
+//     DIR/device-0 …    the device files; symbolic links where they lie on other disks
+//     DIR/index/        the engine's index
+//     DIR/owner         who has it open (owner.h)
+//
+// A directory becomes a pool by the last step of its creation, the rename of config.yaml into
+// place: one without it is no pool, and what a creation that was killed left is cleared by the
+// next.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ros2s/api/environment.h"
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::api {
+
+struct PoolCreation {
+    std::string directory;
+    std::string pool;                    // its name in URIs; empty: "pool"
+    uint64_t bytes = uint64_t{4} << 30;  // over all devices together
+    uint32_t devices = 1;                // 1 to 16
+    // Other places for the device files, taken in turn: one per disk. Empty: the directory itself.
+    std::vector<std::string> device_directories;
+    std::string container = "main";  // made at once; empty: none
+    std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
+};
+
+inline constexpr uint64_t pool_bytes_min = uint64_t{64} << 20;
+inline constexpr uint32_t pool_devices_max = 16;
+
+// Makes a ready pool: device files written fully once, formatted, opened, its first container
+// created, closed. All or nothing: on failure, or when call.stop asks for it, what was made is
+// removed again. Errors: exists (a pool is there, or the directory holds other files), no_space
+// (checked beforehand), invalid (size, count, names), denied, io, cancelled.
+[[nodiscard]] Task<Result<>> create_pool(const Call& call, Environment environment,
+                                         const PoolCreation& creation, Report& report);
+
+// Removes the pool's files, and the directory where nothing else is in it. Errors: not_found,
+// busy (somebody has it open), denied, io.
+[[nodiscard]] Result<> destroy_pool(const std::string& directory, Report& report);
+
+// What is known without opening it.
+struct PoolDirectory {
+    std::string directory;             // absolute
+    std::string pool;                  // the name
+    std::vector<std::string> devices;  // the device files, in order
+    uint64_t device_bytes = 0;         // of all together
+};
+// Errors: not_found (no pool there), invalid (config.yaml), denied, io.
+[[nodiscard]] Result<PoolDirectory> read_pool_directory(const std::string& directory,
+                                                        Report& report);
+
+}  // namespace ros2s::api
