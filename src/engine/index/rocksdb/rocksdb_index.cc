@@ -1,0 +1,392 @@
+#include "rocksdb_index.h"
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/iterator.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdarg>
+#include <cstdio>
+
+#include "status.h"
+
+namespace ros2s::engine {
+namespace {
+
+constexpr uint64_t format_version = 1;
+constexpr std::string_view format_magic = "ros2store index, version ";
+
+class LogAdapter final : public rocksdb::Logger {
+  public:
+    explicit LogAdapter(Log log) : Logger(rocksdb::INFO_LEVEL), log_(std::move(log)) {}
+    using Logger::Logv;
+    void Logv(const char* format, va_list arguments) override {
+        Logv(rocksdb::INFO_LEVEL, format, arguments);
+    }
+    void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
+        // Routine talk is only of use to somebody who looks for a fault in RocksDB itself.
+        const auto ours = level >= rocksdb::ERROR_LEVEL  ? LogLevel::error
+                          : level == rocksdb::WARN_LEVEL ? LogLevel::warning
+                                                         : LogLevel::debug;
+        char line[1024];
+        const int length = std::vsnprintf(line, sizeof line, format, arguments);
+        if (length <= 0) return;
+        const auto kept = std::min(static_cast<size_t>(length), sizeof line - 1);
+        log_.say(ours, "index: " + std::string(line, kept));
+    }
+
+  private:
+    Log log_;
+};
+
+rocksdb::Options rocksdb_options(const RocksDbOptions& options) {
+    rocksdb::Options o;
+    if (options.env != nullptr) o.env = options.env;
+    o.info_log = std::make_shared<LogAdapter>(options.log);
+
+    o.paranoid_checks = true;
+    o.paranoid_file_checks = false;  // would read every new table back; its blocks carry CRCs
+    o.avoid_flush_during_shutdown = true;
+    o.max_open_files = static_cast<int>(options.open_files_max);
+    o.skip_stats_update_on_db_open = true;
+    o.max_background_jobs = 2;
+    o.stats_dump_period_sec = 0;
+    o.stats_persist_period_sec = 0;
+    o.max_manifest_file_size = 16 * 1024 * 1024;
+    o.bytes_per_sync = 1024 * 1024;
+
+    o.write_buffer_size = std::max<uint64_t>(options.memory_bytes / 4, 64 * 1024);
+    o.max_write_buffer_number = 2;
+    o.disable_auto_compactions = !options.compaction;
+    o.level_compaction_dynamic_level_bytes = true;
+    o.target_file_size_base = 32 * 1024 * 1024;
+    o.max_bytes_for_level_base = 128 * 1024 * 1024;
+    o.ttl = 0;
+    o.periodic_compaction_seconds = 0;
+    // Chunk maps are addresses and CRCs: close to random bytes.
+    o.compression = rocksdb::kNoCompression;
+
+    rocksdb::BlockBasedTableOptions table;
+    rocksdb::LRUCacheOptions cache;
+    cache.capacity = options.memory_bytes / 2;
+    cache.num_shard_bits = 2;
+    cache.strict_capacity_limit = false;
+    cache.high_pri_pool_ratio = 0.5;
+    table.block_cache = rocksdb::NewLRUCache(cache);
+    table.block_size = 8 * 1024;
+    table.format_version = 5;
+    table.checksum = rocksdb::kXXH3;
+    table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+    table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+    table.partition_filters = true;
+    table.cache_index_and_filter_blocks = true;
+    table.cache_index_and_filter_blocks_with_high_priority = true;
+    // What is pinned is not bounded by the cache.
+    table.pin_l0_filter_and_index_blocks_in_cache = false;
+    table.pin_top_level_index_and_filter = false;
+    o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+    return o;
+}
+
+class RocksDbIndex final : public Index {
+  public:
+    RocksDbIndex(std::unique_ptr<rocksdb::DB> db, std::shared_ptr<rocksdb::Cache> cache, Log log)
+        : db_(std::move(db)), cache_(std::move(cache)), log_(std::move(log)) {}
+    ~RocksDbIndex() override { static_cast<void>(close()); }
+
+    Result<std::optional<std::string>> get(std::string_view key) override {
+        if (!db_) return fail(Code::closed);
+        std::optional<std::string> value(std::in_place);
+        const auto status = guarded([&] {
+            return db_->Get(rocksdb::ReadOptions(), rocksdb::Slice(key.data(), key.size()),
+                            &*value);
+        });
+        if (status.IsNotFound()) return std::optional<std::string>();
+        if (!status.ok()) return failed("reading", status);
+        return value;
+    }
+
+    Result<IndexPage> scan(const IndexScan& scan) override {
+        if (!db_) return fail(Code::closed);
+        ROS2S_CHECK(scan.limit > 0);
+        IndexPage page;
+        if (!scan.to.empty() && scan.to <= scan.from) return page;
+        const auto status = guarded([&] { return fill(scan, page); });
+        if (!status.ok()) return failed("scanning", status);
+        return page;
+    }
+
+    Result<> apply(IndexBatch batch) override {
+        if (!db_) return fail(Code::closed);
+        const auto status = guarded([&] {
+            rocksdb::WriteBatch writes(batch.bytes());
+            batch.consume([&](std::string_view key, const std::string_view* value) {
+                const rocksdb::Slice name(key.data(), key.size());
+                // Neither can fail: the lengths were checked when the batch was filled.
+                if (value == nullptr) {
+                    writes.Delete(name).PermitUncheckedError();
+                } else {
+                    writes.Put(name, rocksdb::Slice(value->data(), value->size()))
+                        .PermitUncheckedError();
+                }
+            });
+            rocksdb::WriteOptions write;
+            write.disableWAL = true;
+            return db_->Write(write, &writes);
+        });
+        if (!status.ok()) return failed("writing", status);
+        return {};
+    }
+
+    Result<> flush() override {
+        if (!db_) return fail(Code::closed);
+        const auto status = guarded([&] {
+            rocksdb::FlushOptions flush;
+            flush.wait = true;
+            flush.allow_write_stall = true;
+            return db_->Flush(flush);
+        });
+        if (!status.ok()) return failed("flushing", status);
+        return {};
+    }
+
+    uint64_t memory_bytes() const override {
+        if (!db_) return 0;
+        return cache_->GetUsage() + property(rocksdb::DB::Properties::kSizeAllMemTables) +
+               property(rocksdb::DB::Properties::kEstimateTableReadersMem);
+    }
+
+    uint64_t disk_bytes() const override {
+        return db_ ? property(rocksdb::DB::Properties::kTotalSstFilesSize) : 0;
+    }
+
+    Result<> close() override {
+        if (!db_) return {};
+        const auto status = guarded([&] {
+            rocksdb::CancelAllBackgroundWork(db_.get(), true);
+            const auto closed = db_->Close();
+            db_.reset();
+            return closed;
+        });
+        db_.reset();
+        if (!status.ok()) return failed("closing", status);
+        return {};
+    }
+
+  private:
+    rocksdb::Status fill(const IndexScan& scan, IndexPage& page) {
+        rocksdb::ReadOptions read;
+        // A listing must not push what point reads use out of the cache.
+        read.fill_cache = false;
+        const rocksdb::Slice from(scan.from), to(scan.to);
+        read.iterate_lower_bound = &from;
+        if (!scan.to.empty()) read.iterate_upper_bound = &to;
+        const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(read));
+        size_t bytes = 0;
+        if (scan.reverse) {
+            at->SeekToLast();
+        } else {
+            at->Seek(from);
+        }
+        for (; at->Valid(); scan.reverse ? at->Prev() : at->Next()) {
+            const size_t size = at->key().size() + (scan.keys_only ? 0 : at->value().size());
+            if (page.entries.size() == scan.limit ||
+                (!page.entries.empty() && bytes + size > scan.bytes_max)) {
+                page.more = true;
+                break;
+            }
+            bytes += size;
+            page.entries.push_back(
+                {at->key().ToString(), scan.keys_only ? std::string() : at->value().ToString()});
+        }
+        return at->status();
+    }
+
+    uint64_t property(const std::string& name) const {
+        uint64_t value = 0;
+        static_cast<void>(guarded([&] {
+            db_->GetIntProperty(name, &value);
+            return rocksdb::Status::OK();
+        }));
+        return value;
+    }
+
+    std::unexpected<Error> failed(std::string_view what, const rocksdb::Status& status) const {
+        const Error error = error_of(status);
+        log_.error("index: " + std::string(what) + " failed: " + status.ToString());
+        return fail(error);
+    }
+
+    std::unique_ptr<rocksdb::DB> db_;
+    const std::shared_ptr<rocksdb::Cache> cache_;
+    const Log log_;
+};
+
+rocksdb::FileSystem& file_system(const RocksDbOptions& options) {
+    return *(options.env != nullptr ? options.env : rocksdb::Env::Default())->GetFileSystem();
+}
+std::string format_path(const std::string& directory) {
+    return directory + "/FORMAT";
+}
+
+// The sentence for a failure of RocksDB while `directory` was opened or made.
+std::unexpected<Error> explain(const rocksdb::Status& status, const std::string& directory,
+                               Report& report) {
+    const std::string said = " (" + status.ToString() + ")";
+    if (is_locked(status))
+        return report.fail(Code::busy, "the index " + directory +
+                                           " is open in another program; close that program, or "
+                                           "use the pool through it" +
+                                           said);
+    const Error error = error_of(status);
+    switch (error.code) {
+        case Code::no_space:
+            return report.fail(error, "the file system that holds the index " + directory +
+                                          " is full; free some space there and try again" + said);
+        case Code::denied:
+            return report.fail(error, "no permission to use the index " + directory +
+                                          "; run as the user who made the pool" + said);
+        case Code::io:
+            return report.fail(error, "the disk under the index " + directory +
+                                          " reported an error; look at the kernel's log, and copy "
+                                          "the directory before trying repairs" +
+                                          said);
+        case Code::no_memory:
+            return report.fail(error, "not enough memory to open the index " + directory +
+                                          "; free memory or lower the pool's memory option" + said);
+        default:
+            return report.fail(Code::corrupt,
+                               "the index " + directory +
+                                   " is damaged: a file in it is missing or altered; restore the "
+                                   "directory from a copy made while the pool was closed" +
+                                   said);
+    }
+}
+
+Result<std::unique_ptr<Index>> open_database(const std::string& directory,
+                                             const RocksDbOptions& options, bool create,
+                                             Report& report) {
+    auto rocks = rocksdb_options(options);
+    rocks.create_if_missing = create;
+    rocks.error_if_exists = create;
+    rocksdb::DB* opened = nullptr;
+    const auto status = guarded([&] { return rocksdb::DB::Open(rocks, directory, &opened); });
+    std::unique_ptr<rocksdb::DB> db(opened);
+    if (!status.ok()) return explain(status, directory, report);
+    auto cache = rocks.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_cache;
+    return std::make_unique<RocksDbIndex>(std::move(db), std::move(cache), options.log);
+}
+
+rocksdb::Status sync_directory(rocksdb::FileSystem& files, const std::string& directory) {
+    std::unique_ptr<rocksdb::FSDirectory> opened;
+    rocksdb::Status status = files.NewDirectory(directory, {}, &opened, nullptr);
+    if (status.ok()) status = opened->Fsync({}, nullptr);
+    return status;
+}
+
+// Refuses what is not an index of a version that we know.
+Result<> check_format(const std::string& directory, const RocksDbOptions& options,
+                      Report& report) {
+    auto& files = file_system(options);
+    std::vector<std::string> children;
+    if (auto status = guarded([&] { return files.GetChildren(directory, {}, &children, nullptr); });
+        !status.ok()) {
+        if (error_of(status).code != Code::not_found) return explain(status, directory, report);
+        return report.fail(Code::not_found, "there is no index directory " + directory +
+                                                "; check the pool's path, or make a pool with "
+                                                "`ros2store up DIR`");
+    }
+    std::string format;
+    auto status = guarded(
+        [&] { return rocksdb::ReadFileToString(&files, format_path(directory), &format); });
+    if (!status.ok() && error_of(status).code != Code::not_found)
+        return explain(status, directory, report);
+    if (!status.ok() || format.empty()) {
+        const bool made = std::ranges::count(children, "CURRENT") != 0;
+        return report.fail(Code::not_found,
+                           made ? directory + " holds an index whose creation was interrupted "
+                                              "(its file FORMAT is missing or empty); remove the "
+                                              "directory and make the pool again"
+                                : directory + " is not an index of ros2store (it has no file "
+                                              "FORMAT); check the pool's path");
+    }
+    uint64_t version = 0;
+    const bool ours = format.starts_with(format_magic);
+    const char* const digits = format.data() + std::min(format.size(), format_magic.size());
+    const auto parsed = std::from_chars(digits, format.data() + format.size(), version);
+    if (!ours || parsed.ec != std::errc())
+        return report.fail(Code::corrupt, "the file " + format_path(directory) +
+                                              " is damaged; restore it from a copy, or write \"" +
+                                              std::string(format_magic) + "1\" into it if the "
+                                              "directory is known to be an index of ros2store");
+    if (version != format_version) {
+        report.say("the index " + directory + " has format version " + std::to_string(version) +
+                   ", this program knows version " + std::to_string(format_version) +
+                   "; open it with the version of ros2store that made it or a newer one");
+        return fail(Code::bad_version, version);
+    }
+    return {};
+}
+
+// Makes the directory if need be; refuses one that has entries.
+Result<> make_directory(const std::string& directory, rocksdb::FileSystem& files,
+                        Report& report) {
+    std::vector<std::string> children;
+    auto status = guarded([&] { return files.GetChildren(directory, {}, &children, nullptr); });
+    if (status.ok()) {
+        std::erase_if(children, [](const auto& name) { return name == "." || name == ".."; });
+        if (children.empty()) return {};
+        return report.fail(Code::exists, "the directory " + directory +
+                                             " is not empty; an index is made in a new or empty "
+                                             "directory, choose another or remove it");
+    }
+    const auto parent = directory.substr(0, directory.find_last_of('/'));
+    status = guarded([&]() -> rocksdb::Status { return files.CreateDir(directory, {}, nullptr); });
+    if (status.ok()) status = guarded([&] { return sync_directory(files, parent); });
+    if (status.ok()) return {};
+    if (error_of(status).code == Code::not_found)
+        return report.fail(Code::not_found, "cannot make the directory " + directory + ": " +
+                                                parent + " does not exist; make it first");
+    return explain(status, directory, report);
+}
+
+std::string without_slash(std::string directory) {
+    while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
+    return directory.contains('/') ? directory : "./" + directory;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory,
+                                                    const RocksDbOptions& options,
+                                                    Report& report) {
+    const std::string path = without_slash(directory);
+    auto& files = file_system(options);
+    ROS2S_TRY(make_directory(path, files, report));
+    ROS2S_TRY_ASSIGN(auto index, open_database(path, options, true, report));
+    const auto status = guarded([&]() -> rocksdb::Status {
+        const auto text = std::string(format_magic) + std::to_string(format_version) + "\n";
+        rocksdb::Status written =
+            rocksdb::WriteStringToFile(&files, text, format_path(path), true);
+        if (written.ok()) written = sync_directory(files, path);
+        return written;
+    });
+    if (!status.ok()) return explain(status, path, report);
+    return index;
+}
+
+Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
+                                                  const RocksDbOptions& options,
+                                                  Report& report) {
+    const std::string path = without_slash(directory);
+    ROS2S_TRY(check_format(path, options, report));
+    return open_database(path, options, false, report);
+}
+
+}  // namespace ros2s::engine

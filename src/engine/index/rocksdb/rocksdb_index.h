@@ -1,0 +1,61 @@
+// The product's Index: a RocksDB database in a directory of its own (interface, thread rules and
+// crash contract: ros2s/engine/index/index.h).
+//
+// How the contract is kept: RocksDB's write-ahead log is off, so a batch lives in memory until its
+// memory table becomes a file. One column family, and batches enter one memory table whole, in
+// order; tables become files in order, each synced before the manifest names it, and the manifest
+// synced before flush() returns.
+//
+// Memory: half of `memory_bytes` is the block cache, which also holds index and filter blocks of
+// the tables (partitioned, so that none is large); half is for memory tables. Two things come on
+// top. A batch larger than a quarter of the budget occupies memory for its own size until it is
+// flushed. And the cache lends each reading thread and each running compaction the few blocks it
+// looks at even when it is full: RocksDB can also refuse instead (a strict cache), but the refusal
+// would reach compactions, and a failed compaction turns the database read-only.
+//
+// Background work: RocksDB's process-wide threads (at most two for us) run flushes and compactions;
+// nothing else runs at intervals, and no log file is written: what RocksDB has to say goes to `log`.
+//
+// A directory holds RocksDB's files and FORMAT, written last by create: a directory without it is
+// not an index, or one whose creation was interrupted. Nothing here deletes a file that RocksDB
+// did not write.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ros2s/base/log.h"
+#include "ros2s/base/result.h"
+#include "ros2s/engine/index/index.h"
+
+namespace rocksdb {
+class Env;
+}
+
+namespace ros2s::engine {
+
+struct RocksDbOptions {
+    uint64_t memory_bytes = 64 * 1024 * 1024;
+    // Table files held open at once; the others are reopened when read.
+    uint32_t open_files_max = 256;
+    Log log;
+
+    // For simulations and tests. Null: the machine's file system.
+    rocksdb::Env* env = nullptr;
+    // False: tables are never merged, so that every file operation happens inside a call of ours.
+    bool compaction = true;
+};
+
+// Makes an index in `directory`, which must not exist or be empty; its parent must exist.
+// Errors: exists, not_found (the parent), denied, no_space, io.
+[[nodiscard]] Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory,
+                                                                  const RocksDbOptions& options,
+                                                                  Report& report);
+
+// Opens the index that create made. Errors: not_found, busy (another process has it open),
+// corrupt, bad_version (detail = the version found), denied, no_space, io.
+[[nodiscard]] Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
+                                                                const RocksDbOptions& options,
+                                                                Report& report);
+
+}  // namespace ros2s::engine
