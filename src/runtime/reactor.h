@@ -2,9 +2,11 @@
 // another core, the disk. There are two: OsReactor (a thread, io_uring) and sim::World's
 // (virtual time, an order drawn from a seed). The same coroutines run on both.
 //
-// Thread rule: everything but post_remote() and is_current() is called on the reactor's own core.
+// Thread rule: everything but post_remote(), wake(), now(), wall_time() and is_current() is called
+// on the reactor's own core.
 #pragma once
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 
 #include "ros2s/base/random.h"
@@ -23,6 +25,7 @@ struct Timer {
     Time at{};
     std::coroutine_handle<> waiter{};
     uint64_t order = 0;  // the reactor's: breaks ties in arming order
+    size_t place = 0;    // the reactor's: where it lies in the queue
     bool armed = false;
 };
 
@@ -38,9 +41,10 @@ class Poller {
     virtual ~Poller() = default;
     // Does what there is to do, in bounded time; true when there was anything.
     virtual bool poll() noexcept = 0;
-    // Called before the core sleeps: asks the other side for a wake-up through
-    // Reactor::post_remote or a descriptor. False when work arrived meanwhile: then no sleep.
+    // Called before the core sleeps: looks once more, and asks the other side for a wake-up where
+    // it does not call Reactor::wake() anyway. False when work arrived meanwhile: then no sleep.
     virtual bool prepare_sleep() noexcept = 0;
+    // Follows every prepare_sleep().
     virtual void woke() noexcept {}
 };
 
@@ -57,6 +61,9 @@ class Reactor {
     virtual void post(std::coroutine_handle<> handle) noexcept = 0;
     // The same from any thread.
     virtual void post_remote(RemotePost& post) noexcept = 0;
+    // From any thread, after work was made visible to a Poller by a sequentially consistent store:
+    // ends the core's sleep, so that it polls. One load when it does not sleep.
+    virtual void wake() noexcept = 0;
 
     // When `timer.at` comes, `timer.armed` becomes false and the waiter is posted.
     virtual void arm(Timer& timer) noexcept = 0;

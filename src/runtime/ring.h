@@ -3,7 +3,8 @@
 // Which one it is, is told by kind(), never guessed.
 //
 // Thread rule: used on its reactor's core. Memory handed to an operation must live until the
-// operation completes; cancelling is not offered, because the kernel may still write into it.
+// operation completes; cancelling a transfer is not offered, because the kernel may still write
+// into that memory. A poll can be cancelled.
 #pragma once
 #include <coroutine>
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/result.h"
+#include "ros2s/runtime/stop.h"
 
 namespace ros2s {
 
@@ -25,9 +27,10 @@ class Ring {
         void* address = nullptr;
         uint32_t length = 0;  // poll: the event mask
         uint64_t offset = 0;
-        int32_t result = 0;         // bytes, or -errno
-        int16_t fixed_buffer = -1;  // index of a registered buffer that holds `address`; -1: none
+        int32_t result = 0;                // bytes, or -errno
         std::coroutine_handle<> waiter{};  // posted on completion
+        Operation* next = nullptr;         // the ring's
+        uint32_t attempts = 0;             // the ring's
     };
 
     virtual ~Ring() = default;
@@ -36,6 +39,9 @@ class Ring {
     [[nodiscard]] virtual size_t in_flight() const noexcept = 0;
     // Hands the operation to the kernel now. Waits in user space where the kernel's queue is full.
     virtual void submit(Operation& operation) noexcept = 0;
+    // Asks a poll that was submitted and has not completed to complete now, with -ECANCELED unless
+    // it is just completing by itself.
+    virtual void cancel_poll(Operation& operation) noexcept = 0;
 
     // Registers memory for fixed-buffer I/O; afterwards operations inside it use it by themselves.
     // Harmless where it is not to be had (memlock too low): then returns false and I/O maps pages
@@ -77,6 +83,46 @@ class Ring {
     [[nodiscard]] auto fdatasync(int fd) noexcept {
         return transfer({.opcode = Opcode::fdatasync, .fd = fd});
     }
+    // co_await ring.poll(fd, POLLIN, stop): the events that are there. Errors: cancelled.
+    [[nodiscard]] auto poll(int fd, uint32_t events, StopToken stop = {}) noexcept {
+        return PollAwaiter(*this, fd, events, stop);
+    }
+
+  private:
+    class PollAwaiter : StopCallback {
+      public:
+        PollAwaiter(Ring& ring, int fd, uint32_t events, StopToken stop) noexcept
+            : StopCallback(stop.source(),
+                           [](StopCallback& self) noexcept {
+                               auto& own = static_cast<PollAwaiter&>(self);
+                               if (own.state_ == State::submitted) {
+                                   own.state_ = State::cancelled;
+                                   own.ring_.cancel_poll(own.operation_);
+                               }
+                           }),
+              ring_(ring),
+              operation_{.opcode = Opcode::poll, .fd = fd, .length = events},
+              stopped_(stop.stop_requested()) {}
+        bool await_ready() const noexcept { return stopped_; }
+        void await_suspend(std::coroutine_handle<> handle) noexcept {
+            operation_.waiter = handle;
+            state_ = State::submitted;
+            ring_.submit(operation_);
+        }
+        Result<uint32_t> await_resume() noexcept {
+            state_ = State::done;
+            if (stopped_) return fail(Code::cancelled);
+            if (operation_.result < 0) return fail_errno(-operation_.result);
+            return static_cast<uint32_t>(operation_.result);
+        }
+
+      private:
+        enum class State : uint8_t { fresh, submitted, cancelled, done };
+        Ring& ring_;
+        Operation operation_;
+        bool stopped_;
+        State state_ = State::fresh;
+    };
 };
 
 [[nodiscard]] constexpr std::string_view to_string(Ring::Kind kind) noexcept {

@@ -19,6 +19,7 @@ class World::SimReactor final : public Reactor {
     bool is_current() const noexcept override { return world_.current_ == this; }
     void post(std::coroutine_handle<> handle) noexcept override { ready_.push_back(handle); }
     void post_remote(RemotePost& post) noexcept override { ready_.push_back(post.handle); }
+    void wake() noexcept override {}  // a simulated core polls before it lets time pass
     void arm(Timer& timer) noexcept override {
         timer.order = ++world_.timers_armed_;
         timer.armed = true;

@@ -1,0 +1,66 @@
+// KernelRing: what OsReactor asks of a Ring back end beyond the Ring that everybody sees.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ready_queue.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/ring.h"
+#include "waker.h"
+
+namespace ros2s {
+
+class KernelRing : public Ring {
+  public:
+    // Binds the ring to the calling thread; called each time the reactor begins to run.
+    virtual void enter_thread() noexcept = 0;
+    // Posts the waiters of what completed, a bounded number; true when there were any.
+    virtual bool reap() noexcept = 0;
+    // Hands to the kernel what submit() kept back.
+    virtual void flush() noexcept = 0;
+    // Sleeps until an operation completes, the waker notifies, or the time is over (nullopt: no
+    // limit). May return early. The waker has been told of the sleep.
+    virtual void wait(std::optional<Duration> limit) noexcept = 0;
+};
+
+// Operations waiting in user space, first in first out, through Operation::next.
+class OperationQueue {
+  public:
+    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+    void push(Ring::Operation& operation) noexcept {
+        operation.next = nullptr;
+        (last_ != nullptr ? last_->next : first_) = &operation;
+        last_ = &operation;
+    }
+    Ring::Operation& pop() noexcept {
+        Ring::Operation& operation = *first_;
+        first_ = operation.next;
+        if (first_ == nullptr) last_ = nullptr;
+        return operation;
+    }
+    // False when it is not here.
+    bool remove(Ring::Operation& operation) noexcept {
+        Ring::Operation* before = nullptr;
+        for (auto* each = first_; each != nullptr; before = each, each = each->next) {
+            if (each != &operation) continue;
+            (before != nullptr ? before->next : first_) = each->next;
+            if (last_ == each) last_ = before;
+            return true;
+        }
+        return false;
+    }
+
+  private:
+    Ring::Operation* first_ = nullptr;
+    Ring::Operation* last_ = nullptr;
+};
+
+// `why` receives what was got, or the reason why it was not to be had, for ring_reason().
+[[nodiscard]] Result<std::unique_ptr<KernelRing>> make_uring_ring(ReadyQueue& ready, Waker& waker,
+                                                                  const OsReactorOptions& options,
+                                                                  std::string& why);
+[[nodiscard]] std::unique_ptr<KernelRing> make_thread_ring(ReadyQueue& ready, Waker& waker,
+                                                           const OsReactorOptions& options);
+
+}  // namespace ros2s

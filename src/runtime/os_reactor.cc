@@ -1,0 +1,259 @@
+#include "ros2s/runtime/os_reactor.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "kernel_ring.h"
+#include "mailbox.h"
+#include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/nursery.h"
+#include "thread.h"
+#include "timer_queue.h"
+
+namespace ros2s {
+namespace {
+
+// Handles that one turn resumes, and timers that it lets fire, at most: what is left waits for the
+// next turn, so that completions and other threads are never starved.
+constexpr size_t resumed_per_turn = 256;
+constexpr size_t timers_per_turn = 64;
+// Callers of run_blocking() that may poll at once. More would only take the processor from the
+// reactor that they wait for.
+constexpr int caller_polls_max = 2;
+
+Time read_clock(clockid_t clock) {
+    timespec spec{};
+    clock_gettime(clock, &spec);
+    return Time{std::chrono::seconds{spec.tv_sec} + std::chrono::nanoseconds{spec.tv_nsec}};
+}
+
+thread_local const void* current_loop = nullptr;
+
+}  // namespace
+
+struct OsReactor::Loop {
+    Loop(OsReactorOptions opened_with, std::unique_ptr<Waker> opened_waker)
+        : options(std::move(opened_with)), waker(std::move(opened_waker)), random(random_seed()) {}
+
+    OsReactorOptions options;
+    ForkMark process;
+    std::unique_ptr<Waker> waker;
+    ReadyQueue ready;
+    TimerQueue timers;
+    Mailbox<RemotePost> mailbox;
+    std::vector<Poller*> pollers;
+    Random random;
+    std::unique_ptr<KernelRing> ring;
+    std::string ring_reason;
+    OsReactorCounters counters;
+    std::atomic<bool> stop = false;
+    std::atomic<int> caller_polls = 0;
+    std::thread thread;
+    Time poll_until{};
+    bool worked = false;  // since poll_until was computed
+
+    Result<> open_ring();
+    void begin();
+    void turn();
+    bool collect();
+    void fire_timers();
+    void resume_ready();
+    void idle();
+    void sleep();
+};
+
+Result<> OsReactor::Loop::open_ring() {
+    if (options.ring != RingChoice::threads) {
+        auto made = make_uring_ring(ready, *waker, options, ring_reason);
+        if (made) {
+            ring = std::move(*made);
+            return {};
+        }
+        if (options.ring == RingChoice::io_uring) return fail(made.error());
+        ring_reason = "threads: " + ring_reason;
+    } else {
+        ring_reason = "threads: chosen by configuration";
+    }
+    ring = make_thread_ring(ready, *waker, options);
+    return {};
+}
+
+void OsReactor::Loop::begin() {
+    ROS2S_CHECK(!process.in_forked_child());
+    ring->enter_thread();
+    worked = true;
+}
+
+void OsReactor::Loop::turn() {
+    if (collect()) worked = true;
+    fire_timers();
+    if (!ready.empty()) {
+        resume_ready();
+        ring->flush();
+        return;
+    }
+    idle();
+}
+
+// Takes in what came from outside. Timers are not counted as work to poll on for: a core that only
+// wakes for a periodic timer sleeps again at once.
+bool OsReactor::Loop::collect() {
+    const size_t posts = mailbox.take_all([this](RemotePost& post) { ready.push(post.handle); });
+    counters.remote_posts.add(posts);
+    bool found = posts > 0;
+    found |= ring->reap();
+    for (size_t i = 0; i < pollers.size(); ++i) found |= pollers[i]->poll();
+    return found;
+}
+
+void OsReactor::Loop::fire_timers() {
+    if (timers.empty()) return;
+    const Time now = read_clock(CLOCK_MONOTONIC);
+    for (size_t i = 0; i < timers_per_turn && !timers.empty(); ++i) {
+        Timer& timer = timers.earliest();
+        if (timer.at > now) return;
+        timers.disarm(timer);
+        ready.push(timer.waiter);
+    }
+}
+
+void OsReactor::Loop::resume_ready() {
+    const size_t count = std::min(ready.size(), resumed_per_turn);
+    for (size_t i = 0; i < count; ++i) ready.pop().resume();
+    counters.resumed.add(count);
+}
+
+void OsReactor::Loop::idle() {
+    ring->flush();
+    const Time now = read_clock(CLOCK_MONOTONIC);
+    if (worked) {
+        worked = false;
+        poll_until = now + options.poll_for;
+    }
+    if (now < poll_until) {
+        sched_yield();
+    } else {
+        sleep();
+    }
+}
+
+void OsReactor::Loop::sleep() {
+    waker->going_to_sleep();
+    bool may_sleep = mailbox.empty() && !stop.load(std::memory_order_seq_cst);
+    size_t asked = 0;
+    for (; may_sleep && asked < pollers.size(); ++asked) {
+        may_sleep = pollers[asked]->prepare_sleep();
+    }
+    if (may_sleep) {
+        counters.sleeps.add();
+        std::optional<Duration> limit;
+        if (!timers.empty()) {
+            limit = std::max(Duration::zero(), timers.earliest().at - read_clock(CLOCK_MONOTONIC));
+        }
+        ring->wait(limit);
+    }
+    for (size_t i = 0; i < asked; ++i) pollers[i]->woke();
+    waker->awake();
+}
+
+Result<std::unique_ptr<OsReactor>> OsReactor::create(OsReactorOptions options, Report& report) {
+    ROS2S_TRY_ASSIGN(auto waker, Waker::create(report));
+    auto loop = std::make_unique<Loop>(std::move(options), std::move(waker));
+    if (const auto opened = loop->open_ring(); !opened) {
+        return report.fail(opened.error(), loop->ring_reason);
+    }
+    return std::unique_ptr<OsReactor>(new OsReactor(std::move(loop)));
+}
+
+OsReactor::OsReactor(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+
+OsReactor::~OsReactor() {
+    if (in_forked_child()) {
+        // The thread does not exist here, and the ring's memory is the parent's: leave all be.
+        static_cast<void>(loop_.release());
+        return;
+    }
+    stop();
+    join();
+    // An operation in flight would write into memory that its owner believes to be free.
+    ROS2S_CHECK(loop_->ring->in_flight() == 0);
+}
+
+Result<> OsReactor::start(Report& report) {
+    ROS2S_CHECK(!loop_->thread.joinable());
+    auto thread = start_thread(loop_->options.thread_name, [this] { run(); });
+    if (!thread) {
+        return report.fail(thread.error(),
+                           "cannot start the reactor's thread: raise the limit on processes "
+                           "(ulimit -u) or the container's pids limit");
+    }
+    loop_->thread = std::move(*thread);
+    return {};
+}
+
+void OsReactor::run() {
+    const void* before = std::exchange(current_loop, loop_.get());
+    loop_->begin();
+    while (!loop_->stop.load(std::memory_order_relaxed)) loop_->turn();
+    current_loop = before;
+}
+
+void OsReactor::run_void(Task<> task) {
+    const void* before = std::exchange(current_loop, loop_.get());
+    loop_->begin();
+    {
+        Nursery nursery(*this, 1);
+        const bool spawned = nursery.try_spawn(std::move(task));
+        ROS2S_CHECK(spawned);
+        while (nursery.running() > 0) loop_->turn();
+    }
+    current_loop = before;
+}
+
+void OsReactor::stop() noexcept {
+    loop_->stop.store(true, std::memory_order_seq_cst);
+    loop_->waker->notify();
+}
+
+void OsReactor::join() {
+    if (loop_->thread.joinable()) loop_->thread.join();
+}
+
+const std::string& OsReactor::ring_reason() const noexcept { return loop_->ring_reason; }
+const OsReactorOptions& OsReactor::options() const noexcept { return loop_->options; }
+const OsReactorCounters& OsReactor::counters() const noexcept { return loop_->counters; }
+bool OsReactor::in_forked_child() const noexcept { return loop_->process.in_forked_child(); }
+
+bool OsReactor::begin_caller_poll() noexcept {
+    if (loop_->caller_polls.fetch_add(1, std::memory_order_relaxed) < caller_polls_max) return true;
+    end_caller_poll();
+    return false;
+}
+void OsReactor::end_caller_poll() noexcept {
+    loop_->caller_polls.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Time OsReactor::now() const noexcept { return read_clock(CLOCK_MONOTONIC); }
+WallTime OsReactor::wall_time() const noexcept {
+    return WallTime{read_clock(CLOCK_REALTIME).time_since_epoch()};
+}
+Random& OsReactor::random() noexcept { return loop_->random; }
+bool OsReactor::is_current() const noexcept { return current_loop == loop_.get(); }
+void OsReactor::post(std::coroutine_handle<> handle) noexcept { loop_->ready.push(handle); }
+void OsReactor::post_remote(RemotePost& post) noexcept {
+    loop_->mailbox.push(post);
+    loop_->waker->notify();
+}
+void OsReactor::wake() noexcept { loop_->waker->notify(); }
+void OsReactor::arm(Timer& timer) noexcept { loop_->timers.arm(timer); }
+void OsReactor::disarm(Timer& timer) noexcept { loop_->timers.disarm(timer); }
+void OsReactor::attach(Poller& poller) { loop_->pollers.push_back(&poller); }
+void OsReactor::detach(Poller& poller) noexcept { std::erase(loop_->pollers, &poller); }
+Ring* OsReactor::ring() noexcept { return loop_->ring.get(); }
+
+}  // namespace ros2s

@@ -1,0 +1,346 @@
+#include "ros2s/runtime/os_reactor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<OsReactor> make(OsReactorOptions options = {}) {
+    Report report;
+    auto made = OsReactor::create(std::move(options), report);
+    EXPECT_TRUE(made) << report.text();
+    return std::move(*made);
+}
+std::unique_ptr<OsReactor> started(OsReactorOptions options = {}) {
+    auto reactor = make(std::move(options));
+    Report report;
+    EXPECT_TRUE(reactor->start(report)) << report.text();
+    return reactor;
+}
+
+// What holds over both back ends.
+class Rings : public testing::TestWithParam<RingChoice> {
+  protected:
+    OsReactorOptions options() const { return {.ring = GetParam()}; }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, Rings, testing::Values(RingChoice::io_uring, RingChoice::threads),
+                         [](const auto& tested) {
+                             return tested.param == RingChoice::io_uring ? "io_uring" : "threads";
+                         });
+
+struct TemporaryFile {
+    int fd = -1;
+    TemporaryFile() {
+        char path[] = "/tmp/ros2store-test-XXXXXX";
+        fd = mkostemp(path, O_CLOEXEC);
+        unlink(path);
+    }
+    ~TemporaryFile() { ::close(fd); }
+};
+
+Task<int> seven() { co_return 7; }
+
+TEST_P(Rings, ReportsWhatItIs) {
+    auto reactor = make(options());
+    if (GetParam() == RingChoice::io_uring) {
+        EXPECT_EQ(reactor->ring()->kind(), Ring::Kind::io_uring);
+        EXPECT_TRUE(reactor->ring_reason().starts_with("io_uring"));
+    } else {
+        EXPECT_EQ(reactor->ring()->kind(), Ring::Kind::threads);
+        EXPECT_EQ(reactor->ring_reason(), "threads: chosen by configuration");
+    }
+}
+
+TEST_P(Rings, RunBlockingReturnsTheResult) {
+    auto reactor = started(options());
+    EXPECT_EQ(run_blocking(*reactor, [] { return seven(); }), 7);
+}
+
+Task<> write_then_read(Ring& ring, int fd, int count) {
+    for (int i = 0; i < count; ++i) {
+        AlignedBuffer buffer(block_bytes);
+        std::memset(buffer.data(), 'a' + i % 26, buffer.size());
+        const uint64_t offset = static_cast<uint64_t>(i) * block_bytes;
+        EXPECT_EQ(co_await ring.write(fd, buffer.bytes(), offset), block_bytes);
+        EXPECT_TRUE(co_await ring.fdatasync(fd));
+        std::memset(buffer.data(), 0, buffer.size());
+        EXPECT_EQ(co_await ring.read(fd, buffer.bytes(), offset), block_bytes);
+        EXPECT_EQ(buffer.bytes()[4095], static_cast<std::byte>('a' + i % 26));
+    }
+    AlignedBuffer beyond(block_bytes);
+    EXPECT_EQ(co_await ring.read(fd, beyond.bytes(), uint64_t{1} << 40), size_t{0});
+    const auto bad = co_await ring.read(-1, beyond.bytes(), 0);
+    EXPECT_EQ(bad.error().os_errno, EBADF);
+}
+TEST_P(Rings, TransfersBytes) {
+    TemporaryFile file;
+    auto reactor = make(options());
+    reactor->run(write_then_read(*reactor->ring(), file.fd, 30));
+    EXPECT_EQ(reactor->ring()->in_flight(), 0);
+}
+
+Task<> read_one(Ring& ring, int fd, Bytes into, std::atomic<int>& done) {
+    const auto got = co_await ring.read(fd, into, 0);
+    if (got == into.size()) ++done;
+}
+Task<> many_reads(OsReactor& reactor, int fd, Bytes into, std::atomic<int>& done) {
+    Nursery nursery(reactor, 5000);
+    for (int i = 0; i < 5000; ++i) {
+        co_await nursery.spawn(read_one(*reactor.ring(), fd, into, done));
+    }
+    co_await nursery.join();
+}
+TEST_P(Rings, TakesMoreOperationsThanTheKernelsQueue) {
+    TemporaryFile file;
+    AlignedBuffer block(block_bytes);
+    std::memset(block.data(), 1, block.size());
+    ASSERT_EQ(::pwrite(file.fd, block.data(), block.size(), 0), 4096);
+    auto few = options();
+    few.ring_entries = 16;
+    auto reactor = make(few);
+    std::atomic<int> done = 0;
+    reactor->run(many_reads(*reactor, file.fd, block.bytes(), done));
+    EXPECT_EQ(done, 5000);
+}
+
+Task<> registered(Ring& ring, int fd) {
+    AlignedBuffer memory(1 << 20);
+    std::memset(memory.data(), 3, memory.size());
+    const bool fixed = ring.register_memory(memory.bytes());
+    EXPECT_EQ(fixed, ring.kind() == Ring::Kind::io_uring);
+    const auto inside = memory.bytes().subspan(8 * block_bytes, block_bytes);
+    EXPECT_EQ(co_await ring.write(fd, inside, 0), block_bytes);
+    std::memset(inside.data(), 0, inside.size());
+    EXPECT_EQ(co_await ring.read(fd, inside, 0), block_bytes);
+    EXPECT_EQ(inside[17], std::byte{3});
+    ring.unregister_memory(memory.bytes());
+    EXPECT_EQ(co_await ring.read(fd, inside, 0), block_bytes);
+    // Slots are used again: more rounds than there are slots.
+    for (int i = 0; i < 200; ++i) {
+        EXPECT_EQ(ring.register_memory(memory.bytes()), fixed);
+        ring.unregister_memory(memory.bytes());
+    }
+}
+TEST_P(Rings, UsesRegisteredMemory) {
+    TemporaryFile file;
+    auto reactor = make(options());
+    reactor->run(registered(*reactor->ring(), file.fd));
+}
+
+Task<> poll_pipe(OsReactor& reactor, int read_end, int write_end) {
+    StopSource source;
+    // Readable already.
+    EXPECT_EQ(::write(write_end, "x", 1), 1);
+    const auto events = co_await reactor.ring()->poll(read_end, POLLIN);
+    EXPECT_TRUE(events && (*events & POLLIN) != 0);
+    char byte = 0;
+    EXPECT_EQ(::read(read_end, &byte, 1), 1);
+    // Stopped before and while it waits.
+    auto stop_soon = [](OsReactor& core, StopSource& stopper) -> Task<> {
+        co_await sleep_for(core, 2ms);
+        stopper.request_stop();
+    };
+    Nursery nursery(reactor, 1);
+    co_await nursery.spawn(stop_soon(reactor, source));
+    const auto stopped = co_await reactor.ring()->poll(read_end, POLLIN, source.token());
+    EXPECT_EQ(stopped.error().code, Code::cancelled);
+    co_await nursery.join();
+    const auto never = co_await reactor.ring()->poll(read_end, POLLIN, source.token());
+    EXPECT_EQ(never.error().code, Code::cancelled);
+}
+TEST_P(Rings, PollsDescriptors) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    auto reactor = make(options());
+    reactor->run(poll_pipe(*reactor, ends[0], ends[1]));
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
+
+Task<> wait_readable(Ring& ring, int fd, std::atomic<bool>& seen) {
+    const auto events = co_await ring.poll(fd, POLLIN);
+    seen = events.has_value();
+}
+TEST_P(Rings, APollWakesASleepingReactor) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    auto reactor = started(options());
+    std::atomic<bool> seen = false;
+    std::thread writer([&] {
+        std::this_thread::sleep_for(20ms);
+        EXPECT_EQ(::write(ends[1], "x", 1), 1);
+    });
+    run_blocking(*reactor, [&] { return wait_readable(*reactor->ring(), ends[0], seen); });
+    EXPECT_TRUE(seen);
+    writer.join();
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
+
+Task<int> add(int a, int b) { co_return a + b; }
+TEST_P(Rings, ManyThreadsCallAtOnce) {
+    auto reactor = started(options());
+    std::vector<std::thread> callers;
+    std::atomic<int64_t> sum = 0;
+    for (int i = 0; i < 16; ++i) {
+        callers.emplace_back([&, i] {
+            for (int n = 0; n < 500; ++n) {
+                sum += run_blocking(*reactor, [&] { return add(i, n); });
+            }
+        });
+    }
+    for (auto& caller : callers) caller.join();
+    EXPECT_EQ(sum, 16 * 500 * 499 / 2 + 500 * 120);
+}
+
+// Calls at irregular distances around poll_for, so that they meet the loop at every stage of going
+// to sleep. A lost wake-up hangs (and the test's time limit ends it).
+TEST_P(Rings, NoWakeUpIsLost) {
+    auto short_poll = options();
+    short_poll.poll_for = 5us;
+    auto reactor = started(short_poll);
+    std::vector<std::thread> callers;
+    for (uint64_t i = 0; i < 3; ++i) {
+        callers.emplace_back([&, i] {
+            Random random(i);
+            for (int n = 0; n < 4000; ++n) {
+                const auto until = reactor->now() + Duration(random.below(30'000));
+                while (reactor->now() < until) {
+                }
+                EXPECT_EQ(run_blocking(*reactor, [] { return seven(); }), 7);
+            }
+        });
+    }
+    for (auto& caller : callers) caller.join();
+    EXPECT_GT(reactor->counters().sleeps.value(), 0U);
+}
+
+Duration processor_time() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto of = [](const timeval& tv) {
+        return std::chrono::seconds(tv.tv_sec) + std::chrono::microseconds(tv.tv_usec);
+    };
+    return of(usage.ru_utime) + of(usage.ru_stime);
+}
+TEST_P(Rings, AnIdleReactorSleeps) {
+    auto reactor = started(options());
+    run_blocking(*reactor, [] { return seven(); });
+    std::this_thread::sleep_for(20ms);
+    const auto before = processor_time();
+    std::this_thread::sleep_for(300ms);
+    // The promise is 1 %; the bound leaves room for a loaded machine.
+    EXPECT_LT(processor_time() - before, 9ms);
+}
+
+Task<bool> sleep_a_while(Reactor& reactor, Duration duration) {
+    co_return co_await sleep_for(reactor, duration);
+}
+TEST_P(Rings, TimersFireNeitherEarlyNorNever) {
+    auto reactor = started(options());
+    for (const auto duration : {0us, 50us, 700us, 3000us}) {
+        const auto before = reactor->now();
+        EXPECT_TRUE(run_blocking(*reactor, [&] { return sleep_a_while(*reactor, duration); }));
+        EXPECT_GE(reactor->now() - before, duration);
+    }
+}
+
+Task<int> sum_of_jobs(OsReactor& reactor, BlockingPool& pool, int count) {
+    int sum = 0;
+    for (int i = 0; i < count; ++i) sum += co_await pool.run(reactor, [i] { return i; });
+    EXPECT_TRUE(reactor.is_current());
+    co_return sum;
+}
+TEST(ThreadPool, RunsJobsAndComesHome) {
+    auto reactor = started();
+    ThreadPool pool(3);
+    EXPECT_EQ(run_blocking(*reactor, [&] { return sum_of_jobs(*reactor, pool, 1000); }), 499'500);
+}
+
+Task<> count_to(Reactor& home, Reactor& other, int count, int& total) {
+    for (int i = 0; i < count; ++i) total += co_await on(other, home, seven());
+}
+TEST(OsReactor, CoresCallEachOther) {
+    auto left = started();
+    auto right = started();
+    int from_left = 0;
+    int from_right = 0;
+    std::thread other(
+        [&] { run_blocking(*right, [&] { return count_to(*right, *left, 5000, from_right); }); });
+    run_blocking(*left, [&] { return count_to(*left, *right, 5000, from_left); });
+    other.join();
+    EXPECT_EQ(from_left, 35'000);
+    EXPECT_EQ(from_right, 35'000);
+}
+
+struct CountingPoller final : Poller {
+    std::atomic<int> pending = 0;
+    int taken = 0;
+    bool poll() noexcept override {
+        const int now = pending.exchange(0);
+        taken += now;
+        return now > 0;
+    }
+    bool prepare_sleep() noexcept override { return pending.load() == 0; }
+};
+Task<> attach(Reactor& reactor, Poller& poller) {
+    reactor.attach(poller);
+    co_return;
+}
+Task<> detach(Reactor& reactor, Poller& poller) {
+    reactor.detach(poller);
+    co_return;
+}
+Task<int> taken(CountingPoller& poller) { co_return poller.taken; }
+TEST(OsReactor, APollerIsPolledAndWoken) {
+    auto reactor = started({.poll_for = 5us});
+    CountingPoller poller;
+    run_blocking(*reactor, [&] { return attach(*reactor, poller); });
+    for (int i = 0; i < 2000; ++i) {
+        poller.pending.fetch_add(1);
+        reactor->wake();
+        while (poller.pending.load() != 0) sched_yield();
+        if (i % 100 == 0) std::this_thread::sleep_for(100us);
+    }
+    EXPECT_EQ(run_blocking(*reactor, [&] { return taken(poller); }), 2000);
+    run_blocking(*reactor, [&] { return detach(*reactor, poller); });
+}
+
+TEST(OsReactor, AForkedChildKnowsAndLosesTheDescriptors) {
+    auto reactor = started();
+    TemporaryFile file;
+    const int listed = dup(file.fd);
+    close_in_forked_child(listed);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool knows = reactor->in_forked_child();
+        const bool closed = fcntl(listed, F_GETFD) < 0 && fcntl(file.fd, F_GETFD) >= 0;
+        reactor.reset();  // leaves everything be
+        _exit(knows && closed ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_FALSE(reactor->in_forked_child());
+    EXPECT_EQ(run_blocking(*reactor, [] { return seven(); }), 7);
+    close_everywhere(listed);
+    EXPECT_LT(fcntl(listed, F_GETFD), 0);
+}
+
+}  // namespace
+}  // namespace ros2s

@@ -1,0 +1,95 @@
+// run_blocking: how a thread that is no reactor calls into one: it runs a task there and blocks for
+// the result.
+//
+//     Result<size_t> got = run_blocking(reactor, [&] { return file.read(call, offset, bytes); });
+//
+// The lambda is called on the reactor's core and returns the Task; what it captures by reference
+// lives in the caller's blocked frame. The caller first polls (a fast device answers in less time
+// than a thread takes to sleep and wake), then sleeps on a futex.
+//
+// Must not be called on a reactor's own core (it would wait for itself), in a forked child, or
+// after stop().
+#pragma once
+#include <atomic>
+#include <coroutine>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s {
+
+namespace blocking_detail {
+
+// A one-shot gate between the core that finishes and the thread that waits.
+class Gate {
+  public:
+    void open() noexcept;  // after this the gate may be gone
+    void wait(OsReactor& reactor) noexcept;
+
+  private:
+    enum State : uint32_t { closed, asleep, opened };
+    std::atomic<uint32_t> state_ = closed;
+};
+
+// The frame that carries the task over; made and destroyed by the caller's thread.
+struct Carrier {
+    struct promise_type {
+        Gate& gate;
+        template <class... Rest>
+        explicit promise_type(Gate& owner, Rest&...) noexcept : gate(owner) {}
+        static void* operator new(size_t size) { return allocate_frame(size); }
+        static void operator delete(void* frame, size_t size) noexcept { free_frame(frame, size); }
+        Carrier get_return_object() noexcept {
+            return {std::coroutine_handle<promise_type>::from_promise(*this)};
+        }
+        std::suspend_always initial_suspend() const noexcept { return {}; }
+        struct Finish {
+            bool await_ready() const noexcept { return false; }
+            void await_suspend(std::coroutine_handle<promise_type> self) const noexcept {
+                self.promise().gate.open();
+            }
+            void await_resume() const noexcept {}
+        };
+        Finish final_suspend() const noexcept { return {}; }
+        void return_void() const noexcept {}
+        [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
+    };
+    std::coroutine_handle<promise_type> handle;
+};
+
+void carry_out(OsReactor& reactor, Gate& gate, Carrier carrier) noexcept;
+
+template <class F, class T>
+Carrier carry([[maybe_unused]] Gate& gate, F& function, std::optional<T>& result) {
+    result.emplace(co_await function());
+}
+template <class F>
+Carrier carry([[maybe_unused]] Gate& gate, F& function) {
+    co_await function();
+}
+
+template <class T>
+struct Value;
+template <class T>
+struct Value<Task<T>> {
+    using type = T;
+};
+
+}  // namespace blocking_detail
+
+template <class F>
+auto run_blocking(OsReactor& reactor, F&& function) {
+    using T = blocking_detail::Value<std::invoke_result_t<F&>>::type;
+    blocking_detail::Gate gate;
+    if constexpr (std::is_void_v<T>) {
+        blocking_detail::carry_out(reactor, gate, blocking_detail::carry(gate, function));
+    } else {
+        std::optional<T> result;
+        blocking_detail::carry_out(reactor, gate, blocking_detail::carry(gate, function, result));
+        return T(std::move(*result));
+    }
+}
+
+}  // namespace ros2s

@@ -1,0 +1,32 @@
+// ThreadPool: the BlockingPool of a real process. Threads start when there is work and none is
+// idle, up to a limit; then jobs queue. All signals are blocked in them: the process that we live
+// in handles its own.
+//
+// Owned by whoever composes; destroyed after every job is done and before the reactors that jobs
+// post to. In a forked child the destructor leaves everything be.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "ros2s/runtime/blocking.h"
+
+namespace ros2s {
+
+class ThreadPool final : public BlockingPool {
+  public:
+    explicit ThreadPool(size_t limit, std::string thread_name = "ros2store-pool");
+    ~ThreadPool() override;
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    // From any thread. A job without `home` posts nothing when its work is done.
+    void submit(Job& job) noexcept override;
+    [[nodiscard]] size_t limit() const noexcept;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace ros2s

@@ -1,0 +1,155 @@
+// The Ring where io_uring is not to be had: positioned reads and writes on a few threads. Polls are
+// done by the reactor's own thread, so that they cannot use up the threads that transfers need.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <vector>
+
+#include "kernel_ring.h"
+#include "mailbox.h"
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s {
+namespace {
+
+int32_t perform(const Ring::Operation& operation) noexcept {
+    const auto offset = static_cast<off_t>(operation.offset);
+    for (;;) {
+        ssize_t result = 0;
+        switch (operation.opcode) {
+            case Ring::Opcode::read:
+                result = ::pread(operation.fd, operation.address, operation.length, offset);
+                break;
+            case Ring::Opcode::write:
+                result = ::pwrite(operation.fd, operation.address, operation.length, offset);
+                break;
+            case Ring::Opcode::fdatasync: result = ::fdatasync(operation.fd); break;
+            case Ring::Opcode::poll: ROS2S_CHECK(false);
+        }
+        if (result >= 0) return static_cast<int32_t>(result);
+        if (errno != EINTR) return -errno;
+    }
+}
+
+class ThreadRing final : public KernelRing {
+  public:
+    ThreadRing(ReadyQueue& ready, Waker& waker, const OsReactorOptions& options)
+        : ready_(ready),
+          waker_(waker),
+          slots_(options.ring_entries),
+          pool_(options.ring_threads, options.thread_name + "-io") {
+        for (auto& slot : slots_) {
+            slot.ring = this;
+            slot.work = [](BlockingPool::Job& job) noexcept {
+                auto& self = static_cast<Slot&>(job);
+                ThreadRing& ring = *self.ring;
+                self.operation->result = perform(*self.operation);
+                ring.done_.push(self);
+                ring.waker_.notify();
+            };
+            free_.push_back(&slot);
+        }
+    }
+
+    Kind kind() const noexcept override { return Kind::threads; }
+    size_t in_flight() const noexcept override { return in_flight_; }
+    void submit(Operation& operation) noexcept override {
+        ++in_flight_;
+        if (operation.opcode == Opcode::poll) {
+            polls_.push_back(&operation);
+        } else if (free_.empty()) {
+            backlog_.push(operation);
+        } else {
+            begin(operation);
+        }
+    }
+    void cancel_poll(Operation& operation) noexcept override {
+        if (std::erase(polls_, &operation) > 0) complete(operation, -ECANCELED);
+    }
+    bool register_memory(Bytes) noexcept override { return false; }
+    void unregister_memory(Bytes) noexcept override {}
+
+    void enter_thread() noexcept override {}
+    void flush() noexcept override {}
+    bool reap() noexcept override {
+        size_t count = done_.take_all([this](BlockingPool::Job& job) {
+            auto& slot = static_cast<Slot&>(job);
+            complete(*slot.operation, slot.operation->result);
+            free_.push_back(&slot);
+        });
+        while (!free_.empty() && !backlog_.empty()) begin(backlog_.pop());
+        if (!polls_.empty()) count += look_at_polls(0);
+        return count > 0;
+    }
+    void wait(std::optional<Duration> limit) noexcept override {
+        if (!done_.empty()) return;
+        // Rounded up: waking before the timer is due would only poll again.
+        int milliseconds = -1;
+        if (limit) {
+            const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(*limit).count();
+            milliseconds = static_cast<int>(std::min<int64_t>(rounded, 1 << 30));
+        }
+        look_at_polls(milliseconds);
+    }
+
+  private:
+    struct Slot : BlockingPool::Job {
+        ThreadRing* ring = nullptr;
+        Operation* operation = nullptr;
+    };
+
+    void begin(Operation& operation) noexcept {
+        Slot& slot = *free_.back();
+        free_.pop_back();
+        slot.operation = &operation;
+        pool_.submit(slot);
+    }
+    void complete(Operation& operation, int32_t result) noexcept {
+        operation.result = result;
+        --in_flight_;
+        ready_.push(operation.waiter);
+    }
+    // Completes the polls whose descriptors are ready, after waiting for one or for the waker.
+    size_t look_at_polls(int milliseconds) noexcept {
+        watched_.clear();
+        watched_.push_back({waker_.descriptor(), POLLIN, 0});
+        for (const auto* operation : polls_) {
+            watched_.push_back({operation->fd, static_cast<short>(operation->length), 0});
+        }
+        if (::poll(watched_.data(), watched_.size(), milliseconds) <= 0) return 0;
+        if (watched_.front().revents != 0) waker_.drain();
+        size_t count = 0;
+        for (size_t i = watched_.size() - 1; i > 0; --i) {
+            if (watched_[i].revents == 0) continue;
+            Operation& operation = *polls_[i - 1];
+            polls_.erase(polls_.begin() + static_cast<ptrdiff_t>(i - 1));
+            complete(operation, watched_[i].revents);
+            ++count;
+        }
+        return count;
+    }
+
+    ReadyQueue& ready_;
+    Waker& waker_;
+    std::vector<Slot> slots_;
+    std::vector<Slot*> free_;
+    Mailbox<BlockingPool::Job> done_;
+    OperationQueue backlog_;
+    std::vector<Operation*> polls_;
+    std::vector<pollfd> watched_;
+    size_t in_flight_ = 0;
+    ThreadPool pool_;  // last: its threads end before what they use
+};
+
+}  // namespace
+
+std::unique_ptr<KernelRing> make_thread_ring(ReadyQueue& ready, Waker& waker,
+                                             const OsReactorOptions& options) {
+    return std::make_unique<ThreadRing>(ready, waker, options);
+}
+
+}  // namespace ros2s

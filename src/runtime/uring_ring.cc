@@ -1,0 +1,335 @@
+// The Ring over io_uring.
+//
+// - At most `ring_entries` operations are in the kernel, half as many as the completion queue
+//   holds, so the completion queue cannot overflow; further ones wait in user space.
+// - The sleep is one system call: it waits for a completion, and a poll on the waker's eventfd is
+//   among the operations.
+// - Registered memory lives in a sparse table of fixed buffers; a transfer that lies inside one
+//   uses it by itself.
+#include <liburing.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "kernel_ring.h"
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/fork.h"
+
+namespace ros2s {
+namespace {
+
+// What a completion's user_data holds when it is no Operation; addresses are aligned, these are
+// not.
+constexpr uint64_t tag_waker = 1;
+constexpr uint64_t tag_ignore = 3;
+constexpr unsigned fixed_buffers_max = 64;
+constexpr size_t fixed_buffer_bytes_max = size_t{1} << 30;  // the kernel's limit
+constexpr unsigned reaped_at_once = 64;
+constexpr unsigned resubmissions_max = 100;
+
+struct Setup {
+    unsigned flags;
+    const char* name;
+};
+// Best first; an older kernel answers EINVAL to flags that it does not know. R_DISABLED lets the
+// ring be created by one thread and used by another in spite of SINGLE_ISSUER.
+constexpr std::array setups{
+    Setup{IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED,
+          "io_uring (single issuer, deferred task run)"},
+    Setup{IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, "io_uring (cooperative task run)"},
+    Setup{0, "io_uring"},
+};
+
+struct FixedBuffer {
+    const std::byte* begin = nullptr;  // null: a free slot
+    const std::byte* end = nullptr;
+};
+
+class UringRing final : public KernelRing {
+  public:
+    UringRing(ReadyQueue& ready, Waker& waker, const OsReactorOptions& options)
+        : ready_(ready),
+          waker_(waker),
+          entries_(options.ring_entries),
+          group_(std::max(1U, std::min(options.submit_group, options.ring_entries))) {}
+    ~UringRing() override {
+        if (!open_) return;
+        // Exit closes the descriptor itself; off the list first, or a fork between would close
+        // another's.
+        forget_in_forked_child(ring_.ring_fd);
+        io_uring_queue_exit(&ring_);
+    }
+
+    int open(const Setup& setup) noexcept {
+        io_uring_params params{};
+        params.flags = setup.flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+        params.cq_entries = entries_ * 2;
+        const int result = io_uring_queue_init_params(entries_, &ring_, &params);
+        if (result < 0) return result;
+        open_ = true;
+        disabled_ = (setup.flags & IORING_SETUP_R_DISABLED) != 0;
+        entries_ = std::min(entries_, params.cq_entries / 2);
+        close_in_forked_child(ring_.ring_fd);
+        io_uring_ring_dontfork(&ring_);
+        fixed_usable_ = io_uring_register_buffers_sparse(&ring_, fixed_buffers_max) == 0;
+        return 0;
+    }
+
+    Kind kind() const noexcept override { return Kind::io_uring; }
+    size_t in_flight() const noexcept override { return in_flight_; }
+    void submit(Operation& operation) noexcept override {
+        ++in_flight_;
+        operation.attempts = 0;
+        if (in_kernel_ >= entries_ - reserved || !backlog_.empty()) {
+            backlog_.push(operation);
+        } else {
+            begin(operation);
+        }
+    }
+    void cancel_poll(Operation& operation) noexcept override {
+        if (backlog_.remove(operation)) return finish(operation, -ECANCELED);
+        io_uring_sqe* sqe = next_sqe();
+        io_uring_prep_poll_remove(sqe, reinterpret_cast<uint64_t>(&operation));
+        sqe->user_data = tag_ignore;
+        flush();
+    }
+
+    bool register_memory(Bytes memory) noexcept override;
+    void unregister_memory(Bytes memory) noexcept override;
+
+    void enter_thread() noexcept override {
+        if (!disabled_) return;
+        // liburing 2.3 declares io_uring_enable_rings() but does not export it.
+        const auto result =
+            syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+        ROS2S_CHECK(result == 0);
+        disabled_ = false;
+    }
+    void flush() noexcept override {
+        unsubmitted_ = 0;
+        while (io_uring_sq_ready(&ring_) > 0) {
+            const int result = io_uring_submit(&ring_);
+            if (result >= 0 || result == -EINTR) continue;
+            // The kernel is short of memory, or wants its completions fetched first. What stays
+            // in the queue goes with the next turn's flush.
+            ROS2S_CHECK(result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
+            return;
+        }
+    }
+    bool reap() noexcept override {
+        std::array<io_uring_cqe*, reaped_at_once> completions;
+        const unsigned count =
+            io_uring_peek_batch_cqe(&ring_, completions.data(), completions.size());
+        bool found = false;
+        for (unsigned i = 0; i < count; ++i) {
+            found |= take(completions[i]->user_data, completions[i]->res);
+        }
+        io_uring_cq_advance(&ring_, count);
+        while (!backlog_.empty() && in_kernel_ < entries_ - reserved) begin(backlog_.pop());
+        return found;
+    }
+    void wait(std::optional<Duration> limit) noexcept override {
+        if (!waker_armed_) {
+            io_uring_sqe* sqe = next_sqe();
+            io_uring_prep_poll_add(sqe, waker_.descriptor(), POLLIN);
+            sqe->user_data = tag_waker;
+            waker_armed_ = true;
+        }
+        io_uring_cqe* completion = nullptr;
+        __kernel_timespec spec{};
+        if (limit) {
+            spec.tv_sec = std::chrono::floor<std::chrono::seconds>(*limit).count();
+            spec.tv_nsec = (*limit % std::chrono::seconds(1)).count();
+        }
+        // Whatever it says (a completion, ETIME, EINTR, EAGAIN), the next turn looks for itself.
+        io_uring_submit_and_wait_timeout(&ring_, &completion, 1, limit ? &spec : nullptr, nullptr);
+        unsubmitted_ = 0;
+    }
+
+  private:
+    // Room in the queues for the waker's poll and for cancellations.
+    static constexpr unsigned reserved = 8;
+
+    void begin(Operation& operation) noexcept {
+        ++in_kernel_;
+        prepare(operation);
+        if (++unsubmitted_ >= group_) flush();
+    }
+    void prepare(Operation& operation) noexcept;
+    io_uring_sqe* next_sqe() noexcept {
+        io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+        while (sqe == nullptr) {
+            // Only when the kernel refused earlier submissions for want of memory.
+            flush();
+            sched_yield();
+            sqe = io_uring_get_sqe(&ring_);
+        }
+        return sqe;
+    }
+    bool take(uint64_t tag, int32_t result) noexcept {
+        if (tag == tag_waker) {
+            waker_armed_ = false;
+            waker_.drain();
+            return false;
+        }
+        if (tag == tag_ignore || tag == LIBURING_UDATA_TIMEOUT) return false;
+        auto& operation = *reinterpret_cast<Operation*>(tag);
+        --in_kernel_;
+        if ((result == -EAGAIN || result == -EINTR) && ++operation.attempts <= resubmissions_max) {
+            backlog_.push(operation);
+        } else {
+            finish(operation, result);
+        }
+        return true;
+    }
+    void finish(Operation& operation, int32_t result) noexcept {
+        operation.result = result;
+        --in_flight_;
+        ready_.push(operation.waiter);
+    }
+    // The slot of the fixed buffer that holds the whole range; -1: none.
+    int fixed_buffer(const void* address, size_t length) const noexcept {
+        const auto* begin = static_cast<const std::byte*>(address);
+        for (size_t i = 0; i < fixed_.size(); ++i) {
+            if (begin >= fixed_[i].begin && begin < fixed_[i].end &&
+                length <= static_cast<size_t>(fixed_[i].end - begin)) {
+                return static_cast<int>(i);
+            }
+        }
+        return -1;
+    }
+    bool update_slot(size_t slot, const std::byte* begin, size_t length) noexcept {
+        iovec range{const_cast<std::byte*>(begin), length};
+        if (io_uring_register_buffers_update_tag(&ring_, static_cast<unsigned>(slot), &range,
+                                                 nullptr, 1) != 1) {
+            return false;
+        }
+        fixed_[slot] = begin == nullptr ? FixedBuffer{} : FixedBuffer{begin, begin + length};
+        return true;
+    }
+
+    ReadyQueue& ready_;
+    Waker& waker_;
+    io_uring ring_{};
+    unsigned entries_;
+    unsigned group_;
+    bool open_ = false;
+    bool disabled_ = false;
+    bool waker_armed_ = false;
+    bool fixed_usable_ = false;
+    size_t in_flight_ = 0;
+    size_t in_kernel_ = 0;
+    unsigned unsubmitted_ = 0;
+    OperationQueue backlog_;
+    std::vector<FixedBuffer> fixed_;  // as long as its last used slot
+};
+
+void UringRing::prepare(Operation& operation) noexcept {
+    io_uring_sqe* sqe = next_sqe();
+    switch (operation.opcode) {
+        case Opcode::read:
+        case Opcode::write: {
+            const bool read = operation.opcode == Opcode::read;
+            const int slot = fixed_buffer(operation.address, operation.length);
+            if (slot >= 0) {
+                if (read) {
+                    io_uring_prep_read_fixed(sqe, operation.fd, operation.address, operation.length,
+                                             operation.offset, slot);
+                } else {
+                    io_uring_prep_write_fixed(sqe, operation.fd, operation.address,
+                                              operation.length, operation.offset, slot);
+                }
+            } else if (read) {
+                io_uring_prep_read(sqe, operation.fd, operation.address, operation.length,
+                                   operation.offset);
+            } else {
+                io_uring_prep_write(sqe, operation.fd, operation.address, operation.length,
+                                    operation.offset);
+            }
+            break;
+        }
+        case Opcode::fdatasync:
+            io_uring_prep_fsync(sqe, operation.fd, IORING_FSYNC_DATASYNC);
+            break;
+        case Opcode::poll: io_uring_prep_poll_add(sqe, operation.fd, operation.length); break;
+    }
+    sqe->user_data = reinterpret_cast<uint64_t>(&operation);
+}
+
+bool UringRing::register_memory(Bytes memory) noexcept {
+    if (!fixed_usable_) return false;
+    const std::byte* begin = memory.data();
+    size_t left = memory.size();
+    while (left > 0) {
+        const size_t length = std::min(left, fixed_buffer_bytes_max);
+        size_t slot = 0;
+        while (slot < fixed_.size() && fixed_[slot].begin != nullptr) ++slot;
+        if (slot == fixed_.size() && slot < fixed_buffers_max) fixed_.emplace_back();
+        if (slot == fixed_buffers_max || !update_slot(slot, begin, length)) {
+            unregister_memory(memory);
+            return false;
+        }
+        begin += length;
+        left -= length;
+    }
+    return true;
+}
+
+void UringRing::unregister_memory(Bytes memory) noexcept {
+    const std::byte* begin = memory.data();
+    const std::byte* end = begin + memory.size();
+    for (size_t slot = 0; slot < fixed_.size(); ++slot) {
+        if (fixed_[slot].begin == nullptr || fixed_[slot].begin < begin || fixed_[slot].end > end) {
+            continue;
+        }
+        const bool cleared = update_slot(slot, nullptr, 0);
+        ROS2S_CHECK(cleared);
+    }
+}
+
+// Why io_uring_setup failed, and what would change it.
+std::string refusal(int error) {
+    std::string text = "io_uring_setup failed (";
+    text += std::strerror(error);
+    text += "): ";
+    switch (error) {
+        case ENOSYS: return text + "this kernel, or the emulator it runs under, has no io_uring";
+        case EPERM:
+        case EACCES:
+            return text +
+                   "a seccomp filter (Docker's default has one) or the sysctl "
+                   "kernel.io_uring_disabled forbids it; allow it there";
+        case ENOMEM: return text + "the limit on locked memory is too low; raise it (ulimit -l)";
+        case EMFILE:
+        case ENFILE: return text + "too many open files; raise the limit (ulimit -n)";
+        default: return text + "see io_uring_setup(2)";
+    }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelRing>> make_uring_ring(ReadyQueue& ready, Waker& waker,
+                                                    const OsReactorOptions& options,
+                                                    std::string& why) {
+    int result = 0;
+    for (const auto& setup : setups) {
+        auto ring = std::make_unique<UringRing>(ready, waker, options);
+        result = ring->open(setup);
+        if (result == 0) {
+            why = setup.name;
+            return ring;
+        }
+        if (result != -EINVAL) break;
+    }
+    why = refusal(-result);
+    return fail_errno(-result);
+}
+
+}  // namespace ros2s

@@ -1,0 +1,45 @@
+// Waker: how other threads end a reactor's sleep. An eventfd that is written only when the reactor
+// has said that it sleeps, so that waking a busy core costs one load.
+//
+//     reactor                          another thread
+//     going_to_sleep()  flag = 1       makes work visible
+//     looks for work                   notify(): flag? clear it, write the eventfd
+//     none: waits on descriptor()
+// All four steps are sequentially consistent, so one of the two sees the other.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s {
+
+class Waker {
+  public:
+    [[nodiscard]] static Result<std::unique_ptr<Waker>> create(Report& report);
+    explicit Waker(int descriptor) noexcept : descriptor_(descriptor) {}
+    Waker(const Waker&) = delete;
+    Waker& operator=(const Waker&) = delete;
+    ~Waker();
+
+    [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+    // From any thread.
+    void notify() noexcept {
+        if (sleeping_.load(std::memory_order_seq_cst) &&
+            sleeping_.exchange(false, std::memory_order_seq_cst)) {
+            write_event();
+        }
+    }
+    void going_to_sleep() noexcept { sleeping_.store(true, std::memory_order_seq_cst); }
+    void awake() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
+    // Empties the eventfd after it woke its reader.
+    void drain() noexcept;
+
+  private:
+    void write_event() noexcept;
+    int descriptor_;
+    std::atomic<bool> sleeping_ = false;
+};
+
+}  // namespace ros2s
