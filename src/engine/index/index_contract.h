@@ -1,13 +1,15 @@
 // The contract suite of Index: what every implementation must do. A test program includes this
 // header once, makes an IndexUnderTest and instantiates the suite:
 //
-//     INSTANTIATE_TEST_SUITE_P(OrderedMap, IndexContract, testing::Values(make_ordered_map));
+//     INSTANTIATE_TEST_SUITE_P(OrderedMap, IndexContract,
+//                              testing::Values(MakeIndexUnderTest{"ordered map", make}));
 #pragma once
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,11 +31,15 @@ class IndexUnderTest {
     // Rounds of the randomised tests: fewer where an open takes long.
     [[nodiscard]] virtual int rounds() const { return 20; }
 };
-using MakeIndexUnderTest = std::function<std::unique_ptr<IndexUnderTest>()>;
+struct MakeIndexUnderTest {
+    const char* name;
+    std::function<std::unique_ptr<IndexUnderTest>()> make;
+    friend void PrintTo(const MakeIndexUnderTest& self, std::ostream* out) { *out << self.name; }
+};
 
 class IndexContract : public testing::TestWithParam<MakeIndexUnderTest> {
   protected:
-    IndexContract() : place_(GetParam()()) {}
+    IndexContract() : place_(GetParam().make()) {}
     ~IndexContract() override { close(); }
 
     Index& index() {

@@ -50,7 +50,8 @@ class RocksDbUnderTest final : public IndexUnderTest {
 std::unique_ptr<IndexUnderTest> make_rocksdb() {
     return std::make_unique<RocksDbUnderTest>();
 }
-INSTANTIATE_TEST_SUITE_P(RocksDb, IndexContract, testing::Values(make_rocksdb));
+INSTANTIATE_TEST_SUITE_P(RocksDb, IndexContract,
+                         testing::Values(MakeIndexUnderTest{"RocksDB", make_rocksdb}));
 
 class RocksDbIndexTest : public testing::Test {
   protected:

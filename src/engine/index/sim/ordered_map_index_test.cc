@@ -23,7 +23,8 @@ class OrderedMapUnderTest final : public IndexUnderTest {
 std::unique_ptr<IndexUnderTest> make_ordered_map() {
     return std::make_unique<OrderedMapUnderTest>();
 }
-INSTANTIATE_TEST_SUITE_P(OrderedMap, IndexContract, testing::Values(make_ordered_map));
+INSTANTIATE_TEST_SUITE_P(OrderedMap, IndexContract,
+                         testing::Values(MakeIndexUnderTest{"ordered map", make_ordered_map}));
 
 IndexBatch one(std::string_view key, std::string_view value) {
     IndexBatch batch;

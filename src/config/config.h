@@ -1,0 +1,114 @@
+// Config tables: each module has one plain struct of settings, and a function that lists its
+// members as fields. From that one list come the parser of a YAML file, its error sentences, and
+// the documented file with all defaults.
+//
+//     struct CacheConfig {
+//         uint64_t memory_bytes = 512 << 20;
+//         Duration idle = std::chrono::microseconds(100);
+//     };
+//     config::Group describe(CacheConfig& c) {
+//         return {"cache", "What is kept in memory.", {
+//             config::size("memory", c.memory_bytes, 16 << 20, 1ull << 40, "Memory for …."),
+//             config::duration("idle", c.idle, 0s, 1s, "How long …."),
+//         }};
+//     }
+//     CacheConfig cache;
+//     ROS2S_TRY(config::parse(text, "DIR/config.yaml", {describe(cache)}, report));
+//
+// A file is a map of groups, each a map of settings: `cache: {memory: 1GiB}`, or written over
+// several lines. A group with an empty name puts its settings at the top. What a file leaves out
+// keeps its default; what is not in the table is refused.
+//
+// A field points at the struct's member: it must not outlive the struct. The value that the member
+// has when the field is made is the default.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::config {
+
+class Field {
+  public:
+    enum class Kind : uint8_t { size, count, duration, flag, text, choice };
+    using Target =
+        std::variant<uint32_t*, uint64_t*, std::chrono::nanoseconds*, bool*, std::string*>;
+
+    Field(Kind kind, std::string_view name, Target target, std::string_view help);
+    Field& between(uint64_t least, uint64_t most);
+    Field& among(std::vector<std::string_view> choices);
+    // A file without this setting is refused.
+    Field& required();
+
+    [[nodiscard]] std::string_view name() const { return name_; }
+    [[nodiscard]] std::string_view help() const { return help_; }
+    [[nodiscard]] bool is_required() const { return required_; }
+    // "Size, 16MiB to 1TiB."
+    [[nodiscard]] std::string type() const;
+    // As written in a file. default_text() of a required field is empty.
+    [[nodiscard]] std::string value_text() const;
+    [[nodiscard]] std::string default_text() const;
+
+    // What a text stands for, checked against type and range but not yet stored.
+    struct Value {
+        uint64_t number = 0;
+        std::string text;
+    };
+    // Errors: invalid, with a sentence that says what to write instead.
+    [[nodiscard]] Result<Value> read(std::string_view text, Report& report) const;
+    void store(const Value& value) const;
+
+  private:
+    [[nodiscard]] Value current() const;
+    [[nodiscard]] std::string format(const Value& value) const;
+    [[nodiscard]] std::string range() const;
+
+    Kind kind_;
+    bool required_ = false;
+    std::string_view name_, help_;
+    Target target_;
+    uint64_t least_ = 0, most_ = UINT64_MAX;
+    std::vector<std::string_view> choices_;
+    Value default_;
+};
+
+// Names and help texts are literals: snake_case, and one or two full sentences. Ranges include
+// both ends.
+[[nodiscard]] Field size(std::string_view name, uint64_t& value, uint64_t least, uint64_t most,
+                         std::string_view help);
+[[nodiscard]] Field count(std::string_view name, uint32_t& value, uint32_t least, uint32_t most,
+                          std::string_view help);
+[[nodiscard]] Field count(std::string_view name, uint64_t& value, uint64_t least, uint64_t most,
+                          std::string_view help);
+[[nodiscard]] Field duration(std::string_view name, std::chrono::nanoseconds& value,
+                             std::chrono::nanoseconds least, std::chrono::nanoseconds most,
+                             std::string_view help);
+[[nodiscard]] Field flag(std::string_view name, bool& value, std::string_view help);
+[[nodiscard]] Field text(std::string_view name, std::string& value, std::string_view help);
+// One of a few words.
+[[nodiscard]] Field choice(std::string_view name, std::string& value,
+                           std::vector<std::string_view> choices, std::string_view help);
+
+struct Group {
+    std::string_view name;  // empty: its settings stand at the top of the file
+    std::string_view help;
+    std::vector<Field> fields;
+};
+using Table = std::vector<Group>;
+
+// Reads the text of a YAML file into the structs behind the table; `where` names the file in
+// sentences. All or nothing: on failure no member has changed, and the report has one sentence for
+// each thing that is wrong, with its line. Errors: invalid, too_large (over 1 MiB).
+[[nodiscard]] Result<> parse(std::string_view yaml, std::string_view where, const Table& table,
+                             Report& report);
+
+// The file that says what the structs say now, every setting with its documentation. Settings that
+// have their default are written as comments, so that a later version's better default applies.
+[[nodiscard]] std::string document(const Table& table);
+
+}  // namespace ros2s::config

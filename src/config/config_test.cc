@@ -1,0 +1,270 @@
+#include "ros2s/config/config.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/config/units.h"
+
+namespace ros2s::config {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Size, ReadsAndPrints) {
+    struct Case {
+        std::string_view text;
+        uint64_t bytes;
+    };
+    for (const auto& [text, bytes] : std::initializer_list<Case>{
+             {"0", 0}, {"4096", 4096}, {"7B", 7}, {"1KiB", 1024}, {"512MiB", 512 << 20},
+             {"3 GiB", 3ull << 30}, {"2TiB", 2ull << 40}, {"4G", 4ull << 30}, {"1k", 1024},
+             {"1kB", 1000}, {"5MB", 5'000'000}, {"18446744073709551615", UINT64_MAX}}) {
+        EXPECT_EQ(parse_size(text), bytes) << text;
+    }
+    for (const char* text : {"", " ", "MiB", "-1", "1.5GiB", "1MiBs", "1  MiB", "0x10", "1Mib", "1 "})
+        EXPECT_EQ(parse_size(text).error().code, Code::invalid) << text;
+    for (const char* text : {"18446744073709551616", "16777216TiB", "18446744073709552kB"})
+        EXPECT_EQ(parse_size(text).error().code, Code::too_large) << text;
+    EXPECT_EQ(format_size(0), "0");
+    EXPECT_EQ(format_size(4097), "4097B");
+    EXPECT_EQ(format_size(512 << 20), "512MiB");
+    EXPECT_EQ(format_size(1536), "1536B");
+    EXPECT_EQ(format_size(3ull << 40), "3TiB");
+}
+
+TEST(Duration, ReadsAndPrints) {
+    EXPECT_EQ(parse_duration("0"), 0ns);
+    EXPECT_EQ(parse_duration("100us"), 100us);
+    EXPECT_EQ(parse_duration("100\u00b5s"), 100us);
+    EXPECT_EQ(parse_duration("2 min"), 2min);
+    EXPECT_EQ(parse_duration("3h"), 3h);
+    for (const char* text : {"", "5", "s", "1.5s", "-1s", "1 sec", "1S"})
+        EXPECT_EQ(parse_duration(text).error().code, Code::invalid) << text;
+    EXPECT_EQ(parse_duration("2562048h").error().code, Code::too_large);
+    EXPECT_EQ(format_duration(0ns), "0");
+    EXPECT_EQ(format_duration(1500us), "1500us");
+    EXPECT_EQ(format_duration(90s), "90s");
+    EXPECT_EQ(format_duration(120s), "2min");
+}
+
+struct Settings {
+    std::string pool = "pool";
+    uint64_t memory_bytes = 512 << 20;
+    uint32_t groups = 1;
+    std::chrono::nanoseconds idle = 100us;
+    bool verify = true;
+    std::string level = "info";
+    friend bool operator==(const Settings&, const Settings&) = default;
+};
+Table describe(Settings& s) {
+    return {
+        {"", "The pool.", {text("pool", s.pool, "The pool's name in URIs.").required()}},
+        {"engine",
+         "The storage engine.",
+         {size("memory", s.memory_bytes, 16 << 20, 1ull << 40, "Memory for caches."),
+          count("groups_in_flight", s.groups, 1, 16, "Groups committed at once."),
+          duration("idle", s.idle, 0s, 1s, "How long it polls before it sleeps."),
+          flag("verify", s.verify, "Checks every block that is read.")}},
+        {"log", "What is told.",
+         {choice("level", s.level, {"debug", "info", "warning"}, "The least that is said.")}},
+    };
+}
+
+TEST(Config, ReadsEveryKind) {
+    Settings s;
+    Report report;
+    const auto read = parse(R"(
+pool: tank          # a comment
+engine:
+  memory: 1GiB
+  groups_in_flight: 3
+  idle: 2ms
+  verify: false
+log: {level: "debug"}
+)", "c", describe(s), report);
+    ASSERT_TRUE(read) << report.text();
+    EXPECT_EQ(s, (Settings{"tank", 1 << 30, 3, 2ms, false, "debug"}));
+    EXPECT_TRUE(report.empty());
+}
+
+TEST(Config, WhatIsLeftOutKeepsItsDefault) {
+    Settings s;
+    Report report;
+    ASSERT_TRUE(parse("pool: p\nengine:\n", "c", describe(s), report)) << report.text();
+    EXPECT_EQ(s, (Settings{.pool = "p"}));
+}
+
+// Every sentence that a person can get.
+struct Refusal {
+    std::string_view yaml, sentence;
+};
+TEST(Config, SaysWhatIsWrongWhereAndWhatToDo) {
+    for (const auto& [yaml, sentence] : std::initializer_list<Refusal>{
+             {"pool: p\nengine:\n  memroy: 1GiB\n",
+              "c.yaml:3: there is no setting \"memroy\" in \"engine\"; did you mean \"memory\"?"},
+             {"pool: p\nengin: {}\n",
+              "c.yaml:2: there is no setting \"engin\"; did you mean \"engine\"?"},
+             {"pool: p\ncolour: blue\n",
+              "c.yaml:2: there is no setting \"colour\"; remove it, or use one of: pool, engine, "
+              "log"},
+             {"pool: p\nmemory: 1GiB\n",
+              "c.yaml:2: there is no setting \"memory\"; it belongs in the group \"engine\""},
+             {"engine:\n  pool: p\n",
+              "c.yaml:2: there is no setting \"pool\" in \"engine\"; it belongs at the top of the "
+              "file, not indented"},
+             {"engine:\n  memory: lots\n",
+              "c.yaml:2: engine.memory: \"lots\" is not a size; write a whole number and a unit, "
+              "such as 1TiB or 512MiB"},
+             {"engine: {memory: 1MiB}\n",
+              "c.yaml:1: engine.memory: \"1MiB\" is out of range; write 16MiB to 1TiB"},
+             {"engine: {memory: 99999999999999999999}\n",
+              "c.yaml:1: engine.memory: \"99999999999999999999\" is out of range; write 16MiB to "
+              "1TiB"},
+             {"engine: {idle: 5}\n",
+              "c.yaml:1: engine.idle: \"5\" is not a duration; write a whole number and a unit "
+              "(ns, us, ms, s, min, h), such as 100us"},
+             {"engine: {idle: 2s}\n",
+              "c.yaml:1: engine.idle: \"2s\" is out of range; write 0 to 1s"},
+             {"engine: {groups_in_flight: many}\n",
+              "c.yaml:1: engine.groups_in_flight: \"many\" is not a whole number; write 1 to 16"},
+             {"engine: {groups_in_flight: 0}\n",
+              "c.yaml:1: engine.groups_in_flight: \"0\" is out of range; write 1 to 16"},
+             {"engine: {groups_in_flight: -1}\n",
+              "c.yaml:1: engine.groups_in_flight: \"-1\" is not a whole number; write 1 to 16"},
+             {"engine: {verify: maybe}\n",
+              "c.yaml:1: engine.verify: \"maybe\" is not true or false; write one of these"},
+             {"log: {level: loud}\n",
+              "c.yaml:1: log.level: \"loud\" is not one of the choices; write debug, info or "
+              "warning"},
+             {"engine: {memory: }\n",
+              "c.yaml:1: engine.memory: no value is given; write one, or remove the line"},
+             {"engine: {memory: [1GiB, 2GiB]}\n",
+              "c.yaml:1: engine.memory: a list or a group stands where one value is needed; Size, "
+              "16MiB to 1TiB."},
+             {"pool: p\nengine: fast\n",
+              "c.yaml:2: \"engine\" is a group, not a setting; write its settings indented below "
+              "it, one a line"},
+             {"pool: a\npool: b\n",
+              "c.yaml:2: \"pool\" is given twice, first in line 1; remove one of them"},
+             {"- a\n- b\n",
+              "c.yaml:1: the file is not a list of settings; write lines of the form `key: value`"},
+             {"[a, b]: c\n",
+              "c.yaml:1: a list or a group stands where a name is needed; write lines of the form "
+              "`key: value`"},
+             {"pool: a\n---\npool: b\n",
+              "c.yaml:3: a second document starts here; keep the settings in one, without lines of "
+              "---"},
+             {"",
+              "c.yaml: the setting pool is missing; add it. The pool's name in URIs."},
+             {"pool: \"a",
+              "c.yaml:1: not YAML: illegal EOF in scalar; settings are lines of the form `key: "
+              "value`, indented with spaces"},
+             {"\tpool: a\n",
+              "c.yaml:1: not YAML: illegal map value; settings are lines of the form `key: value`, "
+              "indented with spaces"},
+             {"engine: {memory: 1GiB\npool: a\n",
+              "c.yaml:2: not YAML: end of map flow not found; settings are lines of the form `key: "
+              "value`, indented with spaces"},
+             {"engine: {memory: \"\x01\x02 and much more text than would fit into one line of a "
+              "terminal\"}\n",
+              "c.yaml:1: engine.memory: \"?? and much more text than would fit into one line of a "
+              "term…\" is not a size; write a whole number and a unit, such as 1TiB or 512MiB"},
+         }) {
+        Settings s;
+        Report report;
+        const auto result = parse(yaml, "c.yaml", describe(s), report);
+        ASSERT_FALSE(result) << yaml;
+        EXPECT_EQ(result.error().code, Code::invalid);
+        EXPECT_EQ(report.text(), sentence);
+        EXPECT_EQ(s, Settings()) << "a refused file changes nothing";
+    }
+}
+
+TEST(Config, ReportsEverythingAtOnce) {
+    Settings s;
+    Report report;
+    ASSERT_FALSE(parse("pool: p\nengine:\n  memory: x\n  idle: y\n", "c", describe(s), report));
+    EXPECT_NE(report.text().find("c:3: engine.memory"), std::string::npos);
+    EXPECT_NE(report.text().find("c:4: engine.idle"), std::string::npos);
+    EXPECT_EQ(s, Settings());
+}
+
+TEST(Config, RefusesAFileThatIsTooLarge) {
+    Settings s;
+    Report report;
+    const auto result = parse(std::string(2 << 20, '#'), "c", describe(s), report);
+    EXPECT_EQ(result.error().code, Code::too_large);
+    EXPECT_NE(report.text().find("larger than 1 MiB"), std::string::npos);
+}
+
+TEST(Config, DeepNestingIsRefusedNotFollowed) {
+    Settings s;
+    Report report;
+    EXPECT_FALSE(parse(std::string(500'000, '['), "c", describe(s), report));
+    EXPECT_FALSE(parse("pool: &a [*a, *a]\n", "c", describe(s), report));
+}
+
+TEST(Config, DocumentsItself) {
+    Settings s;
+    const auto table = describe(s);
+    s.pool = "a \"quoted\" name";
+    s.idle = 5ms;
+    const std::string file = document(table);
+    EXPECT_EQ(file, R"(# The pool.
+# The pool's name in URIs. Text.
+pool: "a \"quoted\" name"
+
+# The storage engine.
+engine:
+  # Memory for caches. Size, 16MiB to 1TiB. Default: 512MiB.
+#   memory: 512MiB
+  # Groups committed at once. Number, 1 to 16. Default: 1.
+#   groups_in_flight: 1
+  # How long it polls before it sleeps. Duration, 0 to 1s. Default: 100us.
+  idle: 5ms
+  # Checks every block that is read. True or false. Default: true.
+#   verify: true
+
+# What is told.
+# log:
+  # The least that is said. One of debug, info or warning. Default: "info".
+#   level: "info"
+)");
+    Settings back;
+    Report report;
+    ASSERT_TRUE(parse(file, "c", describe(back), report)) << report.text();
+    EXPECT_EQ(back, s);
+}
+
+TEST(Config, ADocumentReadsBackWithAllCommentsRemoved) {
+    Settings s;
+    std::string file = document(describe(s));
+    for (size_t at = 0; (at = file.find("\n# log:", at)) != std::string::npos;) file.erase(at + 1, 2);
+    for (const std::string key : {"memory", "groups", "idle", "verify", "level"}) {
+        const auto at = file.find("#   " + key);
+        ASSERT_NE(at, std::string::npos) << key;
+        file.erase(at, 2);
+    }
+    const auto at = file.find("# engine:");
+    ASSERT_NE(at, std::string::npos);
+    file.erase(at, 2);
+    Settings back;
+    Report report;
+    ASSERT_TRUE(parse(file, "c", describe(back), report)) << report.text() << file;
+    EXPECT_EQ(back, s);
+}
+
+TEST(Config, AnyTextSurvivesTheRoundTrip) {
+    for (const std::string& text :
+         {std::string(""), std::string("a\nb\t\\ \"'#: {}[]"), std::string("true"),
+          std::string("ünïcode"), std::string("\x7f\x01", 2)}) {
+        Settings s, back;
+        const auto table = describe(s);
+        s.pool = text;
+        Report report;
+        ASSERT_TRUE(parse(document(table), "c", describe(back), report)) << report.text();
+        EXPECT_EQ(back.pool, text);
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::config

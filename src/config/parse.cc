@@ -1,0 +1,218 @@
+// The YAML side of config tables: the only file that knows yaml-cpp.
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "config.h"
+#include "shown.h"
+
+namespace ros2s::config {
+namespace {
+
+constexpr size_t yaml_bytes_max = 1024 * 1024;
+
+// Letters added, left out, replaced or swapped with their neighbour between two names.
+size_t distance(std::string_view a, std::string_view b) {
+    std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+    for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+    for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+    for (size_t i = 1; i <= a.size(); ++i) {
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+            d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    }
+    return d[a.size()][b.size()];
+}
+
+class Parser {
+  public:
+    Parser(std::string_view where, const Table& table, Report& report)
+        : where_(where), table_(table), report_(report) {}
+
+    Result<> run(std::string_view yaml) {
+        if (yaml.size() > yaml_bytes_max)
+            return report_.fail(Code::too_large, std::string(where_) +
+                                                     ": larger than 1 MiB, which no file of "
+                                                     "settings is; check the path");
+        std::vector<YAML::Node> documents;
+        try {
+            documents = YAML::LoadAll(std::string(yaml));
+            if (documents.size() > 1) {
+                wrong(documents[1].Mark(), "a second document starts here; keep the settings in "
+                                           "one, without lines of ---");
+            } else if (!documents.empty()) {
+                top(documents[0]);
+            }
+        } catch (const YAML::Exception& exception) {
+            wrong(exception.mark, "not YAML: " + exception.msg +
+                                      "; settings are lines of the form `key: value`, indented "
+                                      "with spaces");
+        }
+        if (!failed_) missing();
+        if (failed_) return fail(Code::invalid);
+        for (const auto& [field, value] : values_) field->store(value);
+        return {};
+    }
+
+  private:
+    void wrong(const YAML::Mark& mark, std::string_view sentence) {
+        std::string text(where_);
+        if (!mark.is_null()) text += ":" + std::to_string(mark.line + 1);
+        report_.say(text + ": " + std::string(sentence));
+        failed_ = true;
+    }
+
+    void top(const YAML::Node& node) {
+        if (node.IsNull()) return;
+        if (!node.IsMap()) {
+            wrong(node.Mark(), "the file is not a list of settings; write lines of the form `key: "
+                               "value`");
+            return;
+        }
+        std::vector<std::string_view> known;
+        for (const auto& group : table_) {
+            if (!group.name.empty()) known.push_back(group.name);
+            if (group.name.empty())
+                for (const auto& field : group.fields) known.push_back(field.name());
+        }
+        std::map<std::string, int> seen;
+        for (const auto& entry : node) {
+            const auto key = name_of(entry.first, seen);
+            if (!key) continue;
+            if (const Group* group = key->empty() ? nullptr : find_group(*key)) {
+                settings(entry.first, entry.second, *group);
+            } else if (const Field* field = find_field(find_group(""), *key)) {
+                setting(entry.first, entry.second, "", *field);
+            } else {
+                unknown(entry.first, *key, "", known);
+            }
+        }
+    }
+
+    void settings(const YAML::Node& at, const YAML::Node& node, const Group& group) {
+        const std::string name(group.name);
+        if (node.IsNull()) return;
+        if (!node.IsMap()) {
+            wrong(at.Mark(), "\"" + name + "\" is a group, not a setting; write its settings "
+                             "indented below it, one a line");
+            return;
+        }
+        std::vector<std::string_view> known;
+        for (const auto& field : group.fields) known.push_back(field.name());
+        std::map<std::string, int> seen;
+        for (const auto& entry : node) {
+            const auto key = name_of(entry.first, seen);
+            if (!key) continue;
+            if (const Field* field = find_field(&group, *key)) {
+                setting(entry.first, entry.second, name + ".", *field);
+            } else {
+                unknown(entry.first, *key, group.name, known);
+            }
+        }
+    }
+
+    void setting(const YAML::Node& at, const YAML::Node& node, const std::string& prefix,
+                 const Field& field) {
+        const std::string name = prefix + std::string(field.name());
+        if (node.IsNull()) {
+            wrong(at.Mark(), name + ": no value is given; write one, or remove the line");
+            return;
+        }
+        if (!node.IsScalar()) {
+            wrong(at.Mark(), name + ": a list or a group stands where one value is needed; " +
+                                 std::string(field.type()));
+            return;
+        }
+        Report why;
+        auto value = field.read(node.Scalar(), why);
+        if (!value) {
+            wrong(at.Mark(), name + ": " + why.text());
+            return;
+        }
+        values_.emplace_back(&field, std::move(*value));
+    }
+
+    std::optional<std::string> name_of(const YAML::Node& key, std::map<std::string, int>& seen) {
+        if (!key.IsScalar()) {
+            wrong(key.Mark(), "a list or a group stands where a name is needed; write lines of the "
+                              "form `key: value`");
+            return std::nullopt;
+        }
+        const auto [first, added] = seen.emplace(key.Scalar(), key.Mark().line + 1);
+        if (added) return key.Scalar();
+        wrong(key.Mark(), "\"" + shown(key.Scalar()) + "\" is given twice, first in line " +
+                              std::to_string(first->second) + "; remove one of them");
+        return std::nullopt;
+    }
+
+    void unknown(const YAML::Node& at, const std::string& key, std::string_view group,
+                 const std::vector<std::string_view>& known) {
+        std::string sentence = "there is no setting \"" + shown(key) + "\"";
+        if (!group.empty()) sentence += " in \"" + std::string(group) + "\"";
+        sentence += remedy(key, group, known);
+        wrong(at.Mark(), sentence);
+    }
+
+    std::string remedy(const std::string& key, std::string_view group,
+                       const std::vector<std::string_view>& known) const {
+        for (const auto& other : table_) {
+            if (other.name == group || find_field(&other, key) == nullptr) continue;
+            if (other.name.empty()) return "; it belongs at the top of the file, not indented";
+            return "; it belongs in the group \"" + std::string(other.name) + "\"";
+        }
+        if (key.size() <= 100 && !known.empty()) {
+            const auto nearest = *std::ranges::min_element(
+                known, {}, [&](std::string_view name) { return distance(key, name); });
+            if (distance(key, nearest) <= 1 + nearest.size() / 3)
+                return "; did you mean \"" + std::string(nearest) + "\"?";
+        }
+        std::string names;
+        for (const auto name : known) names += (names.empty() ? "" : ", ") + std::string(name);
+        return known.empty() ? "; remove it" : "; remove it, or use one of: " + names;
+    }
+
+    void missing() {
+        for (const auto& group : table_) {
+            for (const auto& field : group.fields) {
+                const bool given = std::ranges::any_of(
+                    values_, [&](const auto& value) { return value.first == &field; });
+                if (!field.is_required() || given) continue;
+                const std::string prefix =
+                    group.name.empty() ? "" : std::string(group.name) + ".";
+                wrong(YAML::Mark::null_mark(), "the setting " + prefix +
+                                                   std::string(field.name()) +
+                                                   " is missing; add it. " +
+                                                   std::string(field.help()));
+            }
+        }
+    }
+
+    const Group* find_group(std::string_view name) const {
+        const auto found = std::ranges::find(table_, name, &Group::name);
+        return found == table_.end() ? nullptr : &*found;
+    }
+    static const Field* find_field(const Group* group, std::string_view name) {
+        if (group == nullptr) return nullptr;
+        const auto found = std::ranges::find(group->fields, name, &Field::name);
+        return found == group->fields.end() ? nullptr : &*found;
+    }
+
+    const std::string_view where_;
+    const Table& table_;
+    Report& report_;
+    std::vector<std::pair<const Field*, Field::Value>> values_;
+    bool failed_ = false;
+};
+
+}  // namespace
+
+Result<> parse(std::string_view yaml, std::string_view where, const Table& table, Report& report) {
+    return Parser(where, table, report).run(yaml);
+}
+
+}  // namespace ros2s::config

@@ -1,0 +1,16 @@
+// shown(): what a file says, fit for a sentence: printable, and not longer than a line.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace ros2s::config {
+
+[[nodiscard]] inline std::string shown(std::string_view text) {
+    constexpr size_t most = 60;
+    std::string clean;
+    for (const char c : text.substr(0, most))
+        clean += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    return clean + (text.size() > most ? "…" : "");
+}
+
+}  // namespace ros2s::config
