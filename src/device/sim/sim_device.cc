@@ -1,0 +1,92 @@
+#include "ros2s/device/sim/sim_device.h"
+
+#include <cerrno>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::device {
+
+Task<Result<std::unique_ptr<BlockDevice>>> SimDevice::open(Reactor& reactor, SimDisk& disk,
+                                                           Report& report) {
+    co_await yield(reactor);
+    if (disk.open_) {
+        co_return report.fail(Code::busy, disk.name() + " is open already: close it first");
+    }
+    co_return std::make_unique<SimDevice>(reactor, disk);
+}
+
+SimDevice::SimDevice(Reactor& reactor, SimDisk& disk)
+    : reactor_(reactor), disk_(disk), generation_(disk.generation_), idle_(reactor) {
+    disk_.open_ = true;
+    idle_.set();
+}
+
+SimDevice::~SimDevice() { ROS2S_CHECK(closed_); }
+
+const std::string& SimDevice::name() const noexcept { return disk_.name(); }
+std::string SimDevice::path() const { return "simulated disk"; }
+uint64_t SimDevice::size() const noexcept { return disk_.size(); }
+const DeviceCounters& SimDevice::counters() const noexcept { return counters_; }
+bool SimDevice::frozen() const { return generation_ != disk_.generation_; }
+
+void SimDevice::check_range(uint64_t offset, uint64_t length) const {
+    ROS2S_CHECK(!closed_);
+    ROS2S_CHECK(length > 0 && offset % block_bytes == 0 && length % block_bytes == 0);
+    ROS2S_CHECK(offset <= size() && length <= size() - offset);
+}
+
+Task<Result<>> SimDevice::perform(SimKind kind, uint64_t offset, uint64_t length, Bytes into,
+                                  ConstBytes from) {
+    if (in_flight_++ == 0) idle_.reset();
+    Result<> result = fail_errno(EIO);
+    if (frozen()) {
+        co_await yield(reactor_);
+    } else {
+        SimDisk::InFlight operation{.disk = disk_,
+                                    .kind = kind,
+                                    .offset = offset,
+                                    .length = length,
+                                    .into = into,
+                                    .from = from};
+        disk_.begin(operation);
+        co_await sleep_for(reactor_, disk_.latency(operation));
+        result = disk_.finish(operation);
+    }
+    if (!result) counters_.errors.add();
+    if (--in_flight_ == 0) idle_.set();
+    co_return result;
+}
+
+Task<Result<>> SimDevice::read(uint64_t offset, Bytes into) {
+    check_range(offset, into.size());
+    counters_.reads.add();
+    counters_.read_bytes.add(into.size());
+    return perform(SimKind::read, offset, into.size(), into, {});
+}
+
+Task<Result<>> SimDevice::write(uint64_t offset, ConstBytes from) {
+    check_range(offset, from.size());
+    counters_.writes.add();
+    counters_.written_bytes.add(from.size());
+    return perform(SimKind::write, offset, from.size(), {}, from);
+}
+
+Task<Result<>> SimDevice::flush() {
+    ROS2S_CHECK(!closed_);
+    counters_.flushes.add();
+    return perform(SimKind::flush, 0, 0, {}, {});
+}
+
+Task<Result<>> SimDevice::discard(uint64_t offset, uint64_t length) {
+    check_range(offset, length);
+    counters_.discards.add();
+    return perform(SimKind::discard, offset, length, {}, {});
+}
+
+Task<> SimDevice::close() {
+    while (in_flight_ > 0) co_await idle_;
+    closed_ = true;
+    if (!frozen()) disk_.open_ = false;
+}
+
+}  // namespace ros2s::device

@@ -1,0 +1,49 @@
+// SimDevice: a BlockDevice on a SimDisk; sim_disk.h has the fault model. Any Reactor serves: in a
+// sim::World its time is virtual.
+#pragma once
+#include <memory>
+
+#include "ros2s/device/block_device.h"
+#include "ros2s/device/sim/sim_disk.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::device {
+
+class SimDevice final : public BlockDevice {
+  public:
+    // `disk` outlives the device. Errors: busy (open already, and not by a crashed process).
+    [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
+                                                                         SimDisk& disk,
+                                                                         Report& report);
+    SimDevice(Reactor& reactor, SimDisk& disk);
+    ~SimDevice() override;
+    SimDevice(const SimDevice&) = delete;
+    SimDevice& operator=(const SimDevice&) = delete;
+
+    [[nodiscard]] const std::string& name() const noexcept override;
+    [[nodiscard]] std::string path() const override;
+    [[nodiscard]] uint64_t size() const noexcept override;
+    [[nodiscard]] const DeviceCounters& counters() const noexcept override;
+    Task<Result<>> read(uint64_t offset, Bytes into) override;
+    Task<Result<>> write(uint64_t offset, ConstBytes from) override;
+    Task<Result<>> flush() override;
+    Task<Result<>> discard(uint64_t offset, uint64_t length) override;
+    Task<> close() override;
+
+  private:
+    void check_range(uint64_t offset, uint64_t length) const;
+    [[nodiscard]] bool frozen() const;
+    Task<Result<>> perform(SimKind kind, uint64_t offset, uint64_t length, Bytes into,
+                           ConstBytes from);
+
+    Reactor& reactor_;
+    SimDisk& disk_;
+    uint64_t generation_;
+    bool closed_ = false;
+    size_t in_flight_ = 0;
+    Event idle_;
+    DeviceCounters counters_;
+};
+
+}  // namespace ros2s::device
