@@ -107,6 +107,7 @@ struct Commit {
     Epoch epoch{};
     WallTime time{};
     bool replayed = false;  // this operation id had been done before; the stored reply is returned
+    friend bool operator==(const Commit&, const Commit&) = default;
 };
 
 // ---- list, query ---------------------------------------------------------------------------

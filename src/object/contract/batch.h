@@ -1,0 +1,131 @@
+// Batch: a transaction and the payload that its windows point to, written down in one expression:
+//
+//     Batch().absent(inode).put(inode, record).put(entry, "…")
+//
+// Each call returns the batch as it was given, so that one made in place can be handed on by value.
+// For tests and simulations. Moving a Batch keeps its payload where it is.
+#pragma once
+#include <deque>
+#include <string>
+
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::object::contract {
+
+// Where an array or a value lies.
+struct Place {
+    ObjectId object{};
+    std::string dkey;
+    std::string akey;
+    friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+class Batch {
+  public:
+    Batch() = default;
+    Batch(Batch&&) = default;
+    Batch& operator=(Batch&&) = default;
+
+    auto&& write(this auto&& self, const Place& place, uint64_t offset, std::string bytes) {
+        Operation& operation = self.add(Operation::Kind::write, place);
+        operation.extent = {offset, bytes.size()};
+        operation.window = self.keep(std::move(bytes));
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& put(this auto&& self, const Place& place, std::string bytes) {
+        self.add(Operation::Kind::put, place).window = self.keep(std::move(bytes));
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& punch_extent(this auto&& self, const Place& place, Extent extent) {
+        self.add(Operation::Kind::punch_extent, place).extent = extent;
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& set_size(this auto&& self, const Place& place, uint64_t size) {
+        self.add(Operation::Kind::set_size, place).size = size;
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& touch(this auto&& self, const Place& place) {
+        self.add(Operation::Kind::touch, place);
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& punch_akey(this auto&& self, const Place& place) {
+        self.add(Operation::Kind::punch_akey, place);
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& punch_dkey(this auto&& self, ObjectId object, std::string dkey) {
+        self.add(Operation::Kind::punch_dkey, {object, std::move(dkey), ""});
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& punch_dkeys(this auto&& self, ObjectId object, std::string from, std::string to) {
+        self.add(Operation::Kind::punch_dkeys, {object, std::move(from), ""}).dkey_end = {
+            std::move(to)};
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& punch_object(this auto&& self, ObjectId object) {
+        self.add(Operation::Kind::punch_object, {object, "", ""});
+        return std::forward<decltype(self)>(self);
+    }
+    auto&& operation(this auto&& self, Operation operation) {
+        self.transaction_.operations.push_back(std::move(operation));
+        return std::forward<decltype(self)>(self);
+    }
+
+    auto&& exists(this auto&& self, const Place& place) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::exists, place);
+    }
+    auto&& absent(this auto&& self, const Place& place) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::absent, place);
+    }
+    auto&& epoch_equals(this auto&& self, const Place& place, Epoch epoch) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::epoch_equals, place,
+                                                            epoch.value);
+    }
+    auto&& size_equals(this auto&& self, const Place& place, uint64_t size) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::size_equals, place,
+                                                            size);
+    }
+    auto&& no_dkeys(this auto&& self, ObjectId object, std::string akey) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::no_dkeys,
+                                                            {object, "", std::move(akey)});
+    }
+    auto&& condition(this auto&& self, Condition::Kind kind, const Place& place,
+                     uint64_t value = 0) {
+        self.transaction_.conditions.push_back({.kind = kind,
+                                                .object = place.object,
+                                                .dkey = {place.dkey},
+                                                .akey = {place.akey},
+                                                .value = value});
+        return std::forward<decltype(self)>(self);
+    }
+
+    auto&& id(this auto&& self, OperationId id) {
+        self.transaction_.id = id;
+        return std::forward<decltype(self)>(self);
+    }
+    // Of the last operation.
+    auto&& checksums(this auto&& self, std::vector<uint32_t> checksums) {
+        self.transaction_.operations.back().checksums = std::move(checksums);
+        return std::forward<decltype(self)>(self);
+    }
+
+    [[nodiscard]] const Transaction& transaction() const { return transaction_; }
+    // Overwrites what the windows point to.
+    void scribble() {
+        for (std::string& payload : payloads_) payload.assign(payload.size(), '#');
+    }
+
+  private:
+    Operation& add(Operation::Kind kind, const Place& place) {
+        return transaction_.operations.emplace_back(Operation{
+            .kind = kind, .object = place.object, .dkey = {place.dkey}, .akey = {place.akey}});
+    }
+    Window keep(std::string bytes) {
+        payloads_.push_back(std::move(bytes));
+        return Window::local(as_bytes(payloads_.back()));
+    }
+
+    Transaction transaction_;
+    std::deque<std::string> payloads_;
+};
+
+}  // namespace ros2s::object::contract

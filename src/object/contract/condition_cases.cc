@@ -1,0 +1,122 @@
+// Conditions: what each asks, that they see the state before the transaction, and that a failed one
+// leaves nothing behind.
+#include "probe.h"
+
+namespace ros2s::object::contract {
+namespace {
+
+constexpr ObjectId one{1, 1};
+constexpr ObjectId two{2, 2};
+const Place array{one, "dkey", "array"};
+const Place value{one, "dkey", "value"};
+const Place absent_akey{one, "dkey", "absent"};
+const Place absent_dkey{one, "other", "array"};
+const Place result{two, "r", "r"};
+
+Place dkey_of(const Place& place) { return {place.object, place.dkey, ""}; }
+
+Task<> holds(Probe& probe, Batch batch) { co_await probe.must(std::move(batch)); }
+Task<> fails(Probe& probe, Batch batch) {
+    const Fetched before = co_await probe.fetch(result, {0, 100});
+    batch.put(result, "changed");
+    co_await probe.refused(std::move(batch), Code::condition_failed);
+    const Fetched after = co_await probe.fetch(result, {0, 100});
+    EXPECT_EQ(before.epoch, after.epoch);
+    EXPECT_EQ(before.bytes, after.bytes);
+}
+
+Task<> exists_and_absent(Probe& probe) {
+    co_await probe.must(Batch().write(array, 0, "a").put(value, ""));
+    for (const Place& there : {array, value, dkey_of(array)}) {
+        co_await holds(probe, Batch().exists(there));
+        co_await fails(probe, Batch().absent(there));
+    }
+    for (const Place& not_there : {absent_akey, absent_dkey, dkey_of(absent_dkey),
+                                   Place{two, "x", ""}, Place{two, "", "x"}}) {
+        co_await holds(probe, Batch().absent(not_there));
+        co_await fails(probe, Batch().exists(not_there));
+    }
+    co_await probe.must(Batch().punch_akey(array));
+    co_await holds(probe, Batch().exists(dkey_of(array)).absent(array));
+    co_await probe.must(Batch().punch_akey(value));
+    co_await holds(probe, Batch().absent(dkey_of(array)));
+}
+
+Task<> epoch_equals(Probe& probe) {
+    co_await holds(probe, Batch().epoch_equals(array, {0}));
+    const Commit first = co_await probe.must(Batch().write(array, 0, "a"));
+    co_await fails(probe, Batch().epoch_equals(array, {0}));
+    co_await holds(probe, Batch().epoch_equals(array, first.epoch));
+    // What is done to its neighbours is not done to it.
+    co_await probe.must(Batch().put(value, "v"));
+    co_await holds(probe, Batch().epoch_equals(array, first.epoch));
+    const Commit second = co_await probe.must(Batch().set_size(array, 1));
+    co_await fails(probe, Batch().epoch_equals(array, first.epoch));
+    co_await holds(probe, Batch().epoch_equals(array, second.epoch));
+    co_await probe.must(Batch().punch_object(one));
+    co_await holds(probe, Batch().epoch_equals(array, {0}));
+}
+
+Task<> size_equals(Probe& probe) {
+    co_await holds(probe, Batch().size_equals(array, 0));
+    co_await probe.must(Batch().set_size(array, 5000).put(value, "12345"));
+    co_await holds(probe, Batch().size_equals(array, 5000).size_equals(value, 5));
+    co_await fails(probe, Batch().size_equals(array, 4999));
+    co_await fails(probe, Batch().size_equals(value, 0));
+    co_await probe.must(Batch().punch_akey(array));
+    co_await holds(probe, Batch().size_equals(array, 0));
+}
+
+Task<> no_dkeys(Probe& probe) {
+    co_await holds(probe, Batch().no_dkeys(one, "array"));
+    co_await probe.must(Batch().touch(array));
+    co_await fails(probe, Batch().no_dkeys(one, "array"));
+    co_await holds(probe, Batch().no_dkeys(one, "value").no_dkeys(two, "array"));
+    co_await probe.must(Batch().touch({one, "", "array"}).touch({one, "z", "array"}));
+    co_await probe.must(Batch().punch_akey(array).punch_dkey(one, "z"));
+    co_await fails(probe, Batch().no_dkeys(one, "array"));
+    co_await probe.must(Batch().punch_dkey(one, ""));
+    co_await holds(probe, Batch().no_dkeys(one, "array"));
+}
+
+Task<> the_first_that_fails_is_named(Probe& probe) {
+    co_await probe.must(Batch().touch(array));
+    co_await probe.refused(
+        Batch().exists(array).size_equals(array, 0).absent(array).exists(value).touch(result),
+        Code::condition_failed, 2);
+    const auto first = co_await probe.update(Batch().absent(array).exists(value));
+    EXPECT_EQ(first, Result<Commit>(fail(Code::condition_failed, 0)));
+    co_await probe.expect_absent(result);
+}
+
+Task<> they_see_the_state_before(Probe& probe) {
+    co_await probe.must(Batch().absent(array).absent(value).write(array, 0, "a").put(value, "v"));
+    co_await probe.must(Batch().exists(array).punch_akey(array));
+    co_await probe.must(Batch().absent(array).exists(value).punch_object(one).touch(array));
+    co_await probe.expect_array(array, "");
+}
+
+Task<> a_chain_of_updates_by_epoch(Probe& probe) {
+    Epoch epoch{};
+    for (int i = 0; i < 50; ++i) {
+        const Commit commit =
+            co_await probe.must(Batch().epoch_equals(value, epoch).put(value, std::to_string(i)));
+        EXPECT_GT(commit.epoch, epoch);
+        epoch = commit.epoch;
+    }
+    co_await probe.expect_value(value, "49");
+}
+
+}  // namespace
+
+std::vector<Case> condition_cases() {
+    return {{"ExistsAndAbsent", exists_and_absent, {}, has_conditions},
+            {"EpochEquals", epoch_equals, {}, has_conditions},
+            {"SizeEquals", size_equals, {}, has_conditions},
+            {"NoDkeys", no_dkeys, {}, has_conditions},
+            {"TheFirstThatFailsIsNamed", the_first_that_fails_is_named, {}, has_conditions},
+            {"TheySeeTheStateBefore", they_see_the_state_before, {}, has_conditions},
+            {"AChainOfUpdatesByEpoch", a_chain_of_updates_by_epoch, {}, has_conditions}};
+}
+
+}  // namespace ros2s::object::contract

@@ -1,0 +1,254 @@
+// list and query: order, pages, filters, and what stays true while others write.
+#include <algorithm>
+
+#include "probe.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::object::contract {
+namespace {
+
+constexpr ObjectId directory{3, 4};
+using What = ListRequest::What;
+
+std::vector<std::string> keys_of(const std::vector<ListEntry>& entries) {
+    std::vector<std::string> keys;
+    for (const ListEntry& entry : entries) keys.push_back(entry.key);
+    return keys;
+}
+
+Task<> dkeys_come_as_unsigned_bytes(Probe& probe) {
+    std::vector<std::string> keys = {"",
+                                     std::string(1, '\0'),
+                                     std::string(2, '\0'),
+                                     "a",
+                                     std::string("a\0", 2),
+                                     std::string("a\0\xff", 3),
+                                     "a\1",
+                                     "ab",
+                                     "a\xff",
+                                     "b",
+                                     Dkey::integer(1).bytes,
+                                     Dkey::integer(256).bytes,
+                                     "\x7f",
+                                     "\x80",
+                                     "\xff",
+                                     "\xff\xff",
+                                     std::string(255, '\xff')};
+    Batch batch;
+    for (const std::string& key : keys) batch.put({directory, key, "inode"}, "v" + key);
+    co_await probe.must(std::move(batch));
+    std::ranges::sort(keys, [](const std::string& a, const std::string& b) {
+        return std::ranges::lexicographical_compare(
+            a, b, {}, [](char c) { return static_cast<uint8_t>(c); },
+            [](char c) { return static_cast<uint8_t>(c); });
+    });
+    for (const uint32_t limit : {1, 2, 5, 17, 18, 1024}) {
+        SCOPED_TRACE(limit);
+        const std::vector<ListEntry> all = co_await probe.list_all(
+            {.what = What::dkeys, .object = directory, .akey = {"inode"}, .limit = limit});
+        EXPECT_EQ(keys_of(all), keys);
+        for (const ListEntry& entry : all) EXPECT_EQ(entry.value, "v" + entry.key);
+    }
+    const QueryReply query = co_await probe.query(directory, "inode");
+    EXPECT_EQ(query.highest_dkey.bytes, keys.back());
+}
+
+Task<> pages_start_behind_a_key(Probe& probe) {
+    Batch batch;
+    for (const char* key : {"b", "d", "f"}) batch.touch({directory, key, "a"});
+    co_await probe.must(std::move(batch));
+    const struct {
+        std::optional<std::string> after;
+        uint32_t limit;
+        std::vector<std::string> keys;
+        bool more;
+    } table[] = {{std::nullopt, 2, {"b", "d"}, true},
+                 {std::nullopt, 3, {"b", "d", "f"}, false},
+                 {"", 9, {"b", "d", "f"}, false},
+                 {"b", 1, {"d"}, true},
+                 {"c", 9, {"d", "f"}, false},
+                 {"e", 1, {"f"}, false},
+                 {"f", 9, {}, false},
+                 {"zz", 9, {}, false}};
+    for (const auto& [after, limit, keys, more] : table) {
+        for (const char* akey : {"", "a"}) {
+            const ListReply reply = co_await probe.list({.what = What::dkeys,
+                                                         .object = directory,
+                                                         .akey = {akey},
+                                                         .after = after,
+                                                         .limit = limit});
+            EXPECT_EQ(keys_of(reply.entries), keys);
+            EXPECT_EQ(reply.more, more);
+        }
+    }
+}
+
+Task<> dkeys_by_akey(Probe& probe) {
+    const Commit first = co_await probe.must(
+        Batch().put({directory, "both", "inode"}, "1").put({directory, "inode", "inode"}, "2"));
+    const Commit second = co_await probe.must(
+        Batch().write({directory, "both", "data"}, 0, "x").touch({directory, "data", "data"}));
+    std::vector<ListEntry> all =
+        co_await probe.list_all({.what = What::dkeys, .object = directory});
+    EXPECT_EQ(keys_of(all), (std::vector<std::string>{"both", "data", "inode"}));
+    EXPECT_EQ(all[0].epoch, second.epoch);
+    EXPECT_EQ(all[2].epoch, first.epoch);
+    EXPECT_EQ(all[2].value, "");
+    all = co_await probe.list_all({.what = What::dkeys, .object = directory, .akey = {"inode"}});
+    EXPECT_EQ(keys_of(all), (std::vector<std::string>{"both", "inode"}));
+    EXPECT_EQ(all[0].value, "1");
+    EXPECT_EQ(all[0].epoch, first.epoch);
+    all = co_await probe.list_all({.what = What::dkeys, .object = directory, .akey = {"data"}});
+    EXPECT_EQ(keys_of(all), (std::vector<std::string>{"both", "data"}));
+    EXPECT_EQ(all[0].value, "");
+    all = co_await probe.list_all({.what = What::dkeys, .object = directory, .akey = {"none"}});
+    EXPECT_TRUE(all.empty());
+    co_await probe.must(Batch().punch_dkey(directory, "both"));
+    all = co_await probe.list_all({.what = What::dkeys, .object = directory});
+    EXPECT_EQ(keys_of(all), (std::vector<std::string>{"data", "inode"}));
+}
+
+Task<> akeys_and_objects(Probe& probe) {
+    Batch batch;
+    for (const char* akey : {"c", "a", "b"}) batch.put({directory, "d", akey}, "v");
+    batch.put({directory, "e", "z"}, "v");
+    batch.touch({{0, 7}, "", "a"}).touch({{0, 256}, "", "a"}).touch({{1, 0}, "", "a"});
+    batch.touch({{~uint64_t{0}, 1}, "", "a"});
+    const Commit commit = co_await probe.must(std::move(batch));
+    for (const uint32_t limit : {1, 2, 3, 1024}) {
+        const auto akeys = co_await probe.list_all(
+            {.what = What::akeys, .object = directory, .dkey = {"d"}, .limit = limit});
+        EXPECT_EQ(keys_of(akeys), (std::vector<std::string>{"a", "b", "c"}));
+        EXPECT_EQ(akeys[0].epoch, commit.epoch);
+        const auto objects = co_await probe.list_all({.what = What::objects, .limit = limit});
+        std::vector<ObjectId> ids;
+        for (const ListEntry& entry : objects) ids.push_back(parse_object_key(entry.key));
+        EXPECT_EQ(ids,
+                  (std::vector<ObjectId>{{0, 7}, {0, 256}, {1, 0}, directory, {~uint64_t{0}, 1}}));
+    }
+    co_await probe.must(Batch().punch_akey({{0, 7}, "", "a"}).punch_object({1, 0}));
+    const auto objects = co_await probe.list_all({.what = What::objects});
+    EXPECT_EQ(objects.size(), 3U);
+    const auto none = co_await probe.list_all({.what = What::akeys, .object = {8, 8}});
+    EXPECT_TRUE(none.empty());
+}
+
+Task<> a_large_directory(Probe& probe) {
+    constexpr uint64_t count = 3000;
+    for (uint64_t base = 0; base < count; base += 500) {
+        Batch batch;
+        for (uint64_t i = base; i < base + 500; ++i) {
+            batch.put({directory, "name-" + std::to_string(100'000 + i * 7 % count), "inode"},
+                      std::to_string(i));
+        }
+        co_await probe.must(std::move(batch));
+    }
+    const auto all = co_await probe.list_all(
+        {.what = What::dkeys, .object = directory, .akey = {"inode"}, .limit = 100});
+    EXPECT_EQ(all.size(), count);
+    EXPECT_TRUE(std::ranges::is_sorted(all, std::less<>{}, &ListEntry::key));
+    const QueryReply query = co_await probe.query(directory, "inode");
+    EXPECT_EQ(query.highest_dkey.bytes, "name-102999");
+}
+
+Task<> query_follows_every_change(Probe& probe) {
+    const auto place = [](uint64_t n) { return Place{directory, Dkey::integer(n).bytes, "data"}; };
+    QueryReply query = co_await probe.query(directory, "data");
+    EXPECT_FALSE(query.exists);
+    EXPECT_EQ(query.last_epoch, Epoch{});
+    Commit commit = co_await probe.must(Batch().write(place(3), 0, pattern(1, 5000)));
+    query = co_await probe.query(directory, "data");
+    EXPECT_TRUE(query.exists);
+    EXPECT_EQ(query.highest_dkey, Dkey::integer(3));
+    EXPECT_EQ(query.size, 5000U);
+    EXPECT_EQ(query.last_epoch, commit.epoch);
+    EXPECT_EQ(query.last_time, commit.time);
+    EXPECT_EQ(query.bytes_used, 2 * block_bytes);
+    commit = co_await probe.must(Batch().write(place(1), 0, pattern(2, 4096)));
+    query = co_await probe.query(directory, "data");
+    EXPECT_EQ(query.highest_dkey, Dkey::integer(3));
+    EXPECT_EQ(query.last_epoch, commit.epoch);
+    EXPECT_EQ(query.bytes_used, 3 * block_bytes);
+    commit = co_await probe.must(Batch().set_size(place(9), 77));
+    query = co_await probe.query(directory, "data");
+    EXPECT_EQ(query.highest_dkey, Dkey::integer(9));
+    EXPECT_EQ(query.size, 77U);
+    commit = co_await probe.must(Batch().punch_akey(place(9)));
+    query = co_await probe.query(directory, "data");
+    EXPECT_EQ(query.highest_dkey, Dkey::integer(3));
+    EXPECT_EQ(query.size, 5000U);
+    EXPECT_EQ(query.last_epoch, commit.epoch);
+    // What changes nothing, and what belongs to another akey, leaves no trace.
+    co_await probe.must(Batch().punch_akey(place(9)).punch_dkey(directory, "nothing"));
+    co_await probe.must(Batch().put({directory, Dkey::integer(3).bytes, "other"}, "x"));
+    co_await probe.must(Batch().punch_extent(place(9), {0, 10}));
+    query = co_await probe.query(directory, "data");
+    EXPECT_EQ(query.last_epoch, commit.epoch);
+    commit = co_await probe.must(Batch().punch_dkeys(directory, Dkey::integer(2).bytes, ""));
+    query = co_await probe.query(directory, "data");
+    EXPECT_EQ(query.highest_dkey, Dkey::integer(1));
+    EXPECT_EQ(query.bytes_used, block_bytes);
+    EXPECT_EQ(query.last_epoch, commit.epoch);
+    commit = co_await probe.must(Batch().punch_dkey(directory, Dkey::integer(1).bytes));
+    query = co_await probe.query(directory, "data");
+    EXPECT_FALSE(query.exists);
+    EXPECT_EQ(query.size, 0U);
+    EXPECT_EQ(query.last_epoch, commit.epoch);
+    EXPECT_EQ(query.bytes_used, 0U);
+    co_await probe.must(Batch().touch(place(1)));
+    co_await probe.must(Batch().punch_object(directory));
+    query = co_await probe.query(directory, "data");
+    EXPECT_FALSE(query.exists);
+    EXPECT_EQ(query.last_epoch, Epoch{});
+    EXPECT_EQ(query.last_time, WallTime{});
+}
+
+Task<> come_and_go(Probe& probe, uint64_t seed, const bool& stop) {
+    Random random(seed);
+    while (!stop) {
+        const Place place{directory, "m" + std::to_string(random.below(1000)), "inode"};
+        if (random.one_in(2)) {
+            co_await probe.must(Batch().put(place, "x"));
+        } else {
+            co_await probe.must(Batch().punch_akey(place));
+        }
+        co_await yield(probe.reactor());
+    }
+}
+Task<> lists_are_whole_under_change(Probe& probe) {
+    Batch batch;
+    for (uint64_t i = 0; i < 300; ++i) {
+        batch.put({directory, "m" + std::to_string(i * 3) + "-stays", "inode"}, "v");
+    }
+    co_await probe.must(std::move(batch));
+    bool stop = false;
+    Nursery nursery(probe.reactor(), 4);
+    for (uint64_t i = 0; i < 4; ++i) co_await nursery.spawn(come_and_go(probe, i, stop));
+    for (int round = 0; round < 5; ++round) {
+        const auto all = co_await probe.list_all(
+            {.what = What::dkeys, .object = directory, .akey = {"inode"}, .limit = 7});
+        EXPECT_TRUE(std::ranges::is_sorted(all, std::less<>{}, &ListEntry::key));
+        EXPECT_TRUE(std::ranges::adjacent_find(all, {}, &ListEntry::key) == all.end());
+        EXPECT_EQ(std::ranges::count_if(
+                      all, [](const ListEntry& e) { return e.key.ends_with("-stays"); }),
+                  300);
+        const QueryReply query = co_await probe.query(directory, "inode");
+        EXPECT_TRUE(query.exists);
+    }
+    stop = true;
+    co_await nursery.join();
+}
+
+}  // namespace
+
+std::vector<Case> list_cases() {
+    return {{"DkeysComeAsUnsignedBytes", dkeys_come_as_unsigned_bytes},
+            {"PagesStartBehindAKey", pages_start_behind_a_key},
+            {"DkeysByAkey", dkeys_by_akey},
+            {"AkeysAndObjects", akeys_and_objects},
+            {"ALargeDirectory", a_large_directory},
+            {"QueryFollowsEveryChange", query_follows_every_change},
+            {"ListsAreWholeUnderChange", lists_are_whole_under_change}};
+}
+
+}  // namespace ros2s::object::contract

@@ -1,0 +1,94 @@
+// What a case holds: the store under test with a container, and the requests that cases make again
+// and again, checked for what must hold on each.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "batch.h"
+#include "contract.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::object::contract {
+
+// What a fetch of one extent gave.
+struct Fetched {
+    Result<> status{};
+    uint64_t size = 0;
+    Epoch epoch{};
+    std::string bytes;  // the window, as long as the extent
+    std::vector<uint32_t> checksums;
+};
+
+class Probe {
+  public:
+    explicit Probe(Setup& setup) : setup_(setup) {}
+    // Makes the container "contract".
+    Task<> open();
+
+    [[nodiscard]] Setup& setup() { return setup_; }
+    [[nodiscard]] ObjectStore& store() { return setup_.store(); }
+    [[nodiscard]] Reactor& reactor() { return setup_.reactor(); }
+    [[nodiscard]] const Call& call() const { return call_; }
+    [[nodiscard]] ContainerId container() const { return container_; }
+
+    Task<Result<Commit>> update(Batch batch);
+    // Expects success.
+    Task<Commit> must(Batch batch);
+    // Expects the failure.
+    Task<> refused(Batch batch, Code code, uint64_t detail = 0);
+
+    // One request into memory that is aligned to a block, or off by one. Checks that nothing beyond
+    // the extent is written and that the checksums are those of the bytes.
+    Task<Fetched> fetch_once(Place place, Extent extent, bool aligned = true);
+    // Both, which must agree.
+    Task<Fetched> fetch(Place place, Extent extent);
+    // Expects an array of these bytes, and nothing behind them.
+    Task<> expect_array(Place place, std::string bytes);
+    Task<> expect_value(Place place, std::string bytes);
+    Task<> expect_absent(Place place);
+
+    Task<ListReply> list(ListRequest request);
+    // All pages of `limit`.
+    Task<std::vector<ListEntry>> list_all(ListRequest request);
+    Task<QueryReply> query(ObjectId object, std::string akey);
+    Task<ContainerId> create_container(std::string label);
+    Task<PoolSpace> space();
+
+  private:
+    Setup& setup_;
+    Call call_;
+    ContainerId container_{};
+};
+
+// `length` bytes that differ from block to block and from seed to seed.
+[[nodiscard]] std::string pattern(uint64_t seed, size_t length);
+// `bytes` with `part` written at `offset`.
+void overlay(std::string& bytes, uint64_t offset, const std::string& part);
+
+struct Case {
+    const char* name;
+    Task<> (*body)(Probe&);
+    Needs needs{};
+    bool (*applies)(const Features&) = nullptr;  // null: to all
+};
+[[nodiscard]] inline bool has_conditions(const Features& features) { return features.conditions; }
+[[nodiscard]] inline bool has_transactions(const Features& features) {
+    return features.multi_object_transactions;
+}
+[[nodiscard]] inline bool has_replies(const Features& features) { return features.stored_replies; }
+[[nodiscard]] inline bool is_durable(const Features& features) { return features.durable; }
+
+[[nodiscard]] std::vector<Case> array_cases();
+[[nodiscard]] std::vector<Case> value_cases();
+[[nodiscard]] std::vector<Case> condition_cases();
+[[nodiscard]] std::vector<Case> transaction_cases();
+[[nodiscard]] std::vector<Case> reply_cases();
+[[nodiscard]] std::vector<Case> limit_cases();
+[[nodiscard]] std::vector<Case> list_cases();
+[[nodiscard]] std::vector<Case> container_cases();
+[[nodiscard]] std::vector<Case> concurrency_cases();
+[[nodiscard]] std::vector<Case> property_cases();
+
+}  // namespace ros2s::object::contract
