@@ -11,7 +11,7 @@
 // read_only, io, corrupt, cancelled, deadline, stale for a node or handle that is gone) are not
 // repeated at each function.
 #pragma once
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <optional>
@@ -51,6 +51,7 @@ struct Attributes {
     gid_t gid = 0;
     uint64_t size = 0;        // bytes
     uint64_t bytes_used = 0;  // st_blocks * 512
+    dev_t device = 0;         // st_rdev of character and block devices
     WallTime accessed{}, modified{}, changed{};
 };
 

@@ -1,0 +1,47 @@
+// Dfs: POSIX over any ObjectStore that has transactions over several objects, and conditions. What
+// it keeps there is in docs/formats/dfs.md.
+//
+// Ownership: the store and the reactor outlive the file system. Thread rule: as FileSystem.
+//
+// What differs from a local file system, and why, is in docs/decisions/0101-dfs-posix.md: access
+// times change only when they are set; directories have one link; a write clears set-id bits
+// whoever writes.
+//
+// One mount per container at a time: a second one works on the same names safely, but would punch a
+// file that the first holds open without a name.
+#pragma once
+#include <memory>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::fs {
+
+struct DfsOptions {
+    uint32_t slots = 256;   // updates in flight at once; more wait
+    uint32_t fan_out = 32;  // parts of one large request in flight at once
+    uint32_t node_ids_per_lease = 4096;
+    // Chunks punched by one transaction, when a large file goes.
+    uint32_t punch_chunks_max = 1024;
+};
+
+class Dfs : public FileSystem {
+  public:
+    // Makes an empty file system, with a root of mode 0755 that belongs to `owner`, in an empty
+    // container. Errors (each with a sentence): exists, unsupported (by the store), not_found (the
+    // container).
+    [[nodiscard]] static Task<Result<>> format(const Call& call, object::ObjectStore& store,
+                                               object::ContainerId container, Reactor& reactor,
+                                               Owner owner, Report& report);
+    // Opens it, and punches what files without a name an earlier mount left. Errors: not_found (no
+    // file system there), bad_version, unsupported, corrupt.
+    [[nodiscard]] static Task<Result<std::unique_ptr<Dfs>>> mount(
+        const Call& call, object::ObjectStore& store, object::ContainerId container,
+        Reactor& reactor, DfsOptions options, Report& report);
+
+    virtual void visit_metrics(const MetricVisitor& visit) const = 0;
+};
+
+}  // namespace ros2s::fs

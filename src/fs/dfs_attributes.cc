@@ -1,0 +1,147 @@
+// Attributes: what stat shows, and chmod, chown, utimens, truncate.
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+
+Task<Result<DfsMount::Inode>> DfsMount::fetch_inode(const Call& call, NodeId node) {
+    InodeRecord fetched;
+    FetchItem item = record_item(object_of(node), record_dkey(), inode_akey(), fetched);
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    const auto record = record_of(item, fetched);
+    if (!record) {
+        co_return record.error().code == Code::not_found ? fail(Code::stale) : fail(record.error());
+    }
+    co_return Inode{.record = *record, .epoch = item.epoch};
+}
+
+Task<Result<QueryReply>> DfsMount::query_contents(const Call& call, NodeId node, mode_t mode) {
+    if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return QueryReply{};
+    const Akey akey = S_ISDIR(mode) ? entry_akey() : data_akey();
+    co_return co_await store_.query(call, container_, object_of(node), akey);
+}
+
+void DfsMount::stamp_changed(InodeRecord& record, const QueryReply& contents) const {
+    record.changed_ns = now_ns();
+    record.changed_epoch = contents.last_epoch.value;
+}
+
+Task<Result<Attributes>> DfsMount::get_attributes(const Call& call, NodeId node) {
+    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
+    ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                        co_await query_contents(call, node, inode.record.mode));
+    co_return attributes_of(node, inode.record, contents, chunk_bytes_);
+}
+
+Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
+                                                  const SetAttributes& changes) {
+    // The size first: times that are set with it must be later than the contents' last update.
+    if (changes.size) {
+        ROS2S_CO_TRY(co_await set_size(call, node, *changes.size));
+        ROS2S_CO_TRY(co_await clear_set_ids_of(call, node));
+    }
+    const bool others =
+        changes.mode || changes.uid || changes.gid || changes.accessed || changes.modified;
+    if (others) ROS2S_CO_TRY(co_await change_inode(call, node, changes));
+    co_return co_await get_attributes(call, node);
+}
+
+Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAttributes& changes) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
+        InodeRecord& record = inode.record;
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, node, record.mode));
+        if (changes.uid || changes.gid) {
+            record.uid = changes.uid.value_or(record.uid);
+            record.gid = changes.gid.value_or(record.gid);
+            // As Linux: a new owner must not inherit the old one's set-id program.
+            if (!S_ISDIR(record.mode)) {
+                record.mode &= ~static_cast<uint32_t>(S_ISUID);
+                if ((record.mode & S_IXGRP) != 0) record.mode &= ~static_cast<uint32_t>(S_ISGID);
+            }
+        }
+        if (changes.mode) record.mode = (record.mode & S_IFMT) | (*changes.mode & 07777);
+        if (changes.accessed) record.accessed_ns = to_ns(*changes.accessed);
+        if (changes.modified) {
+            record.modified_ns = to_ns(*changes.modified);
+            record.modified_epoch = contents.last_epoch.value;
+        }
+        stamp_changed(record, contents);
+
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.require(inode_is(node, inode.epoch));
+        lease.add(put_inode(node, record));
+        const auto done = co_await commit(call, lease);
+        if (done) {
+            NodeState* state = nodes_.find(node);
+            if (state != nullptr) state->has_set_id = (record.mode & (S_ISUID | S_ISGID)) != 0;
+            co_return Result<>();
+        }
+        if (!co_await conflicted(done.error())) co_return fail(done.error());
+    }
+    co_return fail(Code::busy);
+}
+
+// One transaction, however large the file, unless more chunks go than one transaction punches:
+// then the file shrinks in steps, from its end.
+Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size) {
+    if (size > file_bytes_max) co_return fail(Code::too_large, file_bytes_max);
+    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
+    if (S_ISDIR(inode.record.mode)) co_return fail(Code::is_directory);
+    if (!S_ISREG(inode.record.mode)) co_return fail(Code::invalid);
+    const uint64_t last_chunk = size == 0 ? 0 : (size - 1) / chunk_bytes_;
+    ROS2S_CO_TRY(co_await punch_chunks(call, node, last_chunk + 1));
+
+    co_await slots_.wait();
+    auto lease = slots_.take();
+    lease.require(node_exists(node));
+    lease.add({.kind = Operation::Kind::set_size,
+               .object = object_of(node),
+               .dkey = chunk_dkey(last_chunk),
+               .akey = data_akey(),
+               .size = size - last_chunk * chunk_bytes_});
+    lease.add({.kind = Operation::Kind::punch_dkeys,
+               .object = object_of(node),
+               .dkey = chunk_dkey(last_chunk + 1),
+               .dkey_end = chunks_end()});
+    const auto done = co_await commit(call, lease);
+    if (done) co_return Result<>();
+    co_return done.error().code == Code::condition_failed ? fail(Code::stale) : fail(done.error());
+}
+
+Task<Result<>> DfsMount::clear_set_ids_of(const Call& call, NodeId node) {
+    const NodeState* known = nodes_.find(node);
+    if (known != nullptr && !known->has_set_id) co_return Result<>();
+    NodeState& state = co_await pin(node);
+    const auto cleared = co_await clear_set_ids(call, state);
+    co_await unpin(state);
+    co_return cleared;
+}
+
+// A write by whomever takes the set-id bits away: DFS does not know who is privileged.
+Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, state.node));
+        const uint32_t before = inode.record.mode;
+        inode.record.mode &= ~static_cast<uint32_t>(S_ISUID);
+        // Without group execution S_ISGID means something else (mandatory locks): it stays.
+        if ((before & S_IXGRP) != 0) inode.record.mode &= ~static_cast<uint32_t>(S_ISGID);
+        state.has_set_id = false;
+        if (inode.record.mode == before) co_return Result<>();
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.require(inode_is(state.node, inode.epoch));
+        lease.add(put_inode(state.node, inode.record));
+        const auto done = co_await commit(call, lease);
+        if (done) {
+            metrics_.set_ids_cleared.add();
+            co_return Result<>();
+        }
+        state.has_set_id = true;
+        if (!co_await conflicted(done.error())) co_return fail(done.error());
+    }
+    co_return fail(Code::busy);
+}
+
+}  // namespace ros2s::fs

@@ -1,0 +1,113 @@
+// Handles: open, create, close, readdir, and what an open file can say of itself.
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+
+Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, OpenFlags flags) {
+    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, state.node));
+    const mode_t mode = inode.record.mode;
+    if (S_ISLNK(mode)) co_return fail(Code::loop);
+    if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return fail(Code::invalid);
+    const bool writes = flags.write || flags.append || flags.truncate;
+    if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
+    if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
+    if (flags.truncate) {
+        ROS2S_CO_TRY(co_await set_size(call, state.node, 0));
+        if (state.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, state));
+    }
+    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, state.node, mode));
+    if (handles_.full()) co_return fail(Code::no_memory);
+    const FileHandle handle =
+        handles_.add(std::make_unique<OpenFile>(reactor_, state, flags, mode));
+    co_return Opened{.handle = handle,
+                     .attributes = attributes_of(state.node, inode.record, contents, chunk_bytes_)};
+}
+
+Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags flags) {
+    NodeState& state = co_await pin(node);
+    auto opened = co_await open_pinned(call, state, flags);
+    if (!opened) co_await unpin(state);  // otherwise the handle has the pin
+    co_return opened;
+}
+
+Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::string_view name,
+                                      mode_t mode, OpenFlags flags, Owner owner) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        const auto made =
+            co_await add_node(call, parent, name, S_IFREG | (mode & 07777), 0, {}, owner);
+        if (!made && (made.error().code != Code::exists || flags.exclusive)) {
+            co_return fail(made.error());
+        }
+        if (made) {
+            OpenFlags fresh = flags;
+            fresh.truncate = false;  // there is nothing in it
+            auto opened = co_await open(call, made->node, fresh);
+            const bool removed = !opened && opened.error().code == Code::stale;
+            if (!removed) co_return opened;
+            continue;
+        }
+        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+        if (!named.entry.exists()) continue;  // unlinked meanwhile: create it after all
+        if (named.entry.record.is_directory()) co_return fail(Code::is_directory);
+        auto opened = co_await open(call, named.entry.node(), flags);
+        const bool removed = !opened && opened.error().code == Code::stale;
+        if (!removed) co_return opened;
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
+    const std::unique_ptr<OpenFile> file = handles_.remove(handle);
+    if (file == nullptr) co_return fail(Code::stale);
+    while (file->in_flight > 0) co_await file->idle;
+    co_await unpin(file->node);
+    co_return Result<>();
+}
+
+// An update is durable when the store returns from it, so there is nothing left to do.
+Task<Result<>> DfsMount::fsync(const Call&, FileHandle handle) {
+    if (handles_.find(handle) == nullptr) co_return fail(Code::stale);
+    co_return Result<>();
+}
+
+Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, FileHandle handle,
+                                                            uint64_t cookie, size_t limit) {
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    if (!file->is_directory) co_return fail(Code::not_directory);
+    object::ListRequest request{
+        .what = object::ListRequest::What::dkeys,
+        .object = object_of(file->node.node),
+        .akey = entry_akey(),
+        .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))};
+    if (cookie != 0) {
+        const std::string* name = file->cookies.find(cookie);
+        if (name == nullptr) co_return fail(Code::invalid);
+        request.after = *name;
+    }
+    std::vector<DirectoryEntry> entries;
+    if (limit == 0) co_return entries;
+    ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                        co_await store_.list(call, container_, request));
+    entries.reserve(reply.entries.size());
+    for (const object::ListEntry& listed : reply.entries) {
+        ROS2S_CO_TRY_ASSIGN(const auto record, decode<EntryRecord>(as_bytes(listed.value)));
+        entries.push_back({.name = listed.key,
+                           .node = {record.node},
+                           .type = record.type_bits(),
+                           .cookie = file->cookies.add(listed.key)});
+    }
+    co_return entries;
+}
+
+Result<PathReport> DfsMount::path_report(FileHandle handle) const {
+    const OpenFile* file = handles_.find(handle);
+    if (file == nullptr) return fail(Code::stale);
+    return PathReport{.path = store_.path(),
+                      .reads = file->reads.value(),
+                      .read_bytes = file->read_bytes.value(),
+                      .writes = file->writes.value(),
+                      .written_bytes = file->written_bytes.value()};
+}
+
+}  // namespace ros2s::fs

@@ -1,0 +1,290 @@
+// File contents. A read that lies within one chunk's bytes is one fetch of one item, a write within
+// one chunk one update; nothing else is asked or written.
+#include "dfs_mount.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::fs {
+
+FetchItem DfsMount::data_item(NodeId node, Window into, uint64_t offset) const {
+    return {.object = object_of(node),
+            .dkey = chunk_dkey(offset / chunk_bytes_),
+            .akey = data_akey(),
+            .extent = {.offset = offset % chunk_bytes_, .length = into.length},
+            .window = into};
+}
+
+Operation DfsMount::data_operation(NodeId node, Window from, uint64_t offset) const {
+    return {.kind = Operation::Kind::write,
+            .object = object_of(node),
+            .dkey = chunk_dkey(offset / chunk_bytes_),
+            .akey = data_akey(),
+            .extent = {.offset = offset % chunk_bytes_, .length = from.length},
+            .window = from};
+}
+
+namespace {
+// A chunk that does not exist reads as a hole: not an error.
+Result<> read_status(const FetchItem& item) {
+    if (item.status || item.status.error().code == Code::not_found) return {};
+    return fail(item.status.error());
+}
+// The array reaches to the extent's end: every byte read is the file's.
+bool complete(const FetchItem& item) { return item.status && item.extent.end() <= item.size; }
+}  // namespace
+
+Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Window into,
+                                       uint64_t offset) {
+    const Span span(call.trace, reactor_, "fs.pread");
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    if (file->is_directory) co_return fail(Code::is_directory);
+    if (!file->flags.read) co_return fail(Code::denied);
+    if (offset > file_bytes_max) co_return fail(Code::invalid);
+    into.length = std::min(into.length, file_bytes_max - offset);
+    if (into.length == 0) co_return 0;
+
+    uint64_t bytes = into.length;
+    if (within_chunk(offset, into.length) == into.length) {
+        FetchItem item = data_item(file->node.node, into, offset);
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+        if (!complete(item)) [[unlikely]] {
+            ROS2S_CO_TRY(read_status(item));
+            ROS2S_CO_TRY_ASSIGN(bytes,
+                                co_await finish_short_read(call, *file, into, offset, {&item, 1}));
+        }
+    } else {
+        ROS2S_CO_TRY_ASSIGN(bytes, co_await read_chunks(call, *file, into, offset));
+    }
+    file->reads.add();
+    file->read_bytes.add(bytes);
+    metrics_.reads.add();
+    metrics_.read_bytes.add(bytes);
+    co_return bytes;
+}
+
+// A read over several chunks: one batch, or several where it has more chunks than a batch takes.
+Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, Window into,
+                                             uint64_t offset) {
+    uint64_t done = 0;
+    std::vector<FetchItem> items;
+    while (done < into.length) {
+        items.clear();
+        const uint64_t batch_begin = done;
+        bool all = true;
+        while (done < into.length && items.size() < object::fetch_items_max) {
+            const uint64_t count = within_chunk(offset + done, into.length - done);
+            items.push_back(data_item(file.node.node, into.slice(done, count), offset + done));
+            done += count;
+        }
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
+        for (const FetchItem& item : items) {
+            ROS2S_CO_TRY(read_status(item));
+            all = all && complete(item);
+        }
+        if (all) continue;
+        const Window part = into.slice(batch_begin, done - batch_begin);
+        ROS2S_CO_TRY_ASSIGN(
+            const uint64_t bytes,
+            co_await finish_short_read(call, file, part, offset + batch_begin, items));
+        if (bytes < part.length) co_return batch_begin + bytes;
+    }
+    co_return into.length;
+}
+
+// Some chunk ended before what was asked of it: a hole, or the end of the file. The size that
+// decides is asked for after the read, so what a chunk lacked then may have been written since;
+// such chunks are read once more, or zeros would be returned that the file never held there.
+Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& file, Window into,
+                                                   uint64_t offset, std::span<FetchItem> items) {
+    metrics_.size_queries.add();
+    ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                        co_await query_contents(call, file.node.node, S_IFREG));
+    const uint64_t size = file_size(contents, chunk_bytes_);
+    if (size <= offset) co_return 0;
+    std::vector<FetchItem> again;
+    for (const FetchItem& item : items) {
+        const uint64_t chunk_begin = item.dkey.number() * chunk_bytes_;
+        if (size <= chunk_begin) break;
+        const uint64_t wanted = std::min(item.extent.end(), size - chunk_begin);
+        if (wanted <= item.size) continue;
+        again.push_back({.object = item.object,
+                         .dkey = item.dkey,
+                         .akey = item.akey,
+                         .extent = item.extent,
+                         .window = item.window});
+    }
+    if (!again.empty()) {
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, again));
+        for (const FetchItem& item : again) ROS2S_CO_TRY(read_status(item));
+    }
+    co_return std::min(into.length, size - offset);
+}
+
+Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Window from,
+                                        uint64_t offset) {
+    const Span span(call.trace, reactor_, "fs.pwrite");
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    if (file->is_directory) co_return fail(Code::is_directory);
+    if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
+    if (from.length == 0) co_return 0;
+    if (offset > file_bytes_max || from.length > file_bytes_max - offset) {
+        co_return fail(Code::too_large, file_bytes_max);
+    }
+    NodeState& state = file->node;
+    if (state.has_set_id) [[unlikely]]
+        ROS2S_CO_TRY(co_await clear_set_ids(call, state));
+    const size_t units = file->flags.append ? NodeState::writers_max : 1;
+    co_await state.writers.acquire(units);
+    Result<> done;
+    if (file->flags.append) {
+        done = co_await append_chunks(call, state.node, from);
+    } else if (within_chunk(offset, from.length) == from.length) {
+        done = co_await write_chunk(call, state.node, from, offset);
+    } else {
+        done = co_await write_chunks(call, state.node, from, offset);
+    }
+    state.writers.release(units);
+    if (!done) co_return fail(done.error());
+    file->writes.add();
+    file->written_bytes.add(from.length);
+    metrics_.writes.add();
+    metrics_.written_bytes.add(from.length);
+    co_return from.length;
+}
+
+Task<Result<>> DfsMount::write_chunk(const Call& call, NodeId node, Window from, uint64_t offset) {
+    co_await slots_.wait();
+    auto lease = slots_.take();
+    lease.add(data_operation(node, from, offset));
+    const auto done = co_await commit(call, lease);
+    if (!done) co_return fail(done.error());
+    co_return Result<>();
+}
+
+Task<> DfsMount::write_part(const Call& call, NodeId node, Window from, uint64_t offset,
+                            Result<>& result) {
+    const auto done = co_await write_chunk(call, node, from, offset);
+    if (!done && result) result = done;
+}
+
+Task<Result<>> DfsMount::write_chunks(const Call& call, NodeId node, Window from, uint64_t offset) {
+    Result<> result;
+    Nursery nursery(reactor_, options_.fan_out);
+    for (uint64_t done = 0; done < from.length && result;) {
+        const uint64_t count = within_chunk(offset + done, from.length - done);
+        co_await nursery.spawn(
+            write_part(call, node, from.slice(done, count), offset + done, result));
+        done += count;
+    }
+    co_await nursery.join();
+    co_return result;
+}
+
+// At the end of the file as it is at that moment. This mount's other writers are shut out by the
+// caller; other mounts' by conditions: the last chunk has not grown, and none has come behind it.
+// One transaction, unless there is more than one can carry.
+Task<Result<>> DfsMount::append_chunks(const Call& call, NodeId node, Window from) {
+    for (int attempt = 0; from.length > 0; ++attempt) {
+        if (attempt == attempts_max) co_return fail(Code::busy);
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, node, S_IFREG));
+        const uint64_t end = file_size(contents, chunk_bytes_);
+        if (from.length > file_bytes_max - end) co_return fail(Code::too_large, file_bytes_max);
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        if (contents.exists) {
+            lease.require({.kind = Condition::Kind::size_equals,
+                           .object = object_of(node),
+                           .dkey = contents.highest_dkey,
+                           .akey = data_akey(),
+                           .value = contents.size});
+        }
+        const uint64_t next_chunk = contents.exists ? contents.highest_dkey.number() + 1 : 0;
+        lease.require({.kind = Condition::Kind::size_equals,
+                       .object = object_of(node),
+                       .dkey = chunk_dkey(next_chunk),
+                       .akey = data_akey(),
+                       .value = 0});
+        uint64_t taken = 0;
+        while (taken < from.length &&
+               lease.transaction().operations.size() < object::transaction_operations_max) {
+            const uint64_t count = within_chunk(end + taken, from.length - taken);
+            if (taken + count > object::transaction_bytes_max) break;
+            lease.add(data_operation(node, from.slice(taken, count), end + taken));
+            taken += count;
+        }
+        const auto done = co_await commit(call, lease);
+        if (done) {
+            from = from.slice(taken, from.length - taken);
+            attempt = 0;
+        } else if (!co_await conflicted(done.error())) {
+            co_return fail(done.error());
+        }
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_t offset,
+                                    uint64_t length) {
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    if (file->is_directory) co_return fail(Code::is_directory);
+    if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
+    if (length == 0 || offset > file_bytes_max || length > file_bytes_max - offset) {
+        co_return fail(Code::invalid);
+    }
+    const NodeId node = file->node.node;
+    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
+    const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
+    // Whole chunks go at once, but for the file's last one, which tells the size.
+    const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
+    for (uint64_t at = offset; at < end;) {
+        if (at % chunk_bytes_ == 0 && at / chunk_bytes_ < whole_end) {
+            ROS2S_CO_TRY(co_await punch_whole_chunks(call, node, at / chunk_bytes_, whole_end));
+            at = whole_end * chunk_bytes_;
+            continue;
+        }
+        const uint64_t count = within_chunk(at, end - at);
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.add({.kind = Operation::Kind::punch_extent,
+                   .object = object_of(node),
+                   .dkey = chunk_dkey(at / chunk_bytes_),
+                   .akey = data_akey(),
+                   .extent = {.offset = at % chunk_bytes_, .length = count}});
+        const auto done = co_await commit(call, lease);
+        if (!done) co_return fail(done.error());
+        at += count;
+    }
+    co_return Result<>();
+}
+
+// In [begin, end), so many that exist at a time: a sparse file may have few in a vast range.
+Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeId node, uint64_t begin,
+                                            uint64_t end) {
+    object::ListRequest request{.what = object::ListRequest::What::dkeys,
+                                .object = object_of(node),
+                                .akey = data_akey(),
+                                .limit = options_.punch_chunks_max};
+    while (begin < end) {
+        if (begin > 0) request.after = chunk_dkey(begin - 1).bytes;
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                            co_await store_.list(call, container_, request));
+        if (reply.entries.empty()) break;
+        const uint64_t behind = Dkey{reply.entries.back().key}.number() + 1;
+        const uint64_t batch_end = reply.more ? std::min(behind, end) : end;
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.add({.kind = Operation::Kind::punch_dkeys,
+                   .object = object_of(node),
+                   .dkey = chunk_dkey(begin),
+                   .dkey_end = chunk_dkey(batch_end)});
+        const auto done = co_await commit(call, lease);
+        if (!done) co_return fail(done.error());
+        begin = batch_end;
+    }
+    co_return Result<>();
+}
+
+}  // namespace ros2s::fs

@@ -1,0 +1,232 @@
+#include "dfs_mount.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::fs {
+namespace {
+
+Result<> check_features(const object::ObjectStore& store, Report& report) {
+    const object::Features features = store.features();
+    if (!features.multi_object_transactions || !features.conditions) {
+        return report.fail(
+            Code::unsupported,
+            fmt::format("the store \"{}\" has no {}, which a file system needs; choose another "
+                        "store for this container",
+                        store.path(),
+                        features.conditions ? "transactions over several objects"
+                                            : "conditional transactions"));
+    }
+    return {};
+}
+
+Task<Result<object::ContainerRecord>> container_record(const Call& call, object::ObjectStore& store,
+                                                       object::ContainerId container,
+                                                       Report& report) {
+    auto all = co_await store.list_containers(call);
+    if (!all) co_return report.fail(all.error(), "the pool's containers cannot be listed");
+    for (const object::ContainerRecord& record : *all) {
+        if (record.id == container) co_return record;
+    }
+    co_return report.fail(Code::not_found,
+                          fmt::format("the pool has no container {}", container.uuid.to_string()));
+}
+
+}  // namespace
+
+Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
+                           object::ContainerId container, Reactor& reactor, Owner owner,
+                           Report& report) {
+    ROS2S_CO_TRY(check_features(store, report));
+    ROS2S_CO_TRY_ASSIGN(const auto record,
+                        co_await container_record(call, store, container, report));
+    const uint64_t chunk_bytes = record.properties.chunk_bytes;
+    if (chunk_bytes > object::transaction_bytes_max) {
+        co_return report.fail(Code::too_large,
+                              fmt::format("a chunk of {} bytes is more than one transaction "
+                                          "carries; a file system takes at most {}",
+                                          chunk_bytes, object::transaction_bytes_max));
+    }
+    const int64_t now = to_ns(reactor.wall_time());
+    const Superblock superblock{.chunk_bytes = chunk_bytes, .created_ns = now};
+    const NumberRecord counter{.number = first_free_node};
+    const NumberRecord renames{.number = 0};
+    const InodeRecord root{.mode = S_IFDIR | 0755,
+                           .links = 1,
+                           .uid = owner.uid,
+                           .gid = owner.gid,
+                           .parent = root_node.value,
+                           .created_ns = now,
+                           .accessed_ns = now,
+                           .modified_ns = now,
+                           .changed_ns = now};
+    const ObjectId root_object = object_of(root_node);
+    object::Transaction transaction;
+    for (const NodeId node : {root_node, counter_node}) {
+        transaction.conditions.push_back(
+            {.kind = Condition::Kind::absent, .object = object_of(node), .dkey = record_dkey()});
+    }
+    transaction.operations.push_back(
+        put(root_object, record_dkey(), superblock_akey(), superblock));
+    transaction.operations.push_back(put_inode(root_node, root));
+    transaction.operations.push_back(put(root_object, record_dkey(), rename_akey(), renames));
+    transaction.operations.push_back(
+        put(object_of(counter_node), record_dkey(), counter_akey(), counter));
+    const auto done = co_await store.update(call, container, transaction);
+    if (done) co_return Result<>();
+    if (done.error().code == Code::condition_failed) {
+        co_return report.fail(Code::exists, fmt::format("container {} has a file system already",
+                                                        record.properties.label));
+    }
+    co_return report.fail(done.error(),
+                          fmt::format("the file system of container {} cannot be "
+                                      "written: {}",
+                                      record.properties.label, describe(done.error())));
+}
+
+Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectStore& store,
+                                              object::ContainerId container, Reactor& reactor,
+                                              DfsOptions options, Report& report) {
+    ROS2S_CO_TRY(check_features(store, report));
+    Superblock fetched;
+    FetchItem item = record_item(object_of(root_node), record_dkey(), superblock_akey(), fetched);
+    const auto done = co_await store.fetch(call, container, {&item, 1});
+    if (!done) co_return report.fail(done.error(), "the container cannot be read");
+    const Result<Superblock> superblock = record_of(item, fetched);
+    if (!superblock) {
+        const Error error = superblock.error();
+        if (error.code == Code::not_found) {
+            co_return report.fail(error,
+                                  "the container holds no file system; create one in it first");
+        }
+        if (error.code == Code::bad_version) {
+            co_return report.fail(error, fmt::format("the file system's superblock has version {}, "
+                                                     "this program knows {}; use a newer release",
+                                                     error.detail, record_version));
+        }
+        co_return report.fail(
+            error, fmt::format("the file system's superblock cannot be read: {}", describe(error)));
+    }
+    if (superblock->format != format_version) {
+        co_return report.fail(
+            ros2s::fail(Code::bad_version, superblock->format).error(),
+            fmt::format("the file system has format {}, this program knows {}; use a newer release",
+                        superblock->format, format_version));
+    }
+    if (superblock->features_needed != 0) {
+        co_return report.fail(
+            ros2s::fail(Code::bad_version, superblock->features_needed).error(),
+            fmt::format("the file system uses features ({:#x}) that this program does not know; "
+                        "use a newer release",
+                        superblock->features_needed));
+    }
+    const uint64_t chunk = superblock->chunk_bytes;
+    if (chunk == 0 || chunk % block_bytes != 0 || chunk > object::transaction_bytes_max) {
+        co_return report.fail(
+            Code::corrupt,
+            fmt::format("the file system's superblock names an impossible chunk size, {} bytes",
+                        chunk));
+    }
+    auto mounted = std::make_unique<DfsMount>(store, container, reactor, options, *superblock);
+    if (const auto reaped = co_await mounted->reap_orphans(call); !reaped) {
+        // A pool that takes no writes is mounted as it is: reading must work.
+        if (reaped.error().code != Code::read_only) {
+            co_await mounted->close_all();
+            co_return report.fail(reaped.error(),
+                                  fmt::format("files left without a name cannot be removed: {}",
+                                              describe(reaped.error())));
+        }
+    }
+    co_return std::unique_ptr<Dfs>(std::move(mounted));
+}
+
+DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Reactor& reactor,
+                   DfsOptions options, const Superblock& superblock)
+    : store_(store),
+      container_(container),
+      reactor_(reactor),
+      options_(options),
+      chunk_bytes_(superblock.chunk_bytes),
+      slots_(reactor, Uuid::make(reactor.random()), options.slots),
+      nodes_(reactor),
+      node_lease_(reactor, 1),
+      directory_renames_(reactor, 1) {}
+
+DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
+
+Task<> DfsMount::close_all() {
+    const Call call;
+    for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
+}
+
+Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Lease& lease) {
+    return store_.update(call, container_, lease.transaction());
+}
+
+Task<bool> DfsMount::conflicted(const Error& error) {
+    if (error.code != Code::condition_failed) co_return false;
+    metrics_.conflicts.add();
+    co_await yield(reactor_);
+    co_return true;
+}
+
+Task<Result<NodeId>> DfsMount::next_node(const Call& call) {
+    if (next_node_ == next_node_end_) {
+        co_await node_lease_.acquire();
+        const SemaphoreHold hold(node_lease_);
+        // Whoever waited here may find that another one has done it.
+        if (next_node_ == next_node_end_) ROS2S_CO_TRY(co_await lease_nodes(call));
+        co_return NodeId{next_node_++};
+    }
+    co_return NodeId{next_node_++};
+}
+
+// Takes a range of ids from the container's counter. What is left of it at unmount is never used.
+Task<Result<>> DfsMount::lease_nodes(const Call& call) {
+    const ObjectId object = object_of(counter_node);
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        NumberRecord fetched;
+        FetchItem item = record_item(object, record_dkey(), counter_akey(), fetched);
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+        ROS2S_CO_TRY_ASSIGN(const NumberRecord counter, record_of(item, fetched));
+        const NumberRecord next{.number = counter.number + options_.node_ids_per_lease};
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.require({.kind = Condition::Kind::epoch_equals,
+                       .object = object,
+                       .dkey = record_dkey(),
+                       .akey = counter_akey(),
+                       .value = item.epoch.value});
+        lease.add(put(object, record_dkey(), counter_akey(), next));
+        const auto done = co_await commit(call, lease);
+        if (done) {
+            next_node_ = counter.number;
+            next_node_end_ = next.number;
+            co_return Result<>();
+        }
+        if (!co_await conflicted(done.error())) co_return fail(done.error());
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<FileSystemSpace>> DfsMount::space(const Call& call) {
+    ROS2S_CO_TRY_ASSIGN(const object::PoolSpace pool, co_await store_.space(call));
+    co_return FileSystemSpace{.total_bytes = pool.total_bytes, .free_bytes = pool.free_bytes};
+}
+
+void DfsMount::visit_metrics(const MetricVisitor& visit) const {
+    visit("ros2store_fs_reads_total", "Read calls", metrics_.reads.value());
+    visit("ros2store_fs_read_bytes_total", "Bytes read from files", metrics_.read_bytes.value());
+    visit("ros2store_fs_writes_total", "Write calls", metrics_.writes.value());
+    visit("ros2store_fs_written_bytes_total", "Bytes written to files",
+          metrics_.written_bytes.value());
+    visit("ros2store_fs_size_queries_total", "Reads that had to ask for the file's size",
+          metrics_.size_queries.value());
+    visit("ros2store_fs_conflicts_total", "Transactions begun again because others were faster",
+          metrics_.conflicts.value());
+    visit("ros2store_fs_orphans_reaped_total", "Files without a name that were punched",
+          metrics_.orphans_reaped.value());
+    visit("ros2store_fs_set_ids_cleared_total", "Writes that cleared set-user or set-group bits",
+          metrics_.set_ids_cleared.value());
+}
+
+}  // namespace ros2s::fs

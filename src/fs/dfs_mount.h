@@ -1,0 +1,263 @@
+// DfsMount: a mounted DFS. The class is one; its functions lie in files by what they do:
+// dfs_mount.cc (format, mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc,
+// dfs_attributes.cc, dfs_xattrs.cc, dfs_files.cc (open, close), dfs_io.cc, dfs_read_many.cc.
+//
+// How an operation on names goes: read what it depends on, build one transaction whose conditions
+// say that this still holds, and try again where it does not. Conditions are added in an order, and
+// a failed one tells by its index what changed.
+//
+// Errors: a store's not_found for a node's records means that the node is gone: `stale`, or
+// not_found for names in a directory that is gone, as Linux has it.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "dfs.h"
+#include "handle_table.h"
+#include "node_table.h"
+#include "operation_slots.h"
+#include "records.h"
+#include "ros2s/runtime/trace.h"
+
+namespace ros2s::fs {
+
+using object::Commit;
+using object::Condition;
+using object::Operation;
+using object::QueryReply;
+
+struct DfsMetrics {
+    Counter reads, read_bytes, writes, written_bytes, size_queries, conflicts, orphans_reaped,
+        set_ids_cleared;
+};
+
+class DfsMount final : public Dfs {
+  public:
+    DfsMount(object::ObjectStore& store, object::ContainerId container, Reactor& reactor,
+             DfsOptions options, const Superblock& superblock);
+    ~DfsMount() override;
+    Task<> close_all() override;
+    void visit_metrics(const MetricVisitor& visit) const override;
+    // Punches every orphan that an earlier mount left.
+    Task<Result<>> reap_orphans(const Call& call);
+
+    Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<Attributes>> mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                                   Owner owner) override;
+    Task<Result<Attributes>> mknod(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                                   dev_t device, Owner owner) override;
+    Task<Result<Attributes>> symlink(const Call&, NodeId parent, std::string_view name,
+                                     std::string_view target, Owner owner) override;
+    Task<Result<Attributes>> link(const Call&, NodeId node, NodeId parent,
+                                  std::string_view name) override;
+    Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, RenameFlags flags) override;
+    Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+
+    Task<Result<Attributes>> get_attributes(const Call&, NodeId node) override;
+    Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
+                                            const SetAttributes& changes) override;
+    Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name, ConstBytes value,
+                             SetXattr how) override;
+    Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call&, NodeId node) override;
+
+    Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) override;
+    Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                                OpenFlags flags, Owner owner) override;
+    Task<Result<>> close(const Call&, FileHandle handle) override;
+    Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
+                                 uint64_t offset) override;
+    Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
+                                  uint64_t offset) override;
+    Task<Result<>> fsync(const Call&, FileHandle handle) override;
+    Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
+                              uint64_t length) override;
+    Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
+                                                      uint64_t cookie, size_t limit) override;
+    Result<PathReport> path_report(FileHandle handle) const override;
+    Task<Result<>> read_many(const Call&, NodeId directory, std::span<ReadManyItem> items) override;
+    Task<Result<FileSystemSpace>> space(const Call&) override;
+    void forget(NodeId, uint64_t) override {}  // nothing is kept per lookup
+
+  private:
+    // How often an operation starts again because others changed what it had read.
+    static constexpr int attempts_max = 256;
+
+    struct Inode {
+        InodeRecord record;
+        Epoch epoch{};
+    };
+    struct Entry {
+        EntryRecord record;
+        Epoch epoch{};  // 0: there is no such name
+        [[nodiscard]] bool exists() const { return epoch.value != 0; }
+        [[nodiscard]] NodeId node() const { return {record.node}; }
+    };
+    struct Named {
+        InodeRecord parent;
+        Entry entry;
+    };
+    // A name of a file or empty directory about to go, and what that means for its node.
+    struct Removal {
+        Inode inode;
+        NodeState* state = nullptr;  // pinned; files losing their last name
+        bool last_name = false;
+        bool becomes_orphan = false;  // instead of being punched by the same transaction
+        InodeRecord left;             // becomes_orphan, or other names stay: the new record
+        OrphanRecord orphan;
+        size_t no_dkeys_condition = 0;  // directories: its index
+    };
+
+    // ---- dfs_mount.cc
+    Task<Result<Commit>> commit(const Call& call, const OperationSlots::Lease& lease);
+    // True, after a turn of the loop, when the error says "others were faster, try again".
+    Task<bool> conflicted(const Error& error);
+    Task<Result<NodeId>> next_node(const Call& call);
+    Task<Result<>> lease_nodes(const Call& call);
+    [[nodiscard]] int64_t now_ns() const { return to_ns(reactor_.wall_time()); }
+
+    // ---- dfs_names.cc
+    // Errors: not_found (the directory is gone), not_directory.
+    Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<std::pair<Inode, Inode>>> fetch_pair(const Call& call, NodeId a, NodeId b);
+    [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
+    // Puts a new node under a name. Errors also: exists, condition_failed never.
+    Task<Result<Attributes>> add_node(const Call& call, NodeId parent, std::string_view name,
+                                      mode_t mode, dev_t device, std::string_view target,
+                                      Owner owner);
+
+    // ---- dfs_removal.cc
+    // plan_removal reads what it depends on (stale: the node is gone, try again); add_removal adds
+    // what the loss of one name (not the name itself) does to its node; finish_removal follows a
+    // plan that succeeded, whatever came of the transaction.
+    Task<Result<>> plan_removal(const Call& call, const Entry& entry, Removal& removal);
+    static void add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal);
+    Task<> finish_removal(Removal& removal, bool committed);
+    Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
+                               bool directory);
+    // Punches all of a node that has no name, and its orphan record.
+    Task<Result<>> reap(const Call& call, NodeId node);
+    // Punches chunks from the end until no more than one transaction's worth lie at `first` and
+    // behind.
+    Task<Result<>> punch_chunks(const Call& call, NodeId node, uint64_t first);
+    // Gives a pin back, and reaps where it was the last of an orphan.
+    Task<> unpin(NodeState& state);
+    // The node's state, once nobody is removing it. Give it back with unpin().
+    Task<std::reference_wrapper<NodeState>> pin(NodeId node);
+
+    // ---- dfs_rename.cc
+    struct Renaming;
+    // Errors also: condition_failed where others were faster.
+    Task<Result<>> rename_once(const Call& call, Renaming& renaming);
+    Task<Result<>> rename_replace(const Call& call, Renaming& renaming);
+    Task<Result<>> rename_exchange(const Call& call, Renaming& renaming);
+    // Errors: loop where `moved` is `new_parent` or above it.
+    Task<Result<>> check_no_loop(const Call& call, NodeId moved, NodeId new_parent);
+    Task<Result<>> plan_directory_moves(const Call& call, Renaming& renaming);
+    static void add_directory_moves(OperationSlots::Lease& lease, Renaming& renaming);
+
+    // ---- dfs_attributes.cc
+    Task<Result<Inode>> fetch_inode(const Call& call, NodeId node);
+    Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
+    Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size);
+    Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes);
+    Task<Result<>> clear_set_ids(const Call& call, NodeState& state);
+    Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
+    // Marks `record` as changed now, given what the contents are at this moment.
+    void stamp_changed(InodeRecord& record, const QueryReply& contents) const;
+
+    // ---- dfs_xattrs.cc
+    // `condition` on the attribute: absent fails with exists, exists with no_attribute.
+    Task<Result<>> change_xattr(const Call& call, NodeId node,
+                                std::optional<Condition::Kind> condition,
+                                const Operation& operation);
+
+    // ---- dfs_files.cc
+    Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
+
+    // ---- dfs_io.cc
+    Task<Result<uint64_t>> read_chunks(const Call& call, OpenFile& file, Window into,
+                                       uint64_t offset);
+    Task<Result<uint64_t>> finish_short_read(const Call& call, OpenFile& file, Window into,
+                                             uint64_t offset, std::span<FetchItem> items);
+    Task<Result<>> write_chunk(const Call& call, NodeId node, Window from, uint64_t offset);
+    Task<Result<>> write_chunks(const Call& call, NodeId node, Window from, uint64_t offset);
+    Task<> write_part(const Call& call, NodeId node, Window from, uint64_t offset,
+                      Result<>& result);
+    Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
+    Task<Result<>> append_chunks(const Call& call, NodeId node, Window from);
+    [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
+    [[nodiscard]] Operation data_operation(NodeId node, Window from, uint64_t offset) const;
+    // How much of [offset, offset + length) lies in offset's chunk.
+    [[nodiscard]] uint64_t within_chunk(uint64_t offset, uint64_t length) const {
+        return std::min(length, chunk_bytes_ - offset % chunk_bytes_);
+    }
+
+    // ---- dfs_read_many.cc
+    struct ManyFile;
+    struct ManyFetch;
+    Task<Result<>> read_group(const Call& call, NodeId directory, std::span<ReadManyItem> items);
+    Task<Result<>> resolve_many(const Call& call, std::span<ManyFile> files);
+    Task<> query_many(const Call& call, ManyFile& file);
+    Task<Result<>> fetch_many(const Call& call, std::span<ManyFile> files);
+    Task<Result<>> flush_many(const Call& call, ManyFetch& batch);
+
+    object::ObjectStore& store_;
+    object::ContainerId container_;
+    Reactor& reactor_;
+    DfsOptions options_;
+    uint64_t chunk_bytes_;
+    OperationSlots slots_;
+    NodeTable nodes_;
+    HandleTable handles_;
+    Semaphore node_lease_;         // one leases ids at a time
+    Semaphore directory_renames_;  // fewer conflicts on the container-wide key
+    uint64_t next_node_ = 0;
+    uint64_t next_node_end_ = 0;
+    DfsMetrics metrics_;
+};
+
+// Operations, as the transactions of DFS use them.
+template <class Record>
+[[nodiscard]] Operation put(ObjectId object, Dkey dkey, Akey akey, const Record& record) {
+    return {.kind = Operation::Kind::put,
+            .object = object,
+            .dkey = std::move(dkey),
+            .akey = std::move(akey),
+            .window = Window::local(object_bytes(record))};
+}
+[[nodiscard]] inline Operation put_inode(NodeId node, const InodeRecord& record) {
+    return put(object_of(node), record_dkey(), inode_akey(), record);
+}
+[[nodiscard]] inline Condition node_exists(NodeId node) {
+    return {.kind = Condition::Kind::exists,
+            .object = object_of(node),
+            .dkey = record_dkey(),
+            .akey = inode_akey()};
+}
+[[nodiscard]] inline Condition inode_is(NodeId node, Epoch epoch) {
+    return {.kind = Condition::Kind::epoch_equals,
+            .object = object_of(node),
+            .dkey = record_dkey(),
+            .akey = inode_akey(),
+            .value = epoch.value};
+}
+[[nodiscard]] inline Condition entry_is(NodeId parent, std::string_view name, Epoch epoch) {
+    return {.kind = Condition::Kind::epoch_equals,
+            .object = object_of(parent),
+            .dkey = name_dkey(name),
+            .akey = entry_akey(),
+            .value = epoch.value};
+}
+[[nodiscard]] inline Operation punch_entry(NodeId parent, std::string_view name) {
+    return {.kind = Operation::Kind::punch_akey,
+            .object = object_of(parent),
+            .dkey = name_dkey(name),
+            .akey = entry_akey()};
+}
+
+}  // namespace ros2s::fs

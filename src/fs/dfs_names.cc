@@ -1,0 +1,162 @@
+// Names: look-up, and what adds them. What takes them away is in dfs_removal.cc.
+#include <array>
+
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+
+Task<Result<DfsMount::Named>> DfsMount::find(const Call& call, NodeId parent,
+                                             std::string_view name) {
+    ROS2S_CO_TRY(check_name(name));
+    InodeRecord inode;
+    EntryRecord entry;
+    std::array items{record_item(object_of(parent), record_dkey(), inode_akey(), inode),
+                     record_item(object_of(parent), name_dkey(name), entry_akey(), entry)};
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
+    Named named;
+    ROS2S_CO_TRY_ASSIGN(named.parent, record_of(items[0], inode));
+    if (!S_ISDIR(named.parent.mode)) co_return fail(Code::not_directory);
+    const auto found = record_of(items[1], entry);
+    if (found) {
+        named.entry = {.record = *found, .epoch = items[1].epoch};
+    } else if (found.error().code != Code::not_found) {
+        co_return fail(found.error());
+    }
+    co_return named;
+}
+
+Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::string_view name) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+        if (!named.entry.exists()) co_return fail(Code::not_found);
+        auto attributes = co_await get_attributes(call, named.entry.node());
+        // Unlinked between the two reads: look again.
+        const bool gone = !attributes && attributes.error().code == Code::stale;
+        if (!gone) co_return attributes;
+        co_await yield(reactor_);
+    }
+    co_return fail(Code::corrupt);  // a name whose node does not exist, time and again
+}
+
+// What Linux does with a set-group directory: the group is inherited, and by directories the bit.
+InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const {
+    const int64_t now = now_ns();
+    InodeRecord record{.mode = mode,
+                       .links = 1,
+                       .uid = owner.uid,
+                       .gid = owner.gid,
+                       .created_ns = now,
+                       .accessed_ns = now,
+                       .modified_ns = now,
+                       .changed_ns = now};
+    if ((parent.mode & S_ISGID) != 0) {
+        record.gid = parent.gid;
+        if (S_ISDIR(mode)) record.mode |= S_ISGID;
+    }
+    return record;
+}
+
+Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, std::string_view name,
+                                            mode_t mode, dev_t device, std::string_view target,
+                                            Owner owner) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+        if (named.entry.exists()) co_return fail(Code::exists);
+        ROS2S_CO_TRY_ASSIGN(const NodeId node, co_await next_node(call));
+        InodeRecord record = new_inode(named.parent, mode, owner);
+        record.device = device;
+        record.target_bytes = static_cast<uint16_t>(target.size());
+        if (S_ISDIR(mode)) record.parent = parent.value;
+        const EntryRecord entry = EntryRecord::of(node, mode);
+
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.require(node_exists(parent));
+        lease.require(entry_is(parent, name, Epoch{}));
+        lease.add(put(object_of(parent), name_dkey(name), entry_akey(), entry));
+        lease.add(put_inode(node, record));
+        if (S_ISLNK(mode)) {
+            lease.add({.kind = Operation::Kind::put,
+                       .object = object_of(node),
+                       .dkey = record_dkey(),
+                       .akey = target_akey(),
+                       .window = Window::local(as_bytes(target))});
+        }
+        const auto done = co_await commit(call, lease);
+        if (done) co_return attributes_of(node, record, {}, chunk_bytes_);
+        if (!co_await conflicted(done.error())) co_return fail(done.error());
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<Attributes>> DfsMount::mkdir(const Call& call, NodeId parent, std::string_view name,
+                                         mode_t mode, Owner owner) {
+    return add_node(call, parent, name, S_IFDIR | (mode & 07777), 0, {}, owner);
+}
+
+Task<Result<Attributes>> DfsMount::mknod(const Call& call, NodeId parent, std::string_view name,
+                                         mode_t mode, dev_t device, Owner owner) {
+    const bool is_device = S_ISCHR(mode) || S_ISBLK(mode);
+    const bool known = is_device || S_ISREG(mode) || S_ISFIFO(mode) || S_ISSOCK(mode);
+    if (!known) co_return fail(Code::invalid);
+    co_return co_await add_node(call, parent, name, mode & (S_IFMT | 07777), is_device ? device : 0,
+                                {}, owner);
+}
+
+Task<Result<Attributes>> DfsMount::symlink(const Call& call, NodeId parent, std::string_view name,
+                                           std::string_view target, Owner owner) {
+    if (target.size() > link_target_bytes_max) {
+        co_return fail(Code::name_too_long, link_target_bytes_max);
+    }
+    if (target.empty()) co_return fail(Code::not_found);  // ENOENT, as Linux has it
+    if (target.find('\0') != target.npos) co_return fail(Code::invalid);
+    co_return co_await add_node(call, parent, name, S_IFLNK | 0777, 0, target, owner);
+}
+
+Task<Result<std::string>> DfsMount::readlink(const Call& call, NodeId node) {
+    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
+    if (!S_ISLNK(inode.record.mode)) co_return fail(Code::invalid);
+    std::string target(inode.record.target_bytes, '\0');
+    FetchItem item{.object = object_of(node),
+                   .dkey = record_dkey(),
+                   .akey = target_akey(),
+                   .extent = {.offset = 0, .length = target.size()},
+                   .window = Window::local(std::as_writable_bytes(std::span(target)))};
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    if (!item.status) {
+        co_return item.status.error().code == Code::not_found ? fail(Code::stale)
+                                                              : fail(item.status.error());
+    }
+    if (item.size != target.size()) co_return fail(Code::corrupt);
+    co_return target;
+}
+
+Task<Result<Attributes>> DfsMount::link(const Call& call, NodeId node, NodeId parent,
+                                        std::string_view name) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
+        if (S_ISDIR(inode.record.mode)) co_return fail(Code::denied);
+        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+        if (named.entry.exists()) co_return fail(Code::exists);
+        if (inode.record.links == 0) co_return fail(Code::not_found);  // open, without a name
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, node, inode.record.mode));
+        ++inode.record.links;
+        stamp_changed(inode.record, contents);
+        const EntryRecord entry = EntryRecord::of(node, inode.record.mode);
+
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.require(node_exists(parent));
+        lease.require(entry_is(parent, name, Epoch{}));
+        lease.require(inode_is(node, inode.epoch));
+        lease.add(put(object_of(parent), name_dkey(name), entry_akey(), entry));
+        lease.add(put_inode(node, inode.record));
+        const auto done = co_await commit(call, lease);
+        if (done) co_return attributes_of(node, inode.record, contents, chunk_bytes_);
+        if (!co_await conflicted(done.error())) co_return fail(done.error());
+    }
+    co_return fail(Code::busy);
+}
+
+}  // namespace ros2s::fs

@@ -1,0 +1,178 @@
+// read_many: open, read and close of many files, in few requests. Names are resolved level by
+// level, all files' entries of a level in one batch; then all sizes are asked for side by side;
+// then all records and contents come in one batch.
+#include <map>
+
+#include "dfs_mount.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::fs {
+namespace {
+// Files worked on at once; more are done group after group.
+constexpr size_t group_files_max = 512;
+}  // namespace
+
+struct DfsMount::ManyFile {
+    ReadManyItem* item = nullptr;
+    NodeId at{};            // resolved so far
+    std::string_view rest;  // what is left of the name
+    NodeState* state = nullptr;
+    InodeRecord inode;
+};
+struct DfsMount::ManyFetch {
+    std::vector<FetchItem> items;
+    std::vector<ManyFile*> owners;
+    [[nodiscard]] bool full() const { return items.size() == object::fetch_items_max; }
+    void add(ManyFile& file, FetchItem item) {
+        items.push_back(std::move(item));
+        owners.push_back(&file);
+    }
+};
+
+Task<Result<>> DfsMount::resolve_many(const Call& call, std::span<ManyFile> files) {
+    std::vector<ManyFile*> pending;
+    for (ManyFile& file : files) pending.push_back(&file);
+    while (!pending.empty()) {
+        // Files in one directory share the entries of the directories above it.
+        std::map<std::pair<NodeId, std::string_view>, std::vector<ManyFile*>> wanted;
+        for (ManyFile* file : pending) {
+            const size_t slash = file->rest.find('/');
+            const std::string_view name = file->rest.substr(0, slash);
+            file->rest = slash == file->rest.npos ? "" : file->rest.substr(slash + 1);
+            // A trailing slash asks for a directory.
+            const bool bad_end = slash != name.npos && file->rest.empty();
+            file->item->status = bad_end ? fail(Code::invalid) : check_name(name);
+            if (file->item->status) wanted[{file->at, name}].push_back(file);
+        }
+        pending.clear();
+        std::vector<EntryRecord> records(wanted.size());
+        std::vector<FetchItem> items;
+        items.reserve(wanted.size());
+        for (const auto& [key, sharers] : wanted) {
+            items.push_back(record_item(object_of(key.first), name_dkey(key.second), entry_akey(),
+                                        records[items.size()]));
+        }
+        static_assert(group_files_max <= object::fetch_items_max);
+        if (items.empty()) break;
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
+        size_t index = 0;
+        for (const auto& [key, sharers] : wanted) {
+            const auto entry = record_of(items[index], records[index]);
+            ++index;
+            for (ManyFile* file : sharers) {
+                if (!entry) {
+                    file->item->status = fail(entry.error());
+                } else if (S_ISLNK(entry->type_bits())) {
+                    file->item->status = fail(Code::loop);
+                } else if (!file->rest.empty()) {
+                    file->at = NodeId{entry->node};
+                    if (entry->is_directory()) {
+                        pending.push_back(file);
+                    } else {
+                        file->item->status = fail(Code::not_directory);
+                    }
+                } else if (!S_ISREG(entry->type_bits())) {
+                    file->item->status =
+                        fail(entry->is_directory() ? Code::is_directory : Code::invalid);
+                } else {
+                    file->at = NodeId{entry->node};
+                }
+            }
+        }
+    }
+    co_return Result<>();
+}
+
+Task<> DfsMount::query_many(const Call& call, ManyFile& file) {
+    const auto contents = co_await query_contents(call, file.at, S_IFREG);
+    if (contents) {
+        file.item->size = file_size(*contents, chunk_bytes_);
+        file.item->bytes = std::min(file.item->size, file.item->window.length);
+    } else {
+        file.item->status = fail(contents.error());
+    }
+}
+
+// Each file's record comes with its contents, so that one unlinked meanwhile is found out.
+Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files) {
+    ManyFetch batch;
+    for (ManyFile& file : files) {
+        if (!file.item->status) continue;
+        batch.add(file, record_item(object_of(file.at), record_dkey(), inode_akey(), file.inode));
+        for (uint64_t done = 0; done < file.item->bytes;) {
+            const uint64_t count = within_chunk(done, file.item->bytes - done);
+            batch.add(file, data_item(file.at, file.item->window.slice(done, count), done));
+            done += count;
+            if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
+        }
+        if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
+    }
+    co_return co_await flush_many(call, batch);
+}
+
+Task<Result<>> DfsMount::flush_many(const Call& call, ManyFetch& batch) {
+    if (batch.items.empty()) co_return Result<>();
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, batch.items));
+    for (size_t i = 0; i < batch.items.size(); ++i) {
+        const FetchItem& item = batch.items[i];
+        ReadManyItem& read = *batch.owners[i]->item;
+        if (item.status || !read.status) continue;
+        // A chunk that does not exist is a hole; a record that does not, a file that is gone.
+        const bool hole = item.status.error().code == Code::not_found && item.akey == data_akey();
+        if (!hole) read.status = item.status;
+    }
+    batch.items.clear();
+    batch.owners.clear();
+    co_return Result<>();
+}
+
+Task<Result<>> DfsMount::read_group(const Call& call, NodeId directory,
+                                    std::span<ReadManyItem> items) {
+    std::vector<ManyFile> files;
+    files.reserve(items.size());
+    for (ReadManyItem& item : items) {
+        item.status = {};
+        item.bytes = item.size = 0;
+        files.push_back({.item = &item, .at = directory, .rest = item.name});
+    }
+    ROS2S_CO_TRY(co_await resolve_many(call, files));
+    // Pinned, so that an unlink leaves the contents alone until they are read.
+    for (ManyFile& file : files) {
+        if (!file.item->status) continue;
+        NodeState& state = co_await pin(file.at);
+        file.state = &state;
+    }
+    {
+        Nursery nursery(reactor_, options_.fan_out);
+        for (ManyFile& file : files) {
+            if (file.item->status) co_await nursery.spawn(query_many(call, file));
+        }
+        co_await nursery.join();
+    }
+    const auto fetched = co_await fetch_many(call, files);
+    for (ManyFile& file : files) {
+        if (file.state != nullptr) co_await unpin(*file.state);
+        if (file.item->status) {
+            metrics_.reads.add();
+            metrics_.read_bytes.add(file.item->bytes);
+        } else {
+            file.item->bytes = 0;
+        }
+    }
+    co_return fetched;
+}
+
+Task<Result<>> DfsMount::read_many(const Call& call, NodeId directory,
+                                   std::span<ReadManyItem> items) {
+    const Span span(call.trace, reactor_, "fs.read_many");
+    const auto inode = co_await fetch_inode(call, directory);
+    if (!inode) co_return fail(inode.error());
+    if (!S_ISDIR(inode->record.mode)) co_return fail(Code::not_directory);
+    for (size_t begin = 0; begin < items.size(); begin += group_files_max) {
+        const size_t count = std::min(group_files_max, items.size() - begin);
+        ROS2S_CO_TRY(co_await read_group(call, directory, items.subspan(begin, count)));
+    }
+    co_return Result<>();
+}
+
+}  // namespace ros2s::fs

@@ -1,0 +1,183 @@
+// What takes names away: unlink, rmdir, and how a node without a name ends.
+//
+// A file that loses its last name while nobody has it open is punched by the same transaction. One
+// that is open, or too large for one transaction, becomes an orphan: it is recorded under
+// orphan_node, and reaped at its last close, here, or at the next mount.
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+
+Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
+    NodeState& state = nodes_.pin(node);
+    while (state.removing) co_await state.settled;
+    co_return std::ref(state);
+}
+
+Task<> DfsMount::unpin(NodeState& state) {
+    if (state.orphaned && state.pins == 1) {
+        state.removing = true;
+        // Of nobody's call: it must not end with the deadline of whoever closed last. What fails
+        // here is done at the next mount.
+        const Call call;
+        if (co_await reap(call, state.node)) metrics_.orphans_reaped.add();
+        state.orphaned = false;
+        state.removing = false;
+        state.settled.wake_all();
+    }
+    nodes_.drop(state);
+}
+
+Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Removal& removal) {
+    if (entry.record.is_directory()) co_return Result<>();
+    NodeState& state = co_await pin(entry.node());
+    auto inode = co_await fetch_inode(call, entry.node());
+    Result<QueryReply> contents =
+        inode ? co_await query_contents(call, entry.node(), inode->record.mode)
+              : fail(inode.error());
+    if (!contents) {
+        co_await unpin(state);
+        co_return fail(contents.error());
+    }
+    removal.inode = *inode;
+    removal.state = &state;
+    removal.left = inode->record;
+    if (removal.left.links > 0) --removal.left.links;
+    stamp_changed(removal.left, *contents);
+    removal.last_name = removal.left.links == 0;
+    if (!removal.last_name) co_return Result<>();
+    const bool large = contents->exists && S_ISREG(inode->record.mode) &&
+                       contents->highest_dkey.number() >= options_.punch_chunks_max;
+    removal.becomes_orphan = large || state.pins > 1;
+    removal.orphan.node = entry.record.node;
+    // From here on nobody starts to use it; who wants to, waits and then finds it gone.
+    if (!removal.becomes_orphan) state.removing = true;
+    co_return Result<>();
+}
+
+void DfsMount::add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal) {
+    const NodeId node = entry.node();
+    if (entry.record.is_directory()) {
+        removal.no_dkeys_condition = lease.transaction().conditions.size();
+        lease.require(
+            {.kind = Condition::Kind::no_dkeys, .object = object_of(node), .akey = entry_akey()});
+    } else {
+        lease.require(inode_is(node, removal.inode.epoch));
+        if (!removal.last_name) {
+            lease.add(put_inode(node, removal.left));
+            return;
+        }
+        if (removal.becomes_orphan) {
+            lease.add(put_inode(node, removal.left));
+            lease.add(put(object_of(orphan_node), Dkey::integer(node.value), orphan_akey(),
+                          removal.orphan));
+            return;
+        }
+    }
+    lease.add({.kind = Operation::Kind::punch_object, .object = object_of(node)});
+}
+
+Task<> DfsMount::finish_removal(Removal& removal, bool committed) {
+    if (removal.state == nullptr) co_return;
+    NodeState& state = *removal.state;
+    if (removal.last_name && removal.becomes_orphan) {
+        state.orphaned = state.orphaned || committed;
+    } else if (removal.last_name) {
+        state.removing = false;
+        state.settled.wake_all();
+    }
+    co_await unpin(state);
+}
+
+Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::string_view name,
+                                     bool directory) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+        const Entry& entry = named.entry;
+        if (!entry.exists()) co_return fail(Code::not_found);
+        if (entry.record.is_directory() != directory) {
+            co_return fail(directory ? Code::not_directory : Code::is_directory);
+        }
+        Removal removal;
+        if (const auto planned = co_await plan_removal(call, entry, removal); !planned) {
+            if (planned.error().code != Code::stale) co_return fail(planned.error());
+            co_await yield(reactor_);
+            continue;
+        }
+        Result<Commit> done;
+        {
+            co_await slots_.wait();
+            auto lease = slots_.take();
+            lease.require(entry_is(parent, name, entry.epoch));
+            add_removal(lease, entry, removal);
+            lease.add(punch_entry(parent, name));
+            done = co_await commit(call, lease);
+        }
+        co_await finish_removal(removal, done.has_value());
+        if (done) co_return Result<>();
+        const Error error = done.error();
+        if (directory && error.code == Code::condition_failed &&
+            error.detail == removal.no_dkeys_condition) {
+            co_return fail(Code::not_empty);
+        }
+        if (!co_await conflicted(error)) co_return fail(error);
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<>> DfsMount::unlink(const Call& call, NodeId parent, std::string_view name) {
+    return remove_name(call, parent, name, false);
+}
+
+Task<Result<>> DfsMount::rmdir(const Call& call, NodeId parent, std::string_view name) {
+    return remove_name(call, parent, name, true);
+}
+
+Task<Result<>> DfsMount::punch_chunks(const Call& call, NodeId node, uint64_t first) {
+    for (;;) {
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, node, S_IFREG));
+        const uint64_t end = contents.exists ? contents.highest_dkey.number() + 1 : 0;
+        if (end <= first || end - first <= options_.punch_chunks_max) co_return Result<>();
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.add({.kind = Operation::Kind::punch_dkeys,
+                   .object = object_of(node),
+                   .dkey = chunk_dkey(end - options_.punch_chunks_max),
+                   .dkey_end = chunks_end()});
+        const auto done = co_await commit(call, lease);
+        if (!done) co_return fail(done.error());
+    }
+}
+
+Task<Result<>> DfsMount::reap(const Call& call, NodeId node) {
+    ROS2S_CO_TRY(co_await punch_chunks(call, node, 0));
+    co_await slots_.wait();
+    auto lease = slots_.take();
+    lease.add({.kind = Operation::Kind::punch_object, .object = object_of(node)});
+    lease.add({.kind = Operation::Kind::punch_dkey,
+               .object = object_of(orphan_node),
+               .dkey = Dkey::integer(node.value)});
+    const auto done = co_await commit(call, lease);
+    if (!done) co_return fail(done.error());
+    co_return Result<>();
+}
+
+Task<Result<>> DfsMount::reap_orphans(const Call& call) {
+    object::ListRequest request{.what = object::ListRequest::What::dkeys,
+                                .object = object_of(orphan_node),
+                                .akey = orphan_akey()};
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                            co_await store_.list(call, container_, request));
+        for (const object::ListEntry& entry : reply.entries) {
+            ROS2S_CO_TRY_ASSIGN(const auto orphan, decode<OrphanRecord>(as_bytes(entry.value)));
+            ROS2S_CO_TRY(co_await reap(call, NodeId{orphan.node}));
+            metrics_.orphans_reaped.add();
+            request.after = entry.key;
+        }
+        more = reply.more;
+    }
+    co_return Result<>();
+}
+
+}  // namespace ros2s::fs

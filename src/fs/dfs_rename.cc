@@ -1,0 +1,185 @@
+// Rename. One transaction; moving a directory to another parent also bumps a number that all such
+// moves of the container share, so that the walk which proves that no loop arises stays true.
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+
+struct DfsMount::Renaming {
+    struct Move {  // a directory whose parent changes: its record follows
+        NodeId node{};
+        NodeId to{};
+        Inode inode;
+    };
+    NodeId parent{};
+    std::string_view name;
+    NodeId new_parent{};
+    std::string_view new_name;
+    RenameFlags flags;
+
+    Entry from, to;
+    bool holds_directory_lock = false;
+    std::vector<Move> moves;
+    NumberRecord renames;  // as this move will leave it
+    Epoch renames_epoch{};
+};
+
+Task<Result<>> DfsMount::check_no_loop(const Call& call, NodeId moved, NodeId new_parent) {
+    NodeId at = new_parent;
+    // Deeper than any path: only a damaged tree gets there.
+    for (int depth = 0; depth < 100'000; ++depth) {
+        if (at == moved) co_return fail(Code::loop);
+        if (at == root_node) co_return Result<>();
+        const auto inode = co_await fetch_inode(call, at);
+        if (!inode) {
+            co_return inode.error().code == Code::stale ? fail(Code::not_found)
+                                                        : fail(inode.error());
+        }
+        at = NodeId{inode->record.parent};
+    }
+    co_return fail(Code::corrupt);
+}
+
+Task<Result<>> DfsMount::plan_directory_moves(const Call& call, Renaming& renaming) {
+    NumberRecord fetched;
+    FetchItem item = record_item(object_of(root_node), record_dkey(), rename_akey(), fetched);
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    ROS2S_CO_TRY_ASSIGN(renaming.renames, record_of(item, fetched));
+    renaming.renames_epoch = item.epoch;
+    ++renaming.renames.number;
+    for (Renaming::Move& move : renaming.moves) {
+        ROS2S_CO_TRY(co_await check_no_loop(call, move.node, move.to));
+        auto inode = co_await fetch_inode(call, move.node);
+        if (!inode && inode.error().code == Code::stale) co_return fail(Code::condition_failed);
+        if (!inode) co_return fail(inode.error());
+        move.inode = *inode;
+        move.inode.record.parent = move.to.value;
+    }
+    co_return Result<>();
+}
+
+void DfsMount::add_directory_moves(OperationSlots::Lease& lease, Renaming& renaming) {
+    if (renaming.moves.empty()) return;
+    lease.require({.kind = Condition::Kind::epoch_equals,
+                   .object = object_of(root_node),
+                   .dkey = record_dkey(),
+                   .akey = rename_akey(),
+                   .value = renaming.renames_epoch.value});
+    lease.add(put(object_of(root_node), record_dkey(), rename_akey(), renaming.renames));
+    for (const Renaming::Move& move : renaming.moves) {
+        lease.require(inode_is(move.node, move.inode.epoch));
+        lease.add(put_inode(move.node, move.inode.record));
+    }
+}
+
+Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
+    const EntryRecord here = renaming.to.record;
+    const EntryRecord there = renaming.from.record;
+    co_await slots_.wait();
+    auto lease = slots_.take();
+    lease.require(entry_is(renaming.parent, renaming.name, renaming.from.epoch));
+    lease.require(entry_is(renaming.new_parent, renaming.new_name, renaming.to.epoch));
+    add_directory_moves(lease, renaming);
+    lease.add(put(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), here));
+    lease.add(
+        put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), there));
+    const auto done = co_await commit(call, lease);
+    if (!done) co_return fail(done.error());
+    co_return Result<>();
+}
+
+Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
+    const Entry& from = renaming.from;
+    const Entry& to = renaming.to;
+    Removal removal;
+    if (to.exists()) {
+        if (from.record.is_directory() && !to.record.is_directory()) {
+            co_return fail(Code::not_directory);
+        }
+        if (!from.record.is_directory() && to.record.is_directory()) {
+            co_return fail(Code::is_directory);
+        }
+        const auto planned = co_await plan_removal(call, to, removal);
+        if (!planned) {
+            co_return planned.error().code == Code::stale ? fail(Code::condition_failed)
+                                                          : fail(planned.error());
+        }
+    }
+    const EntryRecord entry = from.record;
+    Result<Commit> done;
+    {
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.require(node_exists(renaming.new_parent));
+        lease.require(entry_is(renaming.parent, renaming.name, from.epoch));
+        lease.require(entry_is(renaming.new_parent, renaming.new_name, to.epoch));
+        add_directory_moves(lease, renaming);
+        if (to.exists()) add_removal(lease, to, removal);
+        lease.add(punch_entry(renaming.parent, renaming.name));
+        lease.add(
+            put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), entry));
+        done = co_await commit(call, lease);
+    }
+    co_await finish_removal(removal, done.has_value());
+    if (done) co_return Result<>();
+    const Error error = done.error();
+    if (error.code == Code::condition_failed && to.exists() && to.record.is_directory() &&
+        error.detail == removal.no_dkeys_condition) {
+        co_return fail(Code::not_empty);
+    }
+    co_return fail(error);
+}
+
+Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
+    ROS2S_CO_TRY_ASSIGN(const Named source, co_await find(call, renaming.parent, renaming.name));
+    ROS2S_CO_TRY_ASSIGN(const Named target,
+                        co_await find(call, renaming.new_parent, renaming.new_name));
+    renaming.from = source.entry;
+    renaming.to = target.entry;
+    renaming.moves.clear();
+    const Entry& from = renaming.from;
+    const Entry& to = renaming.to;
+    if (!from.exists()) co_return fail(Code::not_found);
+    if (renaming.flags.no_replace && to.exists()) co_return fail(Code::exists);
+    if (renaming.flags.exchange && !to.exists()) co_return fail(Code::not_found);
+    // Two names of one file: POSIX wants both to stay.
+    if (to.exists() && from.node() == to.node()) co_return Result<>();
+
+    if (renaming.parent != renaming.new_parent) {
+        if (from.record.is_directory()) {
+            renaming.moves.push_back({.node = from.node(), .to = renaming.new_parent});
+        }
+        if (renaming.flags.exchange && to.record.is_directory()) {
+            renaming.moves.push_back({.node = to.node(), .to = renaming.parent});
+        }
+    }
+    if (!renaming.moves.empty()) {
+        if (!renaming.holds_directory_lock) {
+            co_await directory_renames_.acquire();
+            renaming.holds_directory_lock = true;
+            co_return fail(Code::condition_failed);  // look at it all again, now undisturbed
+        }
+        ROS2S_CO_TRY(co_await plan_directory_moves(call, renaming));
+    }
+    co_return co_await (renaming.flags.exchange ? rename_exchange(call, renaming)
+                                                : rename_replace(call, renaming));
+}
+
+Task<Result<>> DfsMount::rename(const Call& call, NodeId parent, std::string_view name,
+                                NodeId new_parent, std::string_view new_name, RenameFlags flags) {
+    if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
+    Renaming renaming{.parent = parent,
+                      .name = name,
+                      .new_parent = new_parent,
+                      .new_name = new_name,
+                      .flags = flags};
+    Result<> done = fail(Code::busy);
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        done = co_await rename_once(call, renaming);
+        if (done || !co_await conflicted(done.error())) break;
+        done = fail(Code::busy);
+    }
+    if (renaming.holds_directory_lock) directory_renames_.release();
+    co_return done;
+}
+
+}  // namespace ros2s::fs

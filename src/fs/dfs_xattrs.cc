@@ -1,0 +1,132 @@
+// Extended attributes: single values beside the inode record, under their own names.
+#include <array>
+
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+namespace {
+
+// The namespaces of Linux but "system.": the lists that it holds (ACLs) mean something, and DFS
+// would not heed them. Every name has a '.', so none meets a record's akey.
+Result<> check_xattr_name(std::string_view name) {
+    for (const std::string_view space : {"user.", "trusted.", "security."}) {
+        if (!name.starts_with(space)) continue;
+        if (name.size() == space.size()) return fail(Code::invalid);
+        if (name.size() > name_bytes_max) return fail(Code::too_small, name_bytes_max);  // ERANGE
+        if (name.find('\0') != name.npos) return fail(Code::invalid);
+        return {};
+    }
+    return fail(Code::unsupported);
+}
+
+Akey xattr_akey(std::string_view name) { return {std::string(name)}; }
+
+}  // namespace
+
+Task<Result<std::string>> DfsMount::get_xattr(const Call& call, NodeId node,
+                                              std::string_view name) {
+    ROS2S_CO_TRY(check_xattr_name(name));
+    InodeRecord inode;
+    std::string value(256, '\0');  // most are shorter; a longer one is fetched again
+    for (;;) {
+        std::array items{
+            record_item(object_of(node), record_dkey(), inode_akey(), inode),
+            FetchItem{.object = object_of(node),
+                      .dkey = record_dkey(),
+                      .akey = xattr_akey(name),
+                      .extent = {.offset = 0, .length = value.size()},
+                      .window = Window::local(std::as_writable_bytes(std::span(value)))}};
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
+        if (!items[0].status && items[0].status.error().code == Code::not_found) {
+            co_return fail(Code::stale);
+        }
+        const Result<>& status = items[1].status;
+        if (!status && status.error().code == Code::too_small) {
+            value.resize(status.error().detail);
+            continue;
+        }
+        if (!status) {
+            co_return status.error().code == Code::not_found ? fail(Code::no_attribute)
+                                                             : fail(status.error());
+        }
+        value.resize(items[1].size);
+        co_return value;
+    }
+}
+
+Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
+                                      std::optional<Condition::Kind> condition,
+                                      const Operation& operation) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, node, inode.record.mode));
+        stamp_changed(inode.record, contents);
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        if (condition) {
+            lease.require({.kind = *condition,
+                           .object = operation.object,
+                           .dkey = operation.dkey,
+                           .akey = operation.akey});
+        }
+        const size_t inode_condition = lease.transaction().conditions.size();
+        lease.require(inode_is(node, inode.epoch));
+        lease.add(put_inode(node, inode.record));
+        lease.add(operation);
+        const auto done = co_await commit(call, lease);
+        if (done) co_return Result<>();
+        const Error error = done.error();
+        if (error.code == Code::condition_failed && error.detail < inode_condition) {
+            co_return fail(condition == Condition::Kind::absent ? Code::exists
+                                                                : Code::no_attribute);
+        }
+        if (!co_await conflicted(error)) co_return fail(error);
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<>> DfsMount::set_xattr(const Call& call, NodeId node, std::string_view name,
+                                   ConstBytes value, SetXattr how) {
+    ROS2S_CO_TRY(check_xattr_name(name));
+    if (value.size() > attribute_value_bytes_max) {
+        co_return fail(Code::too_large, attribute_value_bytes_max);
+    }
+    const Operation operation{.kind = Operation::Kind::put,
+                              .object = object_of(node),
+                              .dkey = record_dkey(),
+                              .akey = xattr_akey(name),
+                              .window = Window::local(value)};
+    std::optional<Condition::Kind> condition;
+    if (how == SetXattr::create) condition = Condition::Kind::absent;
+    if (how == SetXattr::replace) condition = Condition::Kind::exists;
+    co_return co_await change_xattr(call, node, condition, operation);
+}
+
+Task<Result<>> DfsMount::remove_xattr(const Call& call, NodeId node, std::string_view name) {
+    ROS2S_CO_TRY(check_xattr_name(name));
+    const Operation operation{.kind = Operation::Kind::punch_akey,
+                              .object = object_of(node),
+                              .dkey = record_dkey(),
+                              .akey = xattr_akey(name)};
+    co_return co_await change_xattr(call, node, Condition::Kind::exists, operation);
+}
+
+Task<Result<std::vector<std::string>>> DfsMount::list_xattrs(const Call& call, NodeId node) {
+    ROS2S_CO_TRY(co_await fetch_inode(call, node));
+    object::ListRequest request{
+        .what = object::ListRequest::What::akeys, .object = object_of(node), .dkey = record_dkey()};
+    std::vector<std::string> names;
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                            co_await store_.list(call, container_, request));
+        for (const object::ListEntry& entry : reply.entries) {
+            if (entry.key.find('.') != entry.key.npos) names.push_back(entry.key);
+            request.after = entry.key;
+        }
+        more = reply.more;
+    }
+    co_return names;
+}
+
+}  // namespace ros2s::fs

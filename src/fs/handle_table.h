@@ -1,0 +1,127 @@
+// HandleTable: what is open. A handle is an index and a generation, so that one that was closed, or
+// never given out, is found out instead of reaching somebody else's file.
+//
+// Used on one core. An OpenFile stays while `in_flight` calls use it, also when it is closed
+// meanwhile.
+#pragma once
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "file_system.h"
+#include "node_table.h"
+#include "ros2s/base/metrics.h"
+
+namespace ros2s::fs {
+
+// The names that a directory's handle has given out. A cookie is the number of a name, counted from
+// 1 in the order of being given out, and is never used twice; reading goes on behind that name.
+class ReaddirCookies {
+  public:
+    // Names kept per handle. A walk goes on from its latest names; only a seek to far behind fails.
+    static constexpr size_t names_max = 32 * 1024;
+
+    // The name with that cookie; null when it was forgotten or never given out.
+    [[nodiscard]] const std::string* find(uint64_t cookie) const {
+        const bool known = cookie > forgotten_ && cookie - forgotten_ <= names_.size();
+        return known ? &names_[cookie - forgotten_ - 1] : nullptr;
+    }
+    uint64_t add(std::string_view name) {
+        if (names_.size() == names_max) {
+            names_.pop_front();
+            ++forgotten_;
+        }
+        names_.emplace_back(name);
+        return forgotten_ + names_.size();
+    }
+
+  private:
+    std::deque<std::string> names_;
+    uint64_t forgotten_ = 0;
+};
+
+struct OpenFile {
+    OpenFile(Reactor& reactor, NodeState& state, OpenFlags open_flags, mode_t type)
+        : node(state), flags(open_flags), is_directory(S_ISDIR(type)), idle(reactor) {}
+
+    NodeState& node;  // pinned
+    OpenFlags flags;
+    bool is_directory;
+    uint32_t in_flight = 0;
+    Event idle;  // woken when in_flight falls to 0
+    ReaddirCookies cookies;
+    Counter reads, read_bytes, writes, written_bytes;
+};
+
+class HandleTable {
+  public:
+    static constexpr size_t handles_max = size_t{1} << 20;
+
+    [[nodiscard]] bool full() const { return free_.empty() && slots_.size() == handles_max; }
+    [[nodiscard]] FileHandle add(std::unique_ptr<OpenFile> file) {
+        ROS2S_CHECK(!full());
+        if (free_.empty()) {
+            free_.push_back(static_cast<uint32_t>(slots_.size()));
+            slots_.emplace_back();
+        }
+        const uint32_t index = free_.back();
+        free_.pop_back();
+        slots_[index].file = std::move(file);
+        return handle_of(index);
+    }
+    // Null for a handle that is not open.
+    [[nodiscard]] OpenFile* find(FileHandle handle) const {
+        const uint64_t index = handle.value & 0xffffffff;
+        if (index >= slots_.size() || handle != handle_of(static_cast<uint32_t>(index))) {
+            return nullptr;
+        }
+        return slots_[index].file.get();
+    }
+    // The handle is stale from here on. Null when it was before.
+    [[nodiscard]] std::unique_ptr<OpenFile> remove(FileHandle handle) {
+        if (find(handle) == nullptr) return nullptr;
+        const auto index = static_cast<uint32_t>(handle.value & 0xffffffff);
+        ++slots_[index].generation;
+        free_.push_back(index);
+        return std::move(slots_[index].file);
+    }
+    [[nodiscard]] std::vector<FileHandle> all() const {
+        std::vector<FileHandle> handles;
+        for (uint32_t i = 0; i < slots_.size(); ++i) {
+            if (slots_[i].file != nullptr) handles.push_back(handle_of(i));
+        }
+        return handles;
+    }
+
+  private:
+    struct Slot {
+        uint32_t generation = 1;
+        std::unique_ptr<OpenFile> file;
+    };
+    [[nodiscard]] FileHandle handle_of(uint32_t index) const {
+        return {uint64_t{slots_[index].generation} << 32 | index};
+    }
+    std::vector<Slot> slots_;
+    std::vector<uint32_t> free_;
+};
+
+// A call that uses an open file.
+class [[nodiscard]] FileUse {
+  public:
+    explicit FileUse(OpenFile* file) : file_(file) {
+        if (file_ != nullptr) ++file_->in_flight;
+    }
+    FileUse(const FileUse&) = delete;
+    FileUse& operator=(const FileUse&) = delete;
+    ~FileUse() {
+        if (file_ != nullptr && --file_->in_flight == 0) file_->idle.wake_all();
+    }
+    explicit operator bool() const { return file_ != nullptr; }
+    OpenFile* operator->() const { return file_; }
+    OpenFile& operator*() const { return *file_; }
+
+  private:
+    OpenFile* file_;
+};
+
+}  // namespace ros2s::fs

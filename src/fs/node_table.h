@@ -1,0 +1,65 @@
+// NodeTable: the nodes that are in use at this moment, by an open handle or a call under way. It is
+// where unlink learns that a file is open and must become an orphan instead of being punched, and
+// where writers to the end of a file meet. It caches nothing that the store also knows, but for the
+// set-id bits, which are only ever looked at to be cleared.
+//
+// Invariants
+// - A node is in the table exactly while its `pins` is not 0.
+// - While `removing`, the pins are one remover and waiters; nobody uses the node's contents.
+#pragma once
+#include <memory>
+#include <unordered_map>
+
+#include "file_system.h"
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::fs {
+
+struct NodeState {
+    NodeState(Reactor& reactor, NodeId id)
+        : node(id), writers(reactor, writers_max), settled(reactor) {}
+
+    // Writers hold one unit, whoever writes to the end holds all.
+    static constexpr size_t writers_max = size_t{1} << 30;
+
+    NodeId node;
+    uint32_t pins = 0;
+    bool orphaned = false;    // has no name any more; its contents go with the last pin
+    bool removing = false;    // its contents are being punched
+    bool has_set_id = false;  // mode may have S_ISUID or S_ISGID: a write clears them
+    Semaphore writers;
+    Event settled;  // wakes those who wait for `removing` to end; never set
+};
+
+class NodeTable {
+  public:
+    explicit NodeTable(Reactor& reactor) : reactor_(reactor) {}
+    ~NodeTable() { ROS2S_CHECK(nodes_.empty()); }
+    NodeTable(const NodeTable&) = delete;
+    NodeTable& operator=(const NodeTable&) = delete;
+
+    // The node's state, which stays until drop(). Before its contents are used, wait until it is
+    // not `removing`.
+    [[nodiscard]] NodeState& pin(NodeId node) {
+        std::unique_ptr<NodeState>& state = nodes_[node.value];
+        if (state == nullptr) state = std::make_unique<NodeState>(reactor_, node);
+        ++state->pins;
+        return *state;
+    }
+    [[nodiscard]] NodeState* find(NodeId node) {
+        const auto found = nodes_.find(node.value);
+        return found == nodes_.end() ? nullptr : found->second.get();
+    }
+    // Gives one pin back. The last one of an orphan reaps it first, and is not dropped here.
+    void drop(NodeState& state) {
+        ROS2S_CHECK(state.pins > 0);
+        if (--state.pins == 0) nodes_.erase(state.node.value);
+    }
+
+  private:
+    Reactor& reactor_;
+    std::unordered_map<uint64_t, std::unique_ptr<NodeState>> nodes_;  // never iterated
+};
+
+}  // namespace ros2s::fs

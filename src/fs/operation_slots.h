@@ -1,0 +1,79 @@
+// OperationSlots: the request slots of one mounted file system. An update borrows a slot, which
+// names it for ever (client instance, slot, sequence) and lends it a transaction whose vectors keep
+// their capacity, so that the steady state allocates nothing.
+//
+// Used on one core. A slot is never held while its holder waits for another one.
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "ros2s/base/check.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::fs {
+
+class OperationSlots {
+  public:
+    OperationSlots(Reactor& reactor, Uuid client, uint32_t count)
+        : client_(client), free_count_(reactor, count) {
+        for (uint32_t i = 0; i < count; ++i) {
+            slots_.push_back({});
+            slots_.back().transaction.id = {.client = client_, .slot = i, .sequence = 0};
+            free_.push_back(count - 1 - i);
+        }
+    }
+
+    struct Slot {
+        object::Transaction transaction;
+    };
+
+    // A borrowed slot; its transaction is empty. Gives it back when it dies.
+    class [[nodiscard]] Lease {
+      public:
+        Lease(OperationSlots& owner, Slot& slot) : owner_(owner), slot_(slot) { restart(); }
+        Lease(const Lease&) = delete;
+        Lease& operator=(const Lease&) = delete;
+        ~Lease() { owner_.give_back(slot_); }
+
+        // Empties the transaction and gives it the slot's next sequence number.
+        void restart() {
+            slot_.transaction.conditions.clear();
+            slot_.transaction.operations.clear();
+            ++slot_.transaction.id.sequence;
+        }
+        void require(object::Condition condition) {
+            slot_.transaction.conditions.push_back(std::move(condition));
+        }
+        void add(object::Operation operation) {
+            slot_.transaction.operations.push_back(std::move(operation));
+        }
+        [[nodiscard]] const object::Transaction& transaction() const { return slot_.transaction; }
+
+      private:
+        OperationSlots& owner_;
+        Slot& slot_;
+    };
+
+    // co_await slots.free(), then take(): a Lease cannot move, so the two are apart.
+    [[nodiscard]] auto wait() { return free_count_.acquire(); }
+    [[nodiscard]] Lease take() {
+        ROS2S_CHECK(!free_.empty());
+        Slot& slot = slots_[free_.back()];
+        free_.pop_back();
+        return Lease(*this, slot);
+    }
+
+  private:
+    void give_back(Slot& slot) {
+        free_.push_back(slot.transaction.id.slot);
+        free_count_.release();
+    }
+
+    Uuid client_;
+    Semaphore free_count_;
+    std::deque<Slot> slots_;
+    std::vector<uint32_t> free_;
+};
+
+}  // namespace ros2s::fs

@@ -1,0 +1,176 @@
+// What DFS keeps in a container: object ids, keys and the records under them. docs/formats/dfs.md
+// describes the same for people; dfs_format_test.cc pins the bytes.
+//
+// Invariants
+// - Records are little-endian, fixed in size, and start with a magic and a version byte. They carry
+//   no CRC of their own: they are single values, and a store checks those (ObjectStore, P4).
+// - Node ids are never reused. Ids below `first_free_node` are reserved.
+// - In a directory's object a dkey is a name, so "." is free for the node's own records. In a
+//   file's object a chunk's dkey is 8 bytes that start with a zero, so all chunks sort before ".".
+#pragma once
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "file_system.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::fs {
+
+using object::Akey;
+using object::Dkey;
+using object::Epoch;
+using object::FetchItem;
+using object::ObjectId;
+
+// "DFS" and the version of this mapping; other users of a container take another high word.
+inline constexpr uint64_t object_class = 0x44465301;
+inline constexpr NodeId orphan_node{2};   // open files without a name
+inline constexpr NodeId counter_node{3};  // where the next node id is kept
+inline constexpr uint64_t first_free_node = 1024;
+
+inline constexpr uint8_t record_version = 1;
+inline constexpr uint32_t format_version = 1;
+inline constexpr uint64_t file_bytes_max = INT64_MAX;  // off_t
+
+[[nodiscard]] inline ObjectId object_of(NodeId node) {
+    return {.high = object_class, .low = node.value};
+}
+[[nodiscard]] inline Dkey record_dkey() { return {"."}; }
+[[nodiscard]] inline Dkey name_dkey(std::string_view name) { return {std::string(name)}; }
+[[nodiscard]] inline Dkey chunk_dkey(uint64_t chunk) { return Dkey::integer(chunk); }
+// Greater than every chunk's dkey, smaller than the records'.
+[[nodiscard]] inline Dkey chunks_end() { return {"\x01"}; }
+
+// Under record_dkey(). An akey with a '.' in it is an extended attribute ("user.origin"); our own
+// names have none.
+[[nodiscard]] inline Akey inode_akey() { return {"inode"}; }
+[[nodiscard]] inline Akey target_akey() { return {"target"}; }          // of a symbolic link
+[[nodiscard]] inline Akey superblock_akey() { return {"superblock"}; }  // root only
+[[nodiscard]] inline Akey rename_akey() { return {"rename"}; }          // root only
+[[nodiscard]] inline Akey counter_akey() { return {"next"}; }           // counter_node only
+// Under a name, a chunk, and (orphan_node only) the node id as an integer dkey.
+[[nodiscard]] inline Akey entry_akey() { return {"entry"}; }
+[[nodiscard]] inline Akey data_akey() { return {"data"}; }
+[[nodiscard]] inline Akey orphan_akey() { return {"orphan"}; }
+
+struct Superblock {
+    static constexpr uint8_t kind = 'S';
+    uint8_t magic = kind;
+    uint8_t version = record_version;
+    char name[6] = {'R', 'O', 'S', '2', 'F', 'S'};
+    uint32_t format = format_version;
+    uint32_t features_needed = 0;  // bits that a program must know to mount at all
+    uint64_t chunk_bytes = 0;
+    int64_t created_ns = 0;
+    uint8_t reserved[32] = {};
+};
+static_assert(sizeof(Superblock) == 64);
+
+struct EntryRecord {
+    static constexpr uint8_t kind = 'E';
+    uint8_t magic = kind;
+    uint8_t version = record_version;
+    uint8_t type = 0;  // the S_IFMT bits, shifted down by 12
+    uint8_t reserved[5] = {};
+    uint64_t node = 0;
+
+    [[nodiscard]] mode_t type_bits() const { return static_cast<mode_t>(type) << 12; }
+    [[nodiscard]] bool is_directory() const { return S_ISDIR(type_bits()); }
+    [[nodiscard]] static EntryRecord of(NodeId node, mode_t mode) {
+        return {.type = static_cast<uint8_t>((mode & S_IFMT) >> 12), .node = node.value};
+    }
+};
+static_assert(sizeof(EntryRecord) == 16);
+
+// Times are nanoseconds since 1970. `modified` and `changed` hold until the contents (a file's
+// "data", a directory's "entry" akeys) get an update with an epoch greater than the one beside
+// them; from then on that update's time counts. So a write touches no inode.
+struct InodeRecord {
+    static constexpr uint8_t kind = 'I';
+    uint8_t magic = kind;
+    uint8_t version = record_version;
+    uint16_t target_bytes = 0;  // symbolic links: length of the target
+    uint32_t mode = 0;
+    uint32_t links = 0;
+    uint32_t uid = 0;
+    uint32_t gid = 0;
+    uint32_t reserved1 = 0;
+    uint64_t device = 0;  // character and block devices
+    uint64_t parent = 0;  // directories: the node that holds their name
+    int64_t created_ns = 0;
+    int64_t accessed_ns = 0;
+    int64_t modified_ns = 0;
+    uint64_t modified_epoch = 0;
+    int64_t changed_ns = 0;
+    uint64_t changed_epoch = 0;
+    uint64_t reserved2[2] = {};
+};
+static_assert(sizeof(InodeRecord) == 104);
+
+// A number under a key of its own: the next free node id, and how many renames moved a directory.
+struct NumberRecord {
+    static constexpr uint8_t kind = 'N';
+    uint8_t magic = kind;
+    uint8_t version = record_version;
+    uint8_t reserved[6] = {};
+    uint64_t number = 0;
+};
+static_assert(sizeof(NumberRecord) == 16);
+
+// Under orphan_node: a node without a name whose contents are still to be punched.
+struct OrphanRecord {
+    static constexpr uint8_t kind = 'O';
+    uint8_t magic = kind;
+    uint8_t version = record_version;
+    uint8_t reserved[6] = {};
+    uint64_t node = 0;
+};
+static_assert(sizeof(OrphanRecord) == 16);
+
+// Errors: corrupt (not such a record), bad_version.
+template <class Record>
+[[nodiscard]] Result<Record> decode(ConstBytes bytes) {
+    Record record;
+    if (bytes.size() != sizeof(Record)) return fail(Code::corrupt);
+    std::memcpy(&record, bytes.data(), sizeof(Record));
+    if (record.magic != Record::kind || record.version == 0) return fail(Code::corrupt);
+    if (record.version != record_version) return fail(Code::bad_version, record.version);
+    return record;
+}
+
+// The fetch of one record into `into`, and what came of it.
+template <class Record>
+[[nodiscard]] FetchItem record_item(ObjectId object, Dkey dkey, Akey akey, Record& into) {
+    return {.object = object,
+            .dkey = std::move(dkey),
+            .akey = std::move(akey),
+            .extent = {.offset = 0, .length = sizeof(Record)},
+            .window = Window::local(std::as_writable_bytes(std::span(&into, 1)))};
+}
+// Errors: the item's; corrupt, bad_version.
+template <class Record>
+[[nodiscard]] Result<Record> record_of(const FetchItem& item, const Record& fetched) {
+    if (!item.status) {
+        const bool oversized = item.status.error().code == Code::too_small;
+        return oversized ? fail(Code::corrupt) : fail(item.status.error());
+    }
+    return decode<Record>(object_bytes(fetched).first(std::min(item.size, sizeof(Record))));
+}
+
+[[nodiscard]] inline int64_t to_ns(WallTime time) { return time.time_since_epoch().count(); }
+[[nodiscard]] inline WallTime from_ns(int64_t ns) { return WallTime{Duration{ns}}; }
+
+// Times and size as stat shows them, from the record and what the store says of the contents.
+[[nodiscard]] Attributes attributes_of(NodeId node, const InodeRecord& inode,
+                                       const object::QueryReply& contents, uint64_t chunk_bytes);
+// Bytes of a file whose "data" akeys are as `contents` says.
+[[nodiscard]] inline uint64_t file_size(const object::QueryReply& contents, uint64_t chunk_bytes) {
+    return contents.exists ? contents.highest_dkey.number() * chunk_bytes + contents.size : 0;
+}
+
+// Errors: invalid, name_too_long.
+[[nodiscard]] Result<> check_name(std::string_view name);
+
+}  // namespace ros2s::fs
