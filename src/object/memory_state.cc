@@ -70,6 +70,7 @@ void MemoryState::fetch(ContainerId id, FetchItem& item) const {
         item.status = fail(Code::not_found);
         return;
     }
+    item.is_value = !entry->is_array;
     item.size = entry->size;
     item.epoch = entry->epoch;
     if (entry->is_array) {

@@ -34,6 +34,7 @@ Task<Result<>> MemoryStore::fetch(const Call& call, ContainerId container,
     ROS2S_CO_TRY(call.check(reactor_.now()));
     if (!state_->has(container)) co_return fail(Code::not_found);
     for (FetchItem& item : items) {
+        item.is_value = false;
         item.size = 0;
         item.epoch = {};
         item.checksums.clear();

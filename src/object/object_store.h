@@ -40,8 +40,9 @@ struct FetchItem {
     // that a hole of a whole chunk reads like any other), corrupt, io; too_small for a single
     // value larger than extent.length (detail = its size, nothing is written).
     Result<> status{};
-    uint64_t size = 0;  // of the whole array or value, in bytes
-    Epoch epoch{};      // of the last update to this akey
+    bool is_value = false;  // a single value lies there, not an array
+    uint64_t size = 0;      // of the whole array or value, in bytes
+    Epoch epoch{};          // of the last update to this akey
     // CRC32C of the bytes put into the window, one per piece: the extent cut at multiples of
     // block_bytes of the array's offsets (checksum.h). A single value is one piece. Empty where
     // `status` is an error.

@@ -57,6 +57,7 @@ Task<Fetched> Probe::fetch_once(Place place, Extent extent, bool aligned) {
         }
     }
     Fetched reply{.status = item.status,
+                  .is_value = item.is_value,
                   .size = item.size,
                   .epoch = item.epoch,
                   .bytes = std::string(as_text(window.first(extent.length))),
@@ -78,6 +79,7 @@ Task<Fetched> Probe::fetch(Place place, Extent extent) {
 Task<> Probe::expect_array(Place place, std::string bytes) {
     const Fetched got = co_await fetch(place, {0, bytes.size() + 100});
     EXPECT_TRUE(got.status.has_value()) << describe(got.status.error());
+    EXPECT_FALSE(got.is_value);
     EXPECT_EQ(got.size, bytes.size());
     bytes.resize(bytes.size() + 100, '\0');
     const auto [a, b] = std::ranges::mismatch(got.bytes, bytes);
@@ -89,6 +91,7 @@ Task<> Probe::expect_array(Place place, std::string bytes) {
 Task<> Probe::expect_value(Place place, std::string bytes) {
     const Fetched got = co_await fetch(place, {0, bytes.size() + 10});
     EXPECT_TRUE(got.status.has_value()) << describe(got.status.error());
+    EXPECT_TRUE(got.is_value);
     EXPECT_EQ(got.size, bytes.size());
     EXPECT_TRUE(got.bytes.substr(0, bytes.size()) == bytes) << "another value";
     EXPECT_EQ(got.bytes.substr(bytes.size()), std::string(10, untouched));

@@ -15,6 +15,7 @@ namespace ros2s::object::contract {
 // What a fetch of one extent gave.
 struct Fetched {
     Result<> status{};
+    bool is_value = false;
     uint64_t size = 0;
     Epoch epoch{};
     std::string bytes;  // the window, as long as the extent
