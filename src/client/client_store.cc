@@ -1,0 +1,207 @@
+#include "client_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/object/checksum.h"
+#include "ros2s/object/validate.h"
+#include "ros2s/runtime/trace.h"
+
+namespace ros2s::client {
+
+using namespace object;
+
+namespace {
+
+constexpr size_t copies_kept_max = 64;
+constexpr size_t copied_operations_kept_max = 64;
+
+bool wants_checksums(const Operation& operation) {
+    const bool carries =
+        operation.kind == Operation::Kind::write || operation.kind == Operation::Kind::put;
+    return carries && operation.checksums.empty() && operation.window.is_local();
+}
+
+bool is_failure(const FetchItem& item) {
+    if (item.status) return false;
+    const Code code = item.status.error().code;
+    return code != Code::not_found && code != Code::too_small;
+}
+
+// Printable as it is; everything else as \xNN.
+std::string quoted(std::string_view key) {
+    std::string text = "\"";
+    for (const char c : key) {
+        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
+            text += c;
+        } else {
+            text += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+        }
+    }
+    return text + '"';
+}
+
+}  // namespace
+
+ClientStore::ClientStore(Reactor& reactor, ObjectStore& below, Log log)
+    : reactor_(reactor),
+      below_(below),
+      log_(std::move(log)),
+      has_checksums_(below.features().checksums) {
+    copies_.reserve(copies_kept_max);
+}
+ClientStore::~ClientStore() = default;
+
+// ---- fetch ---------------------------------------------------------------------------------
+
+Task<Result<>> ClientStore::fetch(const Call& call, ContainerId container,
+                                  std::span<FetchItem> items) {
+    const Span span(call.trace, reactor_, "client.fetch");
+    const Time begin = reactor_.now();
+    const Result<> fetched = co_await below_.fetch(call, container, items);
+    uint64_t bytes = 0;
+    if (fetched) {
+        for (FetchItem& item : items) {
+            bytes += item.extent.length;
+            check(container, item);
+            if (is_failure(item)) metrics_.fetch.errors.add();
+        }
+    } else {
+        metrics_.fetch.errors.add();
+    }
+    metrics_.fetch.bytes.add(bytes);
+    metrics_.fetch.finish(reactor_.now() - begin);
+    co_return fetched;
+}
+
+void ClientStore::check(ContainerId container, FetchItem& item) {
+    if (!item.status) {
+        if (item.status.error().code == Code::corrupt) withhold(item);
+        return;
+    }
+    if (!has_checksums_ || !item.window.is_local()) return;
+    const Bytes window = item.window.bytes().first(item.extent.length);
+    Extent bad{0, item.size};
+    if (item.is_value) {
+        const bool whole = item.checksums.size() == 1 && item.size <= window.size();
+        if (whole && crc32c(window.first(item.size)) == item.checksums[0]) [[likely]]
+            return;
+    } else if (array_checksums_match(item.extent.offset, window, item.checksums, &bad)) [[likely]] {
+        return;
+    }
+    say_corrupt(container, item, bad);
+    withhold(item);
+}
+
+void ClientStore::withhold(FetchItem& item) {
+    metrics_.corrupt.add();
+    item.status = fail(Code::corrupt);
+    item.checksums.clear();
+    if (item.window.is_local()) {
+        std::ranges::fill(item.window.bytes().first(item.extent.length), std::byte{0});
+    }
+}
+
+void ClientStore::say_corrupt(ContainerId container, const FetchItem& item, Extent bad) const {
+    const uint64_t number = metrics_.corrupt.value() + 1;
+    if (number > corrupt_lines_max) return;
+    log_.error(fmt::format(
+        "corrupt bytes were withheld: container {} object {:016x}.{:016x} dkey {} akey {} {} "
+        "[{}, {}): what came from the store is not what it has the checksum of; look at the memory "
+        "and the disk of this machine, then restore these bytes from a copy{}",
+        container.uuid.to_string(), item.object.high, item.object.low, quoted(item.dkey.bytes),
+        quoted(item.akey.bytes), item.is_value ? "value" : "extent", bad.offset, bad.end(),
+        number == corrupt_lines_max ? " (further ones are only counted)" : ""));
+}
+
+// ---- update --------------------------------------------------------------------------------
+
+Task<Result<Commit>> ClientStore::update(const Call& call, ContainerId container,
+                                         const Transaction& transaction) {
+    const Span span(call.trace, reactor_, "client.update");
+    const Time begin = reactor_.now();
+    Result<Commit> commit;
+    // Over nonsense there is nothing to compute checksums of.
+    if (const Result<> sense = validate(transaction); !sense) {
+        commit = fail(sense.error());
+    } else if (std::ranges::any_of(transaction.operations, wants_checksums)) {
+        std::unique_ptr<Transaction> copy = take_copy(transaction);
+        commit = co_await below_.update(call, container, *copy);
+        give_back(std::move(copy));
+    } else {
+        commit = co_await below_.update(call, container, transaction);
+    }
+    for (const Operation& operation : transaction.operations) {
+        metrics_.update.bytes.add(operation.window.length);
+    }
+    if (!commit) metrics_.update.errors.add();
+    metrics_.update.finish(reactor_.now() - begin);
+    co_return commit;
+}
+
+std::unique_ptr<Transaction> ClientStore::take_copy(const Transaction& transaction) {
+    std::unique_ptr<Transaction> copy;
+    if (copies_.empty()) {
+        copy = std::make_unique<Transaction>(transaction);
+    } else {
+        copy = std::move(copies_.back());
+        copies_.pop_back();
+        *copy = transaction;
+    }
+    for (Operation& operation : copy->operations) {
+        if (!wants_checksums(operation)) continue;
+        if (operation.kind == Operation::Kind::put) {
+            value_checksums(operation.window.bytes(), operation.checksums);
+        } else {
+            array_checksums(operation.extent.offset, operation.window.bytes(), operation.checksums);
+        }
+    }
+    return copy;
+}
+
+void ClientStore::give_back(std::unique_ptr<Transaction> copy) {
+    if (copies_.size() == copies_kept_max) return;
+    if (copy->operations.capacity() > copied_operations_kept_max) return;
+    copies_.push_back(std::move(copy));
+}
+
+// ---- the rest ------------------------------------------------------------------------------
+
+template <class T>
+Task<Result<T>> ClientStore::counted(const Call& call, std::string_view name,
+                                     RequestMetrics& metrics, Task<Result<T>> request) {
+    const Span span(call.trace, reactor_, name);
+    const Time begin = reactor_.now();
+    Result<T> result = co_await std::move(request);
+    if (!result) metrics.errors.add();
+    metrics.finish(reactor_.now() - begin);
+    co_return result;
+}
+
+Task<Result<ListReply>> ClientStore::list(const Call& call, ContainerId container,
+                                          const ListRequest& request) {
+    return counted(call, "client.list", metrics_.list, below_.list(call, container, request));
+}
+Task<Result<QueryReply>> ClientStore::query(const Call& call, ContainerId container,
+                                            ObjectId object, const Akey& akey) {
+    return counted(call, "client.query", metrics_.query,
+                   below_.query(call, container, object, akey));
+}
+Task<Result<ContainerRecord>> ClientStore::create_container(const Call& call,
+                                                            const ContainerProperties& properties) {
+    return counted(call, "client.create_container", metrics_.other,
+                   below_.create_container(call, properties));
+}
+Task<Result<>> ClientStore::destroy_container(const Call& call, ContainerId container) {
+    return counted(call, "client.destroy_container", metrics_.other,
+                   below_.destroy_container(call, container));
+}
+Task<Result<std::vector<ContainerRecord>>> ClientStore::list_containers(const Call& call) {
+    return counted(call, "client.list_containers", metrics_.other, below_.list_containers(call));
+}
+Task<Result<PoolSpace>> ClientStore::space(const Call& call) {
+    return counted(call, "client.space", metrics_.other, below_.space(call));
+}
+
+}  // namespace ros2s::client

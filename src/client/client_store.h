@@ -1,0 +1,75 @@
+// ClientStore: what every user of a store goes through, wherever the store is: it computes the
+// checksums of what is sent and verifies those of what comes back (promise P4), counts (P8), and
+// leaves a trace. A decorator: itself an ObjectStore over another one. Retries and the choice of a
+// target belong here too and come with the network.
+//
+// Corrupt bytes: an item that fails its checksum, or that the store below calls corrupt, gets the
+// status `corrupt`, and its extent of the window is filled with zeros: a caller that forgets to
+// look at the status sees nothing that could pass for data. What is found here is logged with
+// object, dkey, akey and extent (the first `corrupt_lines_max` of them; all are counted).
+//
+// Owned by who composes; the store below outlives it. Used on that store's core.
+//
+// Invariants
+// - A fetch whose items keep their memory, and an update, allocate nothing in the steady state.
+// - Checksums that the caller brings are passed on as they are: they cover more of the way.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/client/client_metrics.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::client {
+
+class ClientStore final : public object::ObjectStore {
+  public:
+    static constexpr uint64_t corrupt_lines_max = 100;
+
+    ClientStore(Reactor& reactor, object::ObjectStore& below, Log log = {});
+    ~ClientStore() override;
+
+    [[nodiscard]] const ClientMetrics& metrics() const { return metrics_; }
+
+    [[nodiscard]] object::Features features() const override { return below_.features(); }
+    [[nodiscard]] std::string path() const override { return below_.path(); }
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override;
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override;
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override;
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object,
+                                           const object::Akey& akey) override;
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override;
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
+    Task<Result<object::PoolSpace>> space(const Call& call) override;
+
+  private:
+    // Counts and traces a request that carries no payload.
+    template <class T>
+    Task<Result<T>> counted(const Call& call, std::string_view name, RequestMetrics& metrics,
+                            Task<Result<T>> request);
+    void check(object::ContainerId container, object::FetchItem& item);
+    void withhold(object::FetchItem& item);
+    void say_corrupt(object::ContainerId container, const object::FetchItem& item,
+                     object::Extent bad) const;
+    [[nodiscard]] std::unique_ptr<object::Transaction> take_copy(
+        const object::Transaction& transaction);
+    void give_back(std::unique_ptr<object::Transaction> copy);
+
+    Reactor& reactor_;
+    object::ObjectStore& below_;
+    Log log_;
+    bool has_checksums_;
+    ClientMetrics metrics_;
+    // Copies of transactions, kept for the memory of their keys and vectors.
+    std::vector<std::unique_ptr<object::Transaction>> copies_;
+};
+
+}  // namespace ros2s::client

@@ -1,0 +1,304 @@
+// The client over the oracle: the contract, corruption in both directions, counters, trace, cost.
+#include "ros2s/client/client_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <new>
+
+#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/contract/contract.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/trace.h"
+
+#ifndef ROS2S_SANITIZED
+// Counts allocations of this program, for the test of the steady state.
+static uint64_t allocations = 0;
+void* operator new(size_t size) {
+    ++allocations;
+    if (void* memory = std::malloc(size)) return memory;
+    std::abort();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
+
+namespace ros2s::client {
+namespace {
+
+using namespace object;
+using contract::Batch;
+using contract::Place;
+
+class ClientSetup final : public contract::Setup {
+  public:
+    explicit ClientSetup(const contract::Needs& needs)
+        : world_(needs.seed),
+          memory_(world_.core(), {.capacity_bytes = needs.capacity_bytes,
+                                  .delay_max = std::chrono::milliseconds(1)}),
+          client_(world_.core(), memory_) {}
+    ObjectStore& store() override { return client_; }
+    Reactor& reactor() override { return world_.core(); }
+    void run(Task<> task) override { world_.run(std::move(task)); }
+    bool make_read_only() override {
+        memory_.set_read_only(true);
+        return true;
+    }
+
+  private:
+    sim::World world_;
+    MemoryStore memory_;
+    ClientStore client_;
+};
+ROS2S_OBJECT_STORE_CONTRACT(ClientOverMemory, [](const contract::Needs& needs) {
+    return std::make_unique<ClientSetup>(needs);
+});
+
+// A store on the far side of a bad wire.
+class BadWire final : public ObjectStore {
+  public:
+    enum class Harm : uint8_t { none, flip, drop_checksums, swap_bytes, claims_corrupt };
+    explicit BadWire(ObjectStore& below) : below_(below) {}
+    Harm on_fetch = Harm::none;
+    uint64_t flipped_bit = 0;
+    bool flip_on_update = false;
+
+    Features features() const override { return below_.features(); }
+    std::string path() const override { return below_.path(); }
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override {
+        ROS2S_CO_TRY(co_await below_.fetch(call, container, items));
+        for (FetchItem& item : items) {
+            const Bytes bytes = item.window.bytes();
+            if (on_fetch == Harm::flip) {
+                bytes[flipped_bit / 8] ^= std::byte{static_cast<uint8_t>(1 << flipped_bit % 8)};
+            } else if (on_fetch == Harm::drop_checksums) {
+                item.checksums.clear();
+            } else if (on_fetch == Harm::swap_bytes) {
+                std::swap(bytes[0], bytes[1]);
+            } else if (on_fetch == Harm::claims_corrupt) {
+                item.status = fail(Code::corrupt);
+            }
+        }
+        co_return Result<>();
+    }
+    Task<Result<Commit>> update(const Call& call, ContainerId container,
+                                const Transaction& transaction) override {
+        Transaction harmed = transaction;
+        std::string payload;
+        for (Operation& operation : harmed.operations) {
+            EXPECT_FALSE(operation.checksums.empty());
+            if (!flip_on_update) continue;
+            payload = as_text(operation.window.bytes());
+            payload[flipped_bit / 8] ^= static_cast<char>(1 << flipped_bit % 8);
+            operation.window = Window::local(as_bytes(payload));
+        }
+        co_return co_await below_.update(call, container, harmed);
+    }
+    Task<Result<ListReply>> list(const Call& call, ContainerId container,
+                                 const ListRequest& request) override {
+        return below_.list(call, container, request);
+    }
+    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        return below_.query(call, container, object, akey);
+    }
+    Task<Result<ContainerRecord>> create_container(const Call& call,
+                                                   const ContainerProperties& properties) override {
+        return below_.create_container(call, properties);
+    }
+    Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
+        return below_.destroy_container(call, container);
+    }
+    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
+        return below_.list_containers(call);
+    }
+    Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
+
+  private:
+    ObjectStore& below_;
+};
+
+// The client over a bad wire over the oracle, with an array and a value in a container.
+struct Rig {
+    sim::World world{1};
+    MemoryStore memory{world.core()};
+    BadWire wire{memory};
+    std::vector<std::string> lines;
+    ClientStore client{world.core(), wire,
+                       Log([this](LogLevel, std::string_view line) { lines.emplace_back(line); })};
+    Call call{};
+    ContainerId container{};
+    std::string window = std::string(12'000, '?');
+
+    static inline const Place array{{0x12, 0xab}, std::string("chunk\0", 6), "data"};
+    static inline const Place value{{0x12, 0xab}, "name", "inode"};
+    static inline const std::string bytes = std::string(12'000, 'b');
+
+    Rig() { world.run(fill()); }
+    Task<> fill() {
+        const ContainerProperties properties{.label = "c"};
+        const auto record = co_await client.create_container(call, properties);
+        container = record->id;
+        const Batch batch = Batch().write(array, 0, bytes).put(value, "some value");
+        const auto commit = co_await client.update(call, container, batch.transaction());
+        EXPECT_TRUE(commit.has_value());
+    }
+    FetchItem item(const Place& place, Extent extent) {
+        return {.object = place.object,
+                .dkey = {place.dkey},
+                .akey = {place.akey},
+                .extent = extent,
+                .window = Window::local(std::as_writable_bytes(std::span(window)))};
+    }
+    Result<> fetch(FetchItem& item) { return world.run(client.fetch(call, container, {&item, 1})); }
+};
+
+TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
+    Rig rig;
+    rig.wire.on_fetch = BadWire::Harm::flip;
+    for (const uint64_t byte : {0, 4095, 4096, 9999}) {
+        rig.wire.flipped_bit = byte * 8 + byte % 8;
+        FetchItem item = rig.item(Rig::array, {1, 10'000});
+        EXPECT_TRUE(rig.fetch(item).has_value());
+        EXPECT_EQ(item.status, Result<>(fail(Code::corrupt)));
+        EXPECT_TRUE(item.checksums.empty());
+        EXPECT_EQ(rig.window.substr(0, 10'000), std::string(10'000, '\0'));
+        EXPECT_EQ(rig.window.substr(10'000), std::string(2'000, '?'));
+    }
+    ASSERT_EQ(rig.lines.size(), 4U);
+    EXPECT_THAT(rig.lines[1], testing::HasSubstr("object 0000000000000012.00000000000000ab"));
+    EXPECT_THAT(rig.lines[1], testing::HasSubstr(R"(dkey "chunk\x00" akey "data")"));
+    EXPECT_THAT(rig.lines[1], testing::HasSubstr("extent [4096, 8192)"));
+    EXPECT_EQ(rig.client.metrics().corrupt.value(), 4U);
+    EXPECT_EQ(rig.client.metrics().fetch.errors.value(), 4U);
+    // What lies there is whole, and is read again once the wire is good.
+    rig.wire.on_fetch = BadWire::Harm::none;
+    FetchItem item = rig.item(Rig::array, {0, 12'000});
+    EXPECT_TRUE(rig.fetch(item).has_value());
+    EXPECT_TRUE(item.status.has_value());
+    EXPECT_EQ(rig.window, Rig::bytes);
+}
+
+TEST(ClientStore, WithholdsCorruptValues) {
+    Rig rig;
+    for (const auto harm : {BadWire::Harm::flip, BadWire::Harm::swap_bytes,
+                            BadWire::Harm::drop_checksums, BadWire::Harm::claims_corrupt}) {
+        rig.wire.on_fetch = harm;
+        FetchItem item = rig.item(Rig::value, {0, 100});
+        EXPECT_TRUE(rig.fetch(item).has_value());
+        EXPECT_EQ(item.status, Result<>(fail(Code::corrupt)));
+        EXPECT_EQ(rig.window.substr(0, 100), std::string(100, '\0'));
+    }
+    EXPECT_THAT(rig.lines[0], testing::HasSubstr("value [0, 10)"));
+    // What the store itself has found, it has said.
+    EXPECT_EQ(rig.lines.size(), 3U);
+    EXPECT_EQ(rig.client.metrics().corrupt.value(), 4U);
+}
+
+TEST(ClientStore, CountsAllButLogsTheFirst) {
+    Rig rig;
+    rig.wire.on_fetch = BadWire::Harm::drop_checksums;
+    for (int i = 0; i < 150; ++i) {
+        FetchItem item = rig.item(Rig::array, {0, 4096});
+        EXPECT_TRUE(rig.fetch(item).has_value());
+    }
+    EXPECT_EQ(rig.lines.size(), ClientStore::corrupt_lines_max);
+    EXPECT_EQ(rig.client.metrics().corrupt.value(), 150U);
+}
+
+TEST(ClientStore, SendsChecksumsSoThatTheStoreNoticesABadWire) {
+    Rig rig;
+    rig.wire.flip_on_update = true;
+    rig.wire.flipped_bit = 5000 * 8;
+    const Batch write = Batch().write(Rig::array, 77, std::string(6000, 'n'));
+    const Result<Commit> refused =
+        rig.world.run(rig.client.update(rig.call, rig.container, write.transaction()));
+    EXPECT_EQ(refused, Result<Commit>(fail(Code::corrupt)));
+    rig.wire.flipped_bit = 3;
+    const Batch put = Batch().put(Rig::value, "new");
+    EXPECT_EQ(rig.world.run(rig.client.update(rig.call, rig.container, put.transaction())),
+              Result<Commit>(fail(Code::corrupt)));
+    EXPECT_TRUE(write.transaction().operations[0].checksums.empty());
+    FetchItem item = rig.item(Rig::array, {0, 12'000});
+    EXPECT_TRUE(rig.fetch(item).has_value());
+    EXPECT_EQ(rig.window, Rig::bytes);
+    EXPECT_EQ(rig.client.metrics().update.errors.value(), 2U);
+}
+
+TEST(ClientStore, CountsRequestsBytesAndTime) {
+    Rig rig;
+    FetchItem items[] = {rig.item(Rig::array, {0, 5000}), rig.item(Rig::array, {0, 300})};
+    items[1].dkey = {"absent"};
+    items[1].window = items[1].window.slice(6000, 300);
+    EXPECT_TRUE(rig.world.run(rig.client.fetch(rig.call, rig.container, items)).has_value());
+    const ListRequest request{.what = ListRequest::What::objects};
+    EXPECT_TRUE(rig.world.run(rig.client.list(rig.call, rig.container, request)).has_value());
+    EXPECT_FALSE(rig.world.run(rig.client.list(rig.call, {}, request)).has_value());
+    std::map<std::string, uint64_t> seen;
+    rig.client.metrics().visit([&](std::string_view name, std::string_view help, uint64_t value) {
+        EXPECT_FALSE(help.empty());
+        EXPECT_TRUE(seen.emplace(name, value).second) << name << " twice";
+    });
+    EXPECT_EQ(seen.at("ros2store_client_fetch_requests_total"), 1U);
+    EXPECT_EQ(seen.at("ros2store_client_fetch_bytes_total"), 5300U);
+    EXPECT_EQ(seen.at("ros2store_client_fetch_errors_total"), 0U);
+    EXPECT_EQ(seen.at("ros2store_client_update_requests_total"), 1U);
+    EXPECT_EQ(seen.at("ros2store_client_update_bytes_total"), 12'010U);
+    EXPECT_EQ(seen.at("ros2store_client_list_requests_total"), 2U);
+    EXPECT_EQ(seen.at("ros2store_client_list_errors_total"), 1U);
+    EXPECT_EQ(seen.at("ros2store_client_other_requests_total"), 1U);
+    EXPECT_EQ(seen.at("ros2store_client_fetch_below_1024_nanoseconds_total"), 1U);
+}
+
+TEST(RequestMetrics, SortsLatenciesIntoBuckets) {
+    RequestMetrics metrics;
+    for (const int64_t ns : {0, 1023, 1024, 4095, 4096, 16'383, 16'384})
+        metrics.finish(Duration(ns));
+    metrics.finish(std::chrono::hours(1));
+    EXPECT_EQ(metrics.latency[0].value(), 2U);
+    EXPECT_EQ(metrics.latency[1].value(), 2U);
+    EXPECT_EQ(metrics.latency[2].value(), 2U);
+    EXPECT_EQ(metrics.latency[3].value(), 1U);
+    EXPECT_EQ(metrics.latency[RequestMetrics::bucket_count - 1].value(), 1U);
+    EXPECT_EQ(metrics.requests.value(), 8U);
+}
+
+TEST(ClientStore, LeavesATrace) {
+    Rig rig;
+    Trace trace;
+    rig.call.trace = &trace;
+    FetchItem item = rig.item(Rig::array, {0, 1});
+    EXPECT_TRUE(rig.fetch(item).has_value());
+    const Batch batch = Batch().put(Rig::value, "v");
+    EXPECT_TRUE(rig.world.run(rig.client.update(rig.call, rig.container, batch.transaction())));
+    ASSERT_EQ(trace.steps().size(), 2U);
+    EXPECT_EQ(trace.steps()[0].name, "client.fetch");
+    EXPECT_EQ(trace.steps()[1].name, "client.update");
+}
+
+#ifndef ROS2S_SANITIZED
+Task<> fetch_many(ClientStore& client, const Call& call, ContainerId container, FetchItem& item,
+                  uint64_t& during) {
+    for (int i = 0; i < 1010; ++i) {
+        if (i == 10) during = allocations;
+        const auto fetched = co_await client.fetch(call, container, {&item, 1});
+        EXPECT_TRUE(fetched && item.status);
+    }
+    during = allocations - during;
+}
+TEST(ClientStore, AFetchAllocatesNothing) {
+    Rig rig;
+    ClientStore client(rig.world.core(), rig.memory);
+    FetchItem item = rig.item(Rig::array, {4096, 4096});
+    uint64_t during = 0;
+    rig.world.run(fetch_many(client, rig.call, rig.container, item, during));
+    EXPECT_EQ(during, 0U);
+}
+#endif
+
+}  // namespace
+}  // namespace ros2s::client
