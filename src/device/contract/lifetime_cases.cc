@@ -1,0 +1,63 @@
+// Opening, closing, and having one owner.
+#include "cases.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::device::contract {
+namespace {
+
+Task<> keeps_flushed_content(Probe& probe) {
+    co_await write_blocks(probe, 7, 9, 1);
+    EXPECT_TRUE(co_await probe.device->flush());
+    const uint64_t size = probe.device->size();
+    co_await probe.close();
+    if (!co_await probe.open()) co_return;
+    EXPECT_EQ(probe.device->size(), size);
+    co_await expect_blocks(probe, 7, 9, 1);
+}
+
+Task<> keeps_unflushed_content_over_a_close(Probe& probe) {
+    co_await write_blocks(probe, 7, 9, 1);
+    co_await probe.close();
+    if (co_await probe.open()) co_await expect_blocks(probe, 7, 9, 1);
+}
+
+Task<> has_one_opener(Probe& probe) {
+    Report report;
+    const auto second = co_await probe.setup.open(report);
+    EXPECT_FALSE(second);
+    if (second) co_return;
+    EXPECT_EQ(second.error().code, Code::busy);
+    EXPECT_NE(report.text().find(probe.device->name()), std::string::npos) << report.text();
+    // The first is none the worse, and the next one gets it.
+    co_await write_blocks(probe, 1, 1, 1);
+    co_await probe.close();
+    if (co_await probe.open()) co_await expect_blocks(probe, 1, 1, 1);
+}
+
+Task<> count_write(Probe& probe, uint64_t block, int& done) {
+    co_await write_blocks(probe, block, 1, block);
+    ++done;
+}
+Task<> close_waits(Probe& probe) {
+    int done = 0;
+    Nursery nursery(probe.reactor, 32);
+    for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(count_write(probe, i, done));
+    co_await probe.device->close();
+    // Their waiters may run after ours; the transfers themselves are over.
+    co_await nursery.join();
+    EXPECT_EQ(done, 32);
+    probe.device.reset();
+    if (!co_await probe.open()) co_return;
+    for (uint64_t i = 0; i < 32; ++i) co_await expect_blocks(probe, i, 1, i);
+}
+
+}  // namespace
+
+std::vector<Case> lifetime_cases() {
+    return {{"KeepsFlushedContent", keeps_flushed_content},
+            {"KeepsUnflushedContentOverAClose", keeps_unflushed_content_over_a_close},
+            {"HasOneOpener", has_one_opener},
+            {"CloseWaits", close_waits}};
+}
+
+}  // namespace ros2s::device::contract

@@ -1,0 +1,59 @@
+// Files keep the contract of a device, over io_uring and over threads, with O_DIRECT and without.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "ros2s/device/contract/contract.h"
+#include "ros2s/device/uring/file_device.h"
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s::device {
+namespace {
+
+class FileSetup final : public contract::Setup {
+  public:
+    FileSetup(RingChoice ring, FileDeviceOptions options) : options_(options) {
+        Report report;
+        auto made = OsReactor::create({.ring = ring}, report);
+        if (!made) {
+            std::fprintf(stderr, "%s\n", report.text().c_str());
+            std::abort();
+        }
+        reactor_ = std::move(*made);
+        char name[] = "ros2store-test-XXXXXX";
+        directory_ = mkdtemp(name);
+        reactor_->run(create());
+    }
+    ~FileSetup() override { std::filesystem::remove_all(directory_); }
+    Reactor& reactor() override { return *reactor_; }
+    void run(Task<> task) override { reactor_->run(std::move(task)); }
+    Task<Result<std::unique_ptr<BlockDevice>>> open(Report& report) override {
+        return FileDevice::open(*reactor_, path(), options_, report);
+    }
+
+  private:
+    std::string path() const { return directory_ + "/device-0"; }
+    Task<> create() {
+        Report report;
+        const auto created =
+            co_await create_file_device(*reactor_, path(), least_size, options_, {}, {}, report);
+        if (!created) std::fprintf(stderr, "%s\n", report.text().c_str());
+    }
+    FileDeviceOptions options_;
+    std::unique_ptr<OsReactor> reactor_;
+    std::string directory_;  // in the working directory: /tmp may be no file system of a disk
+};
+
+ROS2S_BLOCK_DEVICE_CONTRACT(FileOnUring, [] {
+    return std::make_unique<FileSetup>(RingChoice::io_uring, FileDeviceOptions{});
+});
+ROS2S_BLOCK_DEVICE_CONTRACT(FileOnThreads, [] {
+    return std::make_unique<FileSetup>(RingChoice::threads, FileDeviceOptions{});
+});
+ROS2S_BLOCK_DEVICE_CONTRACT(BufferedFileOnUring, [] {
+    return std::make_unique<FileSetup>(RingChoice::io_uring, FileDeviceOptions{.buffered = true});
+});
+
+}  // namespace
+}  // namespace ros2s::device

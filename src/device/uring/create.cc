@@ -1,0 +1,169 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "locked_file.h"
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::device {
+namespace {
+
+constexpr uint64_t chunk_bytes = uint64_t{1} << 20;
+constexpr size_t chunks_in_flight = 8;
+constexpr const char* provisional = ".new";
+
+std::string directory_of(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::unexpected<Error> failed(const std::string& path, std::string_view doing, int error,
+                              Report& report) {
+    const Error code = fail_errno(error).error();
+    return report.fail(code, fmt::format("{}: {} failed: {}", path, doing, describe(code)));
+}
+
+Result<> check_free_space(const std::string& directory, uint64_t size, Report& report) {
+    struct statvfs status{};
+    if (::statvfs(directory.c_str(), &status) != 0) {
+        return failed(directory, "asking for its free space", errno, report);
+    }
+    const uint64_t available = uint64_t{status.f_bavail} * status.f_frsize;
+    if (available < size) {
+        return report.fail(Code::no_space,
+                           fmt::format("{}: needs {} of free space, has {}; free some, choose "
+                                       "another directory, or a smaller size",
+                                       directory, describe_size(size), describe_size(available)));
+    }
+    return {};
+}
+
+// What a file that is being written has in common for its chunks.
+struct Filling {
+    Ring& ring;
+    int fd;
+    uint64_t size;
+    Bytes pattern;
+    uint64_t written = 0;
+    Result<> result{};
+};
+
+Task<> write_chunk(Filling& filling, uint64_t offset) {
+    const auto length = std::min(chunk_bytes, filling.size - offset);
+    for (uint64_t done = 0; done < length && filling.result;) {
+        const auto moved = co_await filling.ring.write(
+            filling.fd, filling.pattern.subspan(done, length - done), offset + done);
+        if (!moved) {
+            filling.result = fail(moved.error());
+        } else if (*moved < block_bytes) {
+            filling.result = fail_errno(EIO);
+        } else {
+            done += round_down<uint64_t>(*moved, block_bytes);
+        }
+    }
+    filling.written += length;
+}
+
+Task<Result<>> fill(Reactor& reactor, int fd, uint64_t size, Progress progress, StopToken stop) {
+    // A random pattern: storage that recognises zeros would leave them unwritten.
+    AlignedBuffer pattern(chunk_bytes);
+    for (size_t i = 0; i < chunk_bytes; i += 8) {
+        const uint64_t word = reactor.random().next();
+        std::memcpy(pattern.data() + i, &word, sizeof word);
+    }
+    Filling filling{.ring = *reactor.ring(), .fd = fd, .size = size, .pattern = pattern.bytes()};
+    Nursery nursery(reactor, chunks_in_flight);
+    for (uint64_t offset = 0; offset < size && filling.result; offset += chunk_bytes) {
+        if (stop.stop_requested()) filling.result = fail(Code::cancelled);
+        if (filling.result) co_await nursery.spawn(write_chunk(filling, offset));
+        if (progress) progress(std::min(filling.written, size), size);
+    }
+    co_await nursery.join();
+    if (filling.result && progress) progress(size, size);
+    co_return filling.result;
+}
+
+Result<> sync_directory(const std::string& directory, Report& report) {
+    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return failed(directory, "opening it to make the new name durable", errno, report);
+    const int synced = ::fsync(fd);
+    const int error = errno;
+    ::close(fd);
+    if (synced != 0) return failed(directory, "making the new name durable", error, report);
+    return {};
+}
+
+// Fills the locked, still provisional file and gives it its name.
+Task<Result<>> build(Reactor& reactor, int fd, std::string path, uint64_t size, Progress progress,
+                     StopToken stop, Report& report) {
+    // What a killed process left; it would take up the room that is checked for next.
+    if (::ftruncate(fd, 0) != 0) co_return failed(path, "emptying", errno, report);
+    ROS2S_CO_TRY(check_free_space(directory_of(path), size, report));
+    // Reserves contiguous room where the file system can; the writing makes it written extents.
+    if (::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP &&
+        errno != ENOSYS) {
+        co_return failed(path, "reserving " + describe_size(size), errno, report);
+    }
+    if (const auto filled = co_await fill(reactor, fd, size, std::move(progress), stop); !filled) {
+        if (filled.error().code == Code::cancelled) {
+            co_return report.fail(Code::cancelled, path + ": its creation was stopped");
+        }
+        co_return report.fail(filled.error(), fmt::format("{}: writing it failed: {}", path,
+                                                          describe(filled.error())));
+    }
+    // The ring carries the data's flush, which may take long; then only metadata is left.
+    if (const auto flushed = co_await reactor.ring()->fdatasync(fd); !flushed) {
+        co_return failed(path, "fdatasync", flushed.error().os_errno, report);
+    }
+    if (::fsync(fd) != 0) co_return failed(path, "fsync", errno, report);
+    // link() and not rename(), which would silently replace a file that appeared meanwhile.
+    if (::link((path + provisional).c_str(), path.c_str()) != 0) {
+        if (errno == EEXIST) co_return report.fail(Code::exists, path + ": exists already");
+        co_return failed(path, "naming the new file", errno, report);
+    }
+    co_return Result<>{};
+}
+
+}  // namespace
+
+Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t size,
+                                  FileDeviceOptions options, Progress progress, StopToken stop,
+                                  Report& report) {
+    ROS2S_CHECK(reactor.ring() != nullptr && size > 0 && size % block_bytes == 0);
+    const std::string directory = directory_of(path);
+    struct stat named{};
+    if (::stat(directory.c_str(), &named) != 0) {
+        co_return failed(directory, "looking at the directory", errno, report);
+    }
+    if (::lstat(path.c_str(), &named) == 0) {
+        co_return report.fail(Code::exists,
+                              path + ": exists already; open it, or remove it to begin anew");
+    }
+    const std::string unfinished = path + provisional;
+    ROS2S_CO_TRY_ASSIGN(const auto file,
+                        co_await LockedFile::open(reactor, unfinished, O_CREAT, options, report));
+    // The lock may have come free because another creator has just finished: then what we hold is
+    // its finished file, which the provisional name no longer names.
+    struct stat locked{};
+    if (::fstat(file.fd(), &locked) != 0 || ::stat(unfinished.c_str(), &named) != 0 ||
+        locked.st_ino != named.st_ino) {
+        co_return report.fail(Code::busy, path + ": another process is creating it; try again");
+    }
+    const auto built =
+        co_await build(reactor, file.fd(), path, size, std::move(progress), stop, report);
+    // Before the lock is given up, see above.
+    if (::unlink(unfinished.c_str()) != 0 && built) {
+        co_return failed(unfinished, "removing its provisional name", errno, report);
+    }
+    if (built) co_return sync_directory(directory, report);
+    co_return built;
+}
+
+}  // namespace ros2s::device

@@ -1,0 +1,136 @@
+#include "ros2s/device/uring/file_device.h"
+
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "locked_file.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::device {
+namespace {
+
+// One operation of the ring moves at most this; the kernel's limit is just under 2 GiB.
+constexpr uint64_t transfer_bytes_max = uint64_t{64} << 20;
+// A transfer that stops short of a whole block this often in a row has failed.
+constexpr int short_transfers_max = 8;
+
+std::string describe_medium(int fd, FileDeviceOptions options) {
+    struct statfs status{};
+    const bool memory =
+        ::fstatfs(fd, &status) == 0 &&
+        (status.f_type == TMPFS_MAGIC || status.f_type == static_cast<long>(RAMFS_MAGIC));
+    // tmpfs takes O_DIRECT and ignores it.
+    if (memory) return "memory (tmpfs: lost at reboot)";
+    return options.buffered ? "page cache (O_DIRECT was declined by option)" : "O_DIRECT";
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, std::string path,
+                                                            FileDeviceOptions options,
+                                                            Report& report) {
+    ROS2S_CHECK(reactor.ring() != nullptr);
+    ROS2S_CO_TRY_ASSIGN(auto file, co_await LockedFile::open(reactor, path, 0, options, report));
+    struct stat status{};
+    if (::fstat(file.fd(), &status) != 0) co_return fail_errno(errno);
+    const auto size = static_cast<uint64_t>(status.st_size);
+    if (size == 0 || size % block_bytes != 0) {
+        co_return report.fail(Code::corrupt,
+                              fmt::format("{}: has {} bytes, which is no multiple of {}: it was "
+                                          "truncated, or is not a device of a pool",
+                                          path, size, block_bytes));
+    }
+    const int fd = file.take();
+    co_return std::unique_ptr<BlockDevice>(
+        new FileDevice(reactor, fd, std::move(path), size, describe_medium(fd, options)));
+}
+
+FileDevice::~FileDevice() { ROS2S_CHECK(fd_ < 0); }
+
+std::string FileDevice::path() const {
+    return fmt::format("{}, {}", to_string(ring_.kind()), medium_);
+}
+
+void FileDevice::check_range(uint64_t offset, uint64_t length) const {
+    ROS2S_CHECK(fd_ >= 0);
+    ROS2S_CHECK(length > 0 && offset % block_bytes == 0 && length % block_bytes == 0);
+    ROS2S_CHECK(offset <= size_ && length <= size_ - offset);
+}
+
+Result<> FileDevice::ended(Result<> result) noexcept {
+    if (!result) counters_.errors.add();
+    if (--in_flight_ == 0) idle_.set();
+    return result;
+}
+
+Task<Result<>> FileDevice::transfer(Ring::Opcode opcode, uint64_t offset, std::byte* address,
+                                    uint64_t length) {
+    began();
+    int short_transfers = 0;
+    while (length > 0) {
+        const uint64_t part = std::min(length, transfer_bytes_max);
+        const auto moved = co_await ring_.transfer({.opcode = opcode,
+                                                    .fd = fd_,
+                                                    .address = address,
+                                                    .length = static_cast<uint32_t>(part),
+                                                    .offset = offset});
+        if (!moved) co_return ended(fail(Error{Code::io, moved.error().os_errno, 0}));
+        // A part of a block is moved again with the next try: O_DIRECT wants whole ones.
+        const uint64_t whole = round_down<uint64_t>(*moved, block_bytes);
+        if (whole == part) {
+            short_transfers = 0;
+        } else if (*moved == 0 || ++short_transfers > short_transfers_max) {
+            // At the end of the file: somebody truncated it under us.
+            co_return ended(fail(Error{Code::io, ENXIO, 0}));
+        }
+        offset += whole;
+        address += whole;
+        length -= whole;
+    }
+    co_return ended({});
+}
+
+Task<Result<>> FileDevice::read(uint64_t offset, Bytes into) {
+    check_range(offset, into.size());
+    ROS2S_CHECK(reinterpret_cast<uintptr_t>(into.data()) % block_bytes == 0);
+    counters_.reads.add();
+    counters_.read_bytes.add(into.size());
+    return transfer(Ring::Opcode::read, offset, into.data(), into.size());
+}
+
+Task<Result<>> FileDevice::write(uint64_t offset, ConstBytes from) {
+    check_range(offset, from.size());
+    ROS2S_CHECK(reinterpret_cast<uintptr_t>(from.data()) % block_bytes == 0);
+    counters_.writes.add();
+    counters_.written_bytes.add(from.size());
+    // The ring has one kind of address; a write only reads from it.
+    return transfer(Ring::Opcode::write, offset, const_cast<std::byte*>(from.data()), from.size());
+}
+
+Task<Result<>> FileDevice::flush() {
+    ROS2S_CHECK(fd_ >= 0);
+    counters_.flushes.add();
+    began();
+    const auto flushed = co_await ring_.fdatasync(fd_);
+    if (!flushed) co_return ended(fail(Error{Code::io, flushed.error().os_errno, 0}));
+    co_return ended({});
+}
+
+Task<Result<>> FileDevice::discard(uint64_t offset, uint64_t length) {
+    check_range(offset, length);
+    counters_.discards.add();
+    co_return Result<>{};
+}
+
+Task<> FileDevice::close() {
+    while (in_flight_ > 0) co_await idle_;
+    LockedFile::release(fd_);
+    fd_ = -1;
+}
+
+}  // namespace ros2s::device

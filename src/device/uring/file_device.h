@@ -1,0 +1,92 @@
+// FileDevice: a BlockDevice in a file, by O_DIRECT through the core's Ring (io_uring or threads).
+//
+// One process at a time: the lock is on the descriptor that carries the I/O, so it is free only
+// when the last operation of a dead owner has landed. A forked child's copy of the descriptor is
+// closed at once (runtime's fork.h), so that a child does not hold the lock on.
+//
+// The file has a fixed size and was fully written when it was created. discard() does nothing:
+// punching a hole would bring unwritten extents back, which cost up to twice the time of a write
+// and turn a 40 µs flush into one of hundreds.
+//
+// Used on the core it was opened on; that core's Reactor has a Ring.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ros2s/device/block_device.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/ring.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::device {
+
+struct FileDeviceOptions {
+    // Goes through the page cache, for file systems without O_DIRECT. Asked for by name, because
+    // it is slower and takes memory; path() says so.
+    bool buffered = false;
+};
+
+// What create_file_device() tells its caller: bytes written so far, and in all.
+using Progress = std::function<void(uint64_t done, uint64_t total)>;
+
+// Creates the file of a FileDevice: writes all of it once, makes it and its name durable. It is
+// built as PATH.new and renamed when it is complete; a PATH.new that a killed process left behind
+// is begun anew. `size` is a multiple of block_bytes.
+// Errors: exists, no_space (needs …, has …), busy (being created by another process), cancelled,
+// denied, not_found (the directory), unsupported (no O_DIRECT here), io.
+[[nodiscard]] Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t size,
+                                                FileDeviceOptions options, Progress progress,
+                                                StopToken stop, Report& report);
+
+class FileDevice final : public BlockDevice {
+  public:
+    // Errors: not_found, denied, busy (the report names the owner), invalid (not a regular file),
+    // corrupt (its size is no multiple of block_bytes), unsupported (no O_DIRECT here).
+    [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
+                                                                         std::string path,
+                                                                         FileDeviceOptions options,
+                                                                         Report& report);
+    ~FileDevice() override;
+    FileDevice(const FileDevice&) = delete;
+    FileDevice& operator=(const FileDevice&) = delete;
+
+    [[nodiscard]] const std::string& name() const noexcept override { return path_; }
+    [[nodiscard]] std::string path() const override;
+    [[nodiscard]] uint64_t size() const noexcept override { return size_; }
+    [[nodiscard]] const DeviceCounters& counters() const noexcept override { return counters_; }
+    Task<Result<>> read(uint64_t offset, Bytes into) override;
+    Task<Result<>> write(uint64_t offset, ConstBytes from) override;
+    Task<Result<>> flush() override;
+    Task<Result<>> discard(uint64_t offset, uint64_t length) override;
+    Task<> close() override;
+
+  private:
+    FileDevice(Reactor& reactor, int fd, std::string path, uint64_t size, std::string medium)
+        : ring_(*reactor.ring()),
+          fd_(fd),
+          path_(std::move(path)),
+          size_(size),
+          medium_(std::move(medium)),
+          idle_(reactor) {
+        idle_.set();
+    }
+    void check_range(uint64_t offset, uint64_t length) const;
+    Task<Result<>> transfer(Ring::Opcode opcode, uint64_t offset, std::byte* address,
+                            uint64_t length);
+    void began() noexcept {
+        if (in_flight_++ == 0) idle_.reset();
+    }
+    Result<> ended(Result<> result) noexcept;
+
+    Ring& ring_;
+    int fd_;  // -1: closed
+    std::string path_;
+    uint64_t size_;
+    std::string medium_;  // "O_DIRECT", "page cache"
+    size_t in_flight_ = 0;
+    Event idle_;
+    DeviceCounters counters_;
+};
+
+}  // namespace ros2s::device

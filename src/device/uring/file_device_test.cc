@@ -1,0 +1,247 @@
+// What a file device does beyond the contract: creating, locking, and refusing.
+#include "ros2s/device/uring/file_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s::device {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t mebibyte = uint64_t{1} << 20;
+
+class FileDeviceTest : public testing::Test {
+  protected:
+    FileDeviceTest() {
+        char name[] = "ros2store-test-XXXXXX";
+        directory_ = mkdtemp(name);
+        path_ = directory_ + "/device-0";
+        reactor_ = new_reactor();
+    }
+    ~FileDeviceTest() override { std::filesystem::remove_all(directory_); }
+
+    static std::unique_ptr<OsReactor> new_reactor() {
+        Report report;
+        auto made = OsReactor::create({}, report);
+        EXPECT_TRUE(made) << report.text();
+        return std::move(*made);
+    }
+    Result<> create(uint64_t size, Progress progress = {}, StopToken stop = {}) {
+        report_ = {};
+        return reactor_->run(
+            create_file_device(*reactor_, path_, size, {}, progress, stop, report_));
+    }
+    Result<std::unique_ptr<BlockDevice>> open(FileDeviceOptions options = {}) {
+        report_ = {};
+        return reactor_->run(FileDevice::open(*reactor_, path_, options, report_));
+    }
+    void close(BlockDevice& device) { reactor_->run(device.close()); }
+    [[nodiscard]] std::vector<std::string> files() const {
+        std::vector<std::string> names;
+        for (const auto& each : std::filesystem::directory_iterator(directory_)) {
+            names.push_back(each.path().filename());
+        }
+        return names;
+    }
+
+    std::string directory_;
+    std::string path_;
+    std::unique_ptr<OsReactor> reactor_;
+    Report report_;
+};
+
+TEST_F(FileDeviceTest, CreatesAFullyWrittenFile) {
+    std::vector<uint64_t> steps;
+    ASSERT_TRUE(create(10 * mebibyte + block_bytes, [&](uint64_t done, uint64_t total) {
+        EXPECT_EQ(total, 10 * mebibyte + block_bytes);
+        steps.push_back(done);
+    })) << report_.text();
+    EXPECT_TRUE(std::ranges::is_sorted(steps));
+    EXPECT_EQ(steps.back(), 10 * mebibyte + block_bytes);
+    struct stat status{};
+    ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+    EXPECT_EQ(static_cast<uint64_t>(status.st_size), 10 * mebibyte + block_bytes);
+    EXPECT_GE(static_cast<uint64_t>(status.st_blocks) * 512, 10 * mebibyte + block_bytes);
+    EXPECT_EQ(status.st_mode & 0777, 0600U);
+    EXPECT_EQ(files(), std::vector<std::string>{"device-0"});
+}
+
+TEST_F(FileDeviceTest, DoesNotOverwrite) {
+    std::ofstream(path_) << "precious";
+    EXPECT_EQ(create(mebibyte).error().code, Code::exists);
+    EXPECT_THAT(report_.text(), HasSubstr("exists already"));
+    EXPECT_EQ(std::filesystem::file_size(path_), 8U);
+    EXPECT_EQ(files().size(), 1U);
+}
+
+TEST_F(FileDeviceTest, SaysHowMuchSpaceIsMissing) {
+    EXPECT_EQ(create(uint64_t{1} << 50).error().code, Code::no_space);
+    EXPECT_THAT(report_.text(), HasSubstr("needs 1 PiB of free space, has "));
+    EXPECT_TRUE(files().empty());
+}
+
+TEST_F(FileDeviceTest, NeedsTheDirectory) {
+    path_ = directory_ + "/missing/device-0";
+    EXPECT_EQ(create(mebibyte).error().code, Code::not_found);
+    EXPECT_THAT(report_.text(), HasSubstr("missing"));
+}
+
+TEST_F(FileDeviceTest, BeginsAnewWhereAKilledCreationStopped) {
+    std::ofstream(path_ + ".new") << "half";
+    ASSERT_TRUE(create(mebibyte)) << report_.text();
+    EXPECT_EQ(files().size(), 1U);
+    EXPECT_EQ(std::filesystem::file_size(path_), mebibyte);
+}
+
+TEST_F(FileDeviceTest, AStoppedCreationLeavesNothing) {
+    StopSource source;
+    const auto created = create(
+        64 * mebibyte,
+        [&](uint64_t done, uint64_t) {
+            if (done > 8 * mebibyte) source.request_stop();
+        },
+        source.token());
+    EXPECT_EQ(created.error().code, Code::cancelled);
+    EXPECT_TRUE(files().empty());
+}
+
+TEST_F(FileDeviceTest, RefusesWhatIsNoDevice) {
+    EXPECT_EQ(open().error().code, Code::not_found);
+    EXPECT_THAT(report_.text(), HasSubstr("device-0: no such file"));
+    std::ofstream(path_) << "short";
+    EXPECT_EQ(open().error().code, Code::corrupt);
+    EXPECT_THAT(report_.text(), HasSubstr("has 5 bytes"));
+    std::filesystem::remove(path_);
+    std::filesystem::create_directory(path_);
+    EXPECT_EQ(open().error().code, Code::is_directory);
+    std::filesystem::remove(path_);
+    ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    EXPECT_FALSE(open());
+}
+
+TEST_F(FileDeviceTest, TellsItsPath) {
+    ASSERT_TRUE(create(mebibyte));
+    auto direct = open();
+    ASSERT_TRUE(direct) << report_.text();
+    EXPECT_EQ((*direct)->path(), "io_uring, O_DIRECT");
+    close(**direct);
+    auto buffered = open({.buffered = true});
+    ASSERT_TRUE(buffered);
+    EXPECT_THAT((*buffered)->path(), HasSubstr("page cache"));
+    close(**buffered);
+}
+
+Task<Result<>> read_at_the_end(BlockDevice& device) {
+    AlignedBuffer buffer(4 * block_bytes);
+    co_return co_await device.read(device.size() - buffer.size(), buffer.bytes());
+}
+TEST_F(FileDeviceTest, ATruncatedFileIsAnErrorOfTheDevice) {
+    ASSERT_TRUE(create(mebibyte));
+    auto device = open();
+    ASSERT_TRUE(device);
+    std::filesystem::resize_file(path_, mebibyte - 2 * block_bytes);
+    const auto got = reactor_->run(read_at_the_end(**device));
+    EXPECT_EQ(got.error().code, Code::io);
+    EXPECT_EQ((*device)->counters().errors.value(), 1U);
+    close(**device);
+}
+
+// A child process that does what `body` says, says so, and then waits for its end.
+class Child {
+  public:
+    template <class F>
+    explicit Child(F body) {
+        int ready[2];
+        EXPECT_EQ(pipe(ready), 0);
+        pid_ = fork();
+        if (pid_ == 0) {
+            body();
+            if (::write(ready[1], "r", 1) != 1) _exit(1);
+            pause();
+            _exit(0);
+        }
+        char byte = 0;
+        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+        ::close(ready[0]);
+        ::close(ready[1]);
+    }
+    ~Child() { end(); }
+    void end() {
+        if (pid_ <= 0) return;
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+        pid_ = 0;
+    }
+    [[nodiscard]] pid_t pid() const { return pid_; }
+
+  private:
+    pid_t pid_ = 0;
+};
+
+TEST_F(FileDeviceTest, NamesItsOwner) {
+    ASSERT_TRUE(create(mebibyte));
+    Child owner([this] {
+        // The child has a reactor of its own; ours is dead there.
+        auto reactor = new_reactor();
+        Report report;
+        auto device = reactor->run(FileDevice::open(*reactor, path_, {}, report));
+        if (!device) _exit(1);
+        static_cast<void>(device->release());
+        static_cast<void>(reactor.release());
+    });
+    EXPECT_EQ(open().error().code, Code::busy);
+    EXPECT_THAT(report_.text(), HasSubstr("in use by process " + std::to_string(owner.pid())));
+    EXPECT_THAT(report_.text(), HasSubstr("device_uring"));  // the program
+    owner.end();
+    auto device = open();
+    ASSERT_TRUE(device) << report_.text();
+    EXPECT_EQ(open().error().code, Code::busy);
+    EXPECT_THAT(report_.text(), HasSubstr("in use by this process"));
+    close(**device);
+}
+
+TEST_F(FileDeviceTest, AForkedChildDoesNotHoldTheLock) {
+    ASSERT_TRUE(create(mebibyte));
+    int child_pid_pipe[2];
+    ASSERT_EQ(pipe(child_pid_pipe), 0);
+    // The owner opens, forks a child of its own that lives on, and is killed.
+    Child owner([&] {
+        auto reactor = new_reactor();
+        Report report;
+        auto device = reactor->run(FileDevice::open(*reactor, path_, {}, report));
+        if (!device) _exit(1);
+        static_cast<void>(device->release());
+        static_cast<void>(reactor.release());
+        const pid_t grandchild = fork();
+        if (grandchild == 0) {
+            pause();
+            _exit(0);
+        }
+        if (::write(child_pid_pipe[1], &grandchild, sizeof grandchild) < 0) _exit(1);
+    });
+    pid_t grandchild = 0;
+    ASSERT_EQ(::read(child_pid_pipe[0], &grandchild, sizeof grandchild),
+              static_cast<ssize_t>(sizeof grandchild));
+    EXPECT_EQ(open().error().code, Code::busy);
+    owner.end();
+    auto device = open();
+    EXPECT_TRUE(device) << report_.text();
+    if (device) close(**device);
+    ::kill(grandchild, SIGKILL);
+    ::close(child_pid_pipe[0]);
+    ::close(child_pid_pipe[1]);
+}
+
+}  // namespace
+}  // namespace ros2s::device

@@ -1,0 +1,40 @@
+// LockedFile: a descriptor with an exclusive lock on it; what opening and creating have in common.
+#pragma once
+#include <string>
+
+#include "ros2s/base/result.h"
+#include "ros2s/device/uring/file_device.h"
+
+namespace ros2s::device {
+
+class LockedFile {
+  public:
+    // `flags` beyond O_RDWR, O_CLOEXEC and O_DIRECT: O_CREAT for a file of mode 0600, or 0.
+    // Waits a little where the lock's owner is dead: its last operations are still landing.
+    // Errors as FileDevice::open() has them; the report says what, where and what to do.
+    [[nodiscard]] static Task<Result<LockedFile>> open(Reactor& reactor, std::string path,
+                                                       int flags, FileDeviceOptions options,
+                                                       Report& report);
+    LockedFile(LockedFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    LockedFile& operator=(LockedFile&&) = delete;
+    ~LockedFile() { release(fd_); }
+
+    [[nodiscard]] int fd() const noexcept { return fd_; }
+    // The caller takes over, and calls release() in the end.
+    [[nodiscard]] int take() noexcept { return std::exchange(fd_, -1); }
+    // Unlocks, also for children that still hold a copy, and closes. -1 is nothing.
+    static void release(int fd) noexcept;
+
+  private:
+    // Everything but the lock.
+    [[nodiscard]] static Result<LockedFile> open_unlocked(const std::string& path, int flags,
+                                                          FileDeviceOptions options,
+                                                          Report& report);
+    explicit LockedFile(int fd) noexcept : fd_(fd) {}
+    int fd_;
+};
+
+// "1.5 GiB", "12 KiB"
+[[nodiscard]] std::string describe_size(uint64_t bytes);
+
+}  // namespace ros2s::device
