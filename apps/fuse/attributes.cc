@@ -1,0 +1,180 @@
+// getattr, setattr, statfs, and extended attributes.
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+#include <cerrno>
+#include <string>
+
+#include "request.h"
+
+namespace ros2s::fuse {
+namespace {
+
+WallTime to_wall_time(const timespec& time) noexcept {
+    return WallTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+}
+
+Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
+    const Call call;
+    reply_attributes(request, co_await server.file_system().get_attributes(call, node));
+}
+void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
+    Server& server = server_of(request);
+    server.run(getattr_task(server, request, node_of(node)));
+}
+
+Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node,
+                    fs::SetAttributes changes) {
+    const Call call;
+    reply_attributes(request, co_await server.file_system().set_attributes(call, node, changes));
+}
+void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which, fuse_file_info*) {
+    Server& server = server_of(request);
+    fs::SetAttributes changes;
+    if ((which & FUSE_SET_ATTR_MODE) != 0) changes.mode = wanted->st_mode & 07777;
+    if ((which & FUSE_SET_ATTR_UID) != 0) changes.uid = wanted->st_uid;
+    if ((which & FUSE_SET_ATTR_GID) != 0) changes.gid = wanted->st_gid;
+    if ((which & FUSE_SET_ATTR_SIZE) != 0) changes.size = static_cast<uint64_t>(wanted->st_size);
+    const WallTime now = server.reactor().wall_time();
+    if ((which & FUSE_SET_ATTR_ATIME_NOW) != 0) {
+        changes.accessed = now;
+    } else if ((which & FUSE_SET_ATTR_ATIME) != 0) {
+        changes.accessed = to_wall_time(wanted->st_atim);
+    }
+    if ((which & FUSE_SET_ATTR_MTIME_NOW) != 0) {
+        changes.modified = now;
+    } else if ((which & FUSE_SET_ATTR_MTIME) != 0) {
+        changes.modified = to_wall_time(wanted->st_mtim);
+    }
+    server.run(setattr_task(server, request, node_of(node), changes));
+}
+
+Task<> statfs_task(Server& server, fuse_req_t request) {
+    const Call call;
+    const auto space = co_await server.file_system().space(call);
+    if (!space) {
+        reply_error(request, space.error());
+        co_return;
+    }
+    struct statvfs status{};
+    status.f_bsize = block_bytes;
+    status.f_frsize = block_bytes;
+    status.f_blocks = space->total_bytes / block_bytes;
+    status.f_bfree = space->free_bytes / block_bytes;
+    status.f_bavail = status.f_bfree;
+    // There is no inode table: what limits the number of files is space. 0 would read as "none
+    // left" to programs that look.
+    status.f_ffree = space->free_bytes / block_bytes;
+    status.f_files = space->files + status.f_ffree;
+    status.f_favail = status.f_ffree;
+    status.f_namemax = fs::name_bytes_max;
+    fuse_reply_statfs(request, &status);
+}
+void statfs(fuse_req_t request, fuse_ino_t) {
+    Server& server = server_of(request);
+    server.run(statfs_task(server, request));
+}
+
+// Names that mean something to the kernel which we do not do: ACLs (system.*) would look accepted
+// and not be enforced. File capabilities have no effect on a nosuid mount, which this is, and the
+// kernel asks for them at every write.
+bool is_refused(std::string_view name) noexcept {
+    return name.starts_with("system.") || name == "security.capability";
+}
+
+Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
+                     size_t room) {
+    const Call call;
+    const auto value = co_await server.file_system().get_xattr(call, node, name);
+    if (!value) {
+        reply_error(request, value.error());
+    } else if (room == 0) {
+        fuse_reply_xattr(request, value->size());
+    } else if (value->size() > room) {
+        fuse_reply_err(request, ERANGE);
+    } else {
+        fuse_reply_buf(request, value->data(), value->size());
+    }
+}
+void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t room) {
+    if (is_refused(name)) {
+        fuse_reply_err(request,
+                       std::string_view(name).starts_with("system.") ? EOPNOTSUPP : ENODATA);
+        return;
+    }
+    Server& server = server_of(request);
+    server.run(getxattr_task(server, request, node_of(node), name, room));
+}
+
+Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
+                     std::string value, fs::SetXattr how) {
+    const Call call;
+    const auto result =
+        co_await server.file_system().set_xattr(call, node, name, as_bytes(value), how);
+    if (!result && result.error().code == Code::too_large) {
+        fuse_reply_err(request, E2BIG);
+        co_return;
+    }
+    reply(request, result);
+}
+void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char* value,
+              size_t bytes, int flags) {
+    if (is_refused(name)) {
+        fuse_reply_err(request, EOPNOTSUPP);
+        return;
+    }
+    const auto how = (flags & XATTR_CREATE) != 0    ? fs::SetXattr::create
+                     : (flags & XATTR_REPLACE) != 0 ? fs::SetXattr::replace
+                                                    : fs::SetXattr::any;
+    Server& server = server_of(request);
+    server.run(setxattr_task(server, request, node_of(node), name, std::string(value, bytes), how));
+}
+
+Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_t room) {
+    const Call call;
+    const auto names = co_await server.file_system().list_xattrs(call, node);
+    if (!names) {
+        reply_error(request, names.error());
+        co_return;
+    }
+    std::string list;  // each name with its NUL
+    for (const auto& name : *names) list.append(name.c_str(), name.size() + 1);
+    if (room == 0) {
+        fuse_reply_xattr(request, list.size());
+    } else if (list.size() > room) {
+        fuse_reply_err(request, ERANGE);
+    } else {
+        fuse_reply_buf(request, list.data(), list.size());
+    }
+}
+void listxattr(fuse_req_t request, fuse_ino_t node, size_t room) {
+    Server& server = server_of(request);
+    server.run(listxattr_task(server, request, node_of(node), room));
+}
+
+Task<> removexattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name) {
+    const Call call;
+    reply(request, co_await server.file_system().remove_xattr(call, node, name));
+}
+void removexattr(fuse_req_t request, fuse_ino_t node, const char* name) {
+    if (is_refused(name)) {
+        fuse_reply_err(request, EOPNOTSUPP);
+        return;
+    }
+    Server& server = server_of(request);
+    server.run(removexattr_task(server, request, node_of(node), name));
+}
+
+}  // namespace
+
+void add_attribute_operations(fuse_lowlevel_ops& table) noexcept {
+    table.getattr = getattr;
+    table.setattr = setattr;
+    table.statfs = statfs;
+    table.getxattr = getxattr;
+    table.setxattr = setxattr;
+    table.listxattr = listxattr;
+    table.removexattr = removexattr;
+}
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,186 @@
+// opendir, readdir, readdirplus, releasedir, fsyncdir.
+//
+// Offsets: the file system's cookies start behind 0 and leave "." and ".." to us, so an offset is
+// the cookie plus 2; 0 is before ".", 1 before "..", 2 before the first name.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "request.h"
+
+namespace ros2s::fuse {
+namespace {
+
+constexpr uint64_t dots = 2;
+constexpr size_t lookups_at_once = 32;
+
+Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
+    const Call call;
+    auto& file_system = server.file_system();
+    const auto opened = co_await file_system.open(call, node, {});
+    if (!opened) {
+        reply_error(request, opened.error());
+        co_return;
+    }
+    // The kernel's directory cache stays off: it resumes one handle's walk at another's cookie, and
+    // cookies belong to their handle.
+    file.fh = opened->handle.value;
+    if (fuse_reply_open(request, &file) != 0) {
+        std::ignore = co_await file_system.close(call, opened->handle);
+    }
+}
+void opendir(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(opendir_task(server, request, node_of(node), *file));
+}
+
+// One reply being filled.
+class Listing {
+  public:
+    Listing(fuse_req_t request, size_t room, bool plus)
+        : request_(request), bytes_(room, '\0'), plus_(plus) {}
+
+    [[nodiscard]] size_t needs(const char* name) const noexcept {
+        return plus_ ? fuse_add_direntry_plus(request_, nullptr, 0, name, nullptr, 0)
+                     : fuse_add_direntry(request_, nullptr, 0, name, nullptr, 0);
+    }
+    [[nodiscard]] bool fits(size_t more) const noexcept { return used_ + more <= bytes_.size(); }
+    // The entry must fit.
+    void add(const char* name, const fuse_entry_param& entry, uint64_t next) noexcept {
+        char* const at = bytes_.data() + used_;
+        const size_t room = bytes_.size() - used_;
+        const auto offset = static_cast<off_t>(next);
+        used_ += plus_ ? fuse_add_direntry_plus(request_, at, room, name, &entry, offset)
+                       : fuse_add_direntry(request_, at, room, name, &entry.attr, offset);
+    }
+    // "." and "..": the kernel takes nothing but the name from them.
+    bool add_dot(const char* name, fs::NodeId node, uint64_t next) noexcept {
+        if (!fits(needs(name))) return false;
+        fuse_entry_param entry{};
+        entry.attr.st_ino = node.value;
+        entry.attr.st_mode = S_IFDIR;
+        add(name, entry, next);
+        return true;
+    }
+    [[nodiscard]] bool send() const noexcept {
+        return fuse_reply_buf(request_, bytes_.data(), used_) == 0;
+    }
+
+  private:
+    fuse_req_t request_;
+    std::string bytes_;
+    size_t used_ = 0;
+    bool plus_;
+};
+
+Task<> lookup_one(fs::FileSystem& file_system, fs::NodeId parent, const std::string& name,
+                  Result<fs::Attributes>& result) {
+    const Call call;
+    result = co_await file_system.lookup(call, parent, name);
+}
+
+// With attributes: what `ls -l` and `find` ask next, in one request.
+Task<std::vector<Result<fs::Attributes>>> lookup_all(Server& server, fs::NodeId parent,
+                                                     const std::vector<fs::DirectoryEntry>& of) {
+    std::vector<Result<fs::Attributes>> results(of.size());
+    Nursery nursery(server.reactor(), lookups_at_once);
+    for (size_t i = 0; i < of.size(); ++i) {
+        co_await nursery.spawn(lookup_one(server.file_system(), parent, of[i].name, results[i]));
+    }
+    co_await nursery.join();
+    co_return results;
+}
+
+// Reads as many names as surely fit; never looks up one that would not be delivered.
+Task<Result<std::vector<fs::DirectoryEntry>>> read_names(Server& server, const Listing& listing,
+                                                         fs::FileHandle handle, uint64_t cookie,
+                                                         size_t room) {
+    const Call call;
+    const size_t limit = std::max<size_t>(1, room / listing.needs("12345678"));
+    ROS2S_CO_TRY_ASSIGN(auto entries,
+                        co_await server.file_system().readdir(call, handle, cookie, limit));
+    size_t bytes = 0;
+    size_t fitting = 0;
+    while (fitting < entries.size()) {
+        bytes += listing.needs(entries[fitting].name.c_str());
+        if (!listing.fits(bytes)) break;
+        ++fitting;
+    }
+    entries.resize(fitting);
+    co_return entries;
+}
+
+Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
+                    size_t room, uint64_t offset, bool plus) {
+    Listing listing(request, room, plus);
+    bool full = false;
+    if (offset == 0) full = !listing.add_dot(".", node, 1);
+    if (offset <= 1 && !full) full = !listing.add_dot("..", {FUSE_ROOT_ID}, dots);
+    std::vector<fs::DirectoryEntry> entries;
+    if (!full) {
+        const uint64_t cookie = offset <= dots ? 0 : offset - dots;
+        auto read = co_await read_names(server, listing, handle, cookie, room);
+        if (!read) {
+            reply_error(request, read.error());
+            co_return;
+        }
+        entries = std::move(*read);
+    }
+    std::vector<Result<fs::Attributes>> found;
+    if (plus) found = co_await lookup_all(server, node, entries);
+    for (size_t i = 0; i < entries.size(); ++i) {
+        fuse_entry_param entry{};
+        if (plus && found[i]) {
+            entry = to_entry(server, *found[i]);
+        } else {  // a name alone; also when it went away since it was read
+            entry.attr.st_ino = entries[i].node.value;
+            entry.attr.st_mode = entries[i].type;
+        }
+        listing.add(entries[i].name.c_str(), entry, entries[i].cookie + dots);
+    }
+    if (listing.send()) co_return;
+    for (const auto& attributes : found) {
+        if (attributes) server.file_system().forget(attributes->node, 1);
+    }
+}
+void readdir(fuse_req_t request, fuse_ino_t node, size_t room, off_t offset, fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(readdir_task(server, request, node_of(node), handle_of(*file), room,
+                            static_cast<uint64_t>(offset), false));
+}
+void readdirplus(fuse_req_t request, fuse_ino_t node, size_t room, off_t offset,
+                 fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(readdir_task(server, request, node_of(node), handle_of(*file), room,
+                            static_cast<uint64_t>(offset), true));
+}
+
+Task<> releasedir_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
+    const Call call;
+    reply(request, co_await server.file_system().close(call, handle));
+}
+void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(releasedir_task(server, request, handle_of(*file)));
+}
+
+Task<> fsyncdir_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
+    const Call call;
+    reply(request, co_await server.file_system().fsync(call, handle));
+}
+void fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(fsyncdir_task(server, request, handle_of(*file)));
+}
+
+}  // namespace
+
+void add_directory_operations(fuse_lowlevel_ops& table) noexcept {
+    table.opendir = opendir;
+    table.readdir = readdir;
+    table.readdirplus = readdirplus;
+    table.releasedir = releasedir;
+    table.fsyncdir = fsyncdir;
+}
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,178 @@
+// create, open, read, write, release, fsync, fallocate. flush is not here: every write is durable
+// when it is acknowledged, so close() has nothing to wait for (the kernel learns it from ENOSYS).
+#include <fcntl.h>
+#include <linux/falloc.h>
+
+#include <cerrno>
+#include <string>
+
+#include "request.h"
+
+namespace ros2s::fuse {
+namespace {
+
+// O_APPEND is the kernel's: it knows the size and passes offsets. The file system must not append
+// by itself, because the kernel writes pages of a shared mapping back through any open handle.
+fs::OpenFlags to_flags(int flags) noexcept {
+    const int access = flags & O_ACCMODE;
+    return {.read = access != O_WRONLY,
+            .write = access != O_RDONLY,
+            .truncate = (flags & O_TRUNC) != 0,
+            .exclusive = (flags & O_EXCL) != 0};
+}
+
+void fill_opened(const Server& server, fs::FileHandle handle, fuse_file_info& file) noexcept {
+    file.fh = handle.value;
+    file.keep_cache = server.options().sharing == Sharing::exclusive;
+}
+
+Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
+                   mode_t mode, fuse_file_info file) {
+    const Call call;
+    auto& file_system = server.file_system();
+    const auto opened = co_await file_system.create(call, parent, name, mode, to_flags(file.flags),
+                                                    owner_of(request, parent));
+    if (!opened) {
+        reply_error(request, opened.error());
+        co_return;
+    }
+    fill_opened(server, opened->handle, file);
+    const fuse_entry_param entry = to_entry(server, opened->attributes);
+    if (fuse_reply_create(request, &entry, &file) != 0) {
+        // The caller is gone: neither the reference nor the handle was taken.
+        std::ignore = co_await file_system.close(call, opened->handle);
+        file_system.forget(opened->attributes.node, 1);
+    }
+}
+void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
+            fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(create_task(server, request, node_of(parent), name, mode, *file));
+}
+
+Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
+    const Call call;
+    auto& file_system = server.file_system();
+    const auto opened = co_await file_system.open(call, node, to_flags(file.flags));
+    if (!opened) {
+        reply_error(request, opened.error());
+        co_return;
+    }
+    fill_opened(server, opened->handle, file);
+    if (fuse_reply_open(request, &file) != 0) {
+        std::ignore = co_await file_system.close(call, opened->handle);
+    }
+}
+void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
+    Server& server = server_of(request);
+    file->flags &= ~O_EXCL;  // means something only to create
+    server.run(open_task(server, request, node_of(node), *file));
+}
+
+Task<> release_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
+    const Call call;
+    reply(request, co_await server.file_system().close(call, handle));
+}
+void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(release_task(server, request, handle_of(*file)));
+}
+
+Task<> read_task(Server& server, fuse_req_t request, fs::FileHandle handle, size_t bytes,
+                 uint64_t offset) {
+    const Call call;
+    AlignedBuffer buffer = server.read_buffers().take(bytes);
+    const auto got = co_await server.file_system().pread(
+        call, handle, fs::Window::local(buffer.bytes().first(bytes)), offset);
+    if (got) {
+        auto& counters = server.counters();
+        ++counters.reads;
+        counters.read_bytes += *got;
+        fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
+    } else {
+        reply_error(request, got.error());
+    }
+    server.read_buffers().give(std::move(buffer));
+}
+void read(fuse_req_t request, fuse_ino_t, size_t bytes, off_t offset, fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(read_task(server, request, handle_of(*file), bytes, static_cast<uint64_t>(offset)));
+}
+
+// `received` is the request's own memory; `data` lies in it.
+Task<> write_task(Server& server, fuse_req_t request, fs::FileHandle handle, ReceiveBuffer received,
+                  ConstBytes data, uint64_t offset) {
+    const Call call;
+    const auto written =
+        co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset);
+    if (written) {
+        auto& counters = server.counters();
+        ++counters.writes;
+        counters.written_bytes += *written;
+        fuse_reply_write(request, *written);
+    } else {
+        reply_error(request, written.error());
+    }
+    server.give_receive_buffer(std::move(received));
+}
+void write(fuse_req_t request, fuse_ino_t, const char* data, size_t bytes, off_t offset,
+           fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(write_task(server, request, handle_of(*file), server.take_receive_buffer(),
+                          as_bytes({data, bytes}), static_cast<uint64_t>(offset)));
+}
+
+Task<> fsync_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
+    const Call call;
+    reply(request, co_await server.file_system().fsync(call, handle));
+}
+void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
+    Server& server = server_of(request);
+    server.run(fsync_task(server, request, handle_of(*file)));
+}
+
+Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
+                  uint64_t offset, uint64_t length, bool keep_size) {
+    const Call call;
+    auto& file_system = server.file_system();
+    const auto punched = co_await file_system.punch_hole(call, handle, offset, length);
+    if (punched && !keep_size) {
+        const auto now = co_await file_system.get_attributes(call, node);
+        if (now && now->size < offset + length) {
+            const fs::SetAttributes longer{.size = offset + length};
+            const auto extended = co_await file_system.set_attributes(call, node, longer);
+            if (!extended) {
+                reply_error(request, extended.error());
+                co_return;
+            }
+        }
+    }
+    reply(request, punched);
+}
+void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_t length,
+               fuse_file_info* file) {
+    const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
+    const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
+    // Reserving space is not offered: the C library then writes zeros, which really reserves it.
+    if (kind != FALLOC_FL_PUNCH_HOLE && kind != FALLOC_FL_ZERO_RANGE) {
+        fuse_reply_err(request, EOPNOTSUPP);
+        return;
+    }
+    Server& server = server_of(request);
+    server.run(punch_task(server, request, node_of(node), handle_of(*file),
+                          static_cast<uint64_t>(offset), static_cast<uint64_t>(length), keep_size));
+}
+
+}  // namespace
+
+void add_file_operations(fuse_lowlevel_ops& table) noexcept {
+    table.create = create;
+    table.open = open;
+    table.release = release;
+    table.read = read;
+    table.write = write;
+    table.fsync = fsync;
+    table.fallocate = fallocate;
+}
+
+}  // namespace ros2s::fuse

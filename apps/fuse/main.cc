@@ -1,0 +1,111 @@
+// ros2store-fuse: mounts a container. Parses, opens the deployment on a reactor in this thread, and
+// serves the kernel's requests until the file system is unmounted.
+#include <syslog.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "mount_point.h"
+#include "options.h"
+#include "ros2s/api/deployment.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/thread_pool.h"
+#include "server.h"
+#include "signals.h"
+#include "starter.h"
+
+namespace ros2s::fuse {
+namespace {
+
+// The terminal until the mount answers, the system's log from the start.
+Log background_log() {
+    ::openlog("ros2store-fuse", LOG_PID | LOG_PERROR, LOG_DAEMON);
+    return Log([](LogLevel level, std::string_view line) {
+        const int priority = level == LogLevel::error     ? LOG_ERR
+                             : level == LogLevel::warning ? LOG_WARNING
+                                                          : LOG_INFO;
+        ::syslog(priority, "%.*s", static_cast<int>(line.size()), line.data());
+    });
+}
+
+Task<> serve_then_stop_watching(Server& server, SignalWatch& watch) {
+    co_await server.serve();
+    watch.stop();
+}
+
+Task<Result<>> serve(const Options& options, const std::string& mount_point,
+                     api::Environment environment, fs::FileSystem& file_system, Starter& starter,
+                     Report& report) {
+    Server server(file_system, environment.reactor,
+                  {.mount_point = mount_point,
+                   .source = options.uri.to_string(),
+                   .sharing = options.shared ? Sharing::shared : Sharing::exclusive,
+                   .read_only = options.read_only,
+                   .allow_other = options.allow_other});
+    ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());
+    SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals);
+    const auto mounted = server.mount(report);
+    if (mounted) {
+        Nursery nursery(environment.reactor, 2);
+        co_await nursery.spawn(serve_then_stop_watching(server, watch));
+        co_await nursery.spawn(watch.watch(server, mount_point));
+        co_await server.ready();
+        environment.log.info(options.uri.to_string() + " is mounted on " + mount_point);
+        starter.ready();
+        co_await nursery.join();
+        server.unmount();
+        environment.log.info(mount_point + " is unmounted");
+    }
+    ::close(signals);
+    co_return mounted;
+}
+
+Task<Result<>> open_and_serve(const Options& options, const std::string& mount_point,
+                              api::Environment environment, Starter& starter, Report& report) {
+    const Call call;
+    api::DeploymentOptions how;
+    how.through_mount = false;
+    how.embedded = {.program = "ros2store-fuse",
+                    .mount_point = mount_point,
+                    .container = options.uri.container};
+    ROS2S_CO_TRY_ASSIGN(auto deployment, co_await api::Deployment::open(call, environment,
+                                                                        options.uri, how, report));
+    const auto served = co_await serve(options, mount_point, environment, deployment->file_system(),
+                                       starter, report);
+    co_await deployment->close();
+    co_return served;
+}
+
+int run(const Options& options) {
+    Report report;
+    const auto failed = [&report](const Error& error) {
+        const std::string reason = report.empty() ? describe(error) : report.text();
+        std::fprintf(stderr, "ros2store-fuse: %s\n", reason.c_str());
+        return 1;
+    };
+    const auto mount_point = prepare_mount_point(options.mount_point, options.allow_other, report);
+    if (!mount_point) return failed(mount_point.error());
+
+    Starter starter;
+    if (!options.foreground) starter.go_into_background();
+    block_stop_signals();
+    const auto reactor = OsReactor::create({.thread_name = "ros2store-fuse"}, report);
+    if (!reactor) return failed(reactor.error());
+    ThreadPool blocking(4);
+    const api::Environment environment{
+        .reactor = **reactor,
+        .blocking = blocking,
+        .log = starter.in_background() ? background_log() : log_to_stderr()};
+    const auto result =
+        (*reactor)->run(open_and_serve(options, *mount_point, environment, starter, report));
+    return result ? 0 : failed(result.error());
+}
+
+}  // namespace
+}  // namespace ros2s::fuse
+
+int main(int count, char** arguments) {
+    int exit_status = 0;
+    const auto options = ros2s::fuse::parse_options(count, arguments, exit_status);
+    return options ? ros2s::fuse::run(*options) : exit_status;
+}

@@ -1,0 +1,155 @@
+// lookup, forget, mknod, mkdir, unlink, rmdir, symlink, link, rename, readlink.
+#include <linux/fs.h>
+
+#include <cerrno>
+#include <string>
+
+#include "request.h"
+
+namespace ros2s::fuse {
+namespace {
+
+Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
+    const Call call;
+    const auto result = co_await server.file_system().lookup(call, parent, name);
+    if (!result && result.error().code == Code::not_found && server.cache_seconds() > 0) {
+        fuse_entry_param absent{};  // node 0: the kernel remembers that there is no such name
+        absent.entry_timeout = server.cache_seconds();
+        fuse_reply_entry(request, &absent);
+        co_return;
+    }
+    reply_entry(request, result);
+}
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+    Server& server = server_of(request);
+    server.run(lookup_task(server, request, node_of(parent), name));
+}
+
+void forget(fuse_req_t request, fuse_ino_t node, uint64_t count) {
+    server_of(request).file_system().forget(node_of(node), count);
+    fuse_reply_none(request);
+}
+void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgotten) {
+    auto& file_system = server_of(request).file_system();
+    for (size_t i = 0; i < count; ++i) {
+        file_system.forget(node_of(forgotten[i].ino), forgotten[i].nlookup);
+    }
+    fuse_reply_none(request);
+}
+
+Task<> mknod_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
+                  mode_t mode, dev_t device) {
+    const Call call;
+    reply_entry(request, co_await server.file_system().mknod(call, parent, name, mode, device,
+                                                             owner_of(request, parent)));
+}
+void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
+    Server& server = server_of(request);
+    server.run(mknod_task(server, request, node_of(parent), name, mode, device));
+}
+
+Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
+                  mode_t mode) {
+    const Call call;
+    if (server.inherited_group(parent)) mode |= S_ISGID;
+    reply_entry(request, co_await server.file_system().mkdir(call, parent, name, mode,
+                                                             owner_of(request, parent)));
+}
+void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+    Server& server = server_of(request);
+    server.run(mkdir_task(server, request, node_of(parent), name, mode));
+}
+
+Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
+    const Call call;
+    reply(request, co_await server.file_system().unlink(call, parent, name));
+}
+void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+    Server& server = server_of(request);
+    server.run(unlink_task(server, request, node_of(parent), name));
+}
+
+Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
+    const Call call;
+    reply(request, co_await server.file_system().rmdir(call, parent, name));
+}
+void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+    Server& server = server_of(request);
+    server.run(rmdir_task(server, request, node_of(parent), name));
+}
+
+Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::NodeId parent,
+                    std::string name) {
+    const Call call;
+    reply_entry(request, co_await server.file_system().symlink(call, parent, name, target,
+                                                               owner_of(request, parent)));
+}
+void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+    Server& server = server_of(request);
+    server.run(symlink_task(server, request, target, node_of(parent), name));
+}
+
+Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId parent,
+                 std::string name) {
+    const Call call;
+    reply_entry(request, co_await server.file_system().link(call, node, parent, name));
+}
+void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
+    Server& server = server_of(request);
+    server.run(link_task(server, request, node_of(node), node_of(parent), name));
+}
+
+Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
+                   fs::NodeId new_parent, std::string new_name, fs::FileSystem::RenameFlags flags) {
+    const Call call;
+    const auto result =
+        co_await server.file_system().rename(call, parent, name, new_parent, new_name, flags);
+    if (!result && result.error().code == Code::loop) {
+        fuse_reply_err(request, EINVAL);
+        co_return;
+    }
+    reply(request, result);
+}
+void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
+            const char* new_name, unsigned flags) {
+    if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) {
+        fuse_reply_err(request, EINVAL);
+        return;
+    }
+    Server& server = server_of(request);
+    server.run(rename_task(server, request, node_of(parent), name, node_of(new_parent), new_name,
+                           {.no_replace = (flags & RENAME_NOREPLACE) != 0,
+                            .exchange = (flags & RENAME_EXCHANGE) != 0}));
+}
+
+Task<> readlink_task(Server& server, fuse_req_t request, fs::NodeId node) {
+    const Call call;
+    const auto target = co_await server.file_system().readlink(call, node);
+    if (!target) {
+        reply_error(request, target.error());
+        co_return;
+    }
+    fuse_reply_readlink(request, target->c_str());
+}
+void readlink(fuse_req_t request, fuse_ino_t node) {
+    Server& server = server_of(request);
+    server.run(readlink_task(server, request, node_of(node)));
+}
+
+}  // namespace
+
+void add_name_operations(fuse_lowlevel_ops& table) noexcept {
+    table.lookup = lookup;
+    table.forget = forget;
+    table.forget_multi = forget_multi;
+    table.mknod = mknod;
+    table.mkdir = mkdir;
+    table.unlink = unlink;
+    table.rmdir = rmdir;
+    table.symlink = symlink;
+    table.link = link;
+    table.rename = rename;
+    table.readlink = readlink;
+}
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,82 @@
+#include "operations.h"
+
+#include <cerrno>
+
+#include "request.h"
+
+namespace ros2s::fuse {
+namespace {
+
+timespec to_timespec(WallTime time) noexcept {
+    const auto since = time.time_since_epoch();
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+    return {.tv_sec = seconds.count(), .tv_nsec = (since - seconds).count()};
+}
+
+}  // namespace
+
+struct stat to_stat(const fs::Attributes& attributes) noexcept {
+    struct stat status{};
+    status.st_ino = attributes.node.value;
+    status.st_mode = attributes.mode;
+    status.st_nlink = attributes.links;
+    status.st_uid = attributes.uid;
+    status.st_gid = attributes.gid;
+    status.st_rdev = attributes.device;
+    status.st_size = static_cast<off_t>(attributes.size);
+    status.st_blocks = static_cast<blkcnt_t>(attributes.bytes_used / 512);
+    // stdio writes in pieces of this size, and each write is a durable commit: large pays.
+    status.st_blksize = 128 * 1024;
+    status.st_atim = to_timespec(attributes.accessed);
+    status.st_mtim = to_timespec(attributes.modified);
+    status.st_ctim = to_timespec(attributes.changed);
+    return status;
+}
+
+void reply_error(fuse_req_t request, const Error& error) noexcept {
+    fuse_reply_err(request, to_errno(error));
+}
+
+void reply(fuse_req_t request, const Result<>& result) noexcept {
+    fuse_reply_err(request, result ? 0 : to_errno(result.error()));
+}
+
+fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes) {
+    server.note_attributes(attributes);
+    fuse_entry_param entry{};
+    entry.ino = attributes.node.value;  // never reused: no generation needed
+    entry.attr = to_stat(attributes);
+    entry.attr_timeout = server.cache_seconds();
+    entry.entry_timeout = server.cache_seconds();
+    return entry;
+}
+
+void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexcept {
+    if (!result) return reply_error(request, result.error());
+    Server& server = server_of(request);
+    const fuse_entry_param entry = to_entry(server, *result);
+    // Not delivered (the caller was killed): then the kernel counts no reference either.
+    if (fuse_reply_entry(request, &entry) != 0) server.file_system().forget(result->node, 1);
+}
+
+void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) noexcept {
+    if (!result) return reply_error(request, result.error());
+    Server& server = server_of(request);
+    server.note_attributes(*result);
+    const struct stat status = to_stat(*result);
+    fuse_reply_attr(request, &status, server.cache_seconds());
+}
+
+fuse_lowlevel_ops operations() noexcept {
+    fuse_lowlevel_ops table{};
+    table.init = [](void* server, fuse_conn_info* connection) noexcept {
+        static_cast<Server*>(server)->connected(*connection);
+    };
+    add_name_operations(table);
+    add_attribute_operations(table);
+    add_file_operations(table);
+    add_directory_operations(table);
+    return table;
+}
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,88 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+
+namespace ros2s::fuse {
+namespace {
+
+constexpr const char* description = R"(Mounts a ros2store container as a file system.
+
+ros2store-fuse opens the pool that the URI names, in this process, and serves it at MOUNT_POINT
+through FUSE. It returns when the mount answers, or says why it does not; the mount then lives in
+the background until it is unmounted. While it is mounted it is the pool's owner: other ros2store
+programs reach the container through the mount point.)";
+
+constexpr const char* more = R"(
+DURABILITY
+  A write(2), and every change of a name or an attribute, is durable when the call returns, also
+  without fsync. What a program stores through a shared memory mapping is durable after msync.
+
+CACHING
+  All changes pass this mount, so the kernel keeps names, attributes and file pages in its own
+  caches. O_DIRECT works. --no-cache asks the file system every time.
+
+UNMOUNTING
+  fusermount3 -u MOUNT_POINT, or SIGINT or SIGTERM to the process. A signal also unmounts while
+  files are open: what was written is durable; programs that hold files get errors from then on.
+
+EXIT STATUS
+  0 mounted (in the foreground: was unmounted); 1 it failed; 2 the command line is wrong.
+
+EXAMPLES
+  ros2store up /srv/pool
+  ros2store-fuse 'ros2s+local:///pool/main?dir=/srv/pool' /mnt/pool
+  fusermount3 -u /mnt/pool
+)";
+
+}  // namespace
+
+std::optional<Options> parse_options(int count, char** arguments, int& exit_status) {
+    Options options;
+    std::string uri;
+    CLI::App app(description, "ros2store-fuse");
+    app.add_option("URI", uri, "what to mount: ros2s+local:///POOL/CONTAINER?dir=DIRECTORY")
+        ->required();
+    app.add_option("MOUNT_POINT", options.mount_point, "an empty directory")->required();
+    app.add_flag("-f,--foreground", options.foreground,
+                 "stay in the foreground and log to standard error");
+    app.add_flag("--allow-other", options.allow_other,
+                 "let other users in, as far as file permissions do (for an ordinary user "
+                 "/etc/fuse.conf must say user_allow_other)");
+    app.add_flag("-r,--read-only", options.read_only, "refuse changes through this mount");
+    app.add_flag("--no-cache", options.shared, "let the kernel cache nothing");
+    app.set_version_flag("--version", "ros2store-fuse " ROS2STORE_VERSION);
+    app.footer(more);
+    try {
+        app.parse(count, arguments);
+    } catch (const CLI::ParseError& error) {
+        const bool asked = error.get_exit_code() == 0;  // --help, --version
+        if (asked) {
+            app.exit(error);
+        } else {
+            std::cerr << "ros2store-fuse: " << error.what()
+                      << "; `ros2store-fuse --help` shows how it is called\n";
+        }
+        exit_status = asked ? 0 : 2;
+        return std::nullopt;
+    }
+    Report report;
+    auto parsed = api::Uri::parse(uri, report);
+    if (parsed && !parsed->path.empty()) {
+        report.say("a mount is of a whole container: leave out \"/" + parsed->path +
+                   "\" and find it below the mount point");
+        parsed = fail(Code::invalid);
+    }
+    if (!parsed) {
+        std::cerr << "ros2store-fuse: " << report.text() << "\n";
+        exit_status = 2;
+        return std::nullopt;
+    }
+    options.uri = std::move(*parsed);
+    // The background process must not depend on where it was started.
+    if (!options.uri.dir.empty()) options.uri.dir = std::filesystem::absolute(options.uri.dir);
+    return options;
+}
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,23 @@
+// The command line of ros2store-fuse.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "ros2s/api/uri.h"
+
+namespace ros2s::fuse {
+
+struct Options {
+    api::Uri uri;             // `dir` is absolute
+    std::string mount_point;  // as typed
+    bool foreground = false;
+    bool allow_other = false;
+    bool read_only = false;
+    bool shared = false;
+};
+
+// What to run, or nothing: then the program ends with `exit_status`, and what there was to say has
+// been said (help on standard output, a mistake on standard error).
+[[nodiscard]] std::optional<Options> parse_options(int count, char** arguments, int& exit_status);
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,41 @@
+// What every operation needs: the way from libfuse's request to ours, and the common answers.
+#pragma once
+#include <sys/stat.h>
+
+#include <optional>
+
+#include "ros2s/fs/file_system.h"
+#include "server.h"
+
+namespace ros2s::fuse {
+
+[[nodiscard]] inline Server& server_of(fuse_req_t request) noexcept {
+    return *static_cast<Server*>(fuse_req_userdata(request));
+}
+[[nodiscard]] inline fs::NodeId node_of(fuse_ino_t inode) noexcept { return {inode}; }
+[[nodiscard]] inline fs::FileHandle handle_of(const fuse_file_info& file) noexcept {
+    return {file.fh};
+}
+// The caller, as owner of what it creates in `parent`.
+[[nodiscard]] inline fs::Owner owner_of(fuse_req_t request, fs::NodeId parent) {
+    const fuse_ctx* context = fuse_req_ctx(request);
+    const auto group = server_of(request).inherited_group(parent);
+    return {.uid = context->uid, .gid = group.value_or(context->gid)};
+}
+
+[[nodiscard]] struct stat to_stat(const fs::Attributes& attributes) noexcept;
+
+void reply_error(fuse_req_t request, const Error& error) noexcept;
+void reply(fuse_req_t request, const Result<>& result) noexcept;
+// A name that now leads to a node: one more reference of the kernel to it.
+void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
+void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
+[[nodiscard]] fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes);
+
+// The parts of the table, one per file.
+void add_name_operations(fuse_lowlevel_ops& table) noexcept;       // names.cc
+void add_attribute_operations(fuse_lowlevel_ops& table) noexcept;  // attributes.cc
+void add_file_operations(fuse_lowlevel_ops& table) noexcept;       // files.cc
+void add_directory_operations(fuse_lowlevel_ops& table) noexcept;  // directories.cc
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,219 @@
+#include "server.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+
+#include "operations.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::fuse {
+namespace {
+
+// What libfuse says while it mounts becomes part of our sentence. Its log function has no argument
+// of ours, so the text has to be found through a global.
+std::string* said_while_mounting = nullptr;
+
+void keep_what_libfuse_says(fuse_log_level, const char* format, va_list arguments) {
+    char line[512];
+    std::vsnprintf(line, sizeof line, format, arguments);
+    if (said_while_mounting == nullptr) {
+        std::fputs(line, stderr);
+        return;
+    }
+    std::string_view text(line);
+    while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+    if (!said_while_mounting->empty()) *said_while_mounting += "; ";
+    *said_while_mounting += text;
+}
+
+// A year; the kernel drops what memory pressure or a change through this mount makes it drop.
+constexpr double cached_seconds = 365.0 * 24 * 3600;
+// Requests taken in one go before everything else on the core gets its turn.
+constexpr int requests_per_turn = 16;
+
+}  // namespace
+
+Server::Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions options)
+    : file_system_(file_system),
+      reactor_(reactor),
+      options_(std::move(options)),
+      ready_(reactor),
+      slots_(reactor, options_.requests_max),
+      nursery_(reactor, options_.requests_max),
+      receive_buffers_(16),
+      read_buffers_(16) {}
+
+Server::~Server() {
+    unmount();
+    if (session_ != nullptr) fuse_session_destroy(session_);
+}
+
+Result<> Server::mount(Report& report) {
+    fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
+    char* mount_options = nullptr;
+    std::string flags = "default_permissions,subtype=ros2store,max_read=";
+    flags += std::to_string(transfer_bytes_max);
+    if (options_.read_only) flags += ",ro";
+    if (options_.allow_other) flags += ",allow_other";
+    const std::string source = "fsname=" + options_.source;
+    const bool built = fuse_opt_add_opt(&mount_options, flags.c_str()) == 0 &&
+                       fuse_opt_add_opt_escaped(&mount_options, source.c_str()) == 0 &&
+                       fuse_opt_add_arg(&arguments, "ros2store-fuse") == 0 &&
+                       fuse_opt_add_arg(&arguments, "-o") == 0 &&
+                       fuse_opt_add_arg(&arguments, mount_options) == 0;
+    ROS2S_CHECK(built);
+
+    std::string said;
+    said_while_mounting = &said;
+    fuse_set_log_func(keep_what_libfuse_says);
+    const fuse_lowlevel_ops table = operations();
+    session_ = fuse_session_new(&arguments, &table, sizeof table, this);
+    int failed = session_ == nullptr ? -1 : 0;
+    if (failed == 0) failed = fuse_session_mount(session_, options_.mount_point.c_str());
+    said_while_mounting = nullptr;
+    fuse_opt_free_args(&arguments);
+    std::free(mount_options);
+    if (failed != 0) {
+        return report.fail(Code::denied,
+                           "cannot mount on " + options_.mount_point + ": " +
+                               (said.empty() ? "libfuse gave no reason" : said) +
+                               "; in a container give it --device /dev/fuse --cap-add SYS_ADMIN, "
+                               "as an ordinary user install the package fuse3 and own the mount "
+                               "point; `ros2store doctor` checks both");
+    }
+    mounted_ = true;
+    const int descriptor = fuse_session_fd(session_);
+    requests_.emplace(reactor_, descriptor);
+    const int status = ::fcntl(descriptor, F_GETFL);
+    if (status < 0 || ::fcntl(descriptor, F_SETFL, status | O_NONBLOCK) < 0) {
+        const auto error = fail_errno(errno);
+        unmount();
+        return error;
+    }
+    return {};
+}
+
+void Server::unmount() noexcept {
+    if (!mounted_) return;
+    mounted_ = false;
+    fuse_session_unmount(session_);
+}
+
+double Server::cache_seconds() const noexcept {
+    return options_.sharing == Sharing::exclusive ? cached_seconds : 0;
+}
+
+void Server::connected(fuse_conn_info& connection) noexcept {
+    const auto want = [&](unsigned capability, bool wanted) {
+        if (wanted && (connection.capable & capability) != 0) {
+            connection.want |= capability;
+        } else {
+            connection.want &= ~capability;
+        }
+    };
+    const bool exclusive = options_.sharing == Sharing::exclusive;
+    connection.max_write = transfer_bytes_max;
+    connection.max_read = transfer_bytes_max;
+    connection.max_readahead = transfer_bytes_max;
+    connection.max_background = static_cast<unsigned>(options_.requests_max);
+    connection.congestion_threshold = connection.max_background * 3 / 4;
+    // An acknowledged write is durable: the kernel must not acknowledge for us.
+    want(FUSE_CAP_WRITEBACK_CACHE, false);
+    want(FUSE_CAP_SPLICE_READ, false);
+    want(FUSE_CAP_SPLICE_WRITE, false);
+    want(FUSE_CAP_SPLICE_MOVE, false);
+    want(FUSE_CAP_ASYNC_READ, true);
+    want(FUSE_CAP_ASYNC_DIO, true);
+    want(FUSE_CAP_PARALLEL_DIROPS, true);
+    want(FUSE_CAP_ATOMIC_O_TRUNC, true);
+    want(FUSE_CAP_READDIRPLUS, true);
+    want(FUSE_CAP_READDIRPLUS_AUTO, true);
+    // Our own writes change the modification time; that must not throw away the pages they left.
+    want(FUSE_CAP_AUTO_INVAL_DATA, !exclusive);
+    want(FUSE_CAP_EXPLICIT_INVAL_DATA, exclusive);
+    want(FUSE_CAP_CACHE_SYMLINKS, exclusive);
+    ready_.set();
+}
+
+void Server::note_attributes(const fs::Attributes& attributes) {
+    if (!S_ISDIR(attributes.mode)) return;
+    if ((attributes.mode & S_ISGID) != 0) {
+        set_group_id_directories_[attributes.node.value] = attributes.gid;
+    } else if (!set_group_id_directories_.empty()) {
+        set_group_id_directories_.erase(attributes.node.value);
+    }
+}
+
+std::optional<gid_t> Server::inherited_group(fs::NodeId parent) const {
+    const auto found = set_group_id_directories_.find(parent.value);
+    if (found == set_group_id_directories_.end()) return std::nullopt;
+    return found->second;
+}
+
+Server::Received Server::receive() {
+    if (!current_) current_ = receive_buffers_.take();
+    fuse_buf buffer{};
+    buffer.mem = current_.release();
+    const int received = fuse_session_receive_buf(session_, &buffer);
+    current_.reset(buffer.mem);
+    if (received > 0) {
+        current_bytes_ = buffer.size;
+        return Received::request;
+    }
+    switch (-received) {
+        case EAGAIN: return Received::nothing;
+        case EINTR:
+        case ENOENT: return Received::again;  // the caller gave up while we were reading
+        default: return Received::end;        // 0 or ENODEV: unmounted
+    }
+}
+
+void Server::dispatch() {
+    fuse_buf buffer{};
+    buffer.mem = current_.get();
+    buffer.size = current_bytes_;
+    current_runs_ = false;
+    ++counters_.requests;
+    fuse_session_process_buf(session_, &buffer);
+    if (!current_runs_) slots_.release();
+}
+
+void Server::run(Task<> task) {
+    ROS2S_CHECK(!current_runs_);
+    current_runs_ = true;
+    // The slot that serve() holds is one of as many as the nursery takes.
+    ROS2S_CHECK(nursery_.try_spawn(run_and_release(std::move(task))));
+}
+
+Task<> Server::run_and_release(Task<> task) {
+    co_await std::move(task);
+    slots_.release();
+}
+
+Task<> Server::serve() {
+    int in_a_row = 0;
+    while (!requests_->cancelled()) {
+        co_await slots_.acquire();
+        const Received received = receive();
+        if (received == Received::request) {
+            dispatch();
+            if (++in_a_row < requests_per_turn) continue;
+            in_a_row = 0;
+            co_await yield(reactor_);
+            continue;
+        }
+        slots_.release();
+        in_a_row = 0;
+        if (received == Received::end) break;
+        if (received == Received::nothing) co_await requests_->readable();
+    }
+    co_await nursery_.join();
+    ready_.set();
+}
+
+void Server::stop() noexcept { requests_->cancel(); }
+
+}  // namespace ros2s::fuse

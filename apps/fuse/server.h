@@ -1,0 +1,118 @@
+// Server: one mounted file system: the libfuse session, and the loop that takes the kernel's
+// requests from /dev/fuse and runs each as a coroutine on the reactor that owns the FileSystem.
+// There is no other thread: the reactor polls the descriptor beside its disk I/O.
+//
+//     kernel ──/dev/fuse──► receive ──► operation (coroutine, in the nursery) ──► FileSystem
+//        ▲                                   │
+//        └────────── fuse_reply_* ◄──────────┘
+//
+// Thread rule: everything on the reactor's core, but mount() and unmount(), which block and are
+// called before and after the loop.
+//
+// Invariants
+// - At most Options::requests_max requests are in hand; the next one is not read before one of
+//   them is answered.
+// - Every request is answered exactly once, by the coroutine that owns it.
+// - unmount() comes after serve() is done.
+#pragma once
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "buffers.h"
+#include "fuse_api.h"
+#include "poll.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::fuse {
+
+// Who else may change the file system while it is mounted; decides what the kernel may keep.
+enum class Sharing : uint8_t {
+    // Every change passes this mount (an embedded pool has one owner): names, attributes and file
+    // pages stay in the kernel's caches until it drops them itself.
+    exclusive,
+    // Others write too: nothing is kept beyond the request that fetched it.
+    shared,
+};
+
+struct ServerOptions {
+    std::string mount_point;  // absolute
+    std::string source;       // what `mount` and `df` show as the device
+    Sharing sharing = Sharing::shared;
+    bool read_only = false;
+    bool allow_other = false;
+    size_t requests_max = 128;
+};
+
+struct ServerCounters {
+    uint64_t requests = 0, reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
+};
+
+class Server {
+  public:
+    Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions options);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // From here on the mount point is there and requests queue in the kernel.
+    // Errors: denied, busy, io; the report says what to do.
+    [[nodiscard]] Result<> mount(Report& report);
+    // Answers requests until the file system is unmounted or stop() was called; returns when the
+    // last request in hand is answered.
+    Task<> serve();
+    // Ends serve() soon. What the kernel has queued meanwhile fails in the callers with ENOTCONN.
+    void stop() noexcept;
+    // co_await ready(): until the kernel has shaken hands, so that the mount answers. Also passes
+    // when serve() ended before that.
+    [[nodiscard]] Event& ready() noexcept { return ready_; }
+    // Takes the mount point away if it is still there. Files that are open in it fail from now on.
+    void unmount() noexcept;
+
+    // ---- for the operations (operations.cc)
+    [[nodiscard]] fs::FileSystem& file_system() noexcept { return file_system_; }
+    [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
+    [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
+    [[nodiscard]] ServerCounters& counters() noexcept { return counters_; }
+    [[nodiscard]] ReadBuffers& read_buffers() noexcept { return read_buffers_; }
+    // The request that is being dispatched goes on as this task. At most once a request.
+    void run(Task<> task);
+    // The memory that the request being dispatched lies in: the caller keeps its payload alive.
+    [[nodiscard]] ReceiveBuffer take_receive_buffer() noexcept { return std::move(current_); }
+    void give_receive_buffer(ReceiveBuffer buffer) { receive_buffers_.give(std::move(buffer)); }
+    void connected(fuse_conn_info& connection) noexcept;
+    [[nodiscard]] double cache_seconds() const noexcept;
+    // Directories whose set-group-id bit makes what is created in them inherit their group. The
+    // kernel leaves that to the file system and does not send the parent's mode along, but every
+    // directory's attributes have passed here before something is created in it.
+    void note_attributes(const fs::Attributes& attributes);
+    [[nodiscard]] std::optional<gid_t> inherited_group(fs::NodeId parent) const;
+
+  private:
+    enum class Received : uint8_t { request, nothing, again, end };
+    Received receive();
+    void dispatch();
+    Task<> run_and_release(Task<> task);
+
+    fs::FileSystem& file_system_;
+    Reactor& reactor_;
+    ServerOptions options_;
+    ServerCounters counters_;
+    fuse_session* session_ = nullptr;
+    bool mounted_ = false;
+
+    Event ready_;
+    Semaphore slots_;
+    Nursery nursery_;
+    Spares<ReceiveBuffer> receive_buffers_;
+    ReadBuffers read_buffers_;
+    ReceiveBuffer current_;  // the request being dispatched, unless its task took it
+    size_t current_bytes_ = 0;
+    bool current_runs_ = false;         // its task was started and holds the slot
+    std::optional<PollWait> requests_;  // from mount() on
+    std::unordered_map<uint64_t, gid_t> set_group_id_directories_;
+};
+
+}  // namespace ros2s::fuse

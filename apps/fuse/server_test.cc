@@ -1,0 +1,135 @@
+// The server under a real kernel: Dfs over memory is mounted, and used from other processes.
+#include "server.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "mount_point.h"
+#include "ros2s/fs/dfs.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::fuse {
+namespace {
+
+bool can_mount() { return ::access("/dev/fuse", R_OK | W_OK) == 0; }
+
+class TemporaryDirectory {
+  public:
+    TemporaryDirectory() {
+        char name[] = "/tmp/ros2store-fuse.XXXXXX";
+        path_ = ::mkdtemp(name);
+    }
+    ~TemporaryDirectory() { ::rmdir(path_.c_str()); }
+    TemporaryDirectory(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    [[nodiscard]] const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+};
+
+// Mounts `file_system`, runs the shell command with $MOUNT set, unmounts. The command's exit
+// status.
+Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSystem& file_system,
+                       Sharing sharing, std::string command) {
+    const TemporaryDirectory directory;
+    Report report;
+    Server server(
+        file_system, reactor,
+        {.mount_point = directory.path(), .source = "test,with comma", .sharing = sharing});
+    const auto mounted = server.mount(report);
+    EXPECT_TRUE(mounted) << report.text();
+    if (!mounted) co_return -1;
+    Nursery nursery(reactor, 1);
+    co_await nursery.spawn(server.serve());
+    co_await server.ready();
+    const std::string line = "MOUNT=" + directory.path() + "; " + command;
+    const auto status =
+        co_await blocking.run(reactor, [&line] { return Result<int>(std::system(line.c_str())); });
+    const auto unmounted =
+        co_await blocking.run(reactor, [&directory] { return unmount_cleanly(directory.path()); });
+    EXPECT_TRUE(unmounted) << "the mount point is still in use";
+    if (!unmounted) server.stop();
+    co_await nursery.join();
+    EXPECT_GT(server.counters().requests, 0u);
+    co_return status.value_or(-1);
+}
+
+Task<int> run_on_memory(OsReactor& reactor, BlockingPool& blocking, Sharing sharing,
+                        std::string command) {
+    const Call call;
+    Report report;
+    object::MemoryStore store(reactor);
+    const auto container = co_await store.create_container(call, {.label = "main"});
+    const auto formatted = co_await fs::Dfs::format(call, store, container->id, reactor,
+                                                    {::getuid(), ::getgid()}, report);
+    EXPECT_TRUE(formatted) << report.text();
+    auto dfs = co_await fs::Dfs::mount(call, store, container->id, reactor, {}, report);
+    EXPECT_TRUE(dfs) << report.text();
+    const int status = co_await run_in_mount(reactor, blocking, **dfs, sharing, std::move(command));
+    co_await (*dfs)->close_all();
+    co_return status;
+}
+
+int run(Sharing sharing, RingChoice ring, std::string command) {
+    Report report;
+    auto reactor = OsReactor::create({.ring = ring}, report);
+    EXPECT_TRUE(reactor) << report.text();
+    ThreadPool blocking(2);
+    return (*reactor)->run(run_on_memory(**reactor, blocking, sharing, std::move(command)));
+}
+
+class ServerTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!can_mount()) GTEST_SKIP() << "SKIPPED: no access to /dev/fuse, nothing was mounted";
+    }
+};
+
+TEST_F(ServerTest, PosixChecksPassWhenTheKernelCaches) {
+    EXPECT_EQ(run(Sharing::exclusive, RingChoice::automatic, "python3 -B " POSIX_CHECKS " $MOUNT"),
+              0);
+}
+
+TEST_F(ServerTest, PosixChecksPassWithoutCaching) {
+    EXPECT_EQ(run(Sharing::shared, RingChoice::automatic, "python3 -B " POSIX_CHECKS " $MOUNT"), 0);
+}
+
+TEST_F(ServerTest, ServesWithoutIoUring) {
+    EXPECT_EQ(run(Sharing::exclusive, RingChoice::threads,
+                  "echo hello >$MOUNT/a && test \"$(cat $MOUNT/a)\" = hello && test $(stat -c %s "
+                  "$MOUNT/a) = 6"),
+              0);
+}
+
+TEST(MountPoint, SaysWhatIsWrong) {
+    const auto refused = [](const std::string& path) {
+        Report report;
+        const auto result = prepare_mount_point(path, false, report);
+        EXPECT_FALSE(result) << path;
+        return report.text();
+    };
+    EXPECT_NE(refused("/nowhere/at/all").find("mkdir -p /nowhere/at/all"), std::string::npos);
+    EXPECT_NE(refused("/etc/passwd").find("not a directory"), std::string::npos);
+    EXPECT_NE(refused("/etc").find("not empty"), std::string::npos);
+    EXPECT_NE(refused("/proc").find("mount point already"), std::string::npos);
+}
+
+TEST(ReadBuffers, AreReusedAndFit) {
+    ReadBuffers buffers(2);
+    auto large = buffers.take(transfer_bytes_max);
+    EXPECT_EQ(large.size(), transfer_bytes_max);
+    const auto* const address = large.data();
+    buffers.give(std::move(large));
+    EXPECT_EQ(buffers.take(100'000).data(), address);
+    EXPECT_GE(buffers.take(1).size(), 1u);
+}
+
+}  // namespace
+}  // namespace ros2s::fuse

@@ -1,0 +1,42 @@
+// SIGINT, SIGTERM and SIGHUP, as events of the reactor: whoever sends one wants the mount gone.
+#pragma once
+#include <string>
+
+#include "poll.h"
+#include "ros2s/base/log.h"
+#include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/task.h"
+#include "server.h"
+
+namespace ros2s::fuse {
+
+// Blocks these signals in this thread and those it starts, so that only SignalWatch sees them.
+// Before the first thread.
+void block_stop_signals() noexcept;
+
+class SignalWatch {
+  public:
+    // Errors: io. block_stop_signals() was called.
+    [[nodiscard]] static Result<int> open_descriptor();
+    SignalWatch(Reactor& reactor, BlockingPool& blocking, Log log, int descriptor) noexcept
+        : reactor_(reactor),
+          blocking_(blocking),
+          log_(std::move(log)),
+          descriptor_(descriptor),
+          wait_(reactor, descriptor) {}
+
+    // Until a signal came and the server was told to end, or stop(). A signal first unmounts as
+    // `umount` does; where files are open it has them written back and then ends the server: what
+    // holds them gets errors.
+    Task<> watch(Server& server, std::string mount_point);
+    void stop() noexcept { wait_.cancel(); }
+
+  private:
+    Reactor& reactor_;
+    BlockingPool& blocking_;
+    Log log_;
+    int descriptor_;
+    PollWait wait_;
+};
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,511 @@
+#!/usr/bin/env python3
+"""usage: posix_checks.py DIRECTORY [NAME…]
+
+Uses a directory as Linux programs use one, through the kernel, and compares with what POSIX and
+open(2) promise. Runs on any file system: on ext4 it checks itself. Each check gets a directory of
+its own. The last line is "N passed, N failed"; exit status 1 where one failed.
+"""
+import ctypes
+import errno
+import hashlib
+import mmap
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+CHECKS = []
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+def run(*words, cwd=None):
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+def write(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def fails(number, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except OSError as error:
+        assert error.errno == number, f"expected {errno.errorcode[number]}, got {error}"
+        return
+    raise AssertionError(f"expected {errno.errorcode[number]}, but it succeeded")
+
+
+def pattern(size, seed=1):
+    block = hashlib.sha256(str(seed).encode()).digest() * 2048
+    return (block * (size // len(block) + 1))[:size]
+
+
+def hashes(top):
+    found = {}
+    for directory, names, files in os.walk(top):
+        for name in names + files:
+            path = os.path.join(directory, name)
+            key = os.path.relpath(path, top)
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                found[key] = ("link", os.readlink(path))
+            elif stat.S_ISDIR(status.st_mode):
+                found[key] = ("directory", stat.S_IMODE(status.st_mode))
+            else:
+                content = hashlib.sha256(read(path)).hexdigest()
+                found[key] = ("file", stat.S_IMODE(status.st_mode), int(status.st_mtime), content)
+    return found
+
+
+@check
+def copy_of_a_tree(top):
+    source = tempfile.mkdtemp()
+    try:
+        for i in range(20):
+            os.makedirs(f"{source}/d{i}/e/f")
+            for j, size in enumerate((0, 1, 100, 4095, 4096, 4097, 70000)):
+                write(f"{source}/d{i}/e/{j}", pattern(size, i * 10 + j))
+            os.symlink("e/0", f"{source}/d{i}/link")
+            os.chmod(f"{source}/d{i}/e/1", 0o640 + i % 8)
+        write(f"{source}/large", pattern(9 * 1024 * 1024 + 17))
+        run("cp", "-a", source, f"{top}/copy")
+        assert hashes(source) == hashes(f"{top}/copy")
+        run("cp", "-r", f"{top}/copy", f"{top}/again")
+        assert set(hashes(source)) == set(hashes(f"{top}/again"))
+        run("tar", "-cf", f"{top}/t.tar", "-C", top, "copy")
+        os.mkdir(f"{top}/untarred")
+        run("tar", "-xf", f"{top}/t.tar", "-C", f"{top}/untarred")
+        assert hashes(source) == hashes(f"{top}/untarred/copy")
+        count = run("find", f"{top}/copy", "-type", "f").count("\n")
+        assert count == 20 * 7 + 1, count
+        run("rm", "-rf", f"{top}/copy", f"{top}/again", f"{top}/untarred")
+        assert os.listdir(top) == ["t.tar"]
+    finally:
+        shutil.rmtree(source)
+
+
+@check
+def git_repository(top):
+    git = ["git", "-C", top, "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    run("git", "init", "-q", top)
+    for i in range(30):
+        write(f"{top}/file{i}", pattern(i * 997, i))
+    run(*git, "add", "-A")
+    run(*git, "commit", "-q", "-m", "one")
+    assert run(*git, "status", "--porcelain") == ""
+    write(f"{top}/file3", b"changed")
+    assert run(*git, "status", "--porcelain").split() == ["M", "file3"]
+    run(*git, "commit", "-qam", "two")
+    run(*git, "gc", "-q")
+    run(*git, "fsck", "--strict")
+    run("git", "clone", "-q", top, f"{top}/clone")
+    assert read(f"{top}/clone/file29") == pattern(29 * 997, 29)
+
+
+@check
+def sqlite_database(top):
+    for mode in ("delete", "wal"):
+        path = f"{top}/{mode}.db"
+        db = sqlite3.connect(path)
+        assert db.execute(f"pragma journal_mode={mode}").fetchone()[0] == mode
+        db.execute("create table t(a integer primary key, b blob)")
+        for i in range(40):
+            with db:
+                db.executemany("insert into t(b) values(?)", [(pattern(i * 31, i),)] * 5)
+        try:
+            with db:
+                db.execute("delete from t")
+                raise KeyError  # rolls back
+        except KeyError:
+            pass
+        db.close()
+        db = sqlite3.connect(path)
+        assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
+        assert db.execute("select count(*), sum(length(b)) from t").fetchone() == (
+            200, sum(i * 31 * 5 for i in range(40)))
+        db.close()
+
+
+@check
+def memory_maps(top):
+    path = f"{top}/mapped"
+    write(path, pattern(300000))
+    with open(path, "r+b") as file:
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
+            assert view[:] == pattern(300000)
+        with mmap.mmap(file.fileno(), 0) as view:
+            view[100000:100005] = b"HELLO"
+            view[4096:4097] = b"!"
+            view.flush()
+            assert os.pread(file.fileno(), 5, 100000) == b"HELLO"
+            os.pwrite(file.fileno(), b"there", 200000)
+            assert view[200000:200005] == b"there"
+    expected = bytearray(pattern(300000))
+    expected[100000:100005], expected[4096:4097] = b"HELLO", b"!"
+    expected[200000:200005] = b"there"
+    assert read(path) == bytes(expected)
+    assert os.stat(path).st_size == 300000
+
+
+def append_lines(path, who, count):
+    with open(path, "ab", buffering=0) as file:
+        for i in range(count):
+            file.write(f"{who:02d} {i:05d} {'x' * 80}\n".encode())
+
+
+@check
+def appends_from_several_processes(top):
+    path = f"{top}/log"
+    children = [multiprocessing.Process(target=append_lines, args=(path, i, 100)) for i in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    lines = read(path).decode().splitlines()
+    assert len(lines) == 400 and all(len(line) == 89 for line in lines)
+    for who in range(4):
+        own = [line for line in lines if line.startswith(f"{who:02d} ")]
+        assert own == sorted(own) and len(own) == 100
+
+
+@check
+def rename_over_an_open_file(top):
+    write(f"{top}/old", b"old")
+    write(f"{top}/new", b"new")
+    with open(f"{top}/old", "rb") as file:
+        os.rename(f"{top}/new", f"{top}/old")
+        assert file.read() == b"old"
+        assert os.fstat(file.fileno()).st_nlink == 0
+        assert read(f"{top}/old") == b"new"
+    assert os.listdir(top) == ["old"]
+
+
+@check
+def renames(top):
+    os.makedirs(f"{top}/a/b/c")
+    os.mkdir(f"{top}/d")
+    write(f"{top}/f", b"f")
+    fails(errno.EINVAL, os.rename, f"{top}/a", f"{top}/a/b/x")
+    fails(errno.ENOTEMPTY, os.rename, f"{top}/d", f"{top}/a")
+    fails(errno.ENOTDIR, os.rename, f"{top}/d", f"{top}/f")
+    fails(errno.EISDIR, os.rename, f"{top}/f", f"{top}/d")
+    fails(errno.ENOENT, os.rename, f"{top}/none", f"{top}/x")
+    os.rename(f"{top}/a/b", f"{top}/d/b")
+    assert os.listdir(f"{top}/d") == ["b"] and os.listdir(f"{top}/a") == []
+    os.rename(f"{top}/d", f"{top}/a")  # over an empty directory
+    assert os.path.isdir(f"{top}/a/b/c") and not os.path.exists(f"{top}/d")
+    libc = ctypes.CDLL(None, use_errno=True)
+    renameat2 = libc.renameat2
+
+    def renamed(old, new, flags):
+        at = -100  # AT_FDCWD
+        if renameat2(at, os.fsencode(old), at, os.fsencode(new), flags) != 0:
+            raise OSError(ctypes.get_errno(), "renameat2")
+
+    write(f"{top}/g", b"g")
+    fails(errno.EEXIST, renamed, f"{top}/f", f"{top}/g", 1)
+    renamed(f"{top}/f", f"{top}/g", 2)
+    assert read(f"{top}/f") == b"g" and read(f"{top}/g") == b"f"
+    renamed(f"{top}/f", f"{top}/a", 2)  # a file and a directory
+    assert os.path.isdir(f"{top}/f/b/c") and read(f"{top}/a") == b"g"
+
+
+@check
+def unlink_while_open(top):
+    path = f"{top}/gone"
+    with open(path, "w+b") as file:
+        file.write(pattern(200000))
+        file.flush()
+        os.unlink(path)
+        assert os.listdir(top) == []
+        file.seek(0)
+        assert file.read() == pattern(200000)
+        os.pwrite(file.fileno(), b"more", 200000)
+        os.ftruncate(file.fileno(), 200002)
+        assert os.pread(file.fileno(), 10, 200000) == b"mo"
+        os.fchmod(file.fileno(), 0o600)
+        status = os.fstat(file.fileno())
+        assert (status.st_nlink, status.st_size, status.st_mode & 0o777) == (0, 200002, 0o600)
+    fails(errno.ENOENT, os.stat, path)
+
+
+@check
+def hard_links(top):
+    write(f"{top}/a", b"content")
+    os.link(f"{top}/a", f"{top}/b")
+    os.mkdir(f"{top}/d")
+    os.link(f"{top}/b", f"{top}/d/c")
+    assert os.stat(f"{top}/a").st_nlink == 3
+    assert os.path.samefile(f"{top}/a", f"{top}/d/c")
+    write(f"{top}/d/c", b"changed")
+    assert read(f"{top}/a") == b"changed"
+    os.unlink(f"{top}/a")
+    assert os.stat(f"{top}/b").st_nlink == 2
+    fails(errno.EEXIST, os.link, f"{top}/b", f"{top}/d/c")
+    fails(errno.EPERM, os.link, f"{top}/d", f"{top}/e")
+
+
+@check
+def symbolic_links(top):
+    os.symlink("target", f"{top}/s")
+    write(f"{top}/target", b"t")
+    assert read(f"{top}/s") == b"t" and os.readlink(f"{top}/s") == "target"
+    assert os.lstat(f"{top}/s").st_size == 6
+    os.symlink("loop", f"{top}/loop")
+    fails(errno.ELOOP, os.stat, f"{top}/loop")
+    long = "x/" * 2000
+    os.symlink(long, f"{top}/long")
+    assert os.readlink(f"{top}/long") == long
+
+
+@check
+def extended_attributes(top):
+    path = f"{top}/f"
+    write(path, b"")
+    os.setxattr(path, "user.one", b"1")
+    os.setxattr(path, "user.empty", b"")
+    os.setxattr(path, "user.big", pattern(2000))
+    assert sorted(os.listxattr(path)) == ["user.big", "user.empty", "user.one"]
+    assert os.getxattr(path, "user.big") == pattern(2000)
+    assert os.getxattr(path, "user.empty") == b""
+    fails(errno.EEXIST, os.setxattr, path, "user.one", b"2", os.XATTR_CREATE)
+    fails(errno.ENODATA, os.setxattr, path, "user.two", b"2", os.XATTR_REPLACE)
+    os.setxattr(path, "user.one", b"2", os.XATTR_REPLACE)
+    assert os.getxattr(path, "user.one") == b"2"
+    os.removexattr(path, "user.one")
+    fails(errno.ENODATA, os.getxattr, path, "user.one")
+    fails(errno.ENODATA, os.removexattr, path, "user.one")
+    run("setfattr", "-n", "user.dir", "-v", "yes", top)
+    assert "yes" in run("getfattr", "-n", "user.dir", "--only-values", top)
+
+
+@check
+def space(top):
+    status = os.statvfs(top)
+    assert status.f_blocks >= status.f_bfree > 0 and status.f_namemax == 255
+    assert run("df", "-k", top).count("\n") == 2
+    write(f"{top}/f", pattern(5000000))
+    used = os.stat(f"{top}/f").st_blocks * 512
+    assert used >= 5000000, used
+    assert os.statvfs(top).f_bfree < status.f_bfree
+
+
+@check
+def truncation(top):
+    path = f"{top}/f"
+    write(path, pattern(100000))
+    os.truncate(path, 5000)
+    os.truncate(path, 9000)
+    assert read(path) == pattern(5000) + bytes(4000)
+    os.truncate(path, 3 << 20)
+    content = read(path)
+    assert len(content) == 3 << 20 and content[5000:].count(0) == (3 << 20) - 5000
+    with open(path, "wb"):  # O_TRUNC
+        pass
+    assert os.stat(path).st_size == 0
+    before = os.stat(path)
+    os.truncate(path, 10)
+    assert os.stat(path).st_mtime_ns >= before.st_mtime_ns
+
+
+@check
+def holes(top):
+    path = f"{top}/f"
+    with open(path, "w+b", buffering=0) as file:
+        os.pwrite(file.fileno(), b"end", 10 << 20)
+        status = os.fstat(file.fileno())
+        assert status.st_size == (10 << 20) + 3
+        assert status.st_blocks * 512 < 5 << 20, "not sparse"
+        assert os.pread(file.fileno(), 100, 5 << 20) == bytes(100)
+        os.pwrite(file.fileno(), pattern(1 << 20), 0)
+        run("fallocate", "--punch-hole", "--offset", "4096", "--length", "100000", path)
+        expected = pattern(1 << 20)
+        expected = expected[:4096] + bytes(100000) + expected[104096:]
+        assert os.pread(file.fileno(), 1 << 20, 0) == expected
+        assert os.fstat(file.fileno()).st_size == (10 << 20) + 3
+        os.posix_fallocate(file.fileno(), 0, 65536)
+        os.fsync(file.fileno())
+        os.fdatasync(file.fileno())
+
+
+@check
+def large_and_odd_transfers(top):
+    path = f"{top}/f"
+    content = bytearray(pattern(6 << 20, 5))
+    with open(path, "w+b", buffering=0) as file:
+        assert file.write(bytes(content)) == len(content)
+        for offset, size in ((0, 1), (4095, 2), (1048575, 3), (1 << 20, 1 << 20), (777, 3000001)):
+            piece = pattern(size, offset)
+            assert os.pwrite(file.fileno(), piece, offset) == size
+            content[offset:offset + size] = piece
+        for offset, size in ((0, len(content)), (1048570, 20), (5 << 20, 2 << 20)):
+            got = b""
+            while len(got) < size:
+                more = os.pread(file.fileno(), size - len(got), offset + len(got))
+                if not more:
+                    break
+                got += more
+            assert got == bytes(content[offset:offset + size])
+    descriptor = os.open(path, os.O_RDWR | os.O_DIRECT)
+    try:
+        memory = mmap.mmap(-1, 1 << 20)
+        assert os.preadv(descriptor, [memory], 1 << 20) == 1 << 20
+        assert memory[:] == bytes(content[1 << 20:2 << 20])
+        memory[:] = pattern(1 << 20, 9)
+        assert os.pwritev(descriptor, [memory], 3 << 20) == 1 << 20
+    finally:
+        os.close(descriptor)
+    content[3 << 20:4 << 20] = pattern(1 << 20, 9)
+    assert read(path) == bytes(content)
+
+
+@check
+def modes_owners_and_times(top):
+    path = f"{top}/f"
+    write(path, b"x")
+    os.chmod(path, 0o4711)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o4711
+    os.utime(path, ns=(1_000_000_007, 2_000_000_000_123_456_789))
+    status = os.stat(path)
+    assert (status.st_atime_ns, status.st_mtime_ns) == (1_000_000_007, 2_000_000_000_123_456_789)
+    os.utime(path, ns=(-1_500_000_000, -1))  # before 1970
+    assert os.stat(path).st_mtime_ns == -1
+    before = os.stat(path).st_ctime_ns
+    os.chmod(path, 0o600)
+    assert os.stat(path).st_ctime_ns >= before
+    os.mkdir(f"{top}/d", 0o751)
+    assert stat.S_IMODE(os.stat(f"{top}/d").st_mode) == 0o751 & ~CURRENT_UMASK
+    before = os.stat(f"{top}/d").st_mtime_ns
+    write(f"{top}/d/new", b"")
+    assert os.stat(f"{top}/d").st_mtime_ns > before
+    assert os.stat(f"{top}/d").st_nlink in (1, 2)  # 1: subdirectories are not counted
+    os.mkdir(f"{top}/d/sub")
+    assert os.stat(f"{top}/d").st_nlink in (1, 3)
+    os.mkfifo(f"{top}/fifo")
+    assert stat.S_ISFIFO(os.stat(f"{top}/fifo").st_mode)
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 5678)
+        status = os.stat(path)
+        assert (status.st_uid, status.st_gid) == (1234, 5678)
+        os.chown(f"{top}/d", -1, 4321)
+        os.chmod(f"{top}/d", 0o2775)
+        write(f"{top}/d/inherits", b"")
+        os.mkdir(f"{top}/d/too")
+        assert os.stat(f"{top}/d/inherits").st_gid == 4321
+        assert os.stat(f"{top}/d/too").st_gid == 4321
+        assert os.stat(f"{top}/d/too").st_mode & stat.S_ISGID
+
+
+@check
+def set_id_bits_go_on_write(top):
+    if os.geteuid() != 0:
+        return
+    path = f"{top}/f"
+    write(path, b"x")
+    os.chmod(path, 0o6777)
+    os.chmod(top, 0o777)
+    child = os.fork()
+    if child == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+        try:
+            with open(path, "r+b") as file:
+                file.write(b"y")
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    if os.waitpid(child, 0)[1] == 0:
+        assert stat.S_IMODE(os.stat(path).st_mode) & 0o4000 == 0
+
+
+@check
+def names_and_limits(top):
+    os.mkdir(f"{top}/" + "n" * 255)
+    fails(errno.ENAMETOOLONG, os.mkdir, f"{top}/" + "n" * 256)
+    odd = os.fsencode(top) + b"/\xff\xfe odd\n"
+    write(odd, b"odd")
+    assert read(odd) == b"odd"
+    fails(errno.EEXIST, os.mkdir, f"{top}/" + "n" * 255)
+    fails(errno.ENOENT, os.rmdir, f"{top}/none")
+    fails(errno.ENOENT, os.stat, f"{top}/none")
+    write(f"{top}/none", b"")  # the name whose absence may be remembered
+    os.stat(f"{top}/none")
+    fails(errno.ENOTDIR, os.stat, f"{top}/none/x")
+    fails(errno.EISDIR, os.open, top, os.O_WRONLY)
+    fails(errno.ENOTEMPTY, os.rmdir, top)
+    fails(errno.EEXIST, os.open, f"{top}/none", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+
+
+@check
+def large_directory(top):
+    count = 3000
+    for i in range(count):
+        os.close(os.open(f"{top}/name-{i:06d}", os.O_CREAT | os.O_WRONLY))
+    names = os.listdir(top)
+    assert len(names) == count and len(set(names)) == count
+    assert run("ls", "-l", top).count("\n") == count + 1
+    with os.scandir(top) as entries:  # removing while reading
+        seen = 0
+        for entry in entries:
+            assert entry.is_file()
+            os.unlink(entry.path)
+            seen += 1
+    assert seen == count and os.listdir(top) == []
+
+
+@check
+def locks(top):
+    import fcntl
+    with open(f"{top}/f", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open(f"{top}/f", "w") as other:
+            fails(errno.EAGAIN, fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    top, wanted = sys.argv[1], sys.argv[2:]
+    passed = failed = 0
+    for function in CHECKS:
+        if wanted and function.__name__ not in wanted:
+            continue
+        directory = os.path.join(top, function.__name__)
+        os.mkdir(directory)
+        started = time.monotonic()
+        try:
+            function(directory)
+            shutil.rmtree(directory)
+            passed += 1
+            print(f"ok     {function.__name__} ({time.monotonic() - started:.1f} s)")
+        except Exception:  # noqa: BLE001: any failure is a finding
+            failed += 1
+            print(f"FAILED {function.__name__}")
+            traceback.print_exc(file=sys.stdout)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    CURRENT_UMASK = os.umask(0o022)
+    os.umask(CURRENT_UMASK)
+    sys.exit(main())
