@@ -48,7 +48,7 @@ template <class T>
 struct Promise : PromiseBase {
     std::optional<T> value;
     Task<T> get_return_object() noexcept;
-    template <class U>
+    template <class U = T>  // so that `co_return {};` means an empty T
         requires std::is_constructible_v<T, U&&>
     void return_value(U&& result) {
         value.emplace(std::forward<U>(result));
