@@ -108,7 +108,7 @@ ROS2S_API int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t 
 /* -EBUSY while requests of a queue are under way on it. */
 ROS2S_API int ros2s_file_close(ros2s_file* file);
 
-/* Bytes read: fewer than `bytes` only at the end of the file. Buffers and offsets on multiples of
+/* Bytes read: fewer than `bytes` only at the end of the file; the buffer's rest is then undefined. Buffers and offsets on multiples of
  * 4096 travel without a copy. */
 ROS2S_API ssize_t ros2s_pread(ros2s_file* file, void* buffer, size_t bytes, uint64_t offset);
 /* `bytes`, all of them written and durable, or an error. With O_APPEND the offset is ignored. */

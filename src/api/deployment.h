@@ -50,4 +50,22 @@ class Deployment {
     std::unique_ptr<fs::FileSystem> file_system_;
 };
 
+// The parts of open(), for libros2store, which shares pools within a process.
+
+// Errors: unsupported.
+[[nodiscard]] Result<> check_transport(const Uri& uri, Report& report);
+// Errors: not_found (the sentence has the right URI).
+[[nodiscard]] Result<> check_pool_name(const Uri& uri, const EmbeddedPool& pool, Report& report);
+
+struct ThroughMount {
+    std::unique_ptr<fs::FileSystem> file_system;
+    std::string path;
+};
+// Whether the owner is a mount of that container.
+[[nodiscard]] bool stands_in(const OwnerRecord& owner, const std::string& container);
+// Works on the owner's mount point. Errors: those of opening the directory.
+[[nodiscard]] Task<Result<ThroughMount>> open_through_mount(const Call& call,
+                                                            Environment environment, Uri uri,
+                                                            OwnerRecord owner, Report& report);
+
 }  // namespace ros2s::api

@@ -52,6 +52,12 @@ class EmbeddedPool {
     [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(const Call& call,
                                                                                std::string label,
                                                                                Report& report);
+    // Makes a container with an empty file system in it. Errors: exists, invalid (the label),
+    // no_space.
+    [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report);
+    // "embedded engine, io_uring O_DIRECT, 1 device".
+    [[nodiscard]] const std::string& path() const;
     // The counters of every layer below the file system.
     void visit_metrics(const MetricVisitor& visit) const;
 

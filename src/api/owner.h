@@ -1,7 +1,7 @@
 // Owner: the one process that has a pool directory open. DIR/owner is a small text file that says
-// who it is; a lock on it (flock), which the kernel drops when the process dies, says that it
-// lives. The file stays when nobody owns the pool, because unlinking a file that others may be
-// about to lock lets two in.
+// who it is; a lock on it, which the kernel drops when the process dies, says that it
+// lives (a lock of the open file description). The file stays when nobody owns the pool, because
+// unlinking a file that others may be about to lock lets two in.
 //
 // The system calls here block for moments and are made when a pool is opened, not per request.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ros2s/base/result.h"
+#include "ros2s/runtime/fork.h"
 
 namespace ros2s::api {
 
@@ -38,10 +39,11 @@ class Ownership {
   private:
     explicit Ownership(int descriptor) : descriptor_(descriptor) {}
     int descriptor_;
+    ForkMark mark_;
 };
 
-// Who owns the directory now; pid 0 when nobody does. Errors: not_found (no such directory, or no
-// pool in it), denied, io.
+// Who owns the directory now; pid 0 when nobody does, -1 when the owner has not said who it is.
+// Errors: not_found (no such directory, or no pool in it), denied, io.
 [[nodiscard]] Result<OwnerRecord> find_owner(const std::string& directory);
 
 // "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": what the second opener is told.

@@ -17,6 +17,7 @@
 #include "ros2s/api/environment.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/call.h"
+#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/task.h"
 
 namespace ros2s::api {
@@ -56,5 +57,9 @@ struct PoolDirectory {
 // Errors: not_found (no pool there), invalid (config.yaml), denied, io.
 [[nodiscard]] Result<PoolDirectory> read_pool_directory(const std::string& directory,
                                                         Report& report);
+
+// The reactor that its settings ask for.
+[[nodiscard]] Result<OsReactorOptions> reactor_options(const std::string& directory,
+                                                       Report& report);
 
 }  // namespace ros2s::api

@@ -1,0 +1,162 @@
+// Calls on open files.
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "handles.h"
+#include "owner_of_new.h"
+#include "walk.h"
+
+using namespace ros2s;
+using namespace ros2s::api::c;
+
+namespace ros2s::api::c {
+namespace {
+
+constexpr int flags_used = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_NOFOLLOW;
+constexpr int flags_without_meaning =
+    O_CLOEXEC | O_DIRECT | O_SYNC | O_DSYNC | O_NOCTTY | O_LARGEFILE | O_NOATIME | O_NONBLOCK;
+
+Result<fs::OpenFlags> to_open_flags(int flags) {
+    const int access = flags & O_ACCMODE;
+    if ((flags & ~(flags_used | flags_without_meaning)) != 0 || access == O_ACCMODE) {
+        return fail(Code::invalid);
+    }
+    return fs::OpenFlags{.read = access != O_WRONLY,
+                         .write = access != O_RDONLY,
+                         .append = (flags & O_APPEND) != 0,
+                         .truncate = (flags & O_TRUNC) != 0,
+                         .exclusive = (flags & O_EXCL) != 0};
+}
+
+Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode_t mode,
+                         ros2s_file& file) {
+    auto& file_system = owner.file_system();
+    ROS2S_CO_TRY_ASSIGN(const auto open_flags, to_open_flags(flags));
+    Walk walk(file_system, owner.call);
+    const bool exclusive = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
+    const auto last =
+        exclusive || (flags & O_NOFOLLOW) != 0 ? Walk::Last::keep : Walk::Last::follow;
+    const auto found = co_await walk.to(owner.base, path, last);
+    fs::Opened opened;
+    if (found) {
+        if (exclusive) co_return fail(Code::exists);
+        if (S_ISDIR(found->mode)) co_return fail(Code::is_directory);
+        if (S_ISLNK(found->mode)) co_return fail(Code::loop);
+        if (!S_ISREG(found->mode)) co_return fail(Code::unsupported);
+        ROS2S_CO_TRY_ASSIGN(opened, co_await file_system.open(owner.call, found->node, open_flags));
+        walk.keep(found->node);
+    } else {
+        if (found.error().code != Code::not_found || (flags & O_CREAT) == 0 ||
+            walk.missing().name.empty()) {
+            co_return fail(found.error());
+        }
+        if (path.ends_with('/')) co_return fail(Code::is_directory);
+        ROS2S_CO_TRY_ASSIGN(opened, co_await file_system.create(
+                                        owner.call, walk.missing().parent, walk.missing().name,
+                                        S_IFREG | (mode & 07777), open_flags, owner_of_new()));
+    }
+    file.core.handle = opened.handle;
+    file.node = opened.attributes.node;
+    file.writable = open_flags.write;
+    co_return {};
+}
+
+// What the caller's threads submitted before it called close counts as under way.
+Task<Result<>> close_file(ros2s_file& file) {
+    file.fs.instance().poll_queues();
+    if (file.core.requests > 0) co_return fail(Code::busy);
+    const auto closed = co_await file.fs.file_system().close(file.fs.call, file.core.handle);
+    file.fs.file_system().forget(file.node, 1);
+    co_return closed;
+}
+
+}  // namespace
+}  // namespace ros2s::api::c
+
+int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode, ros2s_file** out) {
+    if (const int rc = check(fs, "open"); rc < 0) return rc;
+    if (path == nullptr || out == nullptr) return refuse(EINVAL, "open: an argument is NULL");
+    *out = nullptr;
+    if (!to_open_flags(flags)) {
+        return refuse(EINVAL, std::string("open '") + path +
+                                  "': flags that this library does not "
+                                  "know, listed in ros2store.h");
+    }
+    auto file = std::make_unique<ros2s_file>(ros2s_file{.fs = *fs, .path = path});
+    const auto opened = fs->run([&] { return open_file(*fs, path, flags, mode, *file); });
+    if (!opened) return refuse(opened.error(), "open", path);
+    ++fs->users;
+    *out = file.release();
+    return 0;
+}
+
+int ros2s_file_close(ros2s_file* file) {
+    if (const int rc = check(file, "close"); rc < 0) return rc;
+    const auto closed = file->fs.run([&] { return close_file(*file); });
+    if (!closed && closed.error().code == Code::busy) {
+        return refuse(EBUSY, "close '" + file->path +
+                                 "': requests of a queue are under way on it; reap them first");
+    }
+    const int rc = static_cast<int>(answer(closed, "close", file->path));
+    --file->fs.users;
+    delete file;
+    return rc;
+}
+
+ssize_t ros2s_pread(ros2s_file* file, void* buffer, size_t bytes, uint64_t offset) {
+    if (const int rc = check(file, "read"); rc < 0) return rc;
+    if (buffer == nullptr && bytes > 0) return refuse(EINVAL, "read: the buffer is NULL");
+    const auto window = fs::Window::local(Bytes(static_cast<std::byte*>(buffer), bytes));
+    return answer(file->fs.run([&] {
+        return file->fs.file_system().pread(file->fs.call, file->core.handle, window, offset);
+    }),
+                  "read", file->path);
+}
+
+ssize_t ros2s_pwrite(ros2s_file* file, const void* buffer, size_t bytes, uint64_t offset) {
+    if (const int rc = check(file, "write"); rc < 0) return rc;
+    if (buffer == nullptr && bytes > 0) return refuse(EINVAL, "write: the buffer is NULL");
+    const auto window = fs::Window::local(ConstBytes(static_cast<const std::byte*>(buffer), bytes));
+    return answer(file->fs.run([&] {
+        return file->fs.file_system().pwrite(file->fs.call, file->core.handle, window, offset);
+    }),
+                  "write", file->path);
+}
+
+int ros2s_fsync(ros2s_file* file) {
+    if (const int rc = check(file, "fsync"); rc < 0) return rc;
+    return static_cast<int>(answer(file->fs.run([&] {
+        return file->fs.file_system().fsync(file->fs.call, file->core.handle);
+    }),
+                                   "fsync", file->path));
+}
+
+int ros2s_fstat(ros2s_file* file, struct stat* out) {
+    if (const int rc = check(file, "stat"); rc < 0) return rc;
+    if (out == nullptr) return refuse(EINVAL, "stat: the place for the result is NULL");
+    const auto got = file->fs.run(
+        [&] { return file->fs.file_system().get_attributes(file->fs.call, file->node); });
+    if (!got) return refuse(got.error(), "stat", file->path);
+    to_stat(*got, *out);
+    return 0;
+}
+
+int ros2s_ftruncate(ros2s_file* file, uint64_t bytes) {
+    if (const int rc = check(file, "truncate"); rc < 0) return rc;
+    if (!file->writable) {
+        return refuse(EINVAL, "truncate '" + file->path + "': it is not open for writing");
+    }
+    const fs::SetAttributes changes{.size = bytes};
+    const auto done = file->fs.run(
+        [&] { return file->fs.file_system().set_attributes(file->fs.call, file->node, changes); });
+    return done ? 0 : refuse(done.error(), "truncate", file->path);
+}
+
+int ros2s_punch_hole(ros2s_file* file, uint64_t offset, uint64_t bytes) {
+    if (const int rc = check(file, "punch a hole"); rc < 0) return rc;
+    return static_cast<int>(answer(file->fs.run([&] {
+        return file->fs.file_system().punch_hole(file->fs.call, file->core.handle, offset, bytes);
+    }),
+                                   "punch a hole into", file->path));
+}

@@ -1,0 +1,78 @@
+// Instance: one opened pool in this process, with the thread that works for it: what every ros2s_fs
+// of the process on that pool shares. Its containers are mounted once, however often they are
+// opened.
+//
+// There is one table of instances per process, because a pool has one owner *process*. It is the
+// library's only mutable global beside the thread's error sentence. A forked child starts with an
+// empty one: what the parent had open stays the parent's.
+//
+// Thread rule: attach() and detach() from any thread, one at a time (they wait for each other).
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "queue.h"
+#include "ros2s/api/embedded_pool.h"
+#include "ros2s/api/uri.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::api::c {
+
+class Instance;
+
+// A container of an instance, mounted.
+struct Mounted {
+    std::unique_ptr<fs::FileSystem> file_system;
+    std::string path;  // how its I/O travels, in words
+    size_t users = 0;
+};
+
+struct Attachment {
+    std::shared_ptr<Instance> instance;
+    Mounted* mounted = nullptr;
+};
+
+// Opens what the URI names, or joins what this process has open of it already. Errors: those of
+// EmbeddedPool::open and open_container; unsupported (the transport).
+[[nodiscard]] Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
+// Closes what nobody else uses.
+void detach(Attachment attachment);
+
+class Instance {
+  public:
+    explicit Instance(std::unique_ptr<OsReactor> reactor) : reactor_(std::move(reactor)) {}
+    ~Instance();
+    Instance(const Instance&) = delete;
+    Instance& operator=(const Instance&) = delete;
+
+    [[nodiscard]] OsReactor& reactor() { return *reactor_; }
+    // Null when it works through a mount.
+    [[nodiscard]] EmbeddedPool* pool() { return pool_.get(); }
+    // Runs make() on the core, awaits the Task it returns, and blocks for the result.
+    template <class F>
+    auto run(F&& make) {
+        return run_blocking(*reactor_, std::forward<F>(make));
+    }
+
+    // ---- on the core
+    void add_queue(Queue& queue);
+    void remove_queue(Queue& queue);
+    // Starts what callers have published: what a thread submitted before it called is under way.
+    void poll_queues() noexcept;
+
+  private:
+    friend class Instances;
+    static constexpr size_t blocking_threads_max = 8;
+
+    std::unique_ptr<OsReactor> reactor_;
+    ThreadPool blocking_{blocking_threads_max};
+    std::unique_ptr<EmbeddedPool> pool_;
+    std::map<std::string, Mounted> mounted_;  // by container; under the table's lock
+    std::vector<Queue*> queues_;
+};
+
+}  // namespace ros2s::api::c

@@ -1,0 +1,34 @@
+#include "last_error.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+namespace ros2s::api::c {
+namespace {
+
+// The C ABI has no other place for it: errno's twin.
+thread_local std::string sentence_of_thread;
+
+}  // namespace
+
+const char* last_error() noexcept { return sentence_of_thread.c_str(); }
+
+int refuse(int os_errno, std::string sentence) noexcept {
+    sentence_of_thread = std::move(sentence);
+    return -os_errno;
+}
+
+int refuse(const Error& error, std::string_view what, std::string_view path) noexcept {
+    return refuse(to_errno(error), path.data() == nullptr
+                                       ? fmt::format("{}: {}", what, describe(error))
+                                       : fmt::format("{} '{}': {}", what, path, describe(error)));
+}
+
+int refuse_after_fork(std::string_view what) noexcept {
+    return refuse(EBADF, fmt::format("{}: the handle was opened before fork(); open it again in "
+                                     "this process",
+                                     what));
+}
+
+}  // namespace ros2s::api::c

@@ -1,0 +1,179 @@
+#include "queue.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <ctime>
+
+namespace ros2s::api::c {
+namespace {
+
+template <class T>
+int64_t as_count(const Result<T>& result) {
+    if (!result) return -to_errno(result.error());
+    if constexpr (std::is_void_v<T>) {
+        return 0;
+    } else {
+        return static_cast<int64_t>(*result);
+    }
+}
+
+int64_t monotonic_ns() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Queue>> Queue::create(OsReactor& reactor, fs::FileSystem& file_system,
+                                             uint32_t depth) {
+    const int descriptor = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (descriptor < 0) return fail_errno(errno);
+    return std::unique_ptr<Queue>(new Queue(reactor, file_system, depth, descriptor));
+}
+
+Queue::Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor)
+    : reactor_(reactor),
+      file_system_(file_system),
+      depth_(depth),
+      mask_(std::bit_ceil(depth) - 1),
+      descriptor_(descriptor),
+      entries_(std::make_unique<QueueEntry[]>(mask_ + size_t{1})),
+      completions_(std::make_unique<ros2s_completion[]>(mask_ + size_t{1})),
+      nursery_(reactor, depth) {}
+
+Queue::~Queue() { ::close(descriptor_); }
+
+void Queue::publish() noexcept {
+    submitted_.store(unpublished_, std::memory_order_seq_cst);
+    reactor_.wake();
+}
+
+bool Queue::poll() noexcept {
+    const uint32_t submitted = submitted_.load(std::memory_order_acquire);
+    if (taken_ == submitted) return false;
+    while (taken_ != submitted) {
+        const QueueEntry& entry = entries_[taken_++ & mask_];
+        if (entry.file != nullptr) ++entry.file->requests;
+        const bool started = nursery_.try_spawn(serve(entry));
+        ROS2S_CHECK(started);
+    }
+    return true;
+}
+
+bool Queue::prepare_sleep() noexcept {
+    return taken_ == submitted_.load(std::memory_order_seq_cst);
+}
+
+Task<> Queue::drain() { return nursery_.join(); }
+
+Task<> Queue::serve(QueueEntry entry) {
+    const fs::Window window{.address = reinterpret_cast<uint64_t>(entry.address),
+                            .length = entry.bytes};
+    int64_t result = 0;
+    switch (entry.opcode) {
+        case ROS2S_OP_NOP: break;
+        case ROS2S_OP_READ:
+            result = as_count(
+                co_await file_system_.pread(call_, entry.file->handle, window, entry.offset));
+            break;
+        case ROS2S_OP_WRITE:
+            result = as_count(
+                co_await file_system_.pwrite(call_, entry.file->handle, window, entry.offset));
+            break;
+        case ROS2S_OP_FSYNC:
+            result = as_count(co_await file_system_.fsync(call_, entry.file->handle));
+            break;
+        case ROS2S_OP_PUNCH_HOLE:
+            result = as_count(co_await file_system_.punch_hole(call_, entry.file->handle,
+                                                               entry.offset, entry.bytes));
+            break;
+    }
+    if (entry.file != nullptr) --entry.file->requests;
+    complete(entry.user_data, result);
+}
+
+void Queue::complete(uint64_t user_data, int64_t result) noexcept {
+    completions_[finished_ & mask_] = {.user_data = user_data, .result = result};
+    ++finished_;
+    completed_.store(finished_, std::memory_order_seq_cst);
+    const uint32_t wanted = wanted_.load(std::memory_order_seq_cst);
+    if (wanted == 0) [[likely]]
+        return;
+    if (finished_ - reaped_.load(std::memory_order_acquire) < wanted) return;
+    if (wanted_.exchange(0, std::memory_order_seq_cst) != 0) {
+        [[maybe_unused]] const int failed = ::eventfd_write(descriptor_, 1);
+    }
+}
+
+bool Queue::ask_for(uint32_t count) noexcept {
+    wanted_.store(count, std::memory_order_seq_cst);
+    return available() < count;
+}
+
+// The core may have taken the wish and not yet written: then the eventfd is readable later for
+// nothing, and whoever waits on it looks, finds nothing, and empties it here again.
+void Queue::stop_asking() noexcept {
+    wanted_.store(0, std::memory_order_seq_cst);
+    eventfd_t count = 0;
+    [[maybe_unused]] const int failed = ::eventfd_read(descriptor_, &count);
+}
+
+void Queue::arm_descriptor() noexcept {
+    if (ask_for(1) || wanted_.exchange(0, std::memory_order_seq_cst) == 0) return;
+    [[maybe_unused]] const int failed = ::eventfd_write(descriptor_, 1);
+}
+
+void Queue::wait(uint32_t least, int64_t timeout_ns) noexcept {
+    const int64_t start = monotonic_ns();
+    const int64_t end =
+        timeout_ns < 0 ? INT64_MAX : start + std::min(timeout_ns, INT64_MAX - start);
+    const int64_t poll_end = std::min(end, start + int64_t{reactor_.options().poll_for.count()});
+    if (reactor_.begin_caller_poll()) {
+        while (available() < least && monotonic_ns() < poll_end) ::sched_yield();
+        reactor_.end_caller_poll();
+    }
+    while (available() < least) {
+        const int64_t left = end - monotonic_ns();
+        if (left <= 0) return;
+        if (ask_for(least)) {
+            pollfd readable{.fd = descriptor_, .events = POLLIN, .revents = 0};
+            const timespec limit{.tv_sec = static_cast<time_t>(left / 1'000'000'000),
+                                 .tv_nsec = static_cast<long>(left % 1'000'000'000)};
+            ::ppoll(&readable, 1, timeout_ns < 0 ? nullptr : &limit, nullptr);
+        }
+        stop_asking();
+    }
+}
+
+uint32_t Queue::reap(std::span<ros2s_completion> into, uint32_t least,
+                     int64_t timeout_ns) noexcept {
+    const uint32_t head = reaped_.load(std::memory_order_relaxed);
+    const uint32_t under_way = submitted_.load(std::memory_order_acquire) - head;
+    least = std::min({least, static_cast<uint32_t>(into.size()), under_way});
+    if (by_descriptor_) stop_asking();
+    if (available() < least && timeout_ns != 0) wait(least, timeout_ns);
+
+    const uint32_t count = std::min(available(), static_cast<uint32_t>(into.size()));
+    for (uint32_t i = 0; i < count; ++i) into[i] = completions_[(head + i) & mask_];
+    reaped_.store(head + count, std::memory_order_release);
+
+    if (by_descriptor_ && count < into.size()) arm_descriptor();
+    return count;
+}
+
+int Queue::descriptor() noexcept {
+    if (!by_descriptor_) {
+        by_descriptor_ = true;
+        arm_descriptor();
+    }
+    return descriptor_;
+}
+
+}  // namespace ros2s::api::c

@@ -1,0 +1,112 @@
+// Queue: the two rings between a caller's thread and the core that serves it.
+//
+//     caller: put(), publish() ── requests ──►  core: poll() starts a coroutine for each
+//     caller: reap()           ◄─ completions ─ core: complete() at its end
+//
+// Both rings have room for `depth` entries, and no more than `depth` requests are between put and
+// reap; so neither side ever waits for room in a ring, and a caller that is ahead sees no room().
+//
+// Wake-ups. The core sleeps in one place, and Reactor::wake() costs a load when it does not. The
+// caller says in `wanted_` how many completions it sleeps for; the core writes the eventfd when
+// they are there, once. Each side first makes its entry visible and then looks at the other's flag,
+// both sequentially consistent, so that one of the two sees the other.
+//
+// Invariants
+// - submitted_ - reaped_ <= depth; taken_ <= submitted_; reaped_ <= completed_ (as they wrap).
+// - Each index is written by one thread: submitted_ by the submitter, reaped_ by the reaper,
+//   completed_ by the core.
+//
+// Atomics are here because the C ABI puts the caller on a thread of its own.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2store/ros2store.h"
+
+namespace ros2s::api::c {
+
+// What the core keeps of an open file. Used on the core alone.
+struct CoreFile {
+    fs::FileHandle handle{};
+    uint32_t requests = 0;  // of queues, under way
+};
+
+// A request as it lies in the ring.
+struct QueueEntry {
+    ros2s_opcode opcode{};
+    CoreFile* file = nullptr;
+    void* address = nullptr;
+    uint64_t bytes = 0;
+    uint64_t offset = 0;
+    uint64_t user_data = 0;
+};
+
+class Queue final : public Poller {
+  public:
+    // Errors: no_memory, those of eventfd().
+    [[nodiscard]] static Result<std::unique_ptr<Queue>> create(OsReactor& reactor,
+                                                               fs::FileSystem& file_system,
+                                                               uint32_t depth);
+    ~Queue() override;
+
+    // ---- the submitter's thread
+    // How many more may be put.
+    [[nodiscard]] uint32_t room() const noexcept {
+        return depth_ - (unpublished_ - reaped_.load(std::memory_order_acquire));
+    }
+    // Puts an entry where there is room(); the core sees it with the next publish().
+    void put(const QueueEntry& entry) noexcept { entries_[unpublished_++ & mask_] = entry; }
+    void publish() noexcept;
+
+    // ---- the reaper's thread
+    uint32_t reap(std::span<ros2s_completion> into, uint32_t least, int64_t timeout_ns) noexcept;
+    [[nodiscard]] int descriptor() noexcept;
+
+    // ---- the core
+    bool poll() noexcept override;
+    bool prepare_sleep() noexcept override;
+    // Until nothing is under way.
+    Task<> drain();
+
+  private:
+    Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor);
+    Task<> serve(QueueEntry entry);
+    void complete(uint64_t user_data, int64_t result) noexcept;
+    [[nodiscard]] uint32_t available() const noexcept {
+        return completed_.load(std::memory_order_seq_cst) - reaped_.load(std::memory_order_relaxed);
+    }
+    // Asks for the eventfd at `count` completions; false when they are there already.
+    [[nodiscard]] bool ask_for(uint32_t count) noexcept;
+    void stop_asking() noexcept;
+    // Asks for the eventfd at the next completion, which may be there already.
+    void arm_descriptor() noexcept;
+    void wait(uint32_t least, int64_t timeout_ns) noexcept;
+
+    OsReactor& reactor_;
+    fs::FileSystem& file_system_;
+    const uint32_t depth_;
+    const uint32_t mask_;
+    const int descriptor_;
+    std::unique_ptr<QueueEntry[]> entries_;
+    std::unique_ptr<ros2s_completion[]> completions_;
+
+    static constexpr size_t line = 64;  // so that the sides do not share cache lines
+    alignas(line) std::atomic<uint32_t> submitted_ = 0;
+    uint32_t unpublished_ = 0;  // the submitter's: where put() goes on
+    alignas(line) std::atomic<uint32_t> reaped_ = 0;
+    bool by_descriptor_ = false;  // the reaper's: descriptor() was called
+    alignas(line) std::atomic<uint32_t> wanted_ = 0;
+    alignas(line) std::atomic<uint32_t> completed_ = 0;
+    // The core's own.
+    uint32_t taken_ = 0;
+    uint32_t finished_ = 0;
+    Call call_{};
+    Nursery nursery_;
+};
+
+}  // namespace ros2s::api::c

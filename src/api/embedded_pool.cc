@@ -1,0 +1,112 @@
+#include "ros2s/api/embedded_pool.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "ros2s/api/pool_directory.h"
+#include "ros2s/fs/dfs.h"
+#include "ros2s/object/memory_store.h"
+
+namespace ros2s::api {
+
+struct EmbeddedPool::Parts {
+    Environment environment;
+    PoolDirectory directory;
+    std::string path;
+    std::unique_ptr<Ownership> ownership;
+    std::unique_ptr<object::ObjectStore> store;
+};
+
+EmbeddedPool::EmbeddedPool(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+EmbeddedPool::~EmbeddedPool() { ROS2S_CHECK(parts_ == nullptr || parts_->store == nullptr); }
+
+Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment environment,
+                                                               std::string directory,
+                                                               EmbeddedOptions options,
+                                                               OwnerRecord& present,
+                                                               Report& report) {
+    ROS2S_CO_TRY_ASSIGN(auto found, read_pool_directory(directory, report));
+    const OwnerRecord self{
+        .pid = ::getpid(),
+        .program = options.program.empty() ? ::program_invocation_short_name : options.program,
+        .mount_point = options.mount_point,
+        .container = options.container};
+    ROS2S_CO_TRY_ASSIGN(auto ownership, Ownership::take(found.directory, self, present, report));
+    auto parts =
+        std::make_unique<Parts>(Parts{.environment = environment, .directory = std::move(found)});
+    parts->ownership = std::move(ownership);
+    parts->store = std::make_unique<object::MemoryStore>(environment.reactor);
+    parts->path = parts->store->path();
+    std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(std::move(parts)));
+    // Until the engine is behind this: memory is empty each time, so that a container must be made.
+    ROS2S_CO_TRY(co_await pool->create_container(
+        {}, {.label = "main"}, {.uid = ::geteuid(), .gid = ::getegid()}, report));
+    co_return std::move(pool);
+}
+
+Task<> EmbeddedPool::close() {
+    parts_->store.reset();
+    parts_->ownership.reset();
+    co_return;
+}
+
+const std::string& EmbeddedPool::name() const { return parts_->directory.pool; }
+const std::string& EmbeddedPool::directory() const { return parts_->directory.directory; }
+const std::string& EmbeddedPool::path() const { return parts_->path; }
+object::ObjectStore& EmbeddedPool::store() { return *parts_->store; }
+
+Task<Result<object::ContainerRecord>> EmbeddedPool::find_container(const Call& call,
+                                                                   std::string label,
+                                                                   Report& report) {
+    auto listed = co_await parts_->store->list_containers(call);
+    if (!listed) {
+        co_return report.fail(listed.error(), fmt::format("cannot list the containers of {}: {}",
+                                                          directory(), describe(listed.error())));
+    }
+    std::string others;
+    for (auto& record : *listed) {
+        if (record.properties.label == label) co_return std::move(record);
+        others += (others.empty() ? "" : ", ") + record.properties.label;
+    }
+    co_return report.fail(
+        Code::not_found, fmt::format("the pool '{}' in {} has no container '{}'; it has: {}",
+                                     name(), directory(), label, others.empty() ? "none" : others));
+}
+
+Task<Result<object::ContainerRecord>> EmbeddedPool::create_container(
+    const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report) {
+    auto created = co_await parts_->store->create_container(call, properties);
+    if (!created) {
+        const std::string why = created.error().code == Code::exists ? "there is one of that name"
+                                : created.error().code == Code::invalid
+                                    ? "a name is 1 to 127 of A-Z a-z 0-9 . _ -"
+                                    : describe(created.error());
+        co_return report.fail(created.error(),
+                              fmt::format("cannot create the container '{}' in the pool '{}': {}",
+                                          properties.label, name(), why));
+    }
+    const auto formatted = co_await fs::Dfs::format(call, *parts_->store, created->id,
+                                                    parts_->environment.reactor, owner, report);
+    if (!formatted) {
+        // What is left of it would be a container that nobody can open.
+        [[maybe_unused]] const auto undone =
+            co_await parts_->store->destroy_container(call, created->id);
+        co_return fail(formatted.error());
+    }
+    co_return std::move(*created);
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const Call& call,
+                                                                           std::string label,
+                                                                           Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, std::move(label), report));
+    ROS2S_CO_TRY_ASSIGN(auto mounted,
+                        co_await fs::Dfs::mount(call, *parts_->store, record.id,
+                                                parts_->environment.reactor, {}, report));
+    co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
+}
+
+void EmbeddedPool::visit_metrics(const MetricVisitor&) const {}
+
+}  // namespace ros2s::api

@@ -1,0 +1,176 @@
+#include "ros2s/api/owner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "ros2s/runtime/fork.h"
+
+namespace ros2s::api {
+namespace {
+
+constexpr size_t record_bytes_max = 16 * 1024;
+
+// One "key: value" per line; a mount point may hold any byte but NUL.
+std::string encode_value(std::string_view value) {
+    std::string out;
+    for (const char c : value) {
+        if (c == '%' || static_cast<uint8_t>(c) < 0x20) {
+            out += fmt::format("%{:02x}", static_cast<uint8_t>(c));
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}
+
+std::string decode_value(std::string_view value) {
+    std::string out;
+    for (size_t i = 0; i < value.size(); ++i) {
+        uint8_t byte = 0;
+        if (value[i] == '%' && i + 3 <= value.size() &&
+            std::from_chars(value.data() + i + 1, value.data() + i + 3, byte, 16).ptr ==
+                value.data() + i + 3) {
+            out += static_cast<char>(byte);
+            i += 2;
+        } else {
+            out += value[i];
+        }
+    }
+    return out;
+}
+
+std::string encode(const OwnerRecord& record) {
+    return fmt::format("pid: {}\nprogram: {}\nmount_point: {}\ncontainer: {}\n", record.pid,
+                       encode_value(record.program), encode_value(record.mount_point),
+                       encode_value(record.container));
+}
+
+// Whatever it makes no sense of it leaves out: the lock decides, the text only explains.
+OwnerRecord decode(std::string_view text) {
+    OwnerRecord record;
+    while (!text.empty()) {
+        const auto line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        const auto colon = line.find(": ");
+        if (colon == std::string_view::npos) continue;
+        const auto key = line.substr(0, colon);
+        const auto value = line.substr(colon + 2);
+        if (key == "pid") std::from_chars(value.data(), value.data() + value.size(), record.pid);
+        if (key == "program") record.program = decode_value(value);
+        if (key == "mount_point") record.mount_point = decode_value(value);
+        if (key == "container") record.container = decode_value(value);
+    }
+    return record;
+}
+
+OwnerRecord read_record(int descriptor) {
+    std::array<char, record_bytes_max> text;
+    const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
+    return decode({text.data(), size > 0 ? static_cast<size_t>(size) : 0});
+}
+
+// A lock of the open file description: closing another descriptor of the file does not drop it,
+// and it can be asked about without being taken.
+struct flock whole_file(short type) {
+    struct flock lock{};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    return lock;
+}
+
+std::string owner_path(const std::string& directory) { return directory + "/owner"; }
+
+}  // namespace
+
+Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
+                                                   const OwnerRecord& self, OwnerRecord& present,
+                                                   Report& report) {
+    const std::string path = owner_path(directory);
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor < 0) {
+        const int cause = errno;
+        return report.fail(fail_errno(cause).error(),
+                           fmt::format("cannot open {} to take the pool ({}): check that the "
+                                       "directory exists and that you may write in it",
+                                       path, std::strerror(cause)));
+    }
+    struct flock lock = whole_file(F_WRLCK);
+    if (::fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
+        const int cause = errno;
+        present = read_record(descriptor);
+        ::close(descriptor);
+        if (cause == EAGAIN || cause == EACCES) {
+            return report.fail(Code::busy, describe_owner(directory, present));
+        }
+        return report.fail(fail_errno(cause).error(),
+                           fmt::format("cannot lock {} ({}): a pool needs a file system with "
+                                       "fcntl locks",
+                                       path, std::strerror(cause)));
+    }
+    close_in_forked_child(descriptor);
+    std::unique_ptr<Ownership> ownership(new Ownership(descriptor));
+    const std::string text = encode(self);
+    if (::ftruncate(descriptor, 0) != 0 ||
+        ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+        const int cause = errno;
+        return report.fail(fail_errno(cause).error(),
+                           fmt::format("cannot write {} ({})", path, std::strerror(cause)));
+    }
+    return ownership;
+}
+
+Ownership::~Ownership() {
+    if (mark_.in_forked_child()) return;
+    // An empty record reads as "nobody" also where locks cannot be asked about.
+    [[maybe_unused]] const int truncated = ::ftruncate(descriptor_, 0);
+    close_everywhere(descriptor_);
+}
+
+Result<OwnerRecord> find_owner(const std::string& directory) {
+    const int descriptor = ::open(owner_path(directory).c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return fail_errno(errno);
+    struct flock lock = whole_file(F_WRLCK);
+    OwnerRecord record;
+    Result<> asked;
+    if (::fcntl(descriptor, F_OFD_GETLK, &lock) != 0) {
+        asked = fail_errno(errno);
+    } else if (lock.l_type != F_UNLCK) {
+        record = read_record(descriptor);
+        // Between taking the lock and writing the record, or after a failed write.
+        if (record.pid == 0) record.pid = -1;
+    }
+    ::close(descriptor);
+    ROS2S_TRY(asked);
+    return record;
+}
+
+std::string describe_owner(const std::string& directory, const OwnerRecord& owner) {
+    if (owner.pid <= 0) {
+        return fmt::format(
+            "the pool in {0} is in use by another process, which has not said who it "
+            "is; find it with: fuser -v {0}/owner",
+            directory);
+    }
+    const std::string who = fmt::format("process {} ({})", owner.pid,
+                                        owner.program.empty() ? "unnamed" : owner.program);
+    if (owner.pid == ::getpid()) {
+        return fmt::format("the pool in {} is already open in this {}: close it there first",
+                           directory, who);
+    }
+    if (!owner.mount_point.empty()) {
+        return fmt::format(
+            "the pool in {0} is in use by {1}, which has its container '{2}' mounted "
+            "at {3}: use the files there, or unmount it first: fusermount3 -u {3}",
+            directory, who, owner.container, owner.mount_point);
+    }
+    return fmt::format("the pool in {} is in use by {}: wait until it ends, or end it: kill {}",
+                       directory, who, owner.pid);
+}
+
+}  // namespace ros2s::api

@@ -1,0 +1,111 @@
+#include "ros2s/api/owner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+namespace ros2s::api {
+namespace {
+
+using testing::HasSubstr;
+
+class OwnerTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string path = testing::TempDir() + "owner.XXXXXX";
+        ASSERT_NE(mkdtemp(path.data()), nullptr);
+        directory_ = path;
+    }
+    void TearDown() override { std::filesystem::remove_all(directory_); }
+
+    Result<std::unique_ptr<Ownership>> take(const OwnerRecord& self) {
+        report_ = {};
+        return Ownership::take(directory_, self, present_, report_);
+    }
+    // Runs `body` in a forked child and returns its exit status.
+    static int in_child(const std::function<int()>& body) {
+        const pid_t child = fork();
+        if (child == 0) _exit(body());
+        int status = 0;
+        waitpid(child, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+    }
+
+    std::string directory_;
+    OwnerRecord present_;
+    Report report_;
+};
+
+TEST_F(OwnerTest, TheSecondOpenerLearnsWhoTheFirstIs) {
+    const OwnerRecord self{
+        .pid = getpid(), .program = "a%b\n", .mount_point = "/mnt/x y", .container = "main"};
+    auto first = take(self);
+    ASSERT_TRUE(first) << report_.text();
+    EXPECT_EQ(find_owner(directory_), self);
+    const auto second = take({.pid = 1});
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Code::busy);
+    EXPECT_EQ(present_, self);
+    EXPECT_THAT(report_.text(), HasSubstr("already open in this process"));
+    first->reset();
+    EXPECT_EQ(find_owner(directory_), OwnerRecord{});
+    EXPECT_TRUE(take(self));
+}
+
+TEST_F(OwnerTest, SaysWhatToDoAboutAnotherProcess) {
+    EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "python3"}),
+                "the pool in /p is in use by process 1 (python3): wait until it ends, or end it: "
+                "kill 1");
+    EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "ros2store-fuse", .mount_point = "/m"}),
+                HasSubstr("fusermount3 -u /m"));
+}
+
+TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {
+    auto first = take({.pid = getpid(), .program = "parent"});
+    ASSERT_TRUE(first);
+    // The child outlives the parent's ownership and destroys its copy: neither matters.
+    std::array<int, 2> go{};
+    ASSERT_EQ(pipe(go.data()), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        first->reset();
+        char byte = 0;
+        [[maybe_unused]] const auto n = read(go[0], &byte, 1);
+        _exit(0);
+    }
+    EXPECT_EQ(in_child([&] { return take({.pid = getpid()}) ? 1 : 0; }), 0);
+    first->reset();
+    EXPECT_EQ(in_child([&] { return take({.pid = getpid()}) ? 0 : 1; }), 0);
+    close(go[1]);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    close(go[0]);
+}
+
+TEST_F(OwnerTest, ADeadOwnerIsNone) {
+    EXPECT_EQ(in_child([&] {
+                  auto taken = take({.pid = getpid(), .program = "dead"});
+                  if (!taken) return 1;
+                  taken->release();  // NOLINT: dies with it
+                  return 0;
+              }),
+              0);
+    EXPECT_EQ(find_owner(directory_), OwnerRecord{});
+    EXPECT_TRUE(take({.pid = getpid()}));
+}
+
+TEST_F(OwnerTest, ADirectoryThatIsMissingIsSaid) {
+    directory_ += "/missing";
+    const auto taken = take({});
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code, Code::not_found);
+    EXPECT_THAT(report_.text(), HasSubstr("cannot open"));
+    EXPECT_EQ(find_owner(directory_).error().code, Code::not_found);
+}
+
+}  // namespace
+}  // namespace ros2s::api
