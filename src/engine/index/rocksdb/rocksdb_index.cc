@@ -14,6 +14,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "rename_order.h"
 #include "status.h"
 
 namespace ros2s::engine {
@@ -45,9 +46,9 @@ class LogAdapter final : public rocksdb::Logger {
     Log log_;
 };
 
-rocksdb::Options rocksdb_options(const RocksDbOptions& options) {
+rocksdb::Options rocksdb_options(const RocksDbOptions& options, rocksdb::Env& env) {
     rocksdb::Options o;
-    if (options.env != nullptr) o.env = options.env;
+    o.env = &env;
     o.info_log = std::make_shared<LogAdapter>(options.log);
 
     o.paranoid_checks = true;
@@ -56,6 +57,7 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options) {
     o.max_open_files = static_cast<int>(options.open_files_max);
     o.skip_stats_update_on_db_open = true;
     o.max_background_jobs = 2;
+    o.max_bgerror_resume_count = 0;  // what failed once is not tried again behind our back
     o.stats_dump_period_sec = 0;
     o.stats_persist_period_sec = 0;
     o.max_manifest_file_size = 16 * 1024 * 1024;
@@ -96,8 +98,9 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options) {
 
 class RocksDbIndex final : public Index {
   public:
-    RocksDbIndex(std::unique_ptr<rocksdb::DB> db, std::shared_ptr<rocksdb::Cache> cache, Log log)
-        : db_(std::move(db)), cache_(std::move(cache)), log_(std::move(log)) {}
+    RocksDbIndex(std::unique_ptr<rocksdb::DB> db, std::shared_ptr<rocksdb::Cache> cache,
+                 std::shared_ptr<rocksdb::Env> env, Log log)
+        : env_(std::move(env)), db_(std::move(db)), cache_(std::move(cache)), log_(std::move(log)) {}
     ~RocksDbIndex() override { static_cast<void>(close()); }
 
     Result<std::optional<std::string>> get(std::string_view key) override {
@@ -223,14 +226,12 @@ class RocksDbIndex final : public Index {
         return fail(error);
     }
 
+    const std::shared_ptr<rocksdb::Env> env_;  // the database uses it until it is destroyed
     std::unique_ptr<rocksdb::DB> db_;
     const std::shared_ptr<rocksdb::Cache> cache_;
     const Log log_;
 };
 
-rocksdb::FileSystem& file_system(const RocksDbOptions& options) {
-    return *(options.env != nullptr ? options.env : rocksdb::Env::Default())->GetFileSystem();
-}
 std::string format_path(const std::string& directory) {
     return directory + "/FORMAT";
 }
@@ -270,9 +271,10 @@ std::unexpected<Error> explain(const rocksdb::Status& status, const std::string&
 }
 
 Result<std::unique_ptr<Index>> open_database(const std::string& directory,
-                                             const RocksDbOptions& options, bool create,
+                                             const RocksDbOptions& options,
+                                             std::shared_ptr<rocksdb::Env> env, bool create,
                                              Report& report) {
-    auto rocks = rocksdb_options(options);
+    auto rocks = rocksdb_options(options, *env);
     rocks.create_if_missing = create;
     rocks.error_if_exists = create;
     rocksdb::DB* opened = nullptr;
@@ -280,20 +282,12 @@ Result<std::unique_ptr<Index>> open_database(const std::string& directory,
     std::unique_ptr<rocksdb::DB> db(opened);
     if (!status.ok()) return explain(status, directory, report);
     auto cache = rocks.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_cache;
-    return std::make_unique<RocksDbIndex>(std::move(db), std::move(cache), options.log);
-}
-
-rocksdb::Status sync_directory(rocksdb::FileSystem& files, const std::string& directory) {
-    std::unique_ptr<rocksdb::FSDirectory> opened;
-    rocksdb::Status status = files.NewDirectory(directory, {}, &opened, nullptr);
-    if (status.ok()) status = opened->Fsync({}, nullptr);
-    return status;
+    return std::make_unique<RocksDbIndex>(std::move(db), std::move(cache), std::move(env),
+                                          options.log);
 }
 
 // Refuses what is not an index of a version that we know.
-Result<> check_format(const std::string& directory, const RocksDbOptions& options,
-                      Report& report) {
-    auto& files = file_system(options);
+Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, Report& report) {
     std::vector<std::string> children;
     if (auto status = guarded([&] { return files.GetChildren(directory, {}, &children, nullptr); });
         !status.ok()) {
@@ -307,12 +301,12 @@ Result<> check_format(const std::string& directory, const RocksDbOptions& option
         [&] { return rocksdb::ReadFileToString(&files, format_path(directory), &format); });
     if (!status.ok() && error_of(status).code != Code::not_found)
         return explain(status, directory, report);
-    if (!status.ok() || format.empty()) {
+    if (!status.ok()) {
         const bool made = std::ranges::count(children, "CURRENT") != 0;
         return report.fail(Code::not_found,
                            made ? directory + " holds an index whose creation was interrupted "
-                                              "(its file FORMAT is missing or empty); remove the "
-                                              "directory and make the pool again"
+                                              "(it has no file FORMAT); remove the directory "
+                                              "and make the pool again"
                                 : directory + " is not an index of ros2store (it has no file "
                                               "FORMAT); check the pool's path");
     }
@@ -367,13 +361,15 @@ Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory
                                                     const RocksDbOptions& options,
                                                     Report& report) {
     const std::string path = without_slash(directory);
-    auto& files = file_system(options);
+    auto env = env_with_rename_order(options.env);
+    auto& files = *env->GetFileSystem();
     ROS2S_TRY(make_directory(path, files, report));
-    ROS2S_TRY_ASSIGN(auto index, open_database(path, options, true, report));
+    ROS2S_TRY_ASSIGN(auto index, open_database(path, options, env, true, report));
     const auto status = guarded([&]() -> rocksdb::Status {
         const auto text = std::string(format_magic) + std::to_string(format_version) + "\n";
-        rocksdb::Status written =
-            rocksdb::WriteStringToFile(&files, text, format_path(path), true);
+        const auto unfinished = format_path(path) + ".new";
+        rocksdb::Status written = rocksdb::WriteStringToFile(&files, text, unfinished, true);
+        if (written.ok()) written = files.RenameFile(unfinished, format_path(path), {}, nullptr);
         if (written.ok()) written = sync_directory(files, path);
         return written;
     });
@@ -385,8 +381,9 @@ Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
                                                   const RocksDbOptions& options,
                                                   Report& report) {
     const std::string path = without_slash(directory);
-    ROS2S_TRY(check_format(path, options, report));
-    return open_database(path, options, false, report);
+    auto env = env_with_rename_order(options.env);
+    ROS2S_TRY(check_format(path, *env->GetFileSystem(), report));
+    return open_database(path, options, env, false, report);
 }
 
 }  // namespace ros2s::engine

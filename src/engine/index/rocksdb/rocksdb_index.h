@@ -4,7 +4,7 @@
 // How the contract is kept: RocksDB's write-ahead log is off, so a batch lives in memory until its
 // memory table becomes a file. One column family, and batches enter one memory table whole, in
 // order; tables become files in order, each synced before the manifest names it, and the manifest
-// synced before flush() returns.
+// synced before flush() returns. Renames are kept behind what they rely on (rename_order.h).
 //
 // Memory: half of `memory_bytes` is the block cache, which also holds index and filter blocks of
 // the tables (partitioned, so that none is large); half is for memory tables. Two things come on
@@ -40,8 +40,8 @@ struct RocksDbOptions {
     uint32_t open_files_max = 256;
     Log log;
 
-    // For simulations and tests. Null: the machine's file system.
-    rocksdb::Env* env = nullptr;
+    // For simulations and tests (sim/simulated_files.h). Null: the machine's file system.
+    std::shared_ptr<rocksdb::Env> env;
     // False: tables are never merged, so that every file operation happens inside a call of ours.
     bool compaction = true;
 };
