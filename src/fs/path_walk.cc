@@ -1,0 +1,117 @@
+#include "path_walk.h"
+
+#include <deque>
+
+namespace ros2s::fs {
+namespace {
+
+// The nodes from the root to where the walk is; each but the root holds one reference.
+class Trail {
+  public:
+    explicit Trail(FileSystem& fs) : fs_(fs), nodes_{root_node} {}
+    Trail(const Trail&) = delete;
+    Trail& operator=(const Trail&) = delete;
+    ~Trail() { restart(); }
+
+    [[nodiscard]] NodeId last() const { return nodes_.back(); }
+    void push(NodeId node) { nodes_.push_back(node); }
+    void pop() {
+        if (nodes_.size() > 1) drop_last();
+    }
+    void restart() {
+        while (nodes_.size() > 1) drop_last();
+    }
+    // The last node's reference goes to the caller.
+    NodeId take_last() {
+        const NodeId node = last();
+        if (nodes_.size() > 1) nodes_.pop_back();
+        return node;
+    }
+
+  private:
+    void drop_last() {
+        fs_.forget(nodes_.back(), 1);
+        nodes_.pop_back();
+    }
+    FileSystem& fs_;
+    std::vector<NodeId> nodes_;
+};
+
+std::deque<std::string> split(std::string_view path) {
+    std::deque<std::string> names;
+    for (size_t begin = 0; begin < path.size();) {
+        const size_t end = std::min(path.find('/', begin), path.size());
+        const std::string_view name = path.substr(begin, end - begin);
+        if (!name.empty() && name != ".") names.emplace_back(name);
+        begin = end + 1;
+    }
+    return names;
+}
+
+bool wants_directory(std::string_view path) {
+    return path.ends_with('/') || path.ends_with("/.") || path == ".";
+}
+
+}  // namespace
+
+Task<Result<Walked>> walk(FileSystem& fs, const Call& call, std::string path, LastLink last) {
+    Trail trail(fs);
+    std::deque<std::string> names = split(path);
+    bool must_be_directory = wants_directory(path);
+    int links = 0;
+    while (!names.empty()) {
+        const std::string name = std::move(names.front());
+        names.pop_front();
+        if (name == "..") {
+            trail.pop();
+            continue;
+        }
+        const auto found = co_await fs.lookup(call, trail.last(), name);
+        const bool is_last = names.empty();
+        if (!found) {
+            if (!is_last || found.error().code != Code::not_found) co_return fail(found.error());
+            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
+        }
+        if (S_ISLNK(found->mode) && (!is_last || last == LastLink::follow || must_be_directory)) {
+            const auto target = ++links > links_followed_max
+                                    ? Result<std::string>(fail(Code::loop))
+                                    : co_await fs.readlink(call, found->node);
+            fs.forget(found->node, 1);
+            if (!target) co_return fail(target.error());
+            if (target->starts_with('/')) trail.restart();
+            if (is_last) must_be_directory = must_be_directory || wants_directory(*target);
+            std::deque<std::string> more = split(*target);
+            names.insert(names.begin(), more.begin(), more.end());
+            continue;
+        }
+        if (is_last) {
+            if (must_be_directory && !S_ISDIR(found->mode)) {
+                fs.forget(found->node, 1);
+                co_return fail(Code::not_directory);
+            }
+            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = *found};
+        }
+        trail.push(found->node);
+        if (!S_ISDIR(found->mode)) co_return fail(Code::not_directory);
+    }
+    // The path ended in the root, or in "..": there is no name to it.
+    ROS2S_CO_TRY_ASSIGN(const Attributes attributes,
+                        co_await fs.get_attributes(call, trail.last()));
+    (void)trail.take_last();
+    co_return Walked{.parent = {}, .name = {}, .attributes = attributes};
+}
+
+Task<Result<Attributes>> resolve(FileSystem& fs, const Call& call, std::string path,
+                                 LastLink last) {
+    ROS2S_CO_TRY_ASSIGN(const Walked walked, co_await walk(fs, call, std::move(path), last));
+    if (walked.parent != NodeId{}) fs.forget(walked.parent, 1);
+    if (!walked.attributes) co_return fail(Code::not_found);
+    co_return *walked.attributes;
+}
+
+void forget(FileSystem& fs, const Walked& walked) {
+    if (walked.parent != NodeId{}) fs.forget(walked.parent, 1);
+    if (walked.attributes) fs.forget(walked.attributes->node, 1);
+}
+
+}  // namespace ros2s::fs
