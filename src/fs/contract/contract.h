@@ -24,12 +24,13 @@ class Subject {
 
 // Where implementations may differ. The defaults are Dfs's.
 struct Traits {
-    bool clears_set_ids = true;      // a write takes S_ISUID and S_ISGID away, whoever writes
-    bool sequential_names = true;    // readdir in the order of names
-    bool exact_times = true;         // a change is later than the one before it
-    uint64_t chunk_bytes = 1 << 20;  // borders that I/O should straddle
-    int property_runs = 20;          // seeds of the property test
-    int property_steps = 150;        // operations of each
+    bool clears_set_ids = true;       // a write takes S_ISUID and S_ISGID away, whoever writes
+    bool sequential_names = true;     // readdir in the order of names
+    bool exact_space = true;          // nobody else uses its space, and freed space comes back
+    uint32_t xattr_bytes = 64 << 10;  // the largest value of an extended attribute
+    uint64_t chunk_bytes = 1 << 20;   // borders that I/O should straddle
+    int property_runs = 20;           // seeds of the property test
+    int property_steps = 150;         // operations of each
 };
 
 using Factory = std::function<std::unique_ptr<Subject>(uint64_t seed)>;

@@ -1,7 +1,228 @@
+// Hard links, symbolic links, and files that live on without a name.
 #include "suite.h"
 
 namespace ros2s::fs::contract {
+namespace {
 
-Cases link_cases() { return {}; }
+using std::string;
+
+Task<> link_one(Fixture& f, NodeId node, string name) {
+    EXPECT_OK(co_await f.fs.link(f.call, node, root_node, name));
+}
+Task<> unlink_name(Fixture& f, string name) {
+    EXPECT_OK(co_await f.fs.unlink(f.call, root_node, name));
+}
+Task<> open_or_gone(Fixture& f, NodeId node, string contents) {
+    const auto opened = co_await f.fs.open(f.call, node, Fixture::reading);
+    if (!opened) {
+        EXPECT_FAILS(stale, opened);
+        co_return;
+    }
+    EXPECT_EQ(co_await f.read(opened->handle, 0, 100), contents) << "opened, so it must be whole";
+    co_await f.close(opened->handle);
+}
+
+constexpr Case cases[] = {
+    {"TwoNamesOneFile",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "a", "one");
+         const auto linked = co_await f.fs.link(f.call, node, root_node, "b");
+         CO_ASSERT(linked.has_value());
+         EXPECT_EQ(linked->node, node);
+         EXPECT_EQ(linked->links, 2u);
+         EXPECT_EQ(co_await f.node_of(root_node, "b"), node);
+         const FileHandle handle = co_await f.open(node);
+         co_await f.write(handle, "two", 0);
+         co_await f.close(handle);
+         EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "a")), "two");
+     }},
+    {"EachNameCounts",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "n0", "x");
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         for (int i = 1; i < 10; ++i) {
+             EXPECT_OK(co_await f.fs.link(f.call, node, dir, "n" + std::to_string(i)));
+             EXPECT_EQ((co_await f.stat(node)).links, 1u + i);
+         }
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "n0"));
+         for (int i = 1; i < 9; ++i) {
+             EXPECT_OK(co_await f.fs.unlink(f.call, dir, "n" + std::to_string(i)));
+             EXPECT_EQ((co_await f.stat(node)).links, 9u - i);
+         }
+         EXPECT_EQ(co_await f.contents(node), "x");
+     }},
+    {"NoLinksToDirectories",
+     [](Fixture& f) -> Task<> {
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         EXPECT_FAILS(denied, co_await f.fs.link(f.call, dir, root_node, "other"));
+     }},
+    {"LinksToSymlinksLinkTheLink",
+     [](Fixture& f) -> Task<> {
+         const NodeId link = co_await f.symlink(root_node, "link", "target");
+         EXPECT_OK(co_await f.fs.link(f.call, link, root_node, "other"));
+         EXPECT_EQ((co_await f.stat(link)).links, 2u);
+         const auto target = co_await f.fs.readlink(f.call, co_await f.node_of(root_node, "other"));
+         EXPECT_EQ(target.value_or(""), "target");
+     }},
+    {"LinkMovesTheChangeTime",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "a");
+         const Attributes before = co_await f.stat(node);
+         co_await f.later();
+         EXPECT_OK(co_await f.fs.link(f.call, node, root_node, "b"));
+         const Attributes linked = co_await f.stat(node);
+         EXPECT_GT(linked.changed, before.changed);
+         EXPECT_EQ(linked.modified, before.modified);
+         co_await f.later();
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "b"));
+         EXPECT_GT((co_await f.stat(node)).changed, linked.changed);
+     }},
+    {"ManyLinkAtOnce",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "n", "x");
+         Nursery nursery(f.reactor, 20);
+         for (int i = 0; i < 20; ++i) {
+             co_await nursery.spawn(link_one(f, node, "n" + std::to_string(i)));
+         }
+         co_await nursery.join();
+         EXPECT_EQ((co_await f.stat(node)).links, 21u);
+         for (int i = 0; i < 20; ++i) {
+             co_await nursery.spawn(unlink_name(f, "n" + std::to_string(i)));
+         }
+         co_await nursery.join();
+         EXPECT_EQ((co_await f.stat(node)).links, 1u);
+         EXPECT_EQ(co_await f.contents(node), "x");
+     }},
+    {"SymlinksSayWhatTheyWereGiven",
+     [](Fixture& f) -> Task<> {
+         const string targets[] = {"a",       "/absolute/path",   "../up",    ".",
+                                   "a/b//c/", "with space\nline", "\xff\xfe", string(4095, 'x')};
+         for (const string& target : targets) {
+             const NodeId node = co_await f.symlink(root_node, "link", target);
+             const auto read = co_await f.fs.readlink(f.call, node);
+             CO_ASSERT(read.has_value());
+             EXPECT_EQ(*read, target);
+             const Attributes attributes = co_await f.stat(node);
+             EXPECT_TRUE(S_ISLNK(attributes.mode));
+             EXPECT_EQ(attributes.size, target.size());
+             EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "link"));
+         }
+     }},
+    {"SymlinksThatCannotBe",
+     [](Fixture& f) -> Task<> {
+         EXPECT_FAILS(name_too_long,
+                      co_await f.fs.symlink(f.call, root_node, "link", string(4096, 'x'), f.owner));
+         EXPECT_FAILS(not_found, co_await f.fs.symlink(f.call, root_node, "link", "", f.owner));
+         EXPECT_FALSE(co_await f.exists(root_node, "link"));
+     }},
+    {"ReadlinkOfOthers",
+     [](Fixture& f) -> Task<> {
+         EXPECT_FAILS(invalid, co_await f.fs.readlink(f.call, root_node));
+         EXPECT_FAILS(invalid, co_await f.fs.readlink(f.call, co_await f.file(root_node, "f")));
+     }},
+    {"SymlinksAreNotFollowed",
+     [](Fixture& f) -> Task<> {
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         co_await f.file(dir, "x");
+         const NodeId link = co_await f.symlink(root_node, "link", "dir");
+         EXPECT_FAILS(not_directory, co_await f.fs.lookup(f.call, link, "x"));
+         EXPECT_FAILS(loop, co_await f.fs.open(f.call, link, f.reading));
+         EXPECT_TRUE(S_ISLNK((co_await f.fs.lookup(f.call, root_node, "link"))->mode));
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "link"));
+         EXPECT_TRUE(co_await f.exists(root_node, "dir"));
+     }},
+    {"SymlinksLeadNowhereSafely",
+     [](Fixture& f) -> Task<> {
+         // Out of a confined directory, or to nothing: a link is only its text.
+         const NodeId out = co_await f.symlink(root_node, "out", "/etc/passwd");
+         EXPECT_FAILS(loop, co_await f.fs.open(f.call, out, f.reading));
+         EXPECT_FAILS(loop,
+                      co_await f.fs.create(f.call, root_node, "out", 0644, f.writing, f.owner));
+         EXPECT_EQ((co_await f.fs.readlink(f.call, out)).value_or(""), "/etc/passwd");
+     }},
+    {"AnUnlinkedFileLivesWhileItIsOpen",
+     [](Fixture& f) -> Task<> {
+         const string text = f.random_bytes(3 * f.traits.chunk_bytes / 2);
+         const NodeId node = co_await f.file(root_node, "file", text);
+         const FileHandle handle = co_await f.open(node);
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+         EXPECT_FALSE(co_await f.exists(root_node, "file"));
+         EXPECT_EQ(co_await f.read(handle, 0, text.size()), text);
+         co_await f.write(handle, "more", text.size());
+         EXPECT_EQ(co_await f.read(handle, text.size(), 10), "more");
+         const Attributes attributes = co_await f.stat(node);
+         EXPECT_EQ(attributes.links, 0u);
+         EXPECT_EQ(attributes.size, text.size() + 4);
+         EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.size = 2}));
+         EXPECT_EQ(co_await f.read(handle, 0, 10), text.substr(0, 2));
+         co_await f.close(handle);
+     }},
+    {"ItGoesWithItsLastHandle",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "x");
+         const FileHandle a = co_await f.open(node);
+         const FileHandle b = co_await f.open(node);
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+         co_await f.close(a);
+         EXPECT_EQ(co_await f.read(b, 0, 10), "x");
+         const FileHandle c = co_await f.open(node, f.reading);
+         co_await f.close(b);
+         EXPECT_EQ(co_await f.read(c, 0, 10), "x");
+         co_await f.close(c);
+         f.fs.forget(node, 1'000'000);
+         EXPECT_FAILS(stale, co_await f.fs.get_attributes(f.call, node));
+         EXPECT_FAILS(stale, co_await f.fs.open(f.call, node, f.reading));
+     }},
+    {"ItsSpaceComesBack",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.exact_space) GTEST_SKIP_CO("others use the same space");
+         const auto before = co_await f.fs.space(f.call);
+         const NodeId node = co_await f.file(root_node, "file", f.random_bytes(1 << 20));
+         const FileHandle handle = co_await f.open(node);
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+         EXPECT_LE((co_await f.fs.space(f.call))->free_bytes, before->free_bytes - (1 << 20));
+         co_await f.close(handle);
+         EXPECT_EQ((co_await f.fs.space(f.call))->free_bytes, before->free_bytes);
+     }},
+    {"AFileWithoutANameTakesNoNewOne",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file");
+         const FileHandle handle = co_await f.open(node);
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+         EXPECT_FAILS(not_found, co_await f.fs.link(f.call, node, root_node, "again"));
+         co_await f.close(handle);
+     }},
+    {"ANodeThatIsGoneIsStale",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "x");
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+         f.fs.forget(node, 1'000'000);
+         EXPECT_FAILS(stale, co_await f.fs.get_attributes(f.call, node));
+         EXPECT_FAILS(stale, co_await f.fs.set_attributes(f.call, node, {.mode = 0600}));
+         EXPECT_FAILS(stale, co_await f.fs.set_attributes(f.call, node, {.size = 0}));
+         EXPECT_FAILS(stale, co_await f.fs.open(f.call, node, f.reading));
+         EXPECT_FAILS(stale, co_await f.fs.get_xattr(f.call, node, "user.x"));
+         EXPECT_FAILS(stale, co_await f.fs.set_xattr(f.call, node, "user.x", {}, SetXattr::any));
+         EXPECT_FAILS(stale, co_await f.fs.list_xattrs(f.call, node));
+         EXPECT_FAILS(stale, co_await f.fs.link(f.call, node, root_node, "again"));
+     }},
+    {"OpenAgainstUnlink",
+     [](Fixture& f) -> Task<> {
+         for (int round = 0; round < 30; ++round) {
+             const NodeId node = co_await f.file(root_node, "file", "whole");
+             Nursery nursery(f.reactor, 4);
+             co_await nursery.spawn(open_or_gone(f, node, "whole"));
+             co_await nursery.spawn(unlink_name(f, "file"));
+             co_await nursery.spawn(open_or_gone(f, node, "whole"));
+             co_await nursery.join();
+             f.fs.forget(node, 1'000'000);
+             EXPECT_FAILS(stale, co_await f.fs.get_attributes(f.call, node)) << round;
+         }
+     }},
+};
+
+}  // namespace
+
+Cases link_cases() { return cases; }
 
 }  // namespace ros2s::fs::contract

@@ -1,7 +1,190 @@
+// Opening and handles: what flags do, and what a handle is after it was closed.
 #include "suite.h"
 
 namespace ros2s::fs::contract {
+namespace {
 
-Cases open_cases() { return {}; }
+using std::string;
+
+Task<> create_and_count(Fixture& f, OpenFlags flags, int& opened, std::vector<NodeId>& nodes) {
+    const auto made = co_await f.fs.create(f.call, root_node, "file", 0644, flags, f.owner);
+    EXPECT_OK(made);
+    if (!made) co_return;
+    ++opened;
+    nodes.push_back(made->attributes.node);
+    co_await f.close(made->handle);
+}
+
+constexpr Case cases[] = {
+    {"CreateMakesAnEmptyFile",
+     [](Fixture& f) -> Task<> {
+         const auto made =
+             co_await f.fs.create(f.call, root_node, "file", 0640, f.writing, f.owner);
+         CO_ASSERT(made.has_value());
+         EXPECT_EQ(made->attributes.mode, S_IFREG | 0640u);
+         EXPECT_EQ(made->attributes.size, 0u);
+         EXPECT_EQ(made->attributes.links, 1u);
+         EXPECT_EQ(made->attributes.uid, 1000u);
+         EXPECT_EQ(co_await f.node_of(root_node, "file"), made->attributes.node);
+         co_await f.write(made->handle, "x", 0);
+         EXPECT_EQ(co_await f.read(made->handle, 0, 5), "x");
+         co_await f.close(made->handle);
+     }},
+    {"CreateOpensWhatExists",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "kept", 0600);
+         const auto opened = co_await f.fs.create(f.call, root_node, "file", 0777, f.writing,
+                                                  Owner{.uid = 1, .gid = 1});
+         CO_ASSERT(opened.has_value());
+         EXPECT_EQ(opened->attributes.node, node);
+         EXPECT_EQ(opened->attributes.mode & 07777, 0600u);
+         EXPECT_EQ(opened->attributes.uid, 1000u);
+         EXPECT_EQ(co_await f.read(opened->handle, 0, 10), "kept");
+         co_await f.close(opened->handle);
+     }},
+    {"CreateOfADirectory",
+     [](Fixture& f) -> Task<> {
+         co_await f.directory(root_node, "dir");
+         EXPECT_FAILS(is_directory,
+                      co_await f.fs.create(f.call, root_node, "dir", 0644, f.writing, f.owner));
+     }},
+    {"TruncateEmptiesTheFile",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "contents");
+         OpenFlags flags = f.writing;
+         flags.truncate = true;
+         const auto opened = co_await f.fs.open(f.call, node, flags);
+         CO_ASSERT(opened.has_value());
+         EXPECT_EQ(opened->attributes.size, 0u);
+         EXPECT_EQ(co_await f.read(opened->handle, 0, 10), "");
+         co_await f.close(opened->handle);
+         const auto created = co_await f.fs.create(f.call, root_node, "file", 0644, flags, f.owner);
+         CO_ASSERT(created.has_value());
+         EXPECT_EQ(created->attributes.node, node);
+         co_await f.close(created->handle);
+     }},
+    {"TruncateMovesTheTimesOfAnEmptyFile",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file");
+         const Attributes before = co_await f.stat(node);
+         co_await f.later();
+         OpenFlags flags = f.writing;
+         flags.truncate = true;
+         co_await f.close(co_await f.open(node, flags));
+         EXPECT_GT((co_await f.stat(node)).modified, before.modified);
+     }},
+    {"AttributesComeWithTheHandle",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "12345");
+         const auto opened = co_await f.fs.open(f.call, node, f.reading);
+         CO_ASSERT(opened.has_value());
+         EXPECT_EQ(opened->attributes.node, node);
+         EXPECT_EQ(opened->attributes.size, 5u);
+         co_await f.close(opened->handle);
+     }},
+    {"FlagsAreKept",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "12345");
+         const FileHandle reader = co_await f.open(node, f.reading);
+         const Window x = Window::local(as_bytes("x"));
+         EXPECT_FAILS(denied, co_await f.fs.pwrite(f.call, reader, x, 0));
+         EXPECT_FAILS(denied, co_await f.fs.punch_hole(f.call, reader, 0, 1));
+         const FileHandle writer = co_await f.open(node, {.read = false, .write = true});
+         std::byte byte{};
+         EXPECT_FAILS(denied,
+                      co_await f.fs.pread(f.call, writer, Window::local(Bytes(&byte, 1)), 0));
+         EXPECT_EQ(co_await f.contents(node), "12345");
+         co_await f.close(reader);
+         co_await f.close(writer);
+     }},
+    {"DirectoriesOpenForReading",
+     [](Fixture& f) -> Task<> {
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         const FileHandle handle = co_await f.open(dir, f.reading);
+         std::byte byte{};
+         const Window window = Window::local(Bytes(&byte, 1));
+         EXPECT_FAILS(is_directory, co_await f.fs.pread(f.call, handle, window, 0));
+         EXPECT_OK(co_await f.fs.fsync(f.call, handle));
+         co_await f.close(handle);
+         EXPECT_FAILS(is_directory, co_await f.fs.open(f.call, dir, f.writing));
+         EXPECT_FAILS(is_directory, co_await f.fs.open(f.call, dir, {.truncate = true}));
+     }},
+    {"SpecialNodesDoNotOpen",
+     [](Fixture& f) -> Task<> {
+         for (const mode_t type : {S_IFIFO, S_IFSOCK}) {
+             const auto made = co_await f.fs.mknod(f.call, root_node, std::to_string(type),
+                                                   type | 0644, 0, f.owner);
+             CO_ASSERT(made.has_value());
+             EXPECT_FAILS(invalid, co_await f.fs.open(f.call, made->node, f.reading));
+         }
+     }},
+    {"AClosedHandleIsStale",
+     [](Fixture& f) -> Task<> {
+         const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "x"));
+         co_await f.close(handle);
+         std::byte byte{};
+         const Window window = Window::local(Bytes(&byte, 1));
+         EXPECT_FAILS(stale, co_await f.fs.pread(f.call, handle, window, 0));
+         EXPECT_FAILS(stale, co_await f.fs.pwrite(f.call, handle, window, 0));
+         EXPECT_FAILS(stale, co_await f.fs.punch_hole(f.call, handle, 0, 1));
+         EXPECT_FAILS(stale, co_await f.fs.readdir(f.call, handle, 0, 1));
+         EXPECT_FAILS(stale, co_await f.fs.close(f.call, handle));
+     }},
+    {"AHandleUsedAgainIsAnother",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "x");
+         const FileHandle first = co_await f.open(node);
+         co_await f.close(first);
+         const FileHandle second = co_await f.open(node);
+         EXPECT_NE(first, second);
+         std::byte byte{};
+         EXPECT_FAILS(stale, co_await f.fs.pread(f.call, first, Window::local(Bytes(&byte, 1)), 0));
+         EXPECT_EQ(co_await f.read(second, 0, 5), "x");
+         co_await f.close(second);
+     }},
+    {"HandlesThatNeverWere",
+     [](Fixture& f) -> Task<> {
+         for (const uint64_t value :
+              {uint64_t{0}, uint64_t{1}, uint64_t{0x1234567}, UINT64_MAX, uint64_t{1} << 32}) {
+             EXPECT_FAILS(stale, co_await f.fs.close(f.call, FileHandle{value})) << value;
+             EXPECT_FAILS(stale, co_await f.fs.fsync(f.call, FileHandle{value})) << value;
+         }
+     }},
+    {"NodesThatNeverWere",
+     [](Fixture& f) -> Task<> {
+         for (const uint64_t value : {uint64_t{0}, uint64_t{12345678901}, UINT64_MAX}) {
+             EXPECT_FAILS(stale, co_await f.fs.get_attributes(f.call, NodeId{value})) << value;
+             EXPECT_FAILS(stale, co_await f.fs.open(f.call, NodeId{value}, f.reading)) << value;
+         }
+     }},
+    {"ManyHandles",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "x");
+         std::vector<FileHandle> handles;
+         for (int i = 0; i < 300; ++i) handles.push_back(co_await f.open(node, f.reading));
+         for (const FileHandle handle : handles) EXPECT_EQ(co_await f.read(handle, 0, 5), "x");
+         for (size_t i = 0; i < handles.size(); i += 2) co_await f.close(handles[i]);
+         for (size_t i = 1; i < handles.size(); i += 2) {
+             EXPECT_EQ(co_await f.read(handles[i], 0, 5), "x");
+         }
+         // The others are left for close_all.
+     }},
+    {"ManyCreateTheSameFile",
+     [](Fixture& f) -> Task<> {
+         int opened = 0;
+         std::vector<NodeId> nodes;
+         Nursery nursery(f.reactor, 10);
+         for (int i = 0; i < 10; ++i) {
+             co_await nursery.spawn(create_and_count(f, f.writing, opened, nodes));
+         }
+         co_await nursery.join();
+         EXPECT_EQ(opened, 10);
+         for (const NodeId node : nodes) EXPECT_EQ(node, nodes[0]);
+     }},
+};
+
+}  // namespace
+
+Cases open_cases() { return cases; }
 
 }  // namespace ros2s::fs::contract

@@ -19,6 +19,13 @@ namespace ros2s::fs::contract {
         }                                  \
     } while (false)
 
+#define GTEST_SKIP_CO(why)                                                                      \
+    do {                                                                                        \
+        ::testing::internal::AssertHelper(::testing::TestPartResult::kSkip, __FILE__, __LINE__, \
+                                          "") = ::testing::Message() << why;                    \
+        co_return;                                                                              \
+    } while (false)
+
 // A result reduced to its code, to compare and print.
 struct Outcome {
     std::optional<Code> code;  // none: it succeeded
