@@ -1,0 +1,135 @@
+// History: what simulated clients asked of a store and were told, and the judgement over it.
+//
+// After a restart the store's whole content is compared with the oracle's (object::MemoryStore),
+// which goes through the same transactions in epoch order: those that were acknowledged, and of the
+// others those that the store shows to have happened. That is read off a *witness*: a key that only
+// one client writes and each of its transactions touches, so that its epoch is the epoch of the
+// client's last transaction that happened. A client has one transaction open at a time.
+//
+// Judged
+// - Every acknowledged transaction is there, whole, at its epoch; every other one is there whole or
+//   not at all; nothing else is there; lists, queries and free space say the same.
+// - Epochs are given once, rise over checks, and follow real time: a transaction that was called
+//   after another had returned has the greater one.
+// - Each transaction's conditions held at its epoch, in the order of epochs.
+// - A read saw one state of its key: not older than what had been acknowledged when it began, and
+//   nothing that did not happen.
+// - A repeated operation id happened once.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/memory_store.h"
+#include "snapshot.h"
+
+namespace ros2s::sim {
+
+using object::contract::Batch;
+
+// A transaction that a client issued, from its first call to the end of the check.
+struct Issued {
+    Batch batch;
+    object::Epoch acknowledged_before{};  // the greatest epoch acknowledged before its first call
+    // Once it is known to have happened; 0 before.
+    object::Epoch epoch{};
+    // It cannot have happened: it was never sent, or not since a check did not find it.
+    bool fresh = true;
+    bool sent_fresh = true;  // it was when it was last sent
+    uint64_t number = 0;     // for people: the how manieth of its client
+};
+
+// One fetched extent.
+struct SeenRead {
+    Place place;
+    object::Extent extent{};
+    object::Epoch acknowledged_before{};  // as above, before the fetch
+    bool exists = false;
+    bool is_value = false;
+    object::Epoch epoch{};
+    uint64_t size = 0;
+    uint32_t crc = 0;  // of the bytes read; of a value: of its bytes
+};
+
+class History {
+  public:
+    History(Reactor& reactor, std::vector<Place> witnesses, std::vector<Column> columns);
+    // Before anything else.
+    Task<> open();
+
+    [[nodiscard]] object::Epoch acknowledged() const { return acknowledged_; }
+    // The client's open transaction; null when there is none.
+    [[nodiscard]] std::shared_ptr<Issued> pending(size_t client) const {
+        return clients_[client].pending;
+    }
+    std::shared_ptr<Issued> issue(size_t client, Batch batch);
+    void sends(Issued& issued) {
+        issued.sent_fresh = issued.fresh;
+        issued.fresh = false;
+    }
+    void acknowledge(size_t client, const std::shared_ptr<Issued>& issued,
+                     const object::Commit& commit);
+    // The store said that it did not happen.
+    void refuse(size_t client, const std::shared_ptr<Issued>& issued, const Error& error);
+    // The client will not ask again. False where what has become of it is not judged yet.
+    bool abandon(size_t client);
+    void saw(SeenRead read) { reads_.push_back(std::move(read)); }
+    void problem(std::string text);
+
+    // After a restart, while nothing runs: judges all since the last check. `free_bytes_empty` is
+    // what an empty store has free.
+    Task<> check(object::ObjectStore& store, object::ContainerId container,
+                 uint64_t free_bytes_empty);
+
+    [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+    [[nodiscard]] uint64_t transactions() const { return transactions_; }
+    [[nodiscard]] uint64_t reads_judged() const { return reads_judged_; }
+
+  private:
+    struct Client {
+        Place witness;
+        object::Epoch last{};  // of its last transaction that is known to have happened
+        std::shared_ptr<Issued> pending;
+        uint64_t issued = 0;
+    };
+    // What lay at a place from an epoch on.
+    struct Version {
+        object::Epoch from{};
+        bool exists = false;
+        SnapshotEntry entry;
+    };
+
+    void judge_witness(size_t number, const Snapshot& snapshot);
+    Task<> apply_happened();
+    Task<> apply(const Issued& issued);
+    [[nodiscard]] object::Transaction translate(const object::Transaction& transaction) const;
+    Task<Version> look(Place place, object::Epoch from);
+    Task<> follow(const object::Transaction& transaction, object::Epoch epoch);
+    void judge_read(const SeenRead& read);
+    void compare(const Snapshot& found, const Snapshot& expected);
+    void compare_entries(const Snapshot& found, const Snapshot& expected);
+    void compare_query(const Column& column, const object::QueryReply& found,
+                       const object::QueryReply& expected);
+    // The store's epoch for the oracle's.
+    [[nodiscard]] object::Epoch real(object::Epoch oracle) const { return epochs_[oracle.value]; }
+
+    object::MemoryStore oracle_;
+    object::ContainerId container_{};
+    std::vector<object::Epoch> epochs_{object::Epoch{}};  // by the oracle's
+    std::map<object::Epoch, object::Epoch> oracle_epochs_;
+    std::vector<Column> columns_;
+    std::vector<Client> clients_;
+    object::Epoch acknowledged_{};
+    object::Epoch checked_{};                        // the greatest epoch of the last check
+    std::vector<std::shared_ptr<Issued>> happened_;  // since the last check
+    std::vector<SeenRead> reads_;
+    std::map<Place, std::vector<Version>> versions_;  // of what the reads read
+    std::vector<std::string> problems_;
+    uint64_t transactions_ = 0;
+    uint64_t reads_judged_ = 0;
+};
+
+}  // namespace ros2s::sim

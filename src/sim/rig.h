@@ -1,0 +1,50 @@
+// Rig: a store on media that can crash and be opened again. The engine's is engine_rig.h.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "ros2s/base/result.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::sim {
+
+enum class CrashKind : uint8_t {
+    power,    // what no flush covers survives in part or not at all
+    process,  // completed writes stay readable, and stay volatile
+};
+
+// The crash comes with the first device operation that satisfies all of these.
+struct CrashPlan {
+    CrashKind kind = CrashKind::power;
+    uint64_t operations = 0;         // at least so many operations after this was armed
+    size_t unflushed_writes = 0;     // at least so many written or being written, and not flushed
+    uint64_t operations_max = 2000;  // after so many, `unflushed_writes` is waived
+};
+
+// How the machine was found at a crash.
+struct CrashPoint {
+    CrashKind kind = CrashKind::power;
+    bool in_recovery = false;     // set by the trial
+    size_t unflushed_writes = 0;  // in flight included
+    std::string operation;        // "read", "write", "flush", "discard"
+};
+
+class Rig {
+  public:
+    virtual ~Rig() = default;
+    // Opens the store, at first an empty one. After an error or a crash close() comes first.
+    virtual Task<Result<object::ObjectStore*>> open(Report& report) = 0;
+    // Also after a crash, and after an open() that failed; again, and nothing happens.
+    virtual Task<> close() = 0;
+
+    // From now on; disarmed by the crash.
+    virtual void arm(const CrashPlan& plan) = 0;
+    virtual void disarm() = 0;
+    // True from a crash to the next open().
+    [[nodiscard]] virtual const bool& crashed() const = 0;
+    // Of the last crash.
+    [[nodiscard]] virtual const CrashPoint& point() const = 0;
+};
+
+}  // namespace ros2s::sim

@@ -1,0 +1,177 @@
+#include "trial.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/runtime/nursery.h"
+#include "workload.h"
+
+namespace ros2s::sim {
+
+using namespace object;
+
+namespace {
+
+const Call no_call;
+constexpr int openings_max = 12;
+
+class Trial {
+  public:
+    Trial(World& world, uint64_t seed, const RigFactory& factory, TrialReport& report)
+        : world_(world),
+          random_(seed),
+          report_(report),
+          rig_(factory(world, random_)),
+          workload_(draw_workload(random_)),
+          history_(world.core(), workload_witnesses(workload_), workload_columns(workload_)) {
+        for (size_t i = 0; i < workload_.clients; ++i) {
+            clients_.emplace_back(i, seed, workload_, history_);
+        }
+    }
+
+    Task<> run(size_t rounds);
+
+  private:
+    Task<bool> begin();
+    Task<bool> round(bool last);
+    Task<> work(bool crash, uint64_t requests);
+    Task<bool> recover();
+    CrashPlan draw_plan(bool after_process_crash);
+    void note_point(bool in_recovery);
+
+    World& world_;
+    Random random_;
+    TrialReport& report_;
+    std::unique_ptr<Rig> rig_;
+    WorkloadOptions workload_;
+    History history_;
+    std::vector<WorkloadClient> clients_;
+    ObjectStore* store_ = nullptr;
+    ContainerId container_{};
+    uint64_t free_bytes_empty_ = 0;
+};
+
+Task<> Trial::run(size_t rounds) {
+    bool going = co_await begin();
+    for (size_t i = 0; i < rounds && going; ++i) going = co_await round(i + 1 == rounds);
+    if (!rig_->crashed()) co_await rig_->close();
+    for (const std::string& text : history_.problems()) report_.problems.push_back(text);
+    report_.transactions = history_.transactions();
+    report_.reads = history_.reads_judged();
+}
+
+Task<bool> Trial::begin() {
+    co_await history_.open();
+    Report report;
+    const auto store = co_await rig_->open(report);
+    if (!store) {
+        history_.problem("the store could not be made: " + report.text());
+        co_await rig_->close();
+        co_return false;
+    }
+    store_ = *store;
+    const ContainerProperties properties{.label = "crash"};
+    const auto record = co_await store_->create_container(no_call, properties);
+    const auto space = co_await store_->space(no_call);
+    if (!record || !space) {
+        history_.problem("no container could be made");
+        co_return false;
+    }
+    container_ = record->id;
+    free_bytes_empty_ = space->free_bytes;
+    co_return true;
+}
+
+// Mostly early: what matters lies around the first groups after an opening, and a short round is
+// a cheap one.
+CrashPlan Trial::draw_plan(bool after_process_crash) {
+    CrashPlan plan;
+    plan.kind = random_.one_in(3) ? CrashKind::process : CrashKind::power;
+    // What a dead process left unflushed, a power loss may take soon after.
+    if (after_process_crash && !random_.one_in(4)) plan.kind = CrashKind::power;
+    const uint64_t spans[] = {20, 100, 400};
+    plan.operations = random_.below(spans[random_.below(3)]);
+    plan.unflushed_writes = random_.one_in(4) ? 0 : 2;
+    return plan;
+}
+
+void Trial::note_point(bool in_recovery) {
+    CrashPoint point = rig_->point();
+    point.in_recovery = in_recovery;
+    report_.points.push_back(std::move(point));
+}
+
+Task<bool> Trial::round(bool last) {
+    const bool crash = !random_.one_in(16);
+    const bool after_process =
+        !report_.points.empty() && report_.points.back().kind == CrashKind::process;
+    if (crash) rig_->arm(draw_plan(after_process));
+    co_await work(crash, crash ? 3000 : 20 + random_.below(60));
+    if (rig_->crashed()) {
+        note_point(false);
+    } else {
+        rig_->disarm();
+        ++report_.clean_closes;
+    }
+    co_await rig_->close();
+    const bool recovered = co_await recover();
+    if (!recovered) co_return false;
+    // Looking takes time in which the store may tidy up; so the work sometimes goes on at once, and
+    // the look comes after the next crash.
+    if (!last && random_.one_in(2)) co_return history_.problems().empty();
+    co_await history_.check(*store_, container_, free_bytes_empty_);
+    co_return history_.problems().empty();
+}
+
+Task<> Trial::work(bool crash, uint64_t requests) {
+    Run run{world_.core(), *store_, container_, rig_->crashed()};
+    Nursery nursery(world_.core(), clients_.size());
+    for (WorkloadClient& client : clients_) co_await nursery.spawn(client.work(run, requests));
+    co_await nursery.join();
+    if (crash && !rig_->crashed()) history_.problem("the clients were done before the crash came");
+}
+
+// Opens the store again; false when that is not to be had.
+Task<bool> Trial::recover() {
+    for (int i = 0; i < openings_max; ++i) {
+        // A third of the recoveries crash once, some more often.
+        const bool crash = random_.one_in(3) && i + 1 < openings_max;
+        const bool after_process =
+            !report_.points.empty() && report_.points.back().kind == CrashKind::process;
+        if (crash) {
+            CrashPlan plan = draw_plan(after_process);
+            plan.operations = random_.below(after_process || random_.one_in(2) ? 12 : 60);
+            plan.unflushed_writes = random_.one_in(2) ? 1 : 0;
+            plan.operations_max = plan.operations;
+            rig_->arm(plan);
+        }
+        Report report;
+        const auto store = co_await rig_->open(report);
+        if (rig_->crashed()) {
+            note_point(true);
+            co_await rig_->close();
+            continue;
+        }
+        rig_->disarm();
+        if (!store) {
+            history_.problem(fmt::format("the store could not be opened again: {} ({})",
+                                         describe(store.error()), report.text()));
+            co_await rig_->close();
+            co_return false;
+        }
+        store_ = *store;
+        co_return true;
+    }
+    co_return false;
+}
+
+}  // namespace
+
+TrialReport run_trial(uint64_t seed, const RigFactory& factory, const TrialOptions& options) {
+    TrialReport report{.seed = seed};
+    World world(seed);
+    Trial trial(world, seed, factory, report);
+    world.run(trial.run(options.rounds));
+    return report;
+}
+
+}  // namespace ros2s::sim

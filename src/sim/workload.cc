@@ -1,0 +1,294 @@
+#include "workload.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+
+#include "ros2s/base/crc32c.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::sim {
+
+using namespace object;
+
+namespace {
+
+constexpr uint64_t shared_objects = 3;
+constexpr uint64_t shared_dkeys = 5;
+constexpr uint64_t segment_bytes = 1 << 20;
+constexpr uint64_t value_bytes = 5000;  // of the largest value written
+const Call no_call;
+
+Place witness_of(size_t client) {
+    if (client % 2 == 1) return {{8, client}, "own", "array"};
+    return {{7, 0}, "client " + std::to_string(client), "witness"};
+}
+
+std::string noise(Random& random, uint64_t length) {
+    std::string bytes(length, '\0');
+    for (uint64_t i = 0; i < length; i += 8) {
+        const uint64_t word = random.next();
+        std::memcpy(bytes.data() + i, &word, std::min<uint64_t>(8, length - i));
+    }
+    return bytes;
+}
+
+}  // namespace
+
+WorkloadOptions draw_workload(Random& random) {
+    return {.clients = 3 + random.below(8),
+            .array_blocks = 4 + random.below(12),
+            .far_writes = random.one_in(3),
+            .large_writes = random.one_in(3)};
+}
+
+std::vector<Place> workload_witnesses(const WorkloadOptions& options) {
+    std::vector<Place> witnesses;
+    for (size_t i = 0; i < options.clients; ++i) witnesses.push_back(witness_of(i));
+    return witnesses;
+}
+
+std::vector<Column> workload_columns(const WorkloadOptions& options) {
+    std::vector<Column> columns = {{{7, 0}, "witness"}};
+    for (uint64_t object = 1; object <= shared_objects; ++object) {
+        columns.push_back({{1, object}, "array"});
+        columns.push_back({{1, object}, "value"});
+    }
+    for (const Place& witness : workload_witnesses(options)) {
+        columns.emplace_back(witness.object, witness.akey);
+    }
+    return columns;
+}
+
+WorkloadClient::WorkloadClient(size_t number, uint64_t seed, const WorkloadOptions& options,
+                               History& history)
+    : number_(number),
+      random_(seed + 1000 * (number + 1)),
+      options_(options),
+      history_(history),
+      id_(Uuid::make(random_)),
+      witness_(witness_of(number)) {}
+
+Task<> WorkloadClient::work(Run& run, uint64_t requests) {
+    if (history_.pending(number_) != nullptr) co_await settle_pending(run);
+    for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down; ++i) {
+        const uint64_t kind = random_.below(20);
+        if (kind < 4) {
+            co_await read(run);
+        } else if (kind == 4 && last_ != nullptr) {
+            co_await repeat_last(run);
+        } else {
+            history_.issue(number_, make_transaction());
+            co_await send(run);
+        }
+        // A store that answers at once must not keep the others from their turn.
+        co_await yield(run.reactor);
+        if (history_.pending(number_) != nullptr) break;  // no answer, or a wrong one
+    }
+}
+
+// ---- sending -------------------------------------------------------------------------------
+
+Task<> WorkloadClient::settle_pending(Run& run) {
+    if (random_.one_in(8) && history_.abandon(number_)) {
+        last_ = nullptr;  // what was abandoned may have come after it
+        co_return;
+    }
+    co_await send(run);
+}
+
+namespace {
+Task<> send_copy(Run& run, const Transaction& transaction, std::optional<Result<Commit>>& reply) {
+    Result<Commit> commit = co_await run.store.update(no_call, run.container, transaction);
+    if (!run.crashed) reply = commit;
+}
+// Codes with which a store says that nothing has happened.
+bool refuses(Code code) {
+    return code == Code::condition_failed || code == Code::no_space || code == Code::no_memory;
+}
+}  // namespace
+
+Task<> WorkloadClient::send(Run& run) {
+    const std::shared_ptr<Issued> issued = history_.pending(number_);
+    history_.sends(*issued);
+    const Transaction& transaction = issued->batch.transaction();
+    std::array<std::optional<Result<Commit>>, 2> replies;
+    if (random_.one_in(16)) {
+        // The same id twice at once, as after a reconnection.
+        Nursery nursery(run.reactor, 2);
+        for (auto& reply : replies) co_await nursery.spawn(send_copy(run, transaction, reply));
+        co_await nursery.join();
+    } else {
+        co_await send_copy(run, transaction, replies[0]);
+    }
+    // Of two answers one may be lost in the crash; what is known counts.
+    std::optional<Commit> commit;
+    std::optional<Error> error;
+    for (const auto& reply : replies) {
+        if (!reply) continue;
+        if (!*reply) {
+            error = reply->error();
+        } else if (!commit) {
+            commit = **reply;
+        } else {
+            if (commit->epoch != (*reply)->epoch) {
+                history_.problem(fmt::format("one operation id happened at epochs {} and {}",
+                                             commit->epoch.value, (*reply)->epoch.value));
+            }
+            if (!commit->replayed && !(*reply)->replayed) {
+                history_.problem(fmt::format("the operation id of epoch {} was done twice",
+                                             commit->epoch.value));
+            }
+            commit->replayed = commit->replayed && (*reply)->replayed;
+        }
+    }
+    // The first answer was lost: whether the other one repeats it cannot be told.
+    if (commit && run.crashed) commit->replayed = commit->replayed && !issued->sent_fresh;
+    if (commit) {
+        history_.acknowledge(number_, issued, *commit);
+        last_ = issued;
+    } else if (error && refuses(error->code)) {
+        // Refused for good only if no other copy of it can still happen.
+        if (!run.crashed) history_.refuse(number_, issued, *error);
+    } else if (error) {
+        history_.problem(fmt::format("an update failed without a crash: {}", describe(*error)));
+    }
+}
+
+Task<> WorkloadClient::repeat_last(Run& run) {
+    const std::shared_ptr<Issued> issued = last_;
+    std::optional<Result<Commit>> reply;
+    co_await send_copy(run, issued->batch.transaction(), reply);
+    if (!reply) co_return;
+    if (!*reply) {
+        history_.problem(fmt::format("a repetition of epoch {} was refused: {}",
+                                     issued->epoch.value, describe(reply->error())));
+    } else {
+        history_.acknowledge(number_, issued, **reply);
+    }
+}
+
+// ---- reading -------------------------------------------------------------------------------
+
+Task<> WorkloadClient::read(Run& run) {
+    struct Item {
+        SeenRead seen;
+        AlignedBuffer memory;
+    };
+    std::vector<Item> wanted(1 + random_.below(3));
+    std::vector<FetchItem> items;
+    for (Item& item : wanted) {
+        SeenRead& seen = item.seen;
+        seen.place = random_.one_in(6) ? witness_ : shared_place();
+        seen.extent = {0, options_.array_blocks * block_bytes + value_bytes};
+        if (seen.place.akey == "array" && random_.one_in(2)) seen.extent = {offset(), 1 + length()};
+        const size_t unaligned = random_.below(2);
+        item.memory = AlignedBuffer(seen.extent.length + unaligned);
+        items.push_back({.object = seen.place.object,
+                         .dkey = {seen.place.dkey},
+                         .akey = {seen.place.akey},
+                         .extent = seen.extent,
+                         .window = Window::local(item.memory.bytes().subspan(unaligned))});
+        seen.acknowledged_before = history_.acknowledged();
+    }
+    const auto fetched = co_await run.store.fetch(no_call, run.container, items);
+    if (run.crashed) co_return;
+    for (size_t i = 0; i < items.size(); ++i) {
+        const FetchItem& item = items[i];
+        SeenRead& seen = wanted[i].seen;
+        const Result<> status = fetched ? item.status : fetched;
+        if (!status && status.error().code != Code::not_found) {
+            history_.problem(fmt::format("a read of {} failed without a crash: {}",
+                                         to_string(seen.place), describe(status.error())));
+            continue;
+        }
+        seen.exists = status.has_value();
+        seen.is_value = item.is_value;
+        seen.epoch = item.epoch;
+        seen.size = item.size;
+        const uint64_t length = item.is_value ? item.size : seen.extent.length;
+        seen.crc = crc32c(item.window.bytes().first(length));
+        known_[seen.place] = {item.epoch, item.size};
+        history_.saw(std::move(seen));
+    }
+}
+
+// ---- making transactions -------------------------------------------------------------------
+
+Place WorkloadClient::shared_place() {
+    return {{1, 1 + random_.below(shared_objects)},
+            "d" + std::to_string(random_.below(shared_dkeys)),
+            random_.below(3) == 0 ? "value" : "array"};
+}
+
+uint64_t WorkloadClient::offset() {
+    if (options_.far_writes && random_.one_in(8)) {
+        return segment_bytes - 3 * block_bytes + random_.below(6 * block_bytes);
+    }
+    const uint64_t block = random_.below(options_.array_blocks);
+    return block * block_bytes + (random_.one_in(3) ? random_.below(block_bytes) : 0);
+}
+
+uint64_t WorkloadClient::length() {
+    if (options_.large_writes && random_.one_in(16)) return 32 * block_bytes;
+    if (random_.one_in(3)) return random_.below(2 * block_bytes);
+    return (1 + random_.below(4)) * block_bytes;
+}
+
+void WorkloadClient::add_operation(Batch& batch) {
+    const Place place = shared_place();
+    const uint64_t kind = random_.below(40);
+    if (kind == 0) {
+        batch.punch_object(place.object);
+    } else if (kind == 1) {
+        batch.punch_dkey(place.object, place.dkey);
+    } else if (kind == 2) {
+        batch.punch_dkeys(place.object, place.dkey, random_.one_in(2) ? "" : place.dkey + "~");
+    } else if (kind <= 4) {
+        batch.punch_akey(place);
+    } else if (place.akey == "value") {
+        batch.put(place, noise(random_, random_.below(random_.one_in(4) ? value_bytes : 100)));
+    } else if (kind == 5) {
+        batch.touch(place);
+    } else if (kind <= 8) {
+        batch.set_size(place, offset());
+    } else if (kind <= 12) {
+        batch.punch_extent(place, {offset(), length()});
+    } else {
+        batch.write(place, offset(), noise(random_, length()));
+    }
+}
+
+void WorkloadClient::add_condition(Batch& batch) {
+    const Place place = shared_place();
+    const auto known = known_.find(place);
+    switch (random_.below(6)) {
+        case 0: batch.exists(place); break;
+        case 1: batch.absent(place); break;
+        case 2: batch.exists({place.object, place.dkey, ""}); break;
+        case 3:
+            if (known != known_.end()) batch.epoch_equals(place, known->second.epoch);
+            break;
+        case 4:
+            if (known != known_.end()) batch.size_equals(place, known->second.size);
+            break;
+        default: batch.no_dkeys(place.object, place.akey); break;
+    }
+}
+
+Batch WorkloadClient::make_transaction() {
+    Batch batch;
+    batch.id({id_, 0, ++sequence_});
+    if (is_plain()) {
+        batch.write(witness_, offset(), noise(random_, length()));
+        return batch;
+    }
+    if (random_.one_in(4)) add_condition(batch);
+    const uint64_t operations = random_.one_in(3) ? 2 + random_.below(3) : 1;
+    for (uint64_t i = 0; i < operations; ++i) add_operation(batch);
+    batch.put(witness_, std::to_string(sequence_));
+    return batch;
+}
+
+}  // namespace ros2s::sim

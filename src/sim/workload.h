@@ -1,0 +1,76 @@
+// Workload: what simulated clients do to a store, drawn from a seed: transactions of all kinds over
+// keys that they share, with conditions; reads of what others write; repetitions of operation ids,
+// also two at once, and after a restart. What they are told goes into a History.
+#pragma once
+#include <map>
+#include <vector>
+
+#include "history.h"
+#include "ros2s/base/random.h"
+
+namespace ros2s::sim {
+
+struct WorkloadOptions {
+    size_t clients = 8;
+    uint64_t array_blocks = 12;  // shared arrays lie mostly within these
+    bool far_writes = true;      // some cross the border of a 1 MiB segment
+    bool large_writes = true;    // some are 128 KiB
+};
+
+// Drawn from the seed like everything else.
+[[nodiscard]] WorkloadOptions draw_workload(Random& random);
+
+// The witness of each client, and the columns worth a query.
+[[nodiscard]] std::vector<Place> workload_witnesses(const WorkloadOptions& options);
+[[nodiscard]] std::vector<Column> workload_columns(const WorkloadOptions& options);
+
+// What a run of the clients shares. `stopped` tells that the machine has crashed: replies that
+// arrive from then on never reached a client.
+struct Run {
+    Reactor& reactor;
+    object::ObjectStore& store;
+    object::ContainerId container;
+    const bool& crashed;
+    bool wind_down = false;  // set from outside: clients stop after what they are at
+};
+
+class WorkloadClient {
+  public:
+    WorkloadClient(size_t number, uint64_t seed, const WorkloadOptions& options, History& history);
+
+    // Works until the run is crashed or winds down, or `requests` are done. Starts with what is
+    // left open from the last run.
+    Task<> work(Run& run, uint64_t requests);
+
+  private:
+    struct Known {
+        object::Epoch epoch{};
+        uint64_t size = 0;
+    };
+    Task<> settle_pending(Run& run);
+    Task<> send(Run& run);
+    Task<> repeat_last(Run& run);
+    Task<> read(Run& run);
+
+    // Every second client only writes its own array, mostly whole blocks, in single operations.
+    [[nodiscard]] bool is_plain() const { return number_ % 2 == 1; }
+    Batch make_transaction();
+    void add_operation(Batch& batch);
+    void add_condition(Batch& batch);
+    [[nodiscard]] Place shared_place();
+    [[nodiscard]] uint64_t offset();
+    [[nodiscard]] uint64_t length();
+
+    size_t number_;
+    Random random_;
+    WorkloadOptions options_;
+    History& history_;
+    Uuid id_;
+    Place witness_;
+    uint64_t sequence_ = 0;
+    // The last acknowledged one, to be repeated now and then.
+    std::shared_ptr<Issued> last_;
+    std::map<Place, Known> known_;  // from its own reads; may be out of date
+};
+
+}  // namespace ros2s::sim
