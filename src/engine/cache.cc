@@ -1,0 +1,163 @@
+#include "cache.h"
+
+#include "hash.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::engine {
+
+std::string encode(const Node& node) {
+    if (const EntryValue* entry = node.entry()) return encode(*entry);
+    return encode(*node.summary());
+}
+
+namespace {
+// Nodes that one call of shrink() looks at: more than one operation can bring in.
+constexpr size_t looks_max = 256;
+}  // namespace
+
+NodeCache::NodeCache() : buckets_(1024), order_(std::make_unique<Order>()) {}
+NodeCache::~NodeCache() {
+    while (oldest_ != nullptr) destroy(*oldest_);
+}
+
+Node* NodeCache::find(std::string_view key) {
+    const uint64_t hash = hash_text(key);
+    for (Node* node = buckets_[hash & (buckets_.size() - 1)]; node != nullptr;
+         node = node->next_in_bucket) {
+        if (node->hash == hash && node->key == key) {
+            node->used_lately = true;
+            return node;
+        }
+    }
+    return nullptr;
+}
+
+Node& NodeCache::insert(std::string_view key) {
+    if (count_ >= buckets_.size()) rehash();
+    auto* node = new Node{.key = std::string(key), .hash = hash_text(key)};
+    Node*& bucket = buckets_[node->hash & (buckets_.size() - 1)];
+    node->next_in_bucket = bucket;
+    bucket = node;
+    order_->insert(node);
+    link(*node);
+    ++count_;
+    charge(*node);
+    return *node;
+}
+
+void NodeCache::rehash() {
+    std::vector<Node*> buckets(buckets_.size() * 2);
+    for (Node* node : buckets_) {
+        while (node != nullptr) {
+            Node* const next = node->next_in_bucket;
+            Node*& bucket = buckets[node->hash & (buckets.size() - 1)];
+            node->next_in_bucket = bucket;
+            bucket = node;
+            node = next;
+        }
+    }
+    buckets_.swap(buckets);
+}
+
+void NodeCache::erase(Node& node) {
+    ROS2S_CHECK(!node.dirty && !node.writing && node.pins == 0);
+    destroy(node);
+}
+
+void NodeCache::destroy(Node& node) {
+    Node** at = &buckets_[node.hash & (buckets_.size() - 1)];
+    while (*at != &node) at = &(*at)->next_in_bucket;
+    *at = node.next_in_bucket;
+    order_->erase(&node);
+    unlink(node);
+    bytes_ -= node.charged_bytes;
+    if (node.dirty || node.writing) dirty_bytes_ -= node.charged_bytes;
+    --count_;
+    delete &node;
+}
+
+void NodeCache::link(Node& node) {
+    node.older = newest_;
+    node.newer = nullptr;
+    (newest_ != nullptr ? newest_->newer : oldest_) = &node;
+    newest_ = &node;
+}
+void NodeCache::unlink(Node& node) {
+    (node.older != nullptr ? node.older->newer : oldest_) = node.newer;
+    (node.newer != nullptr ? node.newer->older : newest_) = node.older;
+}
+
+size_t NodeCache::size_of(const Node& node) {
+    // The set's node, the bucket and the allocators' own overhead are about 100 bytes.
+    size_t bytes = sizeof(Node) + node.key.capacity() + 100;
+    if (const EntryValue* entry = node.entry()) {
+        bytes += entry->single.capacity() + entry->map.memory_bytes();
+    }
+    if (const SummaryValue* summary = node.summary()) bytes += summary->highest.capacity();
+    return bytes;
+}
+
+void NodeCache::charge(Node& node) {
+    const size_t now = size_of(node);
+    bytes_ += now - node.charged_bytes;
+    if (node.dirty || node.writing) dirty_bytes_ += now - node.charged_bytes;
+    node.charged_bytes = static_cast<uint32_t>(now);
+}
+
+void NodeCache::modify(Node& node) {
+    if (node.in_cut) {
+        node.in_cut = false;
+        sink_(node);
+    }
+    if (node.dirty) return;
+    if (!node.writing) dirty_bytes_ += node.charged_bytes;
+    node.dirty = true;
+    dirty_.push_back(&node);
+}
+
+void NodeCache::begin_cut(Sink sink) {
+    ROS2S_CHECK(cut_.empty());
+    sink_ = std::move(sink);
+    cut_.swap(dirty_);
+    cut_taken_ = 0;
+    for (Node* node : cut_) {
+        node->dirty = false;
+        node->in_cut = node->writing = true;
+    }
+}
+
+bool NodeCache::take(size_t count) {
+    for (; cut_taken_ < cut_.size() && count > 0; ++cut_taken_, --count) {
+        Node& node = *cut_[cut_taken_];
+        if (!node.in_cut) continue;
+        node.in_cut = false;
+        sink_(node);
+    }
+    return cut_taken_ < cut_.size();
+}
+
+void NodeCache::end_cut() {
+    for (Node* node : cut_) {
+        node->writing = false;
+        if (!node->dirty) dirty_bytes_ -= node->charged_bytes;
+    }
+    cut_.clear();
+    sink_ = nullptr;
+}
+
+void NodeCache::shrink(size_t bytes) {
+    for (size_t looked = 0; bytes_ > bytes && looked < looks_max; ++looked) {
+        Node* const node = oldest_;
+        if (node == nullptr) return;
+        const bool keep = node->pins > 0 || node->loading || node->dirty || node->writing;
+        if (!keep && !node->used_lately) {
+            destroy(*node);
+            continue;
+        }
+        node->used_lately = false;
+        unlink(*node);
+        link(*node);
+    }
+}
+
+}  // namespace ros2s::engine

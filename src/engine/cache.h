@@ -1,0 +1,130 @@
+// NodeCache: the visible state of entries and summaries that are in memory. A node is what one
+// index key holds: an array's head or segment, a single value, a summary, or the knowledge that
+// the key is absent. Nodes changed since the last checkpoint are dirty and stay; the others go in
+// the order of their last use when memory is short.
+//
+// A checkpoint's cut is taken without stopping the core: begin_cut() marks all dirty nodes, take()
+// serialises them slice by slice, and a node that is about to change first is serialised then
+// (modify() does so). So the cut holds exactly the state of one moment.
+//
+// Invariants
+// - A node that is dirty, pinned, loading, or part of a checkpoint being written is never evicted.
+// - Only apply() changes nodes, through modify(); whoever needs a node across a suspension pins it.
+//
+// Used on the pool's core. Does not suspend.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ros2s/engine/format/values.h"
+
+namespace ros2s::engine {
+
+struct Node {
+    std::string key;
+    uint64_t hash = 0;
+    Node* next_in_bucket = nullptr;
+    Node* older = nullptr;  // the clock's list
+    Node* newer = nullptr;
+    std::variant<std::monostate, EntryValue, SummaryValue> value;  // monostate: absent
+    uint32_t charged_bytes = 0;
+    uint32_t pins = 0;
+    bool loading = false;
+    bool used_lately = true;
+    bool dirty = false;    // differs from the index (and from the checkpoint being written)
+    bool in_cut = false;   // in the cut, not yet serialised
+    bool writing = false;  // part of the checkpoint being written
+
+    [[nodiscard]] bool is_absent() const { return std::holds_alternative<std::monostate>(value); }
+    [[nodiscard]] const EntryValue* entry() const { return std::get_if<EntryValue>(&value); }
+    [[nodiscard]] EntryValue* entry() { return std::get_if<EntryValue>(&value); }
+    [[nodiscard]] const SummaryValue* summary() const { return std::get_if<SummaryValue>(&value); }
+    [[nodiscard]] SummaryValue* summary() { return std::get_if<SummaryValue>(&value); }
+};
+
+// The value as the index keeps it. Not for absent nodes.
+[[nodiscard]] std::string encode(const Node& node);
+
+class NodeCache {
+  public:
+    NodeCache();
+    NodeCache(const NodeCache&) = delete;
+    NodeCache& operator=(const NodeCache&) = delete;
+    ~NodeCache();
+
+    // Null where the key is not in memory; the node may be loading.
+    [[nodiscard]] Node* find(std::string_view key);
+    // The key is not in memory. Absent until it is given a value.
+    Node& insert(std::string_view key);
+    // Not dirty, not pinned: a load that failed.
+    void erase(Node& node);
+    // Call after a clean node got its value from the index.
+    void charge(Node& node);
+
+    void pin(Node& node) { ++node.pins; }
+    void unpin(Node& node) { --node.pins; }
+
+    // Before any change to `node`; charge() after it.
+    void modify(Node& node);
+
+    using Order = std::set<Node*, struct ByKey>;
+    // Calls visit(Node&) in key order for nodes with from <= key < to (no end where `to` is empty)
+    // that are in memory and not loading.
+    template <class Visit>
+    void for_range(std::string_view from, std::string_view to, Visit visit);
+
+    // What a cut has taken over: an absent node comes without a value.
+    using Sink = std::function<void(const Node&)>;
+    void begin_cut(Sink sink);
+    // Serialises up to `count` nodes; false when the cut is complete.
+    bool take(size_t count);
+    // The checkpoint is in the index: its nodes are clean unless changed since.
+    void end_cut();
+
+    // Evicts until at most `bytes` are held, as far as clean nodes allow; looks at some nodes only,
+    // so that it can be called often.
+    void shrink(size_t bytes);
+    [[nodiscard]] size_t bytes() const { return bytes_; }
+    [[nodiscard]] size_t dirty_bytes() const { return dirty_bytes_; }
+    [[nodiscard]] size_t count() const { return count_; }
+
+  private:
+    void link(Node& node);
+    void unlink(Node& node);
+    void destroy(Node& node);
+    void rehash();
+    static size_t size_of(const Node& node);
+
+    std::vector<Node*> buckets_;
+    std::unique_ptr<Order> order_;
+    Node* oldest_ = nullptr;
+    Node* newest_ = nullptr;
+    std::vector<Node*> dirty_, cut_;
+    size_t cut_taken_ = 0;
+    Sink sink_;
+    size_t bytes_ = 0, dirty_bytes_ = 0, count_ = 0;
+};
+
+struct ByKey {
+    using is_transparent = void;
+    bool operator()(const Node* a, const Node* b) const { return a->key < b->key; }
+    bool operator()(const Node* a, std::string_view b) const { return a->key < b; }
+    bool operator()(std::string_view a, const Node* b) const { return a < b->key; }
+};
+
+template <class Visit>
+void NodeCache::for_range(std::string_view from, std::string_view to, Visit visit) {
+    for (auto at = order_->lower_bound(from); at != order_->end(); ++at) {
+        Node& node = **at;
+        if (!to.empty() && node.key >= to) return;
+        if (!node.loading) visit(node);
+    }
+}
+
+}  // namespace ros2s::engine

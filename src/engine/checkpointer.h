@@ -1,0 +1,61 @@
+// Checkpointer: writes the visible state of one moment to the index as one atomic batch, then the
+// checkpoint slot, and then lets the journal reuse the space of the records before it.
+//
+//   cut between two groups ─ serialise in slices ─ index.apply ─ index.flush ─ slot ─ flush ─ trim
+//
+// Invariants
+// - The index holds exactly the state after some group X: the batch is atomic and says X.
+// - A slot is written only when the index is durable up to it, and the journal is trimmed only
+//   when the slot is durable.
+//
+// Used on the pool's core; index calls run on helper threads.
+#pragma once
+#include "committer.h"
+#include "loader.h"
+#include "ros2s/engine/format/checkpoint.h"
+
+namespace ros2s::engine {
+
+class Checkpointer : private SpaceMap::CutSink {
+  public:
+    struct Counters {
+        Counter checkpoints, nodes, batch_bytes;
+    };
+    // `number`: of the newest checkpoint slot.
+    Checkpointer(const Env& env, Index& index, device::BlockDevice& device, State& state,
+                 Journal& journal, Committer& committer, Loader& loader, const Uuid& pool,
+                 uint64_t first_slot_block, uint64_t number);
+
+    // Writes a checkpoint whenever one was requested. Spawned by the pool.
+    Task<> run();
+    void stop();
+    void request();
+    // For updates that wait until there is less dirty state.
+    Event& finished() { return finished_; }
+
+    // Writes one now; run() must not be running. Errors: io and what the index says.
+    Task<Result<>> checkpoint();
+    Counters counters;
+    [[nodiscard]] bool is_requested() const { return wanted_; }
+    [[nodiscard]] uint64_t batch_bytes() const { return batch_.bytes(); }
+
+  private:
+    void region(uint32_t device, uint32_t region, std::string_view bits) override;
+    void cut_rest();
+
+    const Env& env_;
+    Index& index_;
+    device::BlockDevice& device_;
+    State& state_;
+    Journal& journal_;
+    Committer& committer_;
+    Loader& loader_;
+    Uuid pool_;
+    uint64_t first_slot_block_;
+    uint64_t number_;
+    IndexBatch batch_;
+    bool wanted_ = false, stopping_ = false;
+    Event wake_, finished_;
+};
+
+}  // namespace ros2s::engine

@@ -1,0 +1,28 @@
+// The nine rules of the commit protocol that crashes punish the lack of (docs/formats/journal.md,
+// "Rules"). Tests switch one off to show that the crash suite notices; programs never do.
+#pragma once
+
+namespace ros2s::engine {
+
+struct CommitRules {
+    // A flush is issued only after all data and record writes that it must cover have completed.
+    bool flush_after_writes = true;
+    // Recovery compares the data of unproven records with the CRCs in them ...
+    bool verify_tail_data = true;
+    // ... and not the data of proven ones, whose blocks may have been used again since.
+    bool verify_only_unproven = true;
+    // A displaced block is not free at once.
+    bool quarantine = true;
+    // Groups are acknowledged in their order.
+    bool acknowledge_in_order = true;
+    // A displaced block is free only when a record that proves the displacement is itself durable.
+    bool two_generations = true;
+    // A record is the next only if it has the announced id and names its predecessor's.
+    bool chain = true;
+    // After recovery a restart record is written and flushed before any block is used again.
+    bool restart_record = true;
+    // Every device is flushed before recovery trusts what it reads.
+    bool flush_before_recovery = true;
+};
+
+}  // namespace ros2s::engine

@@ -1,0 +1,305 @@
+#include "committer.h"
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+#include "ros2s/engine/format/superblock.h"
+
+namespace ros2s::engine {
+namespace {
+
+// Writes in flight of one group; a group of 32 MiB in pieces of 1 MiB stays below it.
+constexpr size_t group_io_max = 64;
+
+size_t chunk_bytes_for(const EngineOptions& options) {
+    return std::clamp<size_t>(round_up<size_t>(options.staging_share() / 16, block_bytes),
+                              64 * 1024, 1024 * 1024);
+}
+
+}  // namespace
+
+Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, State& state,
+                     Journal& journal, const EngineOptions& options, const CommitRules& rules,
+                     const Chain& chain)
+    : chunks(chunk_bytes_for(options)),
+      env_(env),
+      devices_(std::move(devices)),
+      state_(state),
+      journal_(journal),
+      rules_(rules),
+      groups_in_flight_max_(std::max(options.groups_in_flight, 1U)),
+      group_blocks_max_(std::max<uint64_t>(options.staging_share() / 4 / block_bytes, 16)),
+      chain_(chain),
+      nursery_(env.reactor, groups_in_flight_max_),
+      durable_(chain.last_sequence),
+      proven_(chain.last_sequence),
+      flushed_max_(chain.last_sequence),
+      cut_{journal.head(), chain.last_id, chain.next_id},
+      wake_(env.reactor),
+      ordered_(env.reactor),
+      opened_(env.reactor),
+      progress_(env.reactor) {
+    if (!rules_.quarantine) state_.space.skip_quarantine();
+    open_ = make_group();
+}
+Committer::~Committer() = default;
+
+std::shared_ptr<Group> Committer::make_group() {
+    return std::make_shared<Group>(env_.reactor, chunks, devices_.size());
+}
+
+void Committer::add_device(device::BlockDevice* device) {
+    devices_.push_back(device);
+    open_->devices.resize(devices_.size());
+}
+
+// ---- joining -------------------------------------------------------------------------------
+
+Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
+    const uint64_t bytes_max = journal_.record_blocks_max() * block_bytes - sizeof(RecordHeader);
+    if (record_bytes_more > bytes_max) co_return fail(Code::too_large, bytes_max);
+    while (!dead_ && !open_->is_empty() &&
+           (open_->payload_bytes_max + record_bytes_more > bytes_max ||
+            open_->blocks + blocks > group_blocks_max_)) {
+        co_await opened_;
+    }
+    if (dead_) co_return fail(Code::read_only);
+    co_return Result<>();
+}
+
+Committer::Ticket Committer::join(TransactionRecord transaction, std::vector<Node*> pins) {
+    Group& group = *open_;
+    group.payload_bytes_max += transaction.encoded_bytes_max();
+    group.transactions.push_back(std::move(transaction));
+    group.pins.insert(group.pins.end(), pins.begin(), pins.end());
+    wake_.wake_all();
+    return {open_, group.transactions.size() - 1};
+}
+
+bool Committer::advance_proof() {
+    if (dead_) return false;
+    if (in_flight_ > 0 || !open_->is_empty() || want_empty_) return true;
+    const uint64_t oldest = state_.space.oldest_quarantined();
+    if (oldest == 0) return false;
+    if (oldest <= proven_) return true;  // a read holds it
+    want_empty_ = true;
+    wake_.wake_all();
+    return true;
+}
+
+void Committer::release_space() {
+    const uint64_t proven = rules_.two_generations ? proven_ : state_.applied;
+    if (state_.space.oldest_quarantined() == 0) return;
+    if (state_.space.release(std::min(proven, reads.unread_upto()))) progress_.wake_all();
+}
+
+// ---- the loop ------------------------------------------------------------------------------
+
+bool Committer::can_seal() const {
+    return !dead_ && in_flight_ < groups_in_flight_max_ && (!open_->is_empty() || want_empty_);
+}
+
+Task<> Committer::run() {
+    while (true) {
+        if (stopping_ && in_flight_ == 0 && (dead_ || open_->is_empty())) break;
+        if (!can_seal()) {
+            co_await wake_;
+            continue;
+        }
+        const uint64_t blocks = record_bytes(open_->payload_bytes_max) / block_bytes;
+        if (!journal_.fits(blocks)) {
+            counters.journal_waits.add();
+            want_checkpoint();
+            co_await wake_;
+            continue;
+        }
+        ++in_flight_;
+        co_await nursery_.spawn(commit(seal()));
+        if (journal_.used_blocks() > journal_.blocks() / 2) want_checkpoint();
+    }
+    co_await nursery_.join();
+}
+
+void Committer::stop() {
+    stopping_ = true;
+    wake_.wake_all();
+}
+
+std::shared_ptr<Group> Committer::seal() {
+    std::shared_ptr<Group> group = std::move(open_);
+    open_ = make_group();
+    want_empty_ = false;
+    opened_.wake_all();
+    place_blocks(*group);
+    RecordHeader& header = group->header;
+    header.pool = chain_.pool;
+    header.incarnation = chain_.incarnation;
+    header.id = chain_.next_id;
+    header.previous_id = chain_.last_id;
+    header.next_id = env_.reactor.random().next();
+    header.sequence = ++chain_.last_sequence;
+    // Epochs follow the order of the records.
+    header.first_epoch = chain_.next_epoch;
+    chain_.next_epoch += group->transactions.size();
+    header.durable_upto = rules_.acknowledge_in_order ? durable_ : flushed_max_;
+    // Never backwards, whatever the machine's clock does.
+    chain_.wall_time_ns = std::max<int64_t>(chain_.wall_time_ns,
+                                            env_.reactor.wall_time().time_since_epoch().count());
+    header.wall_time_ns = chain_.wall_time_ns;
+    chain_.last_id = header.id;
+    chain_.next_id = header.next_id;
+    counters.groups.add();
+    counters.empty_groups.add(group->is_empty() ? 1 : 0);
+    counters.transactions.add(group->transactions.size());
+    counters.blocks.add(group->blocks);
+    return group;
+}
+
+// Gives the staged blocks their addresses: one contiguous run per device where there is one.
+void Committer::place_blocks(Group& group) {
+    std::vector<std::vector<uint64_t>> starts(group.devices.size());
+    for (uint32_t d = 0; d < group.devices.size(); ++d) {
+        Group::PerDevice& device = group.devices[d];
+        if (device.blocks == 0) continue;
+        state_.space.allocate(d, device.blocks, device.runs);
+        counters.runs.add(device.runs.size());
+        uint64_t ordinal = 0;
+        for (const BlockRun& run : device.runs) {
+            starts[d].push_back(ordinal);
+            ordinal += run.blocks;
+        }
+    }
+    for (TransactionRecord& transaction : group.transactions) {
+        for (Change& change : transaction.changes) {
+            for (BlockRef& block : change.blocks) {
+                const uint32_t d = block.address.device();
+                const uint64_t ordinal = block.address.block();
+                const auto after = std::ranges::upper_bound(starts[d], ordinal);
+                const auto run = static_cast<size_t>(after - starts[d].begin()) - 1;
+                block.address = group.devices[d].runs[run].first + (ordinal - starts[d][run]);
+            }
+        }
+    }
+}
+
+Task<> Committer::commit(std::shared_ptr<Group> group) {
+    const RecordHeader& header = group->header;
+    std::vector<const TransactionRecord*> transactions;
+    for (const TransactionRecord& t : group->transactions) transactions.push_back(&t);
+    AlignedBuffer buffer(record_bytes(group->payload_bytes_max));
+    const ConstBytes record = encode_record(header, transactions, buffer.bytes());
+    counters.record_bytes.add(record.size());
+    const uint64_t blocks = record.size() / block_bytes;
+    const uint64_t position = journal_.place(blocks);
+    group->end_position = position + blocks;
+
+    Result<> result;
+    {
+        Nursery io(env_.reactor, group_io_max);
+        for (uint32_t d = 0; d < group->devices.size(); ++d) {
+            if (group->devices[d].blocks > 0) co_await write_data(*group, d, io, result);
+        }
+        if (!rules_.flush_after_writes) co_await io.spawn(flush(*group, result));
+        co_await write_piece(*devices_[0], journal_.offset_of(journal_.in_ring(position)), record,
+                             result);
+        co_await io.join();
+    }
+    if (result && rules_.flush_after_writes) co_await flush(*group, result);
+    if (!result) {
+        die(result.error(), "");
+    } else {
+        group->flushed = true;
+        flushed_max_ = std::max(flushed_max_, header.sequence);
+        if (!rules_.acknowledge_in_order) group->done.set();
+    }
+    while (!dead_ && durable_ + 1 != header.sequence) co_await ordered_;
+    if (dead_) {
+        fail_group(*group);
+    } else {
+        finish(*group);
+    }
+    --in_flight_;
+    wake_.wake_all();
+    progress_.wake_all();
+}
+
+void Committer::finish(Group& group) {
+    std::vector<const TransactionRecord*> transactions;
+    transactions.reserve(group.transactions.size());
+    for (const TransactionRecord& t : group.transactions) transactions.push_back(&t);
+    state_.apply({group.header.sequence, group.header.first_epoch, group.header.wall_time_ns},
+                 transactions);
+    for (Node* node : group.pins) state_.cache.unpin(*node);
+    group.pins.clear();
+    durable_ = group.header.sequence;
+    proven_ = std::max(proven_, group.header.durable_upto);
+    cut_ = {group.end_position, group.header.id, group.header.next_id};
+    release_space();
+    ordered_.wake_all();
+    group.done.set();
+}
+
+void Committer::fail_group(Group& group) {
+    for (Node* node : group.pins) state_.cache.unpin(*node);
+    group.pins.clear();
+    group.outcome = fail(*dead_);
+    group.done.set();
+}
+
+void Committer::die(const Error& error, std::string reason) {
+    if (dead_) return;
+    dead_ = error;
+    reason_ = reason.empty() ? "a write or flush failed: " + describe(error) +
+                                   ". Close the pool, see to the device, and open it again"
+                             : std::move(reason);
+    env_.log.error("The pool is read-only from now on: " + reason_);
+    if (!open_->is_empty()) {
+        fail_group(*open_);
+        open_ = make_group();
+    }
+    ordered_.wake_all();
+    opened_.wake_all();
+    progress_.wake_all();
+    wake_.wake_all();
+}
+
+// ---- device I/O ----------------------------------------------------------------------------
+
+Task<> Committer::write_piece(device::BlockDevice& device, uint64_t offset, ConstBytes bytes,
+                              Result<>& result) {
+    const Result<> written = co_await device.write(offset, bytes);
+    if (!written && result) result = written;
+}
+
+Task<> Committer::write_data(Group& group, uint32_t d, Nursery& io, Result<>& result) {
+    const uint64_t per_chunk = chunks.chunk_bytes() / block_bytes;
+    uint64_t ordinal = 0;
+    for (const BlockRun& run : group.devices[d].runs) {
+        for (uint64_t at = 0; at < run.blocks;) {
+            const uint64_t count =
+                std::min<uint64_t>(run.blocks - at, per_chunk - ordinal % per_chunk);
+            const ConstBytes bytes{group.memory({d, ordinal}), count * block_bytes};
+            const uint64_t offset = (run.first.block() + at) * block_bytes;
+            co_await io.spawn(write_piece(*devices_[d], offset, bytes, result));
+            at += count;
+            ordinal += count;
+        }
+    }
+}
+
+Task<> Committer::flush_device(device::BlockDevice& device, Result<>& result) {
+    const Result<> flushed = co_await device.flush();
+    if (!flushed && result) result = flushed;
+}
+
+Task<> Committer::flush(Group& group, Result<>& result) {
+    Nursery others(env_.reactor, pool_devices_max);
+    for (uint32_t d = 1; d < group.devices.size(); ++d) {
+        if (group.devices[d].blocks == 0) continue;
+        co_await others.spawn(flush_device(*devices_[d], result));
+    }
+    co_await flush_device(*devices_[0], result);
+    co_await others.join();
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,141 @@
+// Committer: makes groups of transactions durable and visible, one journal record each.
+//
+//   update() stages into the open group ─┐
+//                                        ▼ seal: place blocks and record, fix epochs
+//   open ──────────────────────────► in flight: data and record written side by side
+//                                        ▼ all completed
+//                                    every touched device flushed, in parallel
+//                                        ▼ in order
+//                                    applied, visible, acknowledged
+//
+// Invariants (each a rule of docs/formats/journal.md; commit_rules.h can switch them off)
+// - A flush is issued only when every write it must cover has completed.
+// - Groups become visible and are acknowledged in their order, and only once they are durable.
+// - `durable_upto` in a record is the last group that was durable before the record was written.
+// - Any failed write or flush ends all writing for good: nothing is retried.
+//
+// Used on the pool's core.
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commit_rules.h"
+#include "group.h"
+#include "journal.h"
+#include "options.h"
+#include "ros2s/base/metrics.h"
+#include "read_pins.h"
+#include "ros2s/device/block_device.h"
+#include "ros2s/runtime/nursery.h"
+#include "state.h"
+
+namespace ros2s::engine {
+
+class Committer {
+  public:
+    // Where the journal's chain goes on.
+    struct Chain {
+        Uuid pool;
+        uint64_t incarnation = 0;
+        uint64_t last_sequence = 0;  // durable
+        uint64_t last_id = 0;
+        uint64_t next_id = 0;
+        uint64_t next_epoch = 1;
+        int64_t wall_time_ns = 0;
+    };
+    struct Counters {
+        Counter groups, empty_groups, transactions, blocks, runs, record_bytes, journal_waits;
+    };
+
+    Committer(const Env& env, std::vector<device::BlockDevice*> devices, State& state,
+              Journal& journal, const EngineOptions& options, const CommitRules& rules,
+              const Chain& chain);
+    ~Committer();
+
+    // Runs until stop(), and then until what was joined is done. Spawned by the pool.
+    Task<> run();
+    void stop();
+
+    // Waits until the open group has room for a record of so many bytes more. Without a suspension
+    // between this and join(), the room stays. Errors: too_large, read_only.
+    Task<Result<>> admit(size_t record_bytes, uint64_t blocks);
+    [[nodiscard]] Group& open() { return *open_; }
+    // The transaction's blocks are staged in open(); `pins` move to the group.
+    struct Ticket {
+        std::shared_ptr<Group> group;
+        size_t index = 0;
+    };
+    Ticket join(TransactionRecord transaction, std::vector<Node*> pins);
+
+    // Commits an empty group where that would free blocks in quarantine. False: it would not, and
+    // nothing is under way that could.
+    [[nodiscard]] bool advance_proof();
+    // Signalled when a group is done or blocks become available.
+    Event& progress() { return progress_; }
+    // A read has ended: blocks may be released.
+    void release_space();
+    // A checkpoint has made room in the journal.
+    void journal_trimmed() { wake_.wake_all(); }
+    // Set by the pool: called when a checkpoint is due.
+    std::function<void()> want_checkpoint;
+    // A new device's blocks may be used from now on.
+    void add_device(device::BlockDevice* device);
+
+    // No write is taken any more; `reason` is a sentence for people.
+    void die(const Error& error, std::string reason);
+    [[nodiscard]] bool is_dead() const { return dead_.has_value(); }
+    [[nodiscard]] const std::string& reason() const { return reason_; }
+
+    // The applied group's end in the journal and the ids that follow it, for checkpoints.
+    struct Cut {
+        uint64_t position = 0;
+        uint64_t last_id = 0;
+        uint64_t next_id = 0;
+    };
+    [[nodiscard]] const Cut& applied_cut() const { return cut_; }
+    ReadPins reads;
+    ChunkPool chunks;
+    Counters counters;
+
+  private:
+    [[nodiscard]] bool can_seal() const;
+    std::shared_ptr<Group> seal();
+    void place_blocks(Group& group);
+    Task<> commit(std::shared_ptr<Group> group);
+    Task<> write_data(Group& group, uint32_t device, Nursery& io, Result<>& result);
+    Task<> write_piece(device::BlockDevice& device, uint64_t offset, ConstBytes bytes,
+                       Result<>& result);
+    Task<> flush_device(device::BlockDevice& device, Result<>& result);
+    Task<> flush(Group& group, Result<>& result);
+    void finish(Group& group);
+    void fail_group(Group& group);
+    [[nodiscard]] std::shared_ptr<Group> make_group();
+
+    const Env& env_;
+    std::vector<device::BlockDevice*> devices_;
+    State& state_;
+    Journal& journal_;
+    CommitRules rules_;
+    uint32_t groups_in_flight_max_;
+    uint64_t group_blocks_max_;
+    Chain chain_;
+    Nursery nursery_;
+    std::shared_ptr<Group> open_;
+    uint32_t in_flight_ = 0;
+    bool want_empty_ = false;
+    bool stopping_ = false;
+    uint64_t durable_ = 0;         // every group up to it is durable and visible
+    uint64_t proven_ = 0;          // the greatest durable_upto of a durable record
+    uint64_t flushed_max_ = 0;     // for the rule that tests remove
+    Cut cut_;
+    std::optional<Error> dead_;
+    std::string reason_;
+    Event wake_;      // the loop looks again
+    Event ordered_;   // a group is done
+    Event opened_;    // the open group has been replaced
+    Event progress_;
+};
+
+}  // namespace ros2s::engine

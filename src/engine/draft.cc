@@ -1,0 +1,429 @@
+#include "draft.h"
+
+#include <algorithm>
+
+#include "hash.h"
+#include "ros2s/base/check.h"
+#include "ros2s/base/crc32c.h"
+
+namespace ros2s::engine {
+namespace {
+
+using Kind = object::Operation::Kind;
+constexpr uint64_t array_blocks_max = object::array_bytes_max / block_bytes;
+
+bool same_akey(const Change& a, const Change& b) {
+    return a.object == b.object && a.dkey == b.dkey && a.akey == b.akey;
+}
+// Whether a punch takes away the akey that `change` is about.
+bool punches(const Change& punch, const Change& change) {
+    if (punch.object != change.object) return false;
+    switch (punch.kind) {
+        case Change::Kind::punch_akey: return same_akey(punch, change);
+        case Change::Kind::punch_dkey: return punch.dkey == change.dkey;
+        case Change::Kind::punch_dkeys:
+            return change.dkey >= punch.dkey &&
+                   (punch.dkey_end.empty() || change.dkey < punch.dkey_end);
+        case Change::Kind::punch_object: return true;
+        default: return false;
+    }
+}
+bool touches(const Change& before, const Change& change) {
+    return same_akey(before, change) || punches(before, change);
+}
+
+bool whole_blocks(const object::Operation& operation) {
+    return operation.kind == Kind::write && operation.extent.length > 0 &&
+           operation.extent.offset % block_bytes == 0 &&
+           operation.extent.length % block_bytes == 0;
+}
+
+}  // namespace
+
+uint32_t Draft::home_device(std::string_view dkey, uint64_t segment, uint32_t devices) {
+    if (devices == 1) return 0;
+    return static_cast<uint32_t>((hash_text(dkey) + segment) % devices);
+}
+uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object) {
+    const uint64_t seed = hash_text(as_text(object_bytes(container.uuid.bytes)), 1);
+    return hash_mix(hash_mix(seed, object.high), object.low);
+}
+uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object,
+                          std::string_view dkey) {
+    return hash_text(dkey, lock_name(container, object) ^ 2);
+}
+
+// ---- build ---------------------------------------------------------------------------------
+
+Result<> Draft::build(uint32_t devices) {
+    devices_ = devices;
+    record_.id = request_.id;
+    record_.container = container_;
+    record_.changes.reserve(request_.operations.size());
+    dropped_.assign(request_.operations.size(), 0);
+    for (const object::Operation& operation : request_.operations) {
+        if (!operation.window.is_local()) return fail(Code::unsupported);
+        Change& change = record_.changes.emplace_back();
+        change.object = operation.object;
+        if (operation.kind == Kind::punch_object) {
+            change.kind = Change::Kind::punch_object;
+            continue;
+        }
+        change.dkey = operation.dkey.bytes;
+        if (operation.kind == Kind::punch_dkey) {
+            change.kind = Change::Kind::punch_dkey;
+            continue;
+        }
+        if (operation.kind == Kind::punch_dkeys) {
+            change.kind = Change::Kind::punch_dkeys;
+            change.dkey_end = operation.dkey_end.bytes;
+            continue;
+        }
+        change.akey = operation.akey.bytes;
+        if (operation.kind == Kind::punch_akey) {
+            change.kind = Change::Kind::punch_akey;
+        } else if (operation.kind == Kind::put) {
+            change.kind = Change::Kind::put;
+            change.value = as_text(operation.window.bytes());
+        } else {
+            build_array(operation, change);
+        }
+    }
+    return {};
+}
+
+void Draft::build_array(const object::Operation& operation, Change& change) {
+    change.kind = Change::Kind::array;
+    const object::Extent& extent = operation.extent;
+    if (operation.kind == Kind::write && extent.length > 0) {
+        change.size_rule = Change::SizeRule::at_least;
+        change.size = extent.end();
+        const uint64_t first = extent.offset / block_bytes;
+        const uint64_t last = (extent.end() - 1) / block_bytes;
+        change.pieces[0] = {first, static_cast<uint32_t>(last - first + 1)};
+        change.piece_count = 1;
+        need(change.dkey, first, change.pieces[0].count);
+    } else if (operation.kind == Kind::punch_extent && extent.length > 0) {
+        change.hole_first = round_up(extent.offset, block_bytes) / block_bytes;
+        const uint64_t end = extent.end() / block_bytes;
+        change.hole_count = end > change.hole_first ? end - change.hole_first : 0;
+        need(change.dkey, extent.offset / block_bytes, 1);
+        need(change.dkey, end, 1);
+    } else if (operation.kind == Kind::set_size) {
+        change.size_rule = Change::SizeRule::exactly;
+        change.size = operation.size;
+        change.hole_first = round_up(operation.size, block_bytes) / block_bytes;
+        change.hole_count = array_blocks_max - change.hole_first;
+        need(change.dkey, operation.size / block_bytes, 1);
+    }
+}
+
+void Draft::need(std::string_view dkey, uint64_t first_block, uint64_t blocks) {
+    blocks_max_ += blocks;
+    while (blocks > 0) {
+        const uint64_t segment = first_block / segment_blocks;
+        const uint64_t here = std::min(blocks, (segment + 1) * segment_blocks - first_block);
+        const uint32_t device = home_device(dkey, segment, devices_);
+        const auto found = std::ranges::find(needs_, device, &std::pair<uint32_t, uint64_t>::first);
+        if (found == needs_.end()) {
+            needs_.emplace_back(device, here);
+        } else {
+            found->second += here;
+        }
+        first_block += here;
+        blocks -= here;
+    }
+}
+
+void Draft::redirect(uint32_t from, uint32_t to) {
+    if (redirected_.empty()) {
+        for (uint32_t d = 0; d < devices_; ++d) redirected_.push_back(d);
+    }
+    for (uint32_t& device : redirected_) {
+        if (device == from) device = to;
+    }
+    uint64_t moved = 0;
+    std::erase_if(needs_, [&](const auto& one) {
+        if (one.first == from) moved = one.second;
+        return one.first == from;
+    });
+    const auto found = std::ranges::find(needs_, to, &std::pair<uint32_t, uint64_t>::first);
+    if (found == needs_.end()) {
+        needs_.emplace_back(to, moved);
+    } else {
+        found->second += moved;
+    }
+}
+
+size_t Draft::record_bytes_max() const {
+    // Edges can add two pieces of one block each.
+    constexpr size_t edges = 2 * (12 + 12 + 4);
+    size_t bytes = record_.encoded_bytes_max();
+    for (const Change& change : record_.changes) {
+        bytes += edges;
+        for (uint8_t i = 0; i < change.piece_count; ++i) bytes += change.pieces[i].count * 16ULL;
+    }
+    return bytes;
+}
+
+std::vector<LockTable::Wanted> Draft::locks() const {
+    std::vector<LockTable::Wanted> wanted;
+    wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
+    using Judge = object::Condition::Kind;
+    for (const object::Condition& condition : request_.conditions) {
+        const uint64_t object = lock_name(container_, condition.object);
+        if (condition.kind == Judge::no_dkeys) {
+            wanted.push_back({object, LockMode::shared});
+            continue;
+        }
+        wanted.push_back({object, LockMode::intent_shared});
+        wanted.push_back({lock_name(container_, condition.object, condition.dkey.bytes),
+                          LockMode::shared});
+    }
+    for (const object::Operation& operation : request_.operations) {
+        const uint64_t object = lock_name(container_, operation.object);
+        if (operation.kind == Kind::punch_object || operation.kind == Kind::punch_dkeys) {
+            wanted.push_back({object, LockMode::exclusive});
+            continue;
+        }
+        wanted.push_back({object, LockMode::intent_update});
+        wanted.push_back({lock_name(container_, operation.object, operation.dkey.bytes),
+                          whole_blocks(operation) ? LockMode::intent_update
+                                                  : LockMode::exclusive});
+    }
+    LockTable::prepare(wanted);
+    return wanted;
+}
+
+// ---- plan ----------------------------------------------------------------------------------
+
+const EntryValue* Draft::visible(const Change& change, uint64_t segment) const {
+    const KeyBuilder key = entry_key(container_, change.object, change.dkey, change.akey,
+                                     static_cast<uint32_t>(segment));
+    const Node* const node = state_.cache.find(key.view());
+    return node == nullptr || node->loading ? nullptr : node->entry();
+}
+
+Draft::Presence Draft::presence(size_t index) const {
+    const Change& change = record_.changes[index];
+    for (size_t i = index; i-- > 0;) {
+        const Change& before = record_.changes[i];
+        if (dropped_[i] != 0 || !touches(before, change)) continue;
+        if (before.kind == Change::Kind::array) return Presence::array;
+        return before.kind == Change::Kind::put ? Presence::single : Presence::absent;
+    }
+    const EntryValue* const entry = visible(change, 0);
+    if (entry == nullptr) return Presence::absent;
+    return entry->kind == EntryValue::Kind::array ? Presence::array : Presence::single;
+}
+
+bool Draft::touched_before(size_t index) const {
+    for (size_t i = 0; i < index; ++i) {
+        if (touches(record_.changes[i], record_.changes[index])) return true;
+    }
+    return false;
+}
+
+Draft::Source Draft::locate(size_t index, uint64_t block) const {
+    const Change& change = record_.changes[index];
+    for (size_t i = index; i-- > 0;) {
+        const Change& before = record_.changes[i];
+        if (dropped_[i] != 0) continue;
+        if (punches(before, change)) return {};
+        if (!same_akey(before, change)) continue;
+        if (before.kind == Change::Kind::put) return {};
+        size_t at = 0;
+        for (uint8_t p = 0; p < before.piece_count; ++p) {
+            const Change::Piece& piece = before.pieces[p];
+            if (block >= piece.first && block < piece.first + piece.count) {
+                // While planning nothing is staged yet; that it will be is all that matters then.
+                const size_t place = at + (block - piece.first);
+                const bool known = place < before.blocks.size();
+                return {Source::From::staged, known ? before.blocks[place] : BlockRef{}};
+            }
+            at += piece.count;
+        }
+        if (block >= before.hole_first && block - before.hole_first < before.hole_count) return {};
+    }
+    const EntryValue* const entry = visible(change, block / segment_blocks);
+    if (entry == nullptr) return {};
+    const BlockRef found = entry->map.at(static_cast<uint32_t>(block % segment_blocks));
+    if (found.address.is_hole()) return {};
+    return {Source::From::media, found};
+}
+
+void Draft::add_edge(uint32_t index, uint64_t block) {
+    const Source source = locate(index, block);
+    if (source.from != Source::From::media) return;
+    edges_.push_back({index, block, source.block, {}});
+}
+
+void Draft::plan_write(uint32_t index) {
+    const object::Extent& extent = request_.operations[index].extent;
+    const uint64_t first = extent.offset / block_bytes;
+    const uint64_t last = (extent.end() - 1) / block_bytes;
+    const bool first_in_part = extent.offset % block_bytes != 0;
+    if (first_in_part) add_edge(index, first);
+    if (extent.end() % block_bytes == 0 || (first == last && first_in_part)) return;
+    // Nothing but zeros lies beyond the array's end: no need to read it.
+    const EntryValue* const entry = visible(record_.changes[index], 0);
+    const uint64_t size = entry != nullptr ? entry->size : 0;
+    if (!touched_before(index) && extent.end() >= size) return;
+    add_edge(index, last);
+}
+
+// punch_extent, set_size: partly covered blocks that hold something are written again with zeros.
+void Draft::plan_zeroes(uint32_t index) {
+    const object::Operation& operation = request_.operations[index];
+    Change& change = record_.changes[index];
+    uint64_t candidates[2];
+    size_t count = 0;
+    if (operation.kind == Kind::set_size) {
+        const EntryValue* const entry = visible(change, 0);
+        const bool grows = (entry != nullptr ? entry->size : 0) <= operation.size;
+        if (operation.size % block_bytes == 0 || (grows && !touched_before(index))) return;
+        candidates[count++] = operation.size / block_bytes;
+    } else if (operation.extent.length > 0) {
+        const object::Extent& extent = operation.extent;
+        const uint64_t first = extent.offset / block_bytes;
+        const uint64_t last = (extent.end() - 1) / block_bytes;
+        if (extent.offset % block_bytes != 0) candidates[count++] = first;
+        const bool again = count > 0 && first == last;
+        if (extent.end() % block_bytes != 0 && !again) candidates[count++] = last;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        if (locate(index, candidates[i]).from == Source::From::hole) continue;
+        add_edge(index, candidates[i]);
+        change.pieces[change.piece_count++] = {candidates[i], 1};
+    }
+}
+
+Result<> Draft::plan() {
+    for (uint32_t i = 0; i < record_.changes.size(); ++i) {
+        const Change& change = record_.changes[i];
+        const bool array = change.kind == Change::Kind::array;
+        if (!array && change.kind != Change::Kind::put) continue;
+        const Presence now = presence(i);
+        if (now == (array ? Presence::single : Presence::array)) return fail(Code::invalid);
+        if (!array) continue;
+        const Kind kind = request_.operations[i].kind;
+        if (kind == Kind::punch_extent && now == Presence::absent) {
+            dropped_[i] = 1;
+        } else if (kind == Kind::write && change.piece_count > 0) {
+            plan_write(i);
+        } else if (kind == Kind::punch_extent || kind == Kind::set_size) {
+            plan_zeroes(i);
+        }
+    }
+    return {};
+}
+
+// ---- stage ---------------------------------------------------------------------------------
+
+void Draft::fill_base(Group& group, size_t index, uint64_t block, std::byte* memory) const {
+    const Source source = locate(index, block);
+    if (source.from == Source::From::staged) {
+        const BlockAddress at = source.block.address;
+        std::memcpy(memory, group.memory({at.device(), at.block()}), block_bytes);
+        return;
+    }
+    for (const Edge& edge : edges_) {
+        if (edge.operation == index && edge.block == block) {
+            std::memcpy(memory, edge.memory.data(), block_bytes);
+            return;
+        }
+    }
+    std::memset(memory, 0, block_bytes);
+}
+
+// Puts what operation `index` makes of `block` into engine memory, and compares the copy.
+Result<> Draft::fill(Group& group, size_t index, uint64_t block, std::byte* memory,
+                     uint32_t& crc) const {
+    const object::Operation& operation = request_.operations[index];
+    const uint64_t start = block * block_bytes;
+    const object::Extent extent =
+        operation.kind == Kind::set_size
+            ? object::Extent{operation.size, round_up(operation.size, block_bytes) - operation.size}
+            : operation.extent;
+    const uint64_t from = std::max(extent.offset, start) - start;
+    const uint64_t to = std::min(extent.end(), start + block_bytes) - start;
+    const bool whole = from == 0 && to == block_bytes;
+    if (!whole) fill_base(group, index, block, memory);
+    if (operation.kind != Kind::write) {
+        std::memset(memory + from, 0, to - from);
+        crc = crc32c({memory, block_bytes});
+        return {};
+    }
+    std::memcpy(memory + from, operation.window.bytes().data() + (start + from - extent.offset),
+                to - from);
+    crc = crc32c({memory, block_bytes});
+    if (operation.checksums.empty()) return {};
+    const uint32_t claimed = operation.checksums[block - extent.offset / block_bytes];
+    const uint32_t found = whole ? crc : crc32c({memory + from, to - from});
+    return claimed == found ? Result<>() : fail(Code::corrupt);
+}
+
+Result<> Draft::stage_change(Group& group, size_t index) {
+    Change& change = record_.changes[index];
+    if (change.kind == Change::Kind::put) {
+        const object::Operation& operation = request_.operations[index];
+        if (operation.checksums.empty()) return {};
+        const bool same = crc32c(as_bytes(change.value)) == operation.checksums[0];
+        return same ? Result<>() : fail(Code::corrupt);
+    }
+    size_t total = 0;
+    for (uint8_t p = 0; p < change.piece_count; ++p) total += change.pieces[p].count;
+    change.blocks.reserve(total);
+    for (uint8_t p = 0; p < change.piece_count; ++p) {
+        const Change::Piece& piece = change.pieces[p];
+        for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
+            uint32_t device = home_device(change.dkey, block / segment_blocks, devices_);
+            if (!redirected_.empty()) device = redirected_[device];
+            StagedBlock where;
+            std::byte* const memory = group.stage(device, where);
+            BlockRef& ref = change.blocks.emplace_back();
+            ref.address = BlockAddress::make(where.device, where.ordinal);
+            ROS2S_TRY(fill(group, index, block, memory, ref.crc));
+        }
+    }
+    return {};
+}
+
+Result<> Draft::stage(Group& group) {
+    Result<> result;
+    for (size_t i = 0; i < record_.changes.size() && result; ++i) {
+        if (dropped_[i] == 0) result = stage_change(group, i);
+    }
+    if (!result) {
+        for (auto change = record_.changes.rbegin(); change != record_.changes.rend(); ++change) {
+            for (auto block = change->blocks.rbegin(); block != change->blocks.rend(); ++block) {
+                group.unstage(block->address.device());
+            }
+            change->blocks.clear();
+        }
+        return result;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < record_.changes.size(); ++i) {
+        if (dropped_[i] != 0) continue;
+        if (kept != i) record_.changes[kept] = std::move(record_.changes[i]);
+        ++kept;
+    }
+    record_.changes.resize(kept);
+    return {};
+}
+
+std::vector<uint64_t> Draft::staged() const {
+    std::vector<uint64_t> counts(needs_.size());
+    for (const Change& change : record_.changes) {
+        for (const BlockRef& block : change.blocks) {
+            const auto found = std::ranges::find(needs_, block.address.device(),
+                                                 &std::pair<uint32_t, uint64_t>::first);
+            ROS2S_CHECK(found != needs_.end());
+            ++counts[static_cast<size_t>(found - needs_.begin())];
+        }
+    }
+    return counts;
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,103 @@
+// Draft: one transaction on its way from a request to journal changes. The steps, in order, with
+// the suspensions between them made by the caller:
+//
+//   build()    what the request says, without looking at any state; enough to lock and load
+//   plan()     locks held, nodes loaded: kinds agree? which partly written blocks need their old
+//              bytes?
+//   (read and verify edges())
+//   stage()    copies the payload into the group and checksums the copy
+//
+// Invariants
+// - Until stage() has succeeded nothing of the transaction is anywhere but here.
+// - Operations see the effects of the earlier ones of the same transaction.
+// - The bytes of a block beyond its array's size are zero on the media.
+//
+// Does not suspend.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "group.h"
+#include "locks.h"
+#include "ros2s/base/bytes.h"
+#include "state.h"
+
+namespace ros2s::engine {
+
+class Draft {
+  public:
+    // A block that is written in part and had bytes before.
+    struct Edge {
+        uint32_t operation = 0;
+        uint64_t block = 0;
+        BlockRef base{};        // verified old bytes come from here ...
+        AlignedBuffer memory;   // ... into here
+    };
+
+    Draft(object::ContainerId container, const object::Transaction& request, State& state)
+        : container_(container), request_(request), state_(state) {}
+
+    // Errors: unsupported (a window that is not local memory).
+    [[nodiscard]] Result<> build(uint32_t devices);
+    // Blocks that stage() can need at most, by device.
+    [[nodiscard]] const std::vector<std::pair<uint32_t, uint64_t>>& needs() const { return needs_; }
+    [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
+    [[nodiscard]] std::vector<LockTable::Wanted> locks() const;
+    [[nodiscard]] const std::vector<Change>& changes() const { return record_.changes; }
+    [[nodiscard]] size_t record_bytes_max() const;
+
+    // Errors: invalid (an array operation on a single value, or the other way round).
+    [[nodiscard]] Result<> plan();
+    [[nodiscard]] std::vector<Edge>& edges() { return edges_; }
+
+    // Errors: corrupt (the copied bytes are not those of the request's checksums); then nothing
+    // stays in the group.
+    [[nodiscard]] Result<> stage(Group& group);
+    // After stage(): blocks that were really needed of needs(), by device, in the same order.
+    [[nodiscard]] std::vector<uint64_t> staged() const;
+    [[nodiscard]] TransactionRecord take() { return std::move(record_); }
+
+    // Where the blocks of a segment under a dkey go, unless that device is full.
+    [[nodiscard]] static uint32_t home_device(std::string_view dkey, uint64_t segment,
+                                              uint32_t devices);
+    [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object);
+    [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object,
+                                            std::string_view dkey);
+    // Sends what would go to `from` to `to` instead: `from` is full.
+    void redirect(uint32_t from, uint32_t to);
+
+  private:
+    // What a block holds just before operation `index` of this transaction.
+    struct Source {
+        enum class From : uint8_t { hole, media, staged } from{};
+        BlockRef block{};  // staged: its place in the group, as an address
+    };
+    enum class Presence : uint8_t { absent, single, array };
+
+    void build_array(const object::Operation& operation, Change& change);
+    void need(std::string_view dkey, uint64_t first_block, uint64_t blocks);
+    [[nodiscard]] Source locate(size_t index, uint64_t block) const;
+    [[nodiscard]] Presence presence(size_t index) const;
+    [[nodiscard]] bool touched_before(size_t index) const;
+    [[nodiscard]] const EntryValue* visible(const Change& change, uint64_t segment) const;
+    void plan_write(uint32_t index);
+    void plan_zeroes(uint32_t index);
+    void add_edge(uint32_t index, uint64_t block);
+    [[nodiscard]] Result<> stage_change(Group& group, size_t index);
+    [[nodiscard]] Result<> fill(Group& group, size_t index, uint64_t block, std::byte* memory,
+                                uint32_t& crc) const;
+    void fill_base(Group& group, size_t index, uint64_t block, std::byte* memory) const;
+
+    object::ContainerId container_;
+    const object::Transaction& request_;
+    State& state_;
+    uint32_t devices_ = 1;
+    TransactionRecord record_;     // one change per operation, until take()
+    std::vector<uint8_t> dropped_;  // changes that turned out to do nothing
+    std::vector<std::pair<uint32_t, uint64_t>> needs_;
+    std::vector<uint32_t> redirected_;  // by home device
+    uint64_t blocks_max_ = 0;
+    std::vector<Edge> edges_;
+};
+
+}  // namespace ros2s::engine

@@ -1,0 +1,99 @@
+#include "engine_store.h"
+
+#include "parts.h"
+
+namespace ros2s::engine {
+
+object::PoolId EngineStore::pool() const { return {parts_->superblock.pool}; }
+std::string EngineStore::read_only_reason() const { return parts_->read_only_reason(); }
+uint64_t EngineStore::replayed_groups() const { return parts_->replayed_groups; }
+const EngineMetrics& EngineStore::metrics() const { return parts_->metrics; }
+
+uint64_t EngineStore::memory_bytes() const {
+    const Parts& p = *parts_;
+    const uint64_t staged = p.staging_blocks - p.staging.available();
+    const uint64_t bounced = p.bounce_blocks - p.bounce.available();
+    return p.state.cache.bytes() + (staged + bounced) * block_bytes + p.state.space.memory_bytes() +
+           p.state.replies.memory_bytes() + p.checkpointer->batch_bytes();
+}
+
+std::vector<const device::BlockDevice*> EngineStore::devices() const {
+    std::vector<const device::BlockDevice*> devices;
+    for (const auto& device : parts_->devices) devices.push_back(device.get());
+    return devices;
+}
+
+object::Features EngineStore::features() const {
+    return {.multi_object_transactions = true,
+            .conditions = true,
+            .stored_replies = true,
+            .checksums = true,
+            .durable = true};
+}
+
+std::string EngineStore::path() const {
+    const size_t count = parts_->devices.size();
+    return "embedded engine, " + parts_->devices[0]->path() + ", " + std::to_string(count) +
+           (count == 1 ? " device" : " devices");
+}
+
+void EngineStore::visit_metrics(const MetricVisitor& visit) const {
+    const Parts& p = *parts_;
+    const EngineMetrics& m = p.metrics;
+    const auto counter = [&](std::string_view name, std::string_view help, const Counter& value) {
+        visit(name, help, value.value());
+    };
+    counter("ros2store_engine_fetches_total", "Fetch requests.", m.fetches);
+    counter("ros2store_engine_fetch_items_total", "Extents and values fetched.", m.fetch_items);
+    counter("ros2store_engine_fetch_bytes_total", "Bytes fetched.", m.fetch_bytes);
+    counter("ros2store_engine_fetch_bounced_total", "Reads copied once more (unaligned).",
+            m.fetch_bounced);
+    counter("ros2store_engine_fetch_rereads_total",
+            "Reads repeated into engine memory after a mismatch in the caller's.",
+            m.fetch_rereads);
+    counter("ros2store_engine_fetch_corrupt_total", "Reads whose media bytes were rotten.",
+            m.fetch_corrupt);
+    counter("ros2store_engine_updates_total", "Update requests.", m.updates);
+    counter("ros2store_engine_update_bytes_total", "Bytes written to data blocks.", m.update_bytes);
+    counter("ros2store_engine_updates_failed_total", "Update requests that failed.",
+            m.updates_failed);
+    counter("ros2store_engine_replays_total", "Updates answered from a stored reply.", m.replays);
+    counter("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
+            m.partial_blocks);
+    counter("ros2store_engine_lists_total", "List requests.", m.lists);
+    counter("ros2store_engine_queries_total", "Query requests.", m.queries);
+    counter("ros2store_engine_index_misses_total", "Entries loaded from the index.",
+            p.loader.counters.misses);
+    counter("ros2store_engine_index_scans_total", "Pages scanned in the index.",
+            p.loader.counters.scans);
+    const Committer::Counters& c = p.committer->counters;
+    counter("ros2store_engine_groups_total", "Groups committed.", c.groups);
+    counter("ros2store_engine_empty_groups_total", "Groups committed to prove earlier ones.",
+            c.empty_groups);
+    counter("ros2store_engine_transactions_total", "Transactions committed.", c.transactions);
+    counter("ros2store_engine_blocks_total", "Data blocks written.", c.blocks);
+    counter("ros2store_engine_runs_total", "Contiguous runs that they were written in.", c.runs);
+    counter("ros2store_engine_journal_bytes_total", "Bytes of journal records.", c.record_bytes);
+    counter("ros2store_engine_journal_waits_total", "Times a full journal held a group up.",
+            c.journal_waits);
+    const Checkpointer::Counters& k = p.checkpointer->counters;
+    counter("ros2store_engine_checkpoints_total", "Checkpoints written.", k.checkpoints);
+    counter("ros2store_engine_checkpoint_bytes_total", "Bytes of their batches.", k.batch_bytes);
+    visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.state.cache.bytes());
+    visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.",
+          p.state.cache.dirty_bytes());
+    visit("ros2store_engine_memory_bytes", "Memory that the cap bounds.", memory_bytes());
+    visit("ros2store_engine_journal_used_bytes", "Journal in use.",
+          p.journal.used_blocks() * block_bytes);
+    visit("ros2store_engine_quarantined_bytes", "Displaced blocks not yet free.",
+          p.state.space.quarantined_blocks() * block_bytes);
+    visit("ros2store_engine_used_bytes", "Data in use.", p.state.space.used_blocks() * block_bytes);
+    visit("ros2store_engine_total_bytes", "Room for data.",
+          p.state.space.total_blocks() * block_bytes);
+    visit("ros2store_engine_lock_waits_total", "Times a transaction waited for another.",
+          p.locks.waits());
+    visit("ros2store_engine_inconsistencies_total", "Blocks used or freed twice; always 0.",
+          p.state.inconsistencies);
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,97 @@
+// EngineStore: the ObjectStore on devices. A pool is one or more BlockDevices, an Index that says
+// what lies where, and a journal on the first device that is the truth between the index's
+// checkpoints.
+//
+//   fetch:  node from the cache (or the index) ─ addresses and CRCs ─ device reads ─ verified
+//   update: locks ─ conditions ─ payload copied and checksummed ─ group ─ committer ─ visible
+//
+// One process owns a pool at a time: the devices hold the lock. Everything runs on the core it was
+// opened on; index calls run on helper threads.
+//
+// Invariants: those of ObjectStore, and
+// - An update that returned is on the media, and survives loss of power.
+// - What fetch returns was verified against the CRC32C stored when it was written.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/device/block_device.h"
+#include "ros2s/engine/options.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::engine {
+
+// What a pool counts; each is a Prometheus metric (EngineStore::visit_metrics).
+struct EngineMetrics {
+    Counter fetches, fetch_items, fetch_bytes, fetch_bounced, fetch_rereads, fetch_corrupt;
+    Counter updates, update_bytes, updates_failed, replays, partial_blocks;
+    Counter lists, queries;
+};
+
+class EngineStore final : public object::ObjectStore {
+  public:
+    using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
+
+    // Makes a pool on devices that are open and stay the caller's. What they held is lost. Index
+    // and all devices are durable when it returns; a pool half made is no pool.
+    // Errors: invalid (too small, too many devices), io, and what the index factory says.
+    static Task<Result<>> create(const Env& env, std::span<device::BlockDevice* const> devices,
+                                 IndexFactory index, CreateOptions options, Report& report);
+
+    // Opens a pool: recovers, and returns a store that takes requests. The devices, in any order,
+    // are the store's from here on, also when it fails (they are then closed). `env` is copied.
+    // A pool whose journal is damaged opens read-only: see read_only_reason().
+    // Errors: not_found (a device without a pool), invalid (devices missing, foreign or twice),
+    // corrupt, bad_version, io; each with a sentence that says which device and what to do.
+    static Task<Result<std::unique_ptr<EngineStore>>> open(const Env& env, Devices devices,
+                                                           IndexFactory index,
+                                                           EngineOptions options, Report& report);
+    ~EngineStore() override;
+
+    // Waits for what is under way, writes a checkpoint, closes the devices. No request may start
+    // after it. Must be called. Errors: those of the checkpoint; the devices are closed anyway, and
+    // the journal then still holds what the index lacks.
+    Task<Result<>> close();
+
+    // Adds a device to the pool: an empty one, which becomes the store's, also when it fails.
+    Task<Result<>> grow(std::unique_ptr<device::BlockDevice> device, Report& report);
+    // Writes a checkpoint now.
+    Task<Result<>> checkpoint();
+
+    [[nodiscard]] object::PoolId pool() const;
+    // Empty: the pool takes updates. Otherwise a sentence for people.
+    [[nodiscard]] std::string read_only_reason() const;
+    [[nodiscard]] uint64_t replayed_groups() const;
+    // Bytes held of what EngineOptions::memory_bytes bounds, without the index's own.
+    [[nodiscard]] uint64_t memory_bytes() const;
+    [[nodiscard]] const EngineMetrics& metrics() const;
+    void visit_metrics(const MetricVisitor& visit) const;
+    // Of all devices together, for the path report.
+    [[nodiscard]] std::vector<const device::BlockDevice*> devices() const;
+
+    // ---- ObjectStore
+    [[nodiscard]] object::Features features() const override;
+    [[nodiscard]] std::string path() const override;
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override;
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override;
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override;
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object,
+                                           const object::Akey& akey) override;
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override;
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
+    Task<Result<object::PoolSpace>> space(const Call& call) override;
+
+  private:
+    class Parts;
+    explicit EngineStore(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ros2s::engine

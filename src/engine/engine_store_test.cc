@@ -1,0 +1,60 @@
+#include "engine_store.h"
+
+#include <gtest/gtest.h>
+
+#include "engine_test_support.h"
+#include "ros2s/base/crc32c.h"
+
+namespace ros2s::engine {
+namespace {
+
+using object::Commit;
+using object::ContainerId;
+
+Task<Result<>> write_and_read(Bench& bench) {
+    ROS2S_CO_TRY(co_await bench.create());
+    ROS2S_CO_TRY(co_await bench.open());
+    ROS2S_CO_TRY_ASSIGN(const auto container,
+                        co_await bench.store->create_container(bench.call, {.label = "c"}));
+    AlignedBuffer bytes(block_bytes);
+    std::ranges::fill(bytes.bytes(), std::byte{0x5a});
+    object::Transaction transaction;
+    transaction.operations.push_back({.kind = object::Operation::Kind::write,
+                                      .object = {1, 2},
+                                      .dkey = object::Dkey::integer(0),
+                                      .akey = {"data"},
+                                      .extent = {0, block_bytes},
+                                      .window = object::Window::local(bytes.bytes())});
+    ROS2S_CO_TRY_ASSIGN(const Commit commit,
+                        co_await bench.store->update(bench.call, container.id, transaction));
+    EXPECT_GT(commit.epoch.value, 0U);
+    for (int round = 0; round < 3; ++round) {
+        AlignedBuffer into(block_bytes);
+        std::vector<object::FetchItem> items(1);
+        items[0].object = {1, 2};
+        items[0].dkey = object::Dkey::integer(0);
+        items[0].akey = {"data"};
+        items[0].extent = {0, block_bytes};
+        items[0].window = object::Window::local(into.bytes());
+        ROS2S_CO_TRY(co_await bench.store->fetch(bench.call, container.id, items));
+        EXPECT_TRUE(items[0].status.has_value());
+        EXPECT_EQ(items[0].epoch, commit.epoch);
+        EXPECT_EQ(items[0].checksums, std::vector<uint32_t>{crc32c(bytes.bytes())});
+        EXPECT_EQ(std::memcmp(into.data(), bytes.data(), block_bytes), 0);
+        if (round == 0) ROS2S_CO_TRY(co_await bench.reopen());
+        if (round == 1) {
+            ROS2S_CO_TRY(co_await bench.crash_and_open());
+            EXPECT_EQ(bench.store->read_only_reason(), "");
+        }
+    }
+    co_return co_await bench.close();
+}
+
+TEST(EngineStore, WhatWasWrittenIsReadAlsoAfterReopening) {
+    Bench bench(1);
+    const Result<> result = bench.world.run(write_and_read(bench));
+    EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
+}
+
+}  // namespace
+}  // namespace ros2s::engine

@@ -1,0 +1,249 @@
+#include "space.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::engine {
+namespace {
+
+bool test(const std::vector<uint64_t>& bits, uint64_t at) {
+    return (bits[at / 64] >> (at % 64) & 1) != 0;
+}
+void set(std::vector<uint64_t>& bits, uint64_t at) { bits[at / 64] |= uint64_t{1} << (at % 64); }
+void clear(std::vector<uint64_t>& bits, uint64_t at) {
+    bits[at / 64] &= ~(uint64_t{1} << (at % 64));
+}
+
+// How far a search looks beyond its cursor before it takes the best run it has seen.
+constexpr uint64_t search_window_blocks = 2 * SpaceMap::region_blocks;
+
+}  // namespace
+
+void SpaceMap::add_device(uint64_t first, uint64_t end) {
+    ROS2S_CHECK(first < end);
+    Device device{.first = first, .end = end, .cursor = first};
+    const uint64_t regions = (end + region_blocks - 1) / region_blocks;
+    device.used_bits.resize(regions * region_blocks / 64);
+    device.available_bits.resize(device.used_bits.size());
+    device.regions.resize(regions);
+    devices_.push_back(std::move(device));
+}
+
+Result<> SpaceMap::load_region(uint32_t number, uint32_t region, std::string_view bits) {
+    if (number >= devices_.size()) return fail(Code::corrupt);
+    Device& device = devices_[number];
+    if (region >= device.regions.size() || bits.size() != region_blocks / 8) {
+        return fail(Code::corrupt);
+    }
+    uint64_t* words = device.used_bits.data() + region * (region_blocks / 64);
+    std::copy_n(bits.data(), bits.size(), reinterpret_cast<char*>(words));
+    for (uint64_t i = 0; i < region_blocks / 64; ++i) {
+        device.used += static_cast<uint64_t>(std::popcount(words[i]));
+    }
+    return {};
+}
+
+void SpaceMap::make_available() {
+    quarantine_.clear();
+    quarantined_ = 0;
+    for (uint32_t device = 0; device < devices_.size(); ++device) make_available(device);
+}
+void SpaceMap::make_available(uint32_t number) {
+    Device& device = devices_[number];
+    std::ranges::fill(device.available_bits, 0);
+    device.available = 0;
+    for (uint64_t block = device.first; block < device.end; ++block) {
+        if (test(device.used_bits, block)) continue;
+        set(device.available_bits, block);
+        ++device.available;
+    }
+}
+
+bool SpaceMap::contains(BlockAddress address) const {
+    return address.device() < devices_.size() &&
+           address.block() >= devices_[address.device()].first &&
+           address.block() < devices_[address.device()].end;
+}
+uint64_t SpaceMap::total_blocks() const {
+    uint64_t blocks = 0;
+    for (const Device& device : devices_) blocks += device.end - device.first;
+    return blocks;
+}
+uint64_t SpaceMap::used_blocks() const {
+    uint64_t blocks = 0;
+    for (const Device& device : devices_) blocks += device.used;
+    return blocks;
+}
+size_t SpaceMap::memory_bytes() const {
+    size_t bytes = quarantine_.size() * sizeof(Displaced);
+    for (const Device& device : devices_) {
+        bytes += 2 * device.used_bits.size() * sizeof(uint64_t) + device.regions.size();
+    }
+    return bytes;
+}
+
+bool SpaceMap::reserve(uint32_t number, uint64_t blocks) {
+    if (available_blocks(number) < blocks) return false;
+    devices_[number].reserved += blocks;
+    return true;
+}
+void SpaceMap::unreserve(uint32_t number, uint64_t blocks) {
+    ROS2S_CHECK(devices_[number].reserved >= blocks);
+    devices_[number].reserved -= blocks;
+}
+
+// The first run at or after `from`; it is followed no further than `enough` blocks.
+SpaceMap::Found SpaceMap::next_run(const Device& device, uint64_t from, uint64_t end,
+                                   uint64_t enough) {
+    const auto& bits = device.available_bits;
+    uint64_t at = from;
+    while (at < end) {
+        const uint64_t word = bits[at / 64] >> (at % 64);
+        if (word != 0) {
+            at += static_cast<uint64_t>(std::countr_zero(word));
+            break;
+        }
+        at = round_down<uint64_t>(at, 64) + 64;
+    }
+    if (at >= end) return {end, 0};
+    const uint64_t first = at;
+    while (at < end && at - first < enough) {
+        const uint64_t word = ~(bits[at / 64] >> (at % 64));
+        const auto ones = static_cast<uint64_t>(std::countr_zero(word));
+        const uint64_t left = 64 - at % 64;
+        at += std::min(ones, left);
+        if (ones < left) break;
+    }
+    return {first, std::min({at, end, first + enough}) - first};
+}
+
+SpaceMap::Found SpaceMap::search(const Device& device, uint64_t blocks) {
+    Found best;
+    const auto look = [&](uint64_t from, uint64_t end) {
+        while (from < end && best.blocks < blocks) {
+            const Found run = next_run(device, from, end, blocks);
+            if (run.blocks > best.blocks) best = run;
+            from = run.first + std::max<uint64_t>(run.blocks, 1);
+        }
+    };
+    const uint64_t window = std::min(device.end, device.cursor + search_window_blocks);
+    look(device.cursor, window);
+    if (best.blocks == 0) look(window, device.end);
+    if (best.blocks == 0) look(device.first, device.cursor);
+    // A short rest at the device's end must not cut a group in two.
+    if (best.blocks < blocks && window == device.end) {
+        look(device.first, std::min(device.cursor, device.first + search_window_blocks));
+    }
+    return best;
+}
+
+void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>& runs) {
+    Device& device = devices_[number];
+    unreserve(number, blocks);
+    ROS2S_CHECK(device.available >= blocks);
+    device.available -= blocks;
+    while (blocks > 0) {
+        const Found run = search(device, blocks);
+        ROS2S_CHECK(run.blocks > 0);
+        for (uint64_t i = 0; i < run.blocks; ++i) clear(device.available_bits, run.first + i);
+        device.cursor = run.first + run.blocks;
+        if (device.cursor >= device.end) device.cursor = device.first;
+        runs.push_back(
+            {BlockAddress::make(number, run.first), static_cast<uint32_t>(run.blocks)});
+        blocks -= run.blocks;
+    }
+}
+
+bool SpaceMap::mark_used(BlockAddress address) {
+    Device& device = devices_[address.device()];
+    touch(address.device(), address.block());
+    const bool fits = !test(device.used_bits, address.block());
+    device.used += fits ? 1 : 0;
+    set(device.used_bits, address.block());
+    return fits;
+}
+
+bool SpaceMap::mark_free(BlockAddress address, uint64_t group) {
+    Device& device = devices_[address.device()];
+    touch(address.device(), address.block());
+    if (!test(device.used_bits, address.block())) return false;
+    clear(device.used_bits, address.block());
+    --device.used;
+    if (skip_quarantine_) {
+        give_back(address, 1);
+        return true;
+    }
+    ++quarantined_;
+    if (!quarantine_.empty()) {
+        Displaced& last = quarantine_.back();
+        if (last.group == group && last.first + last.blocks == address) {
+            ++last.blocks;
+            return true;
+        }
+    }
+    quarantine_.push_back({group, address, 1});
+    return true;
+}
+
+bool SpaceMap::release(uint64_t group) {
+    bool any = false;
+    while (!quarantine_.empty() && quarantine_.front().group <= group) {
+        const Displaced& displaced = quarantine_.front();
+        give_back(displaced.first, displaced.blocks);
+        quarantined_ -= displaced.blocks;
+        quarantine_.pop_front();
+        any = true;
+    }
+    return any;
+}
+
+void SpaceMap::give_back(BlockAddress first, uint64_t blocks) {
+    Device& device = devices_[first.device()];
+    for (uint64_t i = 0; i < blocks; ++i) {
+        if (test(device.available_bits, first.block() + i)) continue;
+        set(device.available_bits, first.block() + i);
+        ++device.available;
+    }
+}
+
+// ---- checkpoints ---------------------------------------------------------------------------
+
+void SpaceMap::touch(uint32_t number, uint64_t block) {
+    const auto region = static_cast<uint32_t>(block / region_blocks);
+    uint8_t& flags = devices_[number].regions[region];
+    if ((flags & is_in_cut) != 0) emit({number, region});
+    if ((flags & is_dirty) != 0) return;
+    flags |= is_dirty;
+    dirty_.push_back({number, region});
+}
+
+void SpaceMap::emit(Region at) {
+    Device& device = devices_[at.device];
+    device.regions[at.region] &= static_cast<uint8_t>(~is_in_cut);
+    const uint64_t* words = device.used_bits.data() + at.region * (region_blocks / 64);
+    sink_->region(at.device, at.region, {reinterpret_cast<const char*>(words), region_blocks / 8});
+}
+
+void SpaceMap::begin_cut(CutSink& sink) {
+    ROS2S_CHECK(cut_.empty());
+    sink_ = &sink;
+    cut_.swap(dirty_);
+    for (const Region at : cut_) devices_[at.device].regions[at.region] = is_in_cut;
+}
+
+bool SpaceMap::take() {
+    while (!cut_.empty()) {
+        const Region at = cut_.back();
+        cut_.pop_back();
+        if ((devices_[at.device].regions[at.region] & is_in_cut) == 0) continue;
+        emit(at);
+        return true;
+    }
+    sink_ = nullptr;
+    return false;
+}
+
+}  // namespace ros2s::engine

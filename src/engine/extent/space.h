@@ -1,0 +1,133 @@
+// SpaceMap: which blocks of a pool's devices are in use, and where the next ones go.
+//
+// A block is in one of four states:
+//
+//       allocate()                apply: mark_used()
+//   available ---------> in flight ---------> used
+//       ^                                       | apply: mark_free()
+//       |         release(proven, reads)        v
+//       +---------------------------------- quarantine
+//
+// The `used` bitmap is the durable truth and changes only where a committed group is applied; it
+// is what checkpoints write. `available` is what may be written now. A block displaced by group N
+// stays in quarantine until a record that proves N durable is itself durable (two generations) and
+// no read that started before N was visible still runs; only then may its bytes change.
+//
+// Invariants
+// - available and used are disjoint; a block in flight or in quarantine is in neither.
+// - reserved(device) <= available(device): a reservation can always be allocated.
+// - Blocks of a group whose write failed are never made available again.
+//
+// Used on the pool's core. Does not suspend.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/result.h"
+#include "ros2s/engine/format/address.h"
+
+namespace ros2s::engine {
+
+struct BlockRun {
+    BlockAddress first{};
+    uint32_t blocks = 0;
+    friend bool operator==(const BlockRun&, const BlockRun&) = default;
+};
+
+class SpaceMap {
+  public:
+    // Blocks of one index value.
+    static constexpr uint64_t region_blocks = 32768;
+
+    // Takes the regions of a checkpoint's cut.
+    class CutSink {
+      public:
+        virtual ~CutSink() = default;
+        virtual void region(uint32_t device, uint32_t region, std::string_view bits) = 0;
+    };
+
+    // Data lie in blocks [first, end); the others are never handed out. All free.
+    void add_device(uint64_t first, uint64_t end);
+    [[nodiscard]] uint32_t devices() const { return static_cast<uint32_t>(devices_.size()); }
+    // Errors: corrupt (no such region, or a wrong length).
+    [[nodiscard]] Result<> load_region(uint32_t device, uint32_t region, std::string_view bits);
+    // Recovery is done and its restart record durable: everything that is not used is available.
+    void make_available();
+    // The same for one device: a new one.
+    void make_available(uint32_t device);
+
+    [[nodiscard]] bool contains(BlockAddress address) const;
+    [[nodiscard]] uint64_t total_blocks() const;
+    [[nodiscard]] uint64_t used_blocks() const;
+    [[nodiscard]] uint64_t quarantined_blocks() const { return quarantined_; }
+    // Not reserved.
+    [[nodiscard]] uint64_t available_blocks(uint32_t device) const {
+        return devices_[device].available - devices_[device].reserved;
+    }
+
+    // Sets blocks aside, so that allocate() cannot fail.
+    [[nodiscard]] bool reserve(uint32_t device, uint64_t blocks);
+    void unreserve(uint32_t device, uint64_t blocks);
+    // Turns a reservation into blocks in flight: one run where the free space allows it, otherwise
+    // few. Appends to `runs`.
+    void allocate(uint32_t device, uint64_t blocks, std::vector<BlockRun>& runs);
+
+    // Both from apply() alone. False where the state does not fit (used twice, freed twice).
+    bool mark_used(BlockAddress address);
+    bool mark_free(BlockAddress address, uint64_t group);
+    // Makes available what groups up to `group` displaced. True when there was anything.
+    bool release(uint64_t group);
+    // The oldest group that has blocks in quarantine; 0: none.
+    [[nodiscard]] uint64_t oldest_quarantined() const {
+        return quarantine_.empty() ? 0 : quarantine_.front().group;
+    }
+    // A rule that tests may remove: freed blocks are available at once.
+    void skip_quarantine() { skip_quarantine_ = true; }
+
+    // Regions changed since the last cut belong to it; those that change again before they were
+    // taken go to the sink first. take() hands over one more; false when there is none left.
+    void begin_cut(CutSink& sink);
+    bool take();
+    [[nodiscard]] size_t dirty_regions() const { return dirty_.size(); }
+    [[nodiscard]] size_t memory_bytes() const;
+
+  private:
+    struct Device {
+        uint64_t first = 0, end = 0;
+        uint64_t available = 0, reserved = 0, used = 0;
+        uint64_t cursor = 0;
+        std::vector<uint64_t> used_bits, available_bits;
+        std::vector<uint8_t> regions;  // flags
+    };
+    static constexpr uint8_t is_dirty = 1, is_in_cut = 2;
+    struct Region {
+        uint32_t device, region;
+    };
+    struct Displaced {
+        uint64_t group;
+        BlockAddress first;
+        uint32_t blocks;
+    };
+    struct Found {
+        uint64_t first = 0, blocks = 0;
+    };
+
+    void touch(uint32_t device, uint64_t block);
+    void emit(Region at);
+    void give_back(BlockAddress first, uint64_t blocks);
+    [[nodiscard]] static Found next_run(const Device& device, uint64_t from, uint64_t end,
+                                        uint64_t enough);
+    [[nodiscard]] static Found search(const Device& device, uint64_t blocks);
+
+    std::vector<Device> devices_;
+    std::deque<Displaced> quarantine_;
+    uint64_t quarantined_ = 0;
+    std::vector<Region> dirty_, cut_;
+    CutSink* sink_ = nullptr;
+    bool skip_quarantine_ = false;
+};
+
+}  // namespace ros2s::engine

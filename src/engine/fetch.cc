@@ -1,0 +1,335 @@
+#include <algorithm>
+
+#include "parts.h"
+#include "ros2s/base/check.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/object/checksum.h"
+#include "ros2s/object/validate.h"
+#include "ros2s/runtime/trace.h"
+
+namespace ros2s::engine {
+namespace {
+
+constexpr size_t items_side_by_side = 32;
+constexpr size_t runs_side_by_side = 8;
+constexpr size_t run_blocks_max = 256;
+
+uint32_t zero_crc() {
+    static const uint32_t crc = [] {
+        const std::vector<std::byte> zeros(block_bytes);
+        return crc32c(zeros);
+    }();
+    return crc;
+}
+
+bool is_aligned(const void* memory) {
+    return reinterpret_cast<uintptr_t>(memory) % block_bytes == 0;
+}
+
+// Blocks that follow each other on one device, or holes that follow each other.
+size_t run_at(std::span<const BlockRef> blocks) {
+    size_t count = 1;
+    const BlockAddress first = blocks[0].address;
+    while (count < blocks.size() && count < run_blocks_max) {
+        const BlockAddress expected = first.is_hole() ? first : first + count;
+        if (blocks[count].address != expected) break;
+        ++count;
+    }
+    return count;
+}
+
+bool matches(std::span<const BlockRef> blocks, ConstBytes bytes) {
+    for (size_t i = 0; i < blocks.size(); ++i) {
+        if (crc32c(bytes.subspan(i * block_bytes, block_bytes)) != blocks[i].crc) return false;
+    }
+    return true;
+}
+
+class BounceHeld {
+  public:
+    BounceHeld(Semaphore& semaphore, size_t blocks) : semaphore_(semaphore), blocks_(blocks) {}
+    BounceHeld(const BounceHeld&) = delete;
+    BounceHeld& operator=(const BounceHeld&) = delete;
+    ~BounceHeld() { semaphore_.release(blocks_); }
+
+  private:
+    Semaphore& semaphore_;
+    size_t blocks_;
+};
+
+}  // namespace
+
+Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
+                                  std::span<object::FetchItem> items) {
+    ROS2S_CHECK(items.size() <= object::fetch_items_max);
+    Parts& parts = *parts_;
+    const Gate::Hold hold(parts.gate);
+    const Span span(call.trace, parts.env.reactor, "engine.fetch");
+    ROS2S_CO_TRY(call.check(parts.env.reactor.now()));
+    if (!parts.state.has_container(container)) co_return fail(Code::not_found);
+    parts.metrics.fetches.add();
+    parts.metrics.fetch_items.add(items.size());
+    if (items.size() == 1) {
+        co_await parts.fetch_item(call, container, items[0]);
+    } else {
+        Nursery nursery(parts.env.reactor, items_side_by_side);
+        for (object::FetchItem& item : items) {
+            co_await nursery.spawn(parts.fetch_item(call, container, item));
+        }
+        co_await nursery.join();
+    }
+    parts.trim();
+    co_return Result<>();
+}
+
+// A fetch whose blocks lie side by side, into aligned memory: one read, straight into it.
+// Nothing is allocated where item.checksums has been used before.
+bool EngineStore::Parts::plan_direct(object::FetchItem& item, const EntryValue& entry,
+                                     BlockAddress& first) {
+    const object::Extent& extent = item.extent;
+    const std::byte* const memory = item.window.bytes().data();
+    if (extent.offset % block_bytes != 0 || extent.length % block_bytes != 0 ||
+        extent.length == 0 || !is_aligned(memory) ||
+        extent.end() > segment_blocks * block_bytes) {
+        return false;
+    }
+    const auto begin = static_cast<uint32_t>(extent.offset / block_bytes);
+    const auto count = static_cast<uint32_t>(extent.length / block_bytes);
+    first = entry.map.at(begin).address;
+    if (first.is_hole()) return false;
+    item.checksums.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+        const BlockRef block = entry.map.at(begin + i);
+        if (block.address != first + i) return false;
+        item.checksums[i] = block.crc;
+    }
+    return true;
+}
+
+Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId container,
+                                      object::FetchItem& item) {
+    item.is_value = false;
+    item.size = 0;
+    item.epoch = {};
+    item.checksums.clear();
+    item.status = object::validate(item);
+    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+    if (!item.status) co_return;
+    const KeyBuilder key =
+        entry_key(container, item.object, item.dkey.bytes, item.akey.bytes, 0);
+    Node* node = loader.resident(key.view());
+    if (node == nullptr) {
+        const Span span(call.trace, env.reactor, "engine.index");
+        const Result<Node*> loaded = co_await loader.load(key.take());
+        if (!loaded) {
+            item.status = fail(loaded.error());
+            co_return;
+        }
+        node = *loaded;
+        state.cache.unpin(*node);
+    }
+    const Bytes window = item.window.bytes().first(item.extent.length);
+    if (node->is_absent()) {
+        std::ranges::fill(window, std::byte{0});
+        item.status = fail(Code::not_found);
+        co_return;
+    }
+    const EntryValue& entry = *node->entry();
+    item.size = entry.size;
+    item.epoch = entry.epoch;
+    metrics.fetch_bytes.add(item.extent.length);
+    item.is_value = entry.kind == EntryValue::Kind::single;
+    if (item.is_value) {
+        if (item.extent.offset != 0) {
+            item.status = fail(Code::invalid);
+        } else if (entry.size > window.size()) {
+            item.status = fail(Code::too_small, entry.size);
+        } else {
+            std::ranges::copy(as_bytes(entry.single), window.begin());
+            object::value_checksums(as_bytes(entry.single), item.checksums);
+        }
+        co_return;
+    }
+    BlockAddress first;
+    if (plan_direct(item, entry, first)) {
+        Result<> read;
+        {
+            const ReadPins::Pin pin(committer->reads, state.applied);
+            const Span span(call.trace, env.reactor, "device.read");
+            read = co_await devices[first.device()]->read(first.block() * block_bytes, window);
+            bool good = read.has_value();
+            for (size_t i = 0; good && i < item.checksums.size(); ++i) {
+                good = crc32c(window.subspan(i * block_bytes, block_bytes)) == item.checksums[i];
+            }
+            if (read && !good) read = co_await reread(call.trace, first, item.checksums, window);
+        }
+        committer->release_space();
+        if (!read) {
+            item.status = read;
+            item.checksums.clear();
+        }
+        co_return;
+    }
+    item.checksums.clear();
+    item.status = co_await fetch_array(call, container, item, entry.size);
+    if (!item.status) item.checksums.clear();
+}
+
+// The bytes in the caller's memory do not match: that memory may have been changed by somebody
+// else, so they count as rotten only when they are so in ours.
+Task<Result<>> EngineStore::Parts::reread(Trace* trace, BlockAddress first,
+                                          std::span<const uint32_t> crcs, Bytes window) {
+    metrics.fetch_rereads.add();
+    for (size_t i = 0; i < crcs.size(); ++i) {
+        co_await bounce.acquire(1);
+        const BounceHeld held(bounce, 1);
+        const AlignedBuffer buffer(block_bytes);
+        const BlockRef block{first + i, crcs[i]};
+        ROS2S_CO_TRY(co_await read_verified(trace, {&block, 1}, buffer.bytes()));
+        std::ranges::copy(buffer.bytes(), window.subspan(i * block_bytes).begin());
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> EngineStore::Parts::read_verified(Trace* trace, std::span<const BlockRef> blocks,
+                                                 Bytes into) {
+    for (size_t at = 0; at < blocks.size();) {
+        const size_t count = run_at(blocks.subspan(at));
+        const BlockAddress first = blocks[at].address;
+        const Bytes part = into.subspan(at * block_bytes, count * block_bytes);
+        const Span span(trace, env.reactor, "device.read");
+        ROS2S_CO_TRY(
+            co_await devices[first.device()]->read(first.block() * block_bytes, part));
+        if (!matches(blocks.subspan(at, count), part)) {
+            metrics.fetch_corrupt.add();
+            co_return fail(Code::corrupt);
+        }
+        at += count;
+    }
+    co_return Result<>();
+}
+
+// ---- the general case ----------------------------------------------------------------------
+
+// One run of an item's blocks: `at` is the first's place among all of the item's.
+Task<> EngineStore::Parts::fetch_run(Trace* trace, object::FetchItem& item,
+                                     std::span<const BlockRef> run, size_t at, Result<>& result) {
+    const object::Extent& extent = item.extent;
+    const uint64_t start = round_down(extent.offset, block_bytes) + at * block_bytes;
+    const uint64_t from = std::max(start, extent.offset);
+    const uint64_t to = std::min(start + run.size() * block_bytes, extent.end());
+    const Bytes window = item.window.bytes().subspan(from - extent.offset, to - from);
+    const bool whole = from == start && to == start + run.size() * block_bytes;
+    const auto set_checksums = [&](auto crc_of_part) {
+        for (size_t i = 0; i < run.size(); ++i) {
+            const uint64_t block = start + i * block_bytes;
+            const uint64_t low = std::max(block, from), high = std::min(block + block_bytes, to);
+            const bool all = high - low == block_bytes;
+            item.checksums[at + i] = all ? run[i].crc : crc_of_part(low - start, high - low);
+        }
+    };
+    if (run[0].address.is_hole()) {
+        std::ranges::fill(window, std::byte{0});
+        static const std::vector<std::byte> zeros(block_bytes);
+        set_checksums([&](uint64_t, uint64_t length) {
+            return crc32c(ConstBytes(zeros).first(length));
+        });
+        co_return;
+    }
+    if (whole && is_aligned(window.data())) {
+        Result<> read;
+        {
+            const Span span(trace, env.reactor, "device.read");
+            const BlockAddress first = run[0].address;
+            read = co_await devices[first.device()]->read(first.block() * block_bytes, window);
+        }
+        set_checksums([](uint64_t, uint64_t) { return 0U; });
+        if (read && !matches(run, window)) {
+            const std::span<const uint32_t> crcs(item.checksums.data() + at, run.size());
+            read = co_await reread(trace, run[0].address, crcs, window);
+        }
+        if (!read && result) result = read;
+        co_return;
+    }
+    metrics.fetch_bounced.add();
+    co_await bounce.acquire(run.size());
+    const BounceHeld held(bounce, run.size());
+    const AlignedBuffer buffer(run.size() * block_bytes);
+    const Result<> read = co_await read_verified(trace, run, buffer.bytes());
+    if (!read) {
+        if (result) result = read;
+        co_return;
+    }
+    std::ranges::copy(buffer.bytes().subspan(from - start, to - from), window.begin());
+    set_checksums([&](uint64_t offset, uint64_t length) {
+        return crc32c(buffer.bytes().subspan(offset, length));
+    });
+}
+
+Task<Result<>> EngineStore::Parts::fetch_array(const Call& call, object::ContainerId container,
+                                               object::FetchItem& item, uint64_t size) {
+    const object::Extent& extent = item.extent;
+    if (extent.length == 0) co_return Result<>();
+    const uint64_t first = extent.offset / block_bytes;
+    const uint64_t last = (extent.end() - 1) / block_bytes;
+    Pins pins(state.cache);
+    uint64_t segments_end = 0;
+    for (uint64_t s = first / segment_blocks;; ++s) {
+        // The array may have grown while we waited: then there is more to load.
+        const KeyBuilder head_key =
+            entry_key(container, item.object, item.dkey.bytes, item.akey.bytes, 0);
+        const Node* const head = loader.resident(head_key.view());
+        if (head != nullptr && head->entry() != nullptr) size = head->entry()->size;
+        segments_end = std::min(last / segment_blocks + 1, segments_of(size));
+        if (s >= segments_end) break;
+        ROS2S_CO_TRY_ASSIGN(
+            Node * node, co_await loader.load(entry_key(container, item.object, item.dkey.bytes,
+                                                        item.akey.bytes,
+                                                        static_cast<uint32_t>(s))
+                                                  .take()));
+        pins.adopt(*node);
+    }
+    // Everything is in memory: the item sees one moment, however many segments it spans.
+    std::vector<BlockRef> blocks(last - first + 1, BlockRef{{}, zero_crc()});
+    for (uint64_t s = first / segment_blocks; s < segments_end; ++s) {
+        const KeyBuilder key = entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
+                                         static_cast<uint32_t>(s));
+        const Node* const node = loader.resident(key.view());
+        const EntryValue* const entry = node == nullptr ? nullptr : node->entry();
+        if (entry == nullptr || entry->kind == EntryValue::Kind::single) continue;
+        if (s == 0) {
+            item.size = entry->size;
+            item.epoch = entry->epoch;
+        }
+        const uint64_t base = s * segment_blocks;
+        for (uint64_t b = std::max(first, base); b <= std::min(last, base + segment_blocks - 1);
+             ++b) {
+            const BlockRef block = entry->map.at(static_cast<uint32_t>(b - base));
+            if (!block.address.is_hole()) blocks[b - first] = block;
+        }
+    }
+    pins.clear();
+    item.checksums.resize(blocks.size());
+    Result<> result;
+    {
+        const ReadPins::Pin pin(committer->reads, state.applied);
+        Nursery nursery(env.reactor, runs_side_by_side);
+        for (size_t at = 0; at < blocks.size();) {
+            size_t count = run_at(std::span(blocks).subspan(at));
+            // Blocks that are wanted in part are read apart, so that the others need no bounce.
+            const bool first_in_part = at == 0 && extent.offset % block_bytes != 0;
+            const bool last_in_part = extent.end() % block_bytes != 0;
+            if (first_in_part) count = 1;
+            if (last_in_part && count > 1 && at + count == blocks.size()) --count;
+            count = std::min<size_t>(count, bounce_blocks);
+            const auto run = std::span<const BlockRef>(blocks).subspan(at, count);
+            co_await nursery.spawn(fetch_run(call.trace, item, run, at, result));
+            at += count;
+        }
+        co_await nursery.join();
+    }
+    committer->release_space();
+    co_return result;
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,58 @@
+// BlockMap: the chunk map of one segment of an array in memory: for each of 256 blocks where it
+// lies and its CRC32C. It grows to the highest block in use, so that a small file costs little.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "ros2s/engine/format/address.h"
+
+namespace ros2s::engine {
+
+// Blocks of one segment: 1 MiB of an array, one index key.
+inline constexpr uint32_t segment_blocks = 256;
+
+class BlockMap {
+  public:
+    [[nodiscard]] BlockRef at(uint32_t block) const {
+        if (block >= capacity_) return {};
+        return {addresses()[block], crcs()[block]};
+    }
+    // A hole is allowed and costs nothing.
+    void set(uint32_t block, BlockRef now) {
+        if (block >= capacity_) {
+            if (now.address.is_hole()) return;
+            grow(block);
+        }
+        used_ += now.address.is_hole() ? 0 : 1;
+        used_ -= addresses()[block].is_hole() ? 0 : 1;
+        addresses()[block] = now.address;
+        crcs()[block] = now.address.is_hole() ? 0 : now.crc;
+    }
+    // Blocks that are no holes.
+    [[nodiscard]] uint32_t used() const { return used_; }
+    // No block at or above it is in use.
+    [[nodiscard]] uint32_t end() const { return capacity_; }
+    [[nodiscard]] size_t memory_bytes() const { return capacity_ * bytes_each; }
+    [[nodiscard]] static constexpr size_t memory_bytes_max() { return segment_blocks * bytes_each; }
+    void clear() {
+        memory_.reset();
+        capacity_ = used_ = 0;
+    }
+
+  private:
+    static constexpr size_t bytes_each = sizeof(uint64_t) + sizeof(uint32_t);
+    [[nodiscard]] BlockAddress* addresses() const {
+        return reinterpret_cast<BlockAddress*>(memory_.get());
+    }
+    [[nodiscard]] uint32_t* crcs() const {
+        return reinterpret_cast<uint32_t*>(memory_.get() + capacity_ * sizeof(uint64_t));
+    }
+    void grow(uint32_t block);
+
+    std::unique_ptr<std::byte[]> memory_;  // capacity_ addresses, then capacity_ CRCs
+    uint32_t capacity_ = 0;
+    uint32_t used_ = 0;
+};
+
+}  // namespace ros2s::engine

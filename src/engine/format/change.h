@@ -1,0 +1,66 @@
+// Change: what one operation of a transaction does to the pool's state, in physical terms: which
+// blocks an array now has, and where. It is what a journal record carries, and what State::apply()
+// takes, live and in recovery alike.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/result.h"
+#include "ros2s/engine/format/address.h"
+#include "ros2s/engine/format/codec.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::engine {
+
+struct Change {
+    enum class Kind : uint8_t {
+        array = 1,         // object, dkey, akey; size, holes and blocks as below
+        put = 2,           // object, dkey, akey, value
+        punch_akey = 3,    // object, dkey, akey
+        punch_dkey = 4,    // object, dkey
+        punch_dkeys = 5,   // object, dkey .. dkey_end
+        punch_object = 6,  // object
+        create_container = 7,  // value: the record
+        retire_container = 8,  // no longer to be seen; its objects are being removed
+        remove_container = 9,  // the record goes; it has no objects any more
+    };
+    enum class SizeRule : uint8_t { keep = 0, at_least = 1, exactly = 2 };
+    // Consecutive blocks of the array; their addresses are the next `count` of `blocks`.
+    struct Piece {
+        uint64_t first = 0;
+        uint32_t count = 0;
+    };
+
+    Kind kind{};
+    SizeRule size_rule{};
+    uint8_t piece_count = 0;
+    object::ObjectId object{};
+    std::string dkey, akey, dkey_end, value;
+    uint64_t size = 0;
+    // Blocks [hole_first, hole_first + hole_count) become holes, before `blocks` are put in.
+    uint64_t hole_first = 0, hole_count = 0;
+    std::array<Piece, 2> pieces{};
+    std::vector<BlockRef> blocks;
+
+    // Of the encoded form, whatever the addresses will be.
+    [[nodiscard]] size_t encoded_bytes_max() const;
+    // The same without the value and the blocks: what a request must leave room for.
+    static constexpr size_t encoded_bytes_fixed = 256;
+};
+
+struct TransactionRecord {
+    object::OperationId id{};
+    object::ContainerId container{};
+    std::vector<Change> changes;
+
+    static constexpr size_t encoded_bytes_fixed = 16 + 4 + 8 + 16 + 4;
+    [[nodiscard]] size_t encoded_bytes_max() const;
+};
+
+void encode(Encoder& encoder, const TransactionRecord& transaction);
+// False when the bytes are no transaction; `transaction` is then undefined.
+[[nodiscard]] bool decode(Decoder& decoder, TransactionRecord& transaction);
+
+}  // namespace ros2s::engine

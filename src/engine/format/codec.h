@@ -1,0 +1,90 @@
+// Encoder and Decoder: fixed-width little-endian numbers and byte strings in borrowed memory. The
+// decoder never reads beyond its input: after the first short read every value is zero and ok()
+// is false, so that a caller checks once at the end. Bytes to decode are the world, not ours.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <type_traits>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/check.h"
+#include "ros2s/base/uuid.h"
+
+namespace ros2s::engine {
+
+class Encoder {
+  public:
+    explicit Encoder(Bytes into) : into_(into) {}
+    // Bytes written so far. Running over the memory's end is our bug.
+    [[nodiscard]] size_t size() const { return at_; }
+
+    template <class T>
+        requires std::is_integral_v<T>
+    void number(T value) {
+        raw(&value, sizeof value);
+    }
+    void uuid(const Uuid& uuid) { raw(uuid.bytes.data(), uuid.bytes.size()); }
+    // A byte string with its length in front.
+    void text(std::string_view text) {
+        number(static_cast<uint32_t>(text.size()));
+        raw(text.data(), text.size());
+    }
+    void raw(const void* bytes, size_t count) {
+        ROS2S_CHECK(count <= into_.size() - at_);
+        if (count > 0) std::memcpy(into_.data() + at_, bytes, count);
+        at_ += count;
+    }
+
+  private:
+    Bytes into_;
+    size_t at_ = 0;
+};
+
+class Decoder {
+  public:
+    explicit Decoder(ConstBytes from) : from_(from) {}
+    [[nodiscard]] bool ok() const { return ok_; }
+    // True when everything was read, and nothing beyond.
+    [[nodiscard]] bool done() const { return ok_ && from_.empty(); }
+    [[nodiscard]] size_t left() const { return from_.size(); }
+    void refuse() { ok_ = false; }
+
+    template <class T>
+        requires std::is_integral_v<T>
+    T number() {
+        T value{};
+        raw(&value, sizeof value);
+        return value;
+    }
+    Uuid uuid() {
+        Uuid uuid;
+        raw(uuid.bytes.data(), uuid.bytes.size());
+        return uuid;
+    }
+    // A view into the input; too long a length fails.
+    std::string_view text(size_t most) {
+        const auto length = number<uint32_t>();
+        if (!ok_ || length > most || length > from_.size()) {
+            ok_ = false;
+            return {};
+        }
+        const std::string_view text = as_text(from_.first(length));
+        from_ = from_.subspan(length);
+        return text;
+    }
+
+  private:
+    void raw(void* into, size_t count) {
+        if (!ok_ || count > from_.size()) {
+            ok_ = false;
+            return;
+        }
+        std::memcpy(into, from_.data(), count);
+        from_ = from_.subspan(count);
+    }
+    ConstBytes from_;
+    bool ok_ = true;
+};
+
+}  // namespace ros2s::engine

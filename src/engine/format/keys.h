@@ -1,0 +1,80 @@
+// Keys of the pool's index. One table byte, then fields in an order-preserving encoding, so that
+// a scan of a prefix walks an object's dkeys in their order. docs/formats/index.md describes them.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ros2s/object/vocabulary.h"
+
+namespace ros2s::engine {
+
+enum class Table : uint8_t {
+    meta = 0,
+    entries = 1,     // container, object, dkey, akey, segment
+    summaries = 2,   // container, object, akey
+    replies = 3,     // client, slot
+    containers = 4,  // container
+    space = 5,       // device, region
+};
+
+// Builds a key without allocating. The longest is an entry whose dkey and akey are 255 zero bytes.
+class KeyBuilder {
+  public:
+    explicit KeyBuilder(Table table) { byte(static_cast<uint8_t>(table)); }
+    KeyBuilder& container(object::ContainerId container);
+    KeyBuilder& object(object::ObjectId object);
+    // A zero byte becomes 00 01 and the end is 00 00: "a" < "a\0" < "ab" stays so.
+    KeyBuilder& string(std::string_view text);
+    KeyBuilder& number32(uint32_t number);  // big-endian
+    KeyBuilder& uuid(const Uuid& uuid);
+    [[nodiscard]] std::string_view view() const { return {bytes_.data(), size_}; }
+    [[nodiscard]] std::string take() const { return std::string(view()); }
+
+  private:
+    void byte(uint8_t byte) { bytes_[size_++] = static_cast<char>(byte); }
+    std::array<char, 1 + 16 + 16 + 2 * (2 * object::key_bytes_max + 2) + 4> bytes_;
+    size_t size_ = 0;
+};
+
+[[nodiscard]] KeyBuilder entry_key(object::ContainerId container, object::ObjectId object,
+                                   std::string_view dkey, std::string_view akey,
+                                   uint32_t segment);
+[[nodiscard]] KeyBuilder summary_key(object::ContainerId container, object::ObjectId object,
+                                     std::string_view akey);
+[[nodiscard]] KeyBuilder reply_key(const Uuid& client, uint32_t slot);
+[[nodiscard]] KeyBuilder container_key(object::ContainerId container);
+[[nodiscard]] KeyBuilder space_key(uint32_t device, uint32_t region);
+[[nodiscard]] KeyBuilder meta_key();
+
+// What an index key says. Empty where the bytes are no such key.
+struct EntryKey {
+    object::ContainerId container;
+    object::ObjectId object;
+    std::string dkey, akey;
+    uint32_t segment = 0;
+};
+struct SummaryKey {
+    object::ContainerId container;
+    object::ObjectId object;
+    std::string akey;
+};
+struct SpaceKey {
+    uint32_t device = 0, region = 0;
+};
+struct ReplyKey {
+    Uuid client;
+    uint32_t slot = 0;
+};
+[[nodiscard]] std::optional<EntryKey> parse_entry_key(std::string_view key);
+[[nodiscard]] std::optional<SummaryKey> parse_summary_key(std::string_view key);
+[[nodiscard]] std::optional<SpaceKey> parse_space_key(std::string_view key);
+[[nodiscard]] std::optional<ReplyKey> parse_reply_key(std::string_view key);
+[[nodiscard]] std::optional<object::ContainerId> parse_container_key(std::string_view key);
+
+// The least key above all that begin with `prefix`; empty where there is none.
+[[nodiscard]] std::string prefix_end(std::string_view prefix);
+
+}  // namespace ros2s::engine

@@ -1,0 +1,63 @@
+// A journal record: the header below, then its transactions. It starts on a block boundary and is
+// padded with zeros to the next. docs/formats/journal.md describes it.
+//
+// Records form a chain: each names its predecessor's id and announces its successor's, and ids are
+// 64 random bits. So bytes of an earlier lap, or of a tenant, are never taken for the next record,
+// and a record behind an unreadable one can still be told (promised: "corrupt", not "torn").
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+#include "ros2s/base/uuid.h"
+#include "ros2s/engine/format/change.h"
+
+namespace ros2s::engine {
+
+struct RecordHeader {
+    static constexpr uint64_t magic_value = 0x314c4e4a53325352;  // "RS2SJNL1"
+    static constexpr uint32_t version_value = 1;
+
+    uint64_t magic = magic_value;
+    uint32_t version = version_value;
+    uint32_t crc = 0;  // of header and payload, with this field zero
+    Uuid pool;
+    uint64_t incarnation = 0;  // random, drawn at each opening of the pool
+    uint64_t id = 0;
+    uint64_t previous_id = 0;
+    uint64_t next_id = 0;
+    uint64_t sequence = 0;      // of the group; rises by one
+    uint64_t durable_upto = 0;  // every group up to this one was durable when this was written
+    uint64_t first_epoch = 0;   // of the first transaction; the others follow one by one
+    int64_t wall_time_ns = 0;   // since 1970, UTC
+    uint32_t payload_bytes = 0;
+    uint32_t transactions = 0;
+    uint32_t header_crc = 0;  // of what is above, with `crc` zero: the length can be trusted alone
+    uint32_t reserved = 0;
+};
+static_assert(sizeof(RecordHeader) == 112);
+
+// Bytes that a record takes in the ring.
+[[nodiscard]] constexpr uint64_t record_bytes(uint64_t payload_bytes) {
+    return round_up<uint64_t>(sizeof(RecordHeader) + payload_bytes, block_bytes);
+}
+
+// Encodes behind the header, fills in lengths and CRCs. `into` is zeroed beyond the record up to
+// the block's end. Returns the bytes to write.
+[[nodiscard]] ConstBytes encode_record(RecordHeader header,
+                                       const std::vector<const TransactionRecord*>& transactions,
+                                       Bytes into);
+
+// The header alone, checked against its own CRC: what a reader needs to know how much to read.
+// Errors: corrupt, bad_version.
+[[nodiscard]] Result<RecordHeader> decode_record_header(ConstBytes block);
+
+struct Record {
+    RecordHeader header;
+    std::vector<TransactionRecord> transactions;
+};
+// Errors: corrupt.
+[[nodiscard]] Result<Record> decode_record(ConstBytes bytes);
+
+}  // namespace ros2s::engine

@@ -1,0 +1,51 @@
+// Superblock: the first and the last block of each device of a pool. It says which pool the device
+// belongs to, which other devices there are, and where things lie. Written when the pool is made
+// and when a device is added, each time with a higher generation; the newest valid one counts.
+// docs/formats/superblock.md describes it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+#include "ros2s/base/uuid.h"
+
+namespace ros2s::engine {
+
+inline constexpr uint32_t pool_devices_max = 64;
+
+struct Superblock {
+    static constexpr uint32_t version_value = 1;
+
+    Uuid pool;
+    uint64_t generation = 0;
+    uint32_t device_number = 0;  // of the device that holds this copy
+    struct Device {
+        Uuid uuid;
+        uint64_t blocks = 0;
+        friend bool operator==(const Device&, const Device&) = default;
+    };
+    std::vector<Device> devices;
+    // On device 0, in blocks. The journal follows the two checkpoint slots; data follow the
+    // journal. On other devices data follow the superblock.
+    uint64_t checkpoint_first = 0;
+    uint64_t journal_first = 0, journal_blocks = 0;
+    uint64_t created_ns = 0;
+    uint32_t targets = 0;          // partitions of the dkeys; see docs/decisions
+    std::string index_directory;   // relative to the pool's directory
+
+    friend bool operator==(const Superblock&, const Superblock&) = default;
+    // First block of the data of a device, and the one behind the last.
+    [[nodiscard]] uint64_t data_first(uint32_t device) const {
+        return device == 0 ? journal_first + journal_blocks : 1;
+    }
+    [[nodiscard]] uint64_t data_end(uint32_t device) const { return devices[device].blocks - 1; }
+};
+
+void encode(const Superblock& superblock, Bytes block);
+// Errors: not_found (no superblock at all), corrupt, bad_version (also for unknown features;
+// detail = the version).
+[[nodiscard]] Result<Superblock> decode_superblock(ConstBytes block);
+
+}  // namespace ros2s::engine

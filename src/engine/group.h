@@ -1,0 +1,98 @@
+// Group: the transactions that one journal record commits, and their payload, staged in the
+// engine's own memory: copied once, and checksummed there, so that nobody else can change the bytes
+// between checksum and media.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "cache.h"
+#include "ros2s/base/bytes.h"
+#include "ros2s/engine/extent/space.h"
+#include "ros2s/engine/format/change.h"
+#include "ros2s/engine/format/record.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::engine {
+
+// Memory for staged payload, recycled in chunks of one size.
+class ChunkPool {
+  public:
+    explicit ChunkPool(size_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+    [[nodiscard]] size_t chunk_bytes() const { return chunk_bytes_; }
+    [[nodiscard]] AlignedBuffer take() {
+        if (spare_.empty()) return AlignedBuffer(chunk_bytes_);
+        AlignedBuffer chunk = std::move(spare_.back());
+        spare_.pop_back();
+        return chunk;
+    }
+    void give(AlignedBuffer chunk) {
+        if (spare_.size() * chunk_bytes_ < spare_bytes_max) spare_.push_back(std::move(chunk));
+    }
+
+  private:
+    static constexpr size_t spare_bytes_max = 16 << 20;
+    size_t chunk_bytes_;
+    std::vector<AlignedBuffer> spare_;
+};
+
+// A block's place in a group before the group is sealed: a device and a running number there.
+// Until then a BlockRef of the group's changes holds it in its address.
+struct StagedBlock {
+    uint32_t device = 0;
+    uint64_t ordinal = 0;
+};
+
+struct Group {
+    Group(Reactor& reactor, ChunkPool& chunks, size_t device_count)
+        : pool(chunks), devices(device_count), done(reactor) {}
+    ~Group() {
+        for (PerDevice& device : devices) {
+            for (AlignedBuffer& chunk : device.chunks) pool.give(std::move(chunk));
+        }
+    }
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+
+    struct PerDevice {
+        std::vector<AlignedBuffer> chunks;
+        uint64_t blocks = 0;  // staged
+        std::vector<BlockRun> runs;
+    };
+    ChunkPool& pool;
+    std::vector<PerDevice> devices;
+    std::vector<TransactionRecord> transactions;
+    std::vector<Node*> pins;        // what apply() needs in memory
+    size_t payload_bytes_max = 0;   // of the record
+    uint64_t blocks = 0;            // staged on all devices
+
+    // Set when sealed.
+    RecordHeader header;
+    uint64_t end_position = 0;  // of its record in the journal
+    bool flushed = false;
+
+    Event done;        // committed, or failed
+    Result<> outcome;  // valid once done
+
+    [[nodiscard]] bool is_empty() const { return transactions.empty(); }
+    // Room for one more block; the caller fills it.
+    [[nodiscard]] std::byte* stage(uint32_t device, StagedBlock& where) {
+        PerDevice& on = devices[device];
+        const size_t per_chunk = pool.chunk_bytes() / block_bytes;
+        if (on.blocks / per_chunk >= on.chunks.size()) on.chunks.push_back(pool.take());
+        where = {device, on.blocks++};
+        ++blocks;
+        return memory(where);
+    }
+    // Takes back the newest block of a device.
+    void unstage(uint32_t device) {
+        --devices[device].blocks;
+        --blocks;
+    }
+    [[nodiscard]] std::byte* memory(StagedBlock at) const {
+        const size_t per_chunk = pool.chunk_bytes() / block_bytes;
+        return devices[at.device].chunks[at.ordinal / per_chunk].data() +
+               at.ordinal % per_chunk * block_bytes;
+    }
+};
+
+}  // namespace ros2s::engine

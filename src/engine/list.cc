@@ -1,0 +1,246 @@
+#include <algorithm>
+
+#include "parts.h"
+#include "ros2s/object/validate.h"
+#include "ros2s/runtime/trace.h"
+
+namespace ros2s::engine {
+
+using object::ListEntry;
+using object::ListReply;
+using object::ListRequest;
+using object::QueryReply;
+
+namespace {
+
+// An item of a scan, decoded as far as listing needs it.
+Result<SummaryValue> summary_of(const Loader::Item& item) {
+    if (item.node != nullptr) return *item.node->summary();
+    return decode_summary(item.raw);
+}
+struct Head {
+    EntryValue::Kind kind{};
+    object::Epoch epoch{};
+    std::string single;
+};
+Result<Head> head_of(const Loader::Item& item) {
+    if (item.node != nullptr) {
+        const EntryValue& entry = *item.node->entry();
+        return Head{entry.kind, entry.epoch, entry.single};
+    }
+    ROS2S_TRY_ASSIGN(EntryValue entry, decode_entry_head(item.raw));
+    return Head{entry.kind, entry.epoch, std::move(entry.single)};
+}
+
+// Index entries read at once for a request: some more, because an object can have several keys.
+size_t page_size(const ListRequest& request) {
+    return std::clamp<size_t>(request.limit + size_t{8}, 32, 4096);
+}
+
+}  // namespace
+
+Task<Result<ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
+                                          const ListRequest& request) {
+    Parts& parts = *parts_;
+    const Gate::Hold hold(parts.gate);
+    const Span span(call.trace, parts.env.reactor, "engine.list");
+    parts.metrics.lists.add();
+    ROS2S_CO_TRY(object::validate(request));
+    ROS2S_CO_TRY(call.check(parts.env.reactor.now()));
+    if (!parts.state.has_container(container)) co_return fail(Code::not_found);
+    switch (request.what) {
+        case ListRequest::What::objects: co_return co_await parts.list_objects(container, request);
+        case ListRequest::What::dkeys: co_return co_await parts.list_dkeys(container, request);
+        default: co_return co_await parts.list_akeys(container, request);
+    }
+}
+
+Task<Result<ListReply>> EngineStore::Parts::list_objects(object::ContainerId container,
+                                                         const ListRequest& request) {
+    ListReply reply;
+    KeyBuilder prefix(Table::summaries);
+    prefix.container(container);
+    std::string from = prefix.take();
+    if (request.after) {
+        KeyBuilder last(Table::summaries);
+        last.container(container).object(object::parse_object_key(*request.after));
+        from = prefix_end(last.view());
+    }
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await loader.scan(from, prefix_end(prefix.view()),
+                                                 page_size(request)));
+        for (const Loader::Item& item : page.items) {
+            ROS2S_CO_TRY_ASSIGN(const SummaryValue summary, summary_of(item));
+            if (summary.entries == 0) continue;
+            const auto key = parse_summary_key(item.key);
+            if (!key) co_return fail(Code::corrupt);
+            std::string name = object::object_key(key->object);
+            if (!reply.entries.empty() && reply.entries.back().key == name) continue;
+            if (reply.entries.size() == request.limit) {
+                reply.more = true;
+                co_return reply;
+            }
+            reply.entries.push_back({.key = std::move(name), .value = {}, .epoch = {}});
+        }
+        more = page.more;
+        from = page.next;
+    }
+    co_return reply;
+}
+
+Task<Result<ListReply>> EngineStore::Parts::list_dkeys(object::ContainerId container,
+                                                       const ListRequest& request) {
+    ListReply reply;
+    KeyBuilder prefix(Table::entries);
+    prefix.container(container).object(request.object);
+    std::string from = prefix.take();
+    if (request.after) {
+        KeyBuilder last(Table::entries);
+        last.container(container).object(request.object).string(*request.after);
+        from = prefix_end(last.view());
+    }
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await loader.scan(from, prefix_end(prefix.view()),
+                                                 page_size(request)));
+        for (const Loader::Item& item : page.items) {
+            auto key = parse_entry_key(item.key);
+            if (!key) co_return fail(Code::corrupt);
+            if (key->segment != 0) continue;
+            if (!request.akey.bytes.empty() && key->akey != request.akey.bytes) continue;
+            ROS2S_CO_TRY_ASSIGN(Head head, head_of(item));
+            if (!reply.entries.empty() && reply.entries.back().key == key->dkey) {
+                ListEntry& entry = reply.entries.back();
+                entry.epoch = std::max(entry.epoch, head.epoch);
+                continue;
+            }
+            if (reply.entries.size() == request.limit) {
+                reply.more = true;
+                co_return reply;
+            }
+            ListEntry& entry = reply.entries.emplace_back();
+            entry.key = std::move(key->dkey);
+            entry.epoch = head.epoch;
+            if (!request.akey.bytes.empty()) entry.value = std::move(head.single);
+        }
+        more = page.more;
+        from = page.next;
+    }
+    co_return reply;
+}
+
+Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId container,
+                                                       const ListRequest& request) {
+    ListReply reply;
+    KeyBuilder prefix(Table::entries);
+    prefix.container(container).object(request.object).string(request.dkey.bytes);
+    std::string from = prefix.take();
+    if (request.after) {
+        KeyBuilder last = prefix;
+        last.string(*request.after);
+        from = prefix_end(last.view());
+    }
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await loader.scan(from, prefix_end(prefix.view()),
+                                                 page_size(request)));
+        for (const Loader::Item& item : page.items) {
+            auto key = parse_entry_key(item.key);
+            if (!key) co_return fail(Code::corrupt);
+            if (key->segment != 0) continue;
+            if (reply.entries.size() == request.limit) {
+                reply.more = true;
+                co_return reply;
+            }
+            ROS2S_CO_TRY_ASSIGN(const Head head, head_of(item));
+            reply.entries.push_back({.key = std::move(key->akey), .value = {}, .epoch = head.epoch});
+        }
+        more = page.more;
+        from = page.next;
+    }
+    co_return reply;
+}
+
+// ---- query ---------------------------------------------------------------------------------
+
+Task<Result<QueryReply>> EngineStore::query(const Call& call, object::ContainerId container,
+                                            object::ObjectId object, const object::Akey& akey) {
+    Parts& parts = *parts_;
+    const Gate::Hold hold(parts.gate);
+    const Span span(call.trace, parts.env.reactor, "engine.query");
+    parts.metrics.queries.add();
+    ROS2S_CO_TRY(object::validate(akey));
+    ROS2S_CO_TRY(call.check(parts.env.reactor.now()));
+    if (!parts.state.has_container(container)) co_return fail(Code::not_found);
+    co_return co_await parts.query(container, object, akey);
+}
+
+// After the highest dkey was punched nobody knows the next one: look, and remember it if the
+// summary has not changed meanwhile. It is derived from the entries, so no record says it.
+Task<Result<>> EngineStore::Parts::find_highest(object::ContainerId container,
+                                                object::ObjectId object, const object::Akey& akey,
+                                                Node& summary) {
+    const object::Epoch epoch = summary.summary()->last_epoch;
+    KeyBuilder prefix(Table::entries);
+    prefix.container(container).object(object);
+    std::string to = prefix_end(prefix.view());
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await loader.scan(prefix.take(), to, 64, true));
+        const SummaryValue* const now = summary.summary();
+        if (now == nullptr || now->last_epoch != epoch || now->highest_known) {
+            co_return Result<>();
+        }
+        for (const Loader::Item& item : page.items) {
+            auto key = parse_entry_key(item.key);
+            if (!key) co_return fail(Code::corrupt);
+            if (key->akey != akey.bytes) continue;
+            // Deliberately not modify(): the index may keep "unknown".
+            summary.summary()->highest_known = true;
+            summary.summary()->highest = std::move(key->dkey);
+            state.cache.charge(summary);
+            co_return Result<>();
+        }
+        more = page.more;
+        to = page.next;
+    }
+    // The summary counts an entry that is not there.
+    co_return fail(Code::corrupt);
+}
+
+Task<Result<QueryReply>> EngineStore::Parts::query(object::ContainerId container,
+                                                   object::ObjectId object,
+                                                   const object::Akey& akey) {
+    Pins pins(state.cache);
+    ROS2S_CO_TRY_ASSIGN(Node * node,
+                        co_await loader.load(summary_key(container, object, akey.bytes).take()));
+    pins.adopt(*node);
+    while (true) {
+        if (node->is_absent()) co_return QueryReply{};
+        SummaryValue summary = *node->summary();
+        QueryReply reply{.last_epoch = summary.last_epoch,
+                         .last_time = summary.last_time,
+                         .bytes_used = summary.blocks * block_bytes};
+        if (summary.entries == 0) co_return reply;
+        if (!summary.highest_known) {
+            ROS2S_CO_TRY(co_await find_highest(container, object, akey, *node));
+            continue;
+        }
+        ROS2S_CO_TRY_ASSIGN(
+            Node * head,
+            co_await loader.load(entry_key(container, object, summary.highest, akey.bytes, 0)
+                                     .take()));
+        state.cache.unpin(*head);
+        // Both of one moment, or once more.
+        const SummaryValue* const now = node->summary();
+        if (now == nullptr || *now != summary) continue;
+        if (head->is_absent()) co_return fail(Code::corrupt);
+        reply.exists = true;
+        reply.highest_dkey.bytes = std::move(summary.highest);
+        reply.size = head->entry()->size;
+        co_return reply;
+    }
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,224 @@
+#include "loader.h"
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::engine {
+namespace {
+
+// The value of a node of the table that `key` belongs to.
+Result<> decode_into(Node& node, std::string_view raw) {
+    if (node.key[0] == static_cast<char>(Table::summaries)) {
+        ROS2S_TRY_ASSIGN(node.value, decode_summary(raw));
+        return {};
+    }
+    ROS2S_TRY_ASSIGN(EntryValue entry, decode_entry(raw));
+    node.value = std::move(entry);
+    return {};
+}
+
+constexpr size_t page_limit = 512;
+
+}  // namespace
+
+Task<Result<Node*>> Loader::load(std::string key) {
+    while (true) {
+        Node* const found = cache_.find(key);
+        if (found == nullptr) break;
+        if (!found->loading) {
+            cache_.pin(*found);
+            co_return found;
+        }
+        co_await loaded_;
+    }
+    Node& node = cache_.insert(key);
+    node.loading = true;
+    counters.misses.add();
+    Result<std::optional<std::string>> raw =
+        co_await env_.blocking.run(env_.reactor, [&] { return index_.get(key); });
+    Result<> result;
+    if (!raw) {
+        result = fail(raw.error());
+    } else if (raw->has_value()) {
+        result = decode_into(node, **raw);
+    }
+    node.loading = false;
+    loaded_.wake_all();
+    if (!result) {
+        cache_.erase(node);
+        co_return fail(result.error());
+    }
+    cache_.charge(node);
+    cache_.pin(node);
+    co_return &node;
+}
+
+Task<Result<>> Loader::pin(KeyBuilder key, Pins& pins) {
+    if (Node* const node = resident(key.view())) {
+        pins.add(*node);
+        co_return Result<>();
+    }
+    ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(key.take()));
+    pins.adopt(*node);
+    co_return Result<>();
+}
+
+Task<Result<>> Loader::prepare(object::ContainerId container, const Change& change, Pins& pins,
+                               size_t bytes_max) {
+    using Kind = Change::Kind;
+    KeyBuilder from(Table::entries), to(Table::entries);
+    from.container(container).object(change.object);
+    std::string end;
+    switch (change.kind) {
+        case Kind::array:
+        case Kind::put:
+        case Kind::punch_akey: co_return co_await prepare_entry(container, change, pins);
+        case Kind::punch_dkey:
+            from.string(change.dkey);
+            end = prefix_end(from.view());
+            break;
+        case Kind::punch_dkeys:
+            end = prefix_end(from.view());
+            from.string(change.dkey);
+            if (!change.dkey_end.empty()) {
+                end = to.container(container).object(change.object).string(change.dkey_end).take();
+            }
+            break;
+        case Kind::punch_object: {
+            KeyBuilder summaries(Table::summaries);
+            summaries.container(container).object(change.object);
+            ROS2S_CO_TRY(co_await prepare_range(summaries.take(), prefix_end(summaries.view()),
+                                                pins, bytes_max, nullptr));
+            end = prefix_end(from.view());
+            break;
+        }
+        default: co_return Result<>();
+    }
+    std::vector<std::string> summaries;
+    ROS2S_CO_TRY(co_await prepare_range(from.take(), std::move(end), pins, bytes_max, &summaries));
+    for (std::string& key : summaries) {
+        ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key)));
+        pins.adopt(*node);
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change& change,
+                                     Pins& pins) {
+    const auto segment_key = [&](uint64_t segment) {
+        return entry_key(container, change.object, change.dkey, change.akey,
+                         static_cast<uint32_t>(segment));
+    };
+    ROS2S_CO_TRY(co_await pin(summary_key(container, change.object, change.akey), pins));
+    ROS2S_CO_TRY(co_await pin(segment_key(0), pins));
+    const Node* const head = resident(segment_key(0).view());
+    const EntryValue* entry = head->entry();
+    const uint64_t size = entry != nullptr && entry->kind == EntryValue::Kind::array
+                              ? entry->size
+                              : 0;
+    uint64_t first = change.hole_first / segment_blocks;
+    uint64_t end = (change.hole_first + change.hole_count + segment_blocks - 1) / segment_blocks;
+    if (change.kind == Change::Kind::punch_akey) {
+        first = 0;
+        end = UINT64_MAX;
+    }
+    end = std::min(end, segments_of(size));
+    for (uint64_t segment = std::max<uint64_t>(first, 1); segment < end; ++segment) {
+        ROS2S_CO_TRY(co_await pin(segment_key(segment), pins));
+    }
+    for (uint8_t i = 0; i < change.piece_count; ++i) {
+        const Change::Piece& piece = change.pieces[i];
+        if (piece.count == 0) continue;
+        const uint64_t last = (piece.first + piece.count - 1) / segment_blocks;
+        for (uint64_t s = std::max<uint64_t>(piece.first / segment_blocks, 1); s <= last; ++s) {
+            ROS2S_CO_TRY(co_await pin(segment_key(s), pins));
+        }
+    }
+    co_return Result<>();
+}
+
+// False where the node is being loaded by somebody else.
+Result<bool> Loader::adopt(const Item& item, Pins& pins) {
+    if (Node* const found = cache_.find(item.key)) {
+        if (found->loading) return false;
+        pins.add(*found);
+        return true;
+    }
+    Node& node = cache_.insert(item.key);
+    if (const Result<> decoded = decode_into(node, item.raw); !decoded) {
+        cache_.erase(node);
+        return fail(decoded.error());
+    }
+    cache_.charge(node);
+    pins.add(node);
+    return true;
+}
+
+Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pins,
+                                     size_t bytes_max, std::vector<std::string>* summaries) {
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(Page page, co_await scan(std::move(from), to, page_limit));
+        std::vector<std::string> waiting;
+        for (const Item& item : page.items) {
+            ROS2S_CO_TRY_ASSIGN(const bool adopted, adopt(item, pins));
+            if (!adopted) waiting.push_back(item.key);
+            if (summaries == nullptr) continue;
+            const auto key = parse_entry_key(item.key);
+            if (!key) co_return fail(Code::corrupt);
+            summaries->push_back(summary_key(key->container, key->object, key->akey).take());
+        }
+        for (std::string& key : waiting) {
+            ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key)));
+            pins.adopt(*node);
+        }
+        if (cache_.bytes() > bytes_max) co_return fail(Code::no_memory);
+        if (summaries != nullptr) {
+            std::ranges::sort(*summaries);
+            summaries->erase(std::ranges::unique(*summaries).begin(), summaries->end());
+        }
+        more = page.more;
+        from = std::move(page.next);
+    }
+    co_return Result<>();
+}
+
+Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t limit,
+                                        bool reverse) {
+    const IndexScan request{.from = from, .to = to, .limit = limit, .reverse = reverse};
+    counters.scans.add();
+    IndexPage found;
+    for (bool again = true; again;) {
+        const uint64_t generation = generation_;
+        ROS2S_CO_TRY_ASSIGN(
+            found, co_await env_.blocking.run(env_.reactor, [&] { return index_.scan(request); }));
+        again = generation != generation_;
+    }
+    Page page{.items = {}, .more = found.more, .next = {}};
+    if (found.more) {
+        // Only as far as the index page reaches; the rest comes with the next one.
+        const std::string& last = found.entries.back().key;
+        page.next = reverse ? last : last + '\0';
+        (reverse ? from : to) = page.next;
+    }
+    if (reverse) std::ranges::reverse(found.entries);
+    auto at = found.entries.begin();
+    const auto take_below = [&](std::string_view key) {
+        for (; at != found.entries.end() && at->key < key; ++at) {
+            page.items.push_back({std::move(at->key), nullptr, std::move(at->value)});
+        }
+    };
+    cache_.for_range(from, to, [&](const Node& node) {
+        if (!node.dirty && !node.writing) return;
+        take_below(node.key);
+        if (at != found.entries.end() && at->key == node.key) ++at;
+        if (!node.is_absent()) page.items.push_back({node.key, &node, {}});
+    });
+    for (; at != found.entries.end(); ++at) {
+        page.items.push_back({std::move(at->key), nullptr, std::move(at->value)});
+    }
+    if (reverse) std::ranges::reverse(page.items);
+    co_return page;
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,98 @@
+#include "locks.h"
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::engine {
+namespace {
+
+constexpr bool compatible[4][4] = {
+    //  is     ix     s      x
+    {true, true, true, false},     // intent_shared
+    {true, true, false, false},    // intent_update
+    {true, false, true, false},    // shared
+    {false, false, false, false},  // exclusive
+};
+
+LockMode merge(LockMode a, LockMode b) {
+    if (a == b) return a;
+    if (a > b) std::swap(a, b);
+    if (a == LockMode::intent_shared) return b;
+    return LockMode::exclusive;  // intent_update with shared; anything with exclusive
+}
+
+constexpr size_t spare_max = 256;
+
+}  // namespace
+
+LockTable::~LockTable() { ROS2S_CHECK(locks_.empty()); }
+
+void LockTable::prepare(std::vector<Wanted>& wanted) {
+    std::ranges::sort(wanted, {}, &Wanted::name);
+    size_t kept = 0;
+    for (const Wanted& one : wanted) {
+        if (kept > 0 && wanted[kept - 1].name == one.name) {
+            wanted[kept - 1].mode = merge(wanted[kept - 1].mode, one.mode);
+        } else {
+            wanted[kept++] = one;
+        }
+    }
+    wanted.resize(kept);
+}
+
+bool LockTable::Lock::admits(LockMode mode) const {
+    for (size_t held = 0; held < 4; ++held) {
+        if (holders[held] > 0 && !compatible[held][static_cast<size_t>(mode)]) return false;
+    }
+    return true;
+}
+bool LockTable::Lock::is_free() const {
+    return waiters == nullptr && std::ranges::all_of(holders, [](uint32_t n) { return n == 0; });
+}
+
+bool LockTable::try_lock(Wanted wanted) {
+    auto found = locks_.find(wanted.name);
+    if (found == locks_.end()) {
+        if (spare_.empty()) {
+            found = locks_.try_emplace(wanted.name).first;
+        } else {
+            spare_.back().key() = wanted.name;
+            found = locks_.insert(std::move(spare_.back())).position;
+            spare_.pop_back();
+        }
+    }
+    Lock& lock = found->second;
+    if (lock.waiters != nullptr || !lock.admits(wanted.mode)) return false;
+    ++lock.holders[static_cast<size_t>(wanted.mode)];
+    return true;
+}
+
+void LockTable::wait(Wanted wanted, std::coroutine_handle<> handle) {
+    ++waits_;
+    Lock& lock = locks_.at(wanted.name);
+    if (lock.waiters == nullptr) lock.waiters = new std::deque<Waiter>;
+    lock.waiters->push_back({wanted.mode, handle});
+}
+
+void LockTable::unlock(Wanted wanted) {
+    const auto found = locks_.find(wanted.name);
+    Lock& lock = found->second;
+    ROS2S_CHECK(lock.holders[static_cast<size_t>(wanted.mode)] > 0);
+    --lock.holders[static_cast<size_t>(wanted.mode)];
+    while (lock.waiters != nullptr && lock.admits(lock.waiters->front().mode)) {
+        const Waiter waiter = lock.waiters->front();
+        lock.waiters->pop_front();
+        ++lock.holders[static_cast<size_t>(waiter.mode)];
+        reactor_.post(waiter.handle);
+        if (lock.waiters->empty()) {
+            delete lock.waiters;
+            lock.waiters = nullptr;
+        }
+    }
+    if (!lock.is_free()) return;
+    auto node = locks_.extract(found);
+    if (spare_.size() < spare_max) spare_.push_back(std::move(node));
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,81 @@
+// LockTable: what keeps transactions in progress apart. Two levels: objects and dkeys, each named
+// by a 64-bit hash (a collision only makes strangers wait). A transaction takes all its locks at
+// once, in ascending order, and holds them until its group is visible: so its conditions are judged
+// against the latest state, and nothing deadlocks.
+//
+//   mode            who takes it                                            goes with
+//   intent_shared   object: a condition on one of its keys                  is, ix, s
+//   intent_update   object: an update of one of its dkeys;                  is, ix
+//                   dkey: a write of whole blocks, which needs no order
+//   shared          dkey: a condition; object: no_dkeys                     is, s
+//   exclusive       dkey: any other update; object: punch of many dkeys     -
+//
+// First come, first served: a waiter is not overtaken on its lock.
+// Used on the pool's core.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::engine {
+
+enum class LockMode : uint8_t { intent_shared, intent_update, shared, exclusive };
+
+class LockTable {
+  public:
+    struct Wanted {
+        uint64_t name = 0;
+        LockMode mode{};
+    };
+    explicit LockTable(Reactor& reactor) : reactor_(reactor) {}
+    LockTable(const LockTable&) = delete;
+    LockTable& operator=(const LockTable&) = delete;
+    ~LockTable();
+
+    // Sorts, and merges what names the same lock to the weakest mode that covers both. Do this
+    // once before lock().
+    static void prepare(std::vector<Wanted>& wanted);
+
+    // co_await table.lock(wanted[i]) for each i in order; unlock() each in any order.
+    [[nodiscard]] auto lock(Wanted wanted) {
+        struct Awaiter {
+            LockTable& table;
+            Wanted wanted;
+            std::coroutine_handle<> handle{};
+            bool await_ready() { return table.try_lock(wanted); }
+            void await_suspend(std::coroutine_handle<> waiter) {
+                table.wait(wanted, waiter);
+            }
+            void await_resume() const noexcept {}
+        };
+        return Awaiter{*this, wanted};
+    }
+    void unlock(Wanted wanted);
+    // Times that somebody had to wait.
+    [[nodiscard]] uint64_t waits() const { return waits_; }
+
+  private:
+    struct Waiter {
+        LockMode mode;
+        std::coroutine_handle<> handle;
+    };
+    struct Lock {
+        uint32_t holders[4] = {};
+        std::deque<Waiter>* waiters = nullptr;
+        [[nodiscard]] bool admits(LockMode mode) const;
+        [[nodiscard]] bool is_free() const;
+    };
+    bool try_lock(Wanted wanted);
+    void wait(Wanted wanted, std::coroutine_handle<> handle);
+
+    Reactor& reactor_;
+    std::unordered_map<uint64_t, Lock> locks_;
+    // Emptied locks keep their memory: a workload that waits does so again.
+    std::vector<std::unordered_map<uint64_t, Lock>::node_type> spare_;
+    uint64_t waits_ = 0;
+};
+
+}  // namespace ros2s::engine

@@ -1,0 +1,57 @@
+// What a pool is made and opened with.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "ros2s/base/log.h"
+#include "ros2s/engine/index/index.h"
+#include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::engine {
+
+struct CommitRules;
+
+// What the engine runs in; outlives it.
+struct Env {
+    Reactor& reactor;
+    BlockingPool& blocking;
+    Log log{};
+};
+
+// Opens the index in `directory`, a name relative to the pool's directory; makes an empty one
+// where `create` is set. Called on a helper thread. The sentence in the report names the cause.
+using IndexFactory = std::function<Result<std::unique_ptr<Index>>(std::string_view directory,
+                                                                  bool create, Report& report)>;
+
+struct CreateOptions {
+    // Size of the journal; 0: a sixteenth of the first device, 16 MiB at least, 256 MiB at most.
+    uint64_t journal_bytes = 0;
+    // Called after each step with bytes done and to do; may be empty.
+    std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct EngineOptions {
+    // Everything that grows with load or with the pool: cached entries, staged payload, bounce
+    // buffers, checkpoints being written. Whoever opens the index gives it `index_share()`.
+    uint64_t memory_bytes = 512 << 20;
+    // Groups written side by side. One batches best on every disk measured.
+    uint32_t groups_in_flight = 1;
+    // Request slots whose last answer is kept for retries.
+    uint32_t replies_max = 65536;
+    bool read_only = false;
+    // Tests alone: which rules of the commit protocol hold. Null: all.
+    const CommitRules* rules = nullptr;
+
+    [[nodiscard]] uint64_t index_share() const { return memory_bytes / 4; }
+    [[nodiscard]] uint64_t staging_share() const { return memory_bytes / 4; }
+    [[nodiscard]] uint64_t bounce_share() const { return memory_bytes / 16; }
+    // Nodes, dirty ones and the checkpoint being written among them.
+    [[nodiscard]] uint64_t cache_share() const { return memory_bytes / 4; }
+    // Dirty nodes beyond this start a checkpoint; beyond twice this updates wait for it.
+    [[nodiscard]] uint64_t dirty_share() const { return memory_bytes / 16; }
+};
+
+}  // namespace ros2s::engine

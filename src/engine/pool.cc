@@ -1,0 +1,472 @@
+// Creating, opening, growing and closing a pool.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "parts.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::engine {
+namespace {
+
+constexpr uint64_t journal_bytes_min = 16 << 20;
+constexpr uint64_t journal_bytes_max = 256 << 20;
+constexpr uint64_t checkpoint_block = 1;  // and 2
+constexpr uint64_t journal_block = 3;
+constexpr uint64_t journal_blocks_least = 16;
+constexpr uint32_t target_count = 16;
+constexpr std::string_view index_directory = "index";
+
+uint64_t blocks_of(const device::BlockDevice& device) { return device.size() / block_bytes; }
+
+Task<Result<>> write_superblocks(const Superblock& superblock, device::BlockDevice& device) {
+    AlignedBuffer block(block_bytes);
+    encode(superblock, block.bytes());
+    const uint64_t last = superblock.devices[superblock.device_number].blocks - 1;
+    // One after the other: at each moment one of the two is whole.
+    ROS2S_CO_TRY(co_await device.write(0, block.bytes()));
+    ROS2S_CO_TRY(co_await device.flush());
+    ROS2S_CO_TRY(co_await device.write(last * block_bytes, block.bytes()));
+    co_return co_await device.flush();
+}
+
+// The newest valid copy of one device.
+Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& report) {
+    AlignedBuffer block(block_bytes);
+    std::optional<Superblock> newest;
+    Error worst{Code::not_found};
+    for (const uint64_t at : {uint64_t{0}, blocks_of(device) - 1}) {
+        const Result<> read = co_await device.read(at * block_bytes, block.bytes());
+        if (!read) {
+            co_return report.fail(read.error(), fmt::format("{}: reading its superblock failed: {}",
+                                                            device.name(), describe(read.error())));
+        }
+        const Result<Superblock> found = decode_superblock(block.bytes());
+        if (found) {
+            if (!newest || found->generation > newest->generation) newest = *found;
+        } else if (found.error().code != Code::not_found) {
+            worst = found.error();
+        }
+    }
+    if (newest) {
+        const uint64_t expected = newest->devices[newest->device_number].blocks;
+        if (expected > blocks_of(device)) {
+            co_return report.fail(
+                Code::corrupt,
+                fmt::format("{}: it has {} bytes, and had {} when the pool was made: it was cut "
+                            "off. Restore it from a copy",
+                            device.name(), device.size(), expected * block_bytes));
+        }
+        co_return *newest;
+    }
+    if (worst.code == Code::bad_version) {
+        co_return report.fail(worst, fmt::format("{}: pool format version {} or a feature of it is "
+                                                 "not known to this program. Use the version of "
+                                                 "ros2store that wrote it, or a newer one",
+                                                 device.name(), worst.detail));
+    }
+    if (worst.code == Code::corrupt) {
+        co_return report.fail(worst, fmt::format("{}: both copies of its superblock are damaged. "
+                                                 "Restore the device from a copy",
+                                                 device.name()));
+    }
+    co_return report.fail(worst,
+                          fmt::format("{}: this is no device of a ros2store pool. Make a pool with "
+                                      "`ros2store up`, or name the right device",
+                                      device.name()));
+}
+
+// Puts the devices in their order. The newest superblock says which belong to the pool.
+Result<Superblock> match_devices(EngineStore::Devices& devices,
+                                 const std::vector<Superblock>& found, Report& report) {
+    const Superblock& newest = *std::ranges::max_element(found, {}, &Superblock::generation);
+    EngineStore::Devices ordered(newest.devices.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+        const std::string name = devices[i]->name();
+        if (found[i].pool != newest.pool) {
+            return report.fail(Code::invalid,
+                               fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices "
+                                           "of one pool",
+                                           name, found[i].pool.to_string(), devices[0]->name(),
+                                           newest.pool.to_string()));
+        }
+        const uint32_t number = found[i].device_number;
+        if (number >= ordered.size() ||
+            newest.devices[number] != found[i].devices[number]) {
+            return report.fail(Code::invalid,
+                               fmt::format("{} is no longer a device of pool {}", name,
+                                           newest.pool.to_string()));
+        }
+        if (ordered[number] != nullptr) {
+            return report.fail(Code::invalid,
+                               fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
+                                           "Name each device once",
+                                           ordered[number]->name(), name, number,
+                                           newest.pool.to_string()));
+        }
+        ordered[number] = std::move(devices[i]);
+    }
+    for (size_t number = 0; number < ordered.size(); ++number) {
+        if (ordered[number] != nullptr) continue;
+        for (auto& device : ordered) {
+            if (device != nullptr) devices.push_back(std::move(device));
+        }
+        std::erase(devices, nullptr);
+        return report.fail(Code::invalid,
+                           fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
+                                       "of them",
+                                       newest.pool.to_string(), ordered.size(), number,
+                                       newest.devices[number].uuid.to_string()));
+    }
+    Superblock superblock = newest;
+    superblock.device_number = 0;
+    devices = std::move(ordered);
+    return superblock;
+}
+
+Task<> close_all(EngineStore::Devices& devices) {
+    for (auto& device : devices) {
+        if (device != nullptr) co_await device->close();
+    }
+    devices.clear();
+}
+
+Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* const> devices,
+                             const CreateOptions& options, Report& report) {
+    if (devices.empty() || devices.size() > pool_devices_max) {
+        return report.fail(Code::invalid, fmt::format("a pool has 1 to {} devices, not {}",
+                                                      pool_devices_max, devices.size()));
+    }
+    const uint64_t first_bytes = devices[0]->size();
+    const uint64_t journal_bytes =
+        options.journal_bytes != 0
+            ? options.journal_bytes
+            : std::clamp(first_bytes / 16, journal_bytes_min, journal_bytes_max);
+    Superblock pool{.pool = Uuid::make(env.reactor.random()),
+                    .generation = 1,
+                    .device_number = 0,
+                    .devices = {},
+                    .checkpoint_first = checkpoint_block,
+                    .journal_first = journal_block,
+                    .journal_blocks = journal_bytes / block_bytes,
+                    .created_ns = static_cast<uint64_t>(
+                        env.reactor.wall_time().time_since_epoch().count()),
+                    .targets = target_count,
+                    .index_directory = std::string(index_directory)};
+    for (const device::BlockDevice* device : devices) {
+        pool.devices.push_back({Uuid::make(env.reactor.random()), blocks_of(*device)});
+        const auto number = static_cast<uint32_t>(pool.devices.size() - 1);
+        if (pool.journal_blocks < journal_blocks_least ||
+            pool.data_first(number) + 16 > pool.data_end(number)) {
+            return report.fail(
+                Code::invalid,
+                fmt::format("{}: {} bytes are too few: a pool's first device needs {} bytes for "
+                            "its journal, at least {} KiB, and room for data. Give it more",
+                            device->name(), device->size(), journal_bytes,
+                            journal_blocks_least * block_bytes / 1024));
+        }
+    }
+    return pool;
+}
+
+}  // namespace
+
+Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice* const> devices,
+                                   IndexFactory factory, CreateOptions options, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(Superblock pool, plan_pool(env, devices, options, report));
+    const uint64_t steps = devices.size() + 2;
+    const auto step = [&](uint64_t done) {
+        if (options.progress) options.progress(done, steps);
+    };
+    const auto failed = [&](const device::BlockDevice& device, const Error& error) {
+        return report.fail(error, fmt::format("{}: writing the new pool failed: {}", device.name(),
+                                              describe(error)));
+    };
+    step(0);
+    // The index first, the superblocks last: what is half made is no pool.
+    IndexBatch batch;
+    batch.put(meta_key().view(), encode(MetaValue{.pool = pool.pool}));
+    const Result<> made = co_await env.blocking.run(env.reactor, [&]() -> Result<> {
+        ROS2S_TRY_ASSIGN(const std::unique_ptr<Index> index,
+                         factory(pool.index_directory, true, report));
+        Result<> done = index->apply(std::move(batch));
+        if (done) done = index->flush();
+        const Result<> closed = index->close();
+        return done ? closed : done;
+    });
+    if (!made) {
+        co_return report.fail(made.error(),
+                              "making the pool's index failed: " + describe(made.error()));
+    }
+    step(1);
+    const CheckpointSlot slot{.pool = pool.pool,
+                              .number = 1,
+                              .next_id = env.reactor.random().next(),
+                              .previous_id = env.reactor.random().next(),
+                              .next_epoch = 1};
+    AlignedBuffer block(block_bytes);
+    for (const uint64_t place : {checkpoint_block + slot.number % 2,
+                                 checkpoint_block + (slot.number + 1) % 2}) {
+        // The other slot is made invalid: an old pool's must not be found there.
+        if (place == checkpoint_block + slot.number % 2) {
+            encode(slot, block.bytes());
+        } else {
+            std::ranges::fill(block.bytes(), std::byte{0});
+        }
+        const Result<> written = co_await devices[0]->write(place * block_bytes, block.bytes());
+        if (!written) co_return failed(*devices[0], written.error());
+    }
+    const Result<> flushed = co_await devices[0]->flush();
+    if (!flushed) co_return failed(*devices[0], flushed.error());
+    step(2);
+    for (size_t i = devices.size(); i-- > 0;) {
+        pool.device_number = static_cast<uint32_t>(i);
+        const Result<> written = co_await write_superblocks(pool, *devices[i]);
+        if (!written) co_return failed(*devices[i], written.error());
+        step(2 + devices.size() - i);
+    }
+    co_return Result<>();
+}
+
+// ---- opening -------------------------------------------------------------------------------
+
+EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
+                          const Superblock& pool_superblock, std::unique_ptr<Index> pool_index,
+                          const EngineOptions& pool_options)
+    : env(environment),
+      options(pool_options),
+      rules(pool_options.rules != nullptr ? *pool_options.rules : CommitRules{}),
+      superblock(pool_superblock),
+      devices(std::move(pool_devices)),
+      index(std::move(pool_index)),
+      state(std::max(pool_options.replies_max, 1U)),
+      journal(superblock.journal_first, superblock.journal_blocks),
+      loader(env, *index, state.cache),
+      locks(env.reactor),
+      gate(env.reactor),
+      staging(env.reactor, std::max<uint64_t>(options.staging_share() / block_bytes, 64)),
+      bounce(env.reactor, std::max<uint64_t>(options.bounce_share() / block_bytes, 16)),
+      staging_blocks(staging.available()),
+      bounce_blocks(bounce.available()),
+      slot_done(env.reactor),
+      container_turn(env.reactor, 1) {
+    for (uint32_t d = 0; d < devices.size(); ++d) {
+        state.space.add_device(superblock.data_first(d), superblock.data_end(d));
+    }
+}
+
+std::vector<device::BlockDevice*> EngineStore::Parts::device_pointers() const {
+    std::vector<device::BlockDevice*> pointers;
+    for (const auto& device : devices) pointers.push_back(device.get());
+    return pointers;
+}
+
+std::string EngineStore::Parts::read_only_reason() const {
+    if (!damage.empty()) return damage;
+    if (committer && committer->is_dead()) return committer->reason();
+    if (options.read_only) return "the pool was opened read-only, as asked";
+    return {};
+}
+
+void EngineStore::Parts::start(const Committer::Chain& chain, uint64_t checkpoint_number) {
+    committer.emplace(env, device_pointers(), state, journal, options, rules, chain);
+    checkpointer.emplace(env, *index, *devices[0], state, journal, *committer, loader,
+                         superblock.pool, superblock.checkpoint_first, checkpoint_number);
+    committer->want_checkpoint = [this] { checkpointer->request(); };
+}
+
+Task<Result<>> EngineStore::Parts::recover(Report& report) {
+    Recovery recovery(env, device_pointers(), superblock, state, journal, loader, *index, rules);
+    ROS2S_CO_TRY_ASSIGN(Recovered recovered, co_await recovery.run(report));
+    replayed_groups = recovered.replayed_groups;
+    damage = std::move(recovered.damage);
+    if (!read_only_reason().empty()) {
+        start(recovered.chain, recovered.checkpoint_number);
+        co_return Result<>();
+    }
+    if (!journal.fits(1)) {
+        // No room for the restart record. All that was replayed is durable: a checkpoint makes it.
+        start(recovered.chain, recovered.checkpoint_number);
+        const Result<> written = co_await checkpointer->checkpoint();
+        checkpointer.reset();
+        committer.reset();
+        if (!written) {
+            co_return report.fail(written.error(), "the checkpoint after recovery failed: " +
+                                                       describe(written.error()));
+        }
+        ++recovered.checkpoint_number;
+    }
+    ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
+    start(recovered.chain, recovered.checkpoint_number);
+    background.emplace(env.reactor, 3);
+    co_await background->spawn(committer->run());
+    co_await background->spawn(checkpointer->run());
+    co_await background->spawn(resume_purges());
+    if (journal.used_blocks() > journal.blocks() / 2) checkpointer->request();
+    co_return Result<>();
+}
+
+// Containers whose destruction a crash interrupted.
+Task<> EngineStore::Parts::resume_purges() {
+    const Gate::Hold hold(gate);
+    std::vector<object::ContainerId> retired;
+    for (const auto& [id, container] : state.containers) {
+        if (container.value.retired) retired.push_back(id);
+    }
+    for (const object::ContainerId id : retired) {
+        const Result<> purged = co_await purge(id);
+        if (!purged) {
+            env.log.warning(fmt::format("removing what a destroyed container held failed: {}; it "
+                                        "is tried again when the pool is opened next",
+                                        describe(purged.error())));
+        }
+    }
+}
+
+Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Devices devices,
+                                                             IndexFactory factory,
+                                                             EngineOptions options,
+                                                             Report& report) {
+    std::vector<Superblock> found;
+    Result<> result;
+    if (devices.empty()) result = report.fail(Code::invalid, "a pool needs at least one device");
+    for (const auto& device : devices) {
+        if (!result) break;
+        Result<Superblock> one = co_await read_superblock(*device, report);
+        if (one) {
+            found.push_back(std::move(*one));
+        } else {
+            result = fail(one.error());
+        }
+    }
+    Superblock superblock;
+    if (result) {
+        Result<Superblock> matched = match_devices(devices, found, report);
+        if (matched) {
+            superblock = std::move(*matched);
+        } else {
+            result = fail(matched.error());
+        }
+    }
+    Result<std::unique_ptr<Index>> index;
+    if (result) {
+        index = co_await env.blocking.run(env.reactor, [&] {
+            return factory(superblock.index_directory, false, report);
+        });
+        if (!index) {
+            result = report.fail(index.error(), fmt::format("the pool's index (directory {}) "
+                                                            "cannot be opened: {}",
+                                                            superblock.index_directory,
+                                                            describe(index.error())));
+        }
+    }
+    if (!result) {
+        co_await close_all(devices);
+        co_return fail(result.error());
+    }
+    auto parts = std::make_unique<Parts>(env, std::move(devices), superblock, std::move(*index),
+                                         options);
+    result = co_await parts->recover(report);
+    std::unique_ptr<EngineStore> store(new EngineStore(std::move(parts)));
+    if (!result) {
+        co_await store->parts_->close_parts();
+        co_return fail(result.error());
+    }
+    co_return store;
+}
+
+// ---- closing -------------------------------------------------------------------------------
+
+Task<> EngineStore::Parts::close_parts() {
+    if (background) {
+        checkpointer->stop();
+        committer->stop();
+        co_await background->join();
+        background.reset();
+    }
+    const Result<> closed =
+        co_await env.blocking.run(env.reactor, [&] { return index->close(); });
+    if (!closed) {
+        env.log.warning("closing the pool's index failed: " + describe(closed.error()));
+    }
+    co_await close_all(devices);
+    is_closed = true;
+}
+
+Task<Result<>> EngineStore::close() {
+    Parts& parts = *parts_;
+    co_await parts.gate.wait_idle();
+    Result<> result;
+    if (parts.background) {
+        parts.checkpointer->stop();
+        parts.committer->stop();
+        co_await parts.background->join();
+        if (parts.read_only_reason().empty()) result = co_await parts.checkpointer->checkpoint();
+    }
+    co_await parts.close_parts();
+    co_return result;
+}
+
+EngineStore::EngineStore(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+EngineStore::~EngineStore() { ROS2S_CHECK(parts_->is_closed); }
+
+Task<Result<>> EngineStore::checkpoint() {
+    Parts& parts = *parts_;
+    const Gate::Hold hold(parts.gate);
+    if (!parts.read_only_reason().empty()) co_return fail(Code::read_only);
+    const uint64_t before = parts.checkpointer->counters.checkpoints.value();
+    // One that is under way may have cut too early for the caller: wait for a whole one.
+    parts.checkpointer->request();
+    co_await parts.checkpointer->finished();
+    if (parts.checkpointer->is_requested()) co_await parts.checkpointer->finished();
+    if (parts.checkpointer->counters.checkpoints.value() == before) co_return fail(Code::read_only);
+    co_return Result<>();
+}
+
+// ---- growing -------------------------------------------------------------------------------
+
+Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Report& report) {
+    Parts& parts = *parts_;
+    const Gate::Hold hold(parts.gate);
+    const std::string reason = parts.read_only_reason();
+    Superblock grown = parts.superblock;
+    Result<> result;
+    if (!reason.empty()) {
+        result = report.fail(Code::read_only, "the pool cannot grow: " + reason);
+    } else if (grown.devices.size() == pool_devices_max) {
+        result = report.fail(Code::too_large,
+                             fmt::format("a pool has at most {} devices", pool_devices_max));
+    } else if (blocks_of(*device) < 32) {
+        result = report.fail(Code::invalid, fmt::format("{}: {} bytes are too few for a device",
+                                                        device->name(), device->size()));
+    }
+    if (!result) {
+        co_await device->close();
+        co_return result;
+    }
+    ++grown.generation;
+    grown.devices.push_back({Uuid::make(parts.env.reactor.random()), blocks_of(*device)});
+    // The new device first: as long as only it knows, the pool opens without it.
+    const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
+    parts.devices.push_back(std::move(device));
+    for (uint32_t i = number + 1; i-- > 0;) {
+        grown.device_number = i;
+        const Result<> written = co_await write_superblocks(grown, *parts.devices[i]);
+        if (written) continue;
+        const std::string name = parts.devices[i]->name();
+        parts.committer->die(written.error(), fmt::format("{}: writing its superblock failed: {}. "
+                                                          "Open the pool again with all devices",
+                                                          name, describe(written.error())));
+        co_return report.fail(written.error(), parts.committer->reason());
+    }
+    grown.device_number = 0;
+    parts.superblock = std::move(grown);
+    parts.state.space.add_device(parts.superblock.data_first(number),
+                                 parts.superblock.data_end(number));
+    parts.state.space.make_available(number);
+    parts.committer->add_device(parts.devices[number].get());
+    parts.committer->progress().wake_all();
+    co_return Result<>();
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,383 @@
+#include "recovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+#include "ros2s/base/crc32c.h"
+
+namespace ros2s::engine {
+namespace {
+
+// Read at once while looking for records and checking data.
+constexpr uint64_t read_blocks_max = 256;
+
+std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
+                                std::string_view doing, const Error& error) {
+    return report.fail(error, fmt::format("{} {} failed: {}. Nothing was changed; see to the device "
+                                          "and open the pool again",
+                                          doing, device.name(), describe(error)));
+}
+
+}  // namespace
+
+Recovery::Recovery(const Env& env, std::vector<device::BlockDevice*> devices,
+                   const Superblock& pool, State& state, Journal& journal, Loader& loader,
+                   Index& index, const CommitRules& rules)
+    : env_(env),
+      devices_(std::move(devices)),
+      pool_(pool),
+      state_(state),
+      journal_(journal),
+      loader_(loader),
+      index_(index),
+      rules_(rules) {}
+
+Task<Result<>> Recovery::flush_all(Report& report) {
+    for (device::BlockDevice* device : devices_) {
+        const Result<> flushed = co_await device->flush();
+        if (!flushed) co_return io_error(report, *device, "flushing", flushed.error());
+    }
+    co_return Result<>();
+}
+
+// ---- checkpoint and index ------------------------------------------------------------------
+
+Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
+    std::optional<CheckpointSlot> newest;
+    AlignedBuffer block(block_bytes);
+    for (uint64_t i = 0; i < 2; ++i) {
+        const Result<> read = co_await devices_[0]->read(
+            (pool_.checkpoint_first + i) * block_bytes, block.bytes());
+        if (!read) co_return io_error(report, *devices_[0], "reading", read.error());
+        const Result<CheckpointSlot> slot = decode_checkpoint(block.bytes());
+        if (!slot && slot.error().code == Code::bad_version) {
+            co_return report.fail(
+                slot.error(),
+                fmt::format("{}: its checkpoint has format version {}, which this program does not "
+                            "know. Use the version of ros2store that wrote it",
+                            devices_[0]->name(), slot.error().detail));
+        }
+        const bool ours = slot && slot->pool == pool_.pool && slot->position < journal_.blocks();
+        if (ours && (!newest || slot->number > newest->number)) newest = *slot;
+    }
+    if (!newest) {
+        co_return report.fail(
+            Code::corrupt, fmt::format("{}: both checkpoint slots are damaged, so that the journal "
+                                       "cannot be followed. Restore the pool from a copy",
+                                       devices_[0]->name()));
+    }
+    co_return *newest;
+}
+
+Task<Result<>> Recovery::load_index(Report& report) {
+    const auto broken = [&](const Error& error) {
+        return report.fail(error, fmt::format("the pool's index (directory {}) cannot be used: {}. "
+                                              "Restore it together with the devices",
+                                              pool_.index_directory, describe(error)));
+    };
+    const auto raw = co_await env_.blocking.run(
+        env_.reactor, [&] { return index_.get(meta_key().view()); });
+    if (!raw) co_return broken(raw.error());
+    if (!raw->has_value()) {
+        co_return report.fail(Code::corrupt,
+                              fmt::format("the pool's index (directory {}) is empty or another "
+                                          "program's. Restore it together with the devices",
+                                          pool_.index_directory));
+    }
+    const Result<MetaValue> meta = decode_meta(**raw);
+    if (!meta) co_return broken(meta.error());
+    if (meta->pool != pool_.pool) {
+        co_return report.fail(Code::corrupt,
+                              fmt::format("the index in directory {} belongs to pool {}, the "
+                                          "devices to pool {}. Put the right one in its place",
+                                          pool_.index_directory, meta->pool.to_string(),
+                                          pool_.pool.to_string()));
+    }
+    state_.pool = pool_.pool;
+    state_.applied = meta->applied;
+    state_.next_epoch = meta->next_epoch;
+    state_.wall_time_ns = meta->wall_time_ns;
+    std::string from(1, static_cast<char>(Table::replies));
+    for (bool more = true; more;) {
+        const IndexScan request{.from = from, .to = {}};
+        const auto page =
+            co_await env_.blocking.run(env_.reactor, [&] { return index_.scan(request); });
+        if (!page) co_return broken(page.error());
+        for (const IndexEntry& entry : page->entries) {
+            const Result<> loaded = load_entry(entry);
+            if (!loaded) co_return broken(loaded.error());
+        }
+        more = page->more;
+        if (more) from = page->entries.back().key + '\0';
+    }
+    state_.replies.finish_load(meta->replies_dropped_upto);
+    co_return Result<>();
+}
+
+Result<> Recovery::load_entry(const IndexEntry& entry) {
+    if (const auto reply = parse_reply_key(entry.key)) {
+        ROS2S_TRY_ASSIGN(const ReplyValue value, decode_reply(entry.value));
+        state_.replies.load(reply->client, reply->slot, value);
+    } else if (const auto container = parse_container_key(entry.key)) {
+        ROS2S_TRY_ASSIGN(state_.containers[*container].value, decode_container(entry.value));
+    } else if (const auto space = parse_space_key(entry.key)) {
+        ROS2S_TRY_ASSIGN(const std::string_view bits, decode_space(entry.value));
+        return state_.space.load_region(space->device, space->region, bits);
+    } else {
+        return fail(Code::corrupt);
+    }
+    return {};
+}
+
+// ---- the chain -----------------------------------------------------------------------------
+
+bool Recovery::is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,
+                       uint64_t sequence) const {
+    if (header.pool != pool_.pool || header.sequence != sequence) return false;
+    return !rules_.chain || (header.id == id && header.previous_id == previous_id);
+}
+
+Task<Result<std::optional<Record>>> Recovery::read_record(uint64_t ring_block, uint64_t id,
+                                                          uint64_t previous_id,
+                                                          uint64_t sequence) {
+    AlignedBuffer first(block_bytes);
+    ROS2S_CO_TRY(co_await devices_[0]->read(journal_.offset_of(ring_block), first.bytes()));
+    const Result<RecordHeader> header = decode_record_header(first.bytes());
+    if (!header) {
+        if (header.error().code == Code::bad_version) co_return fail(header.error());
+        co_return std::optional<Record>();
+    }
+    if (!is_next(*header, id, previous_id, sequence)) co_return std::optional<Record>();
+    const uint64_t bytes = record_bytes(header->payload_bytes);
+    const uint64_t blocks = bytes / block_bytes;
+    if (blocks > journal_.record_blocks_max() || ring_block + blocks > journal_.blocks()) {
+        co_return std::optional<Record>();
+    }
+    AlignedBuffer whole(bytes);
+    ROS2S_CO_TRY(co_await devices_[0]->read(journal_.offset_of(ring_block), whole.bytes()));
+    Result<Record> record = decode_record(whole.bytes());
+    if (!record) co_return std::optional<Record>();
+    co_return std::optional<Record>(std::move(*record));
+}
+
+Task<Result<>> Recovery::follow_chain(const CheckpointSlot& slot, Report& report) {
+    next_ = {slot.position, slot.next_id, slot.previous_id, slot.applied + 1};
+    while (true) {
+        std::optional<Record> found;
+        uint64_t place = next_.ring_block;
+        for (const uint64_t ring_block : {next_.ring_block, uint64_t{0}}) {
+            place = ring_block;
+            auto record = co_await read_record(ring_block, next_.id, next_.previous_id,
+                                               next_.sequence);
+            if (!record) co_return io_error(report, *devices_[0], "reading", record.error());
+            found = std::move(*record);
+            if (found || next_.ring_block == 0) break;
+        }
+        if (!found) co_return Result<>();
+        const RecordHeader& header = found->header;
+        const uint64_t blocks = record_bytes(header.payload_bytes) / block_bytes;
+        next_ = {(place + blocks) % journal_.blocks(), header.next_id, header.id,
+                 header.sequence + 1};
+        records_.push_back({std::move(*found), place});
+    }
+}
+
+// ---- what proves a record that cannot be read ----------------------------------------------
+
+// The greatest durable_upto of the records that follow the one named `id`, if they are in blocks
+// [from, end) of the ring; 0 where there are none. Only a real successor can know that id.
+Task<Result<uint64_t>> Recovery::evidence_in(uint64_t from, uint64_t end, uint64_t id) {
+    AlignedBuffer buffer(read_blocks_max * block_bytes);
+    uint64_t proven = 0;
+    for (uint64_t at = from; at < end; at += read_blocks_max) {
+        const uint64_t count = std::min(read_blocks_max, end - at);
+        const Bytes piece = buffer.bytes().first(count * block_bytes);
+        ROS2S_CO_TRY(co_await devices_[0]->read(journal_.offset_of(at), piece));
+        for (uint64_t i = 0; i < count; ++i) {
+            const auto header = decode_record_header(piece.subspan(i * block_bytes, block_bytes));
+            if (!header || header->pool != pool_.pool || header->previous_id != id) continue;
+            RecordHeader last = *header;
+            uint64_t place = at + i;
+            proven = std::max(proven, last.durable_upto);
+            // With several groups in flight the proof may come a few records later.
+            while (true) {
+                const uint64_t blocks = record_bytes(last.payload_bytes) / block_bytes;
+                const uint64_t behind = (place + blocks) % journal_.blocks();
+                std::optional<Record> found;
+                for (const uint64_t ring_block : {behind, uint64_t{0}}) {
+                    place = ring_block;
+                    ROS2S_CO_TRY_ASSIGN(found, co_await read_record(ring_block, last.next_id,
+                                                                    last.id, last.sequence + 1));
+                    if (found) break;
+                }
+                if (!found) break;
+                last = found->header;
+                proven = std::max(proven, last.durable_upto);
+            }
+        }
+    }
+    co_return proven;
+}
+
+Task<Result<uint64_t>> Recovery::evidence_behind(uint64_t ring_block, uint64_t id) {
+    const uint64_t reach = journal_.record_blocks_max() + 1;
+    const uint64_t end = std::min(ring_block + reach, journal_.blocks());
+    ROS2S_CO_TRY_ASSIGN(const uint64_t behind, co_await evidence_in(ring_block, end, id));
+    // It, or the record before it, may have gone to the ring's start.
+    const uint64_t start_end = std::min(reach, ring_block);
+    ROS2S_CO_TRY_ASSIGN(const uint64_t at_start, co_await evidence_in(0, start_end, id));
+    co_return std::max(behind, at_start);
+}
+
+Task<Result<bool>> Recovery::data_match(const Record& record) {
+    AlignedBuffer buffer(read_blocks_max * block_bytes);
+    for (const TransactionRecord& transaction : record.transactions) {
+        if (!state_.makes_sense(transaction)) co_return false;
+        for (const Change& change : transaction.changes) {
+            for (size_t at = 0; at < change.blocks.size();) {
+                const BlockAddress first = change.blocks[at].address;
+                size_t count = 1;
+                while (at + count < change.blocks.size() && count < read_blocks_max &&
+                       change.blocks[at + count].address == first + count) {
+                    ++count;
+                }
+                const Bytes bytes = buffer.bytes().first(count * block_bytes);
+                ROS2S_CO_TRY(co_await devices_[first.device()]->read(first.block() * block_bytes,
+                                                                     bytes));
+                for (size_t i = 0; i < count; ++i) {
+                    const ConstBytes block = bytes.subspan(i * block_bytes, block_bytes);
+                    if (crc32c(block) != change.blocks[at + i].crc) co_return false;
+                }
+                at += count;
+            }
+        }
+    }
+    co_return true;
+}
+
+// ---- all together --------------------------------------------------------------------------
+
+Task<Result<>> Recovery::apply(const Record& record) {
+    Pins pins(state_.cache);
+    std::vector<const TransactionRecord*> transactions;
+    for (const TransactionRecord& transaction : record.transactions) {
+        if (!state_.makes_sense(transaction)) co_return fail(Code::corrupt);
+        transactions.push_back(&transaction);
+        for (const Change& change : transaction.changes) {
+            ROS2S_CO_TRY(
+                co_await loader_.prepare(transaction.container, change, pins, SIZE_MAX));
+        }
+    }
+    state_.apply({record.header.sequence, record.header.first_epoch, record.header.wall_time_ns},
+                 transactions);
+    co_return Result<>();
+}
+
+Task<Result<Recovered>> Recovery::run(Report& report) {
+    if (rules_.flush_before_recovery) ROS2S_CO_TRY(co_await flush_all(report));
+    ROS2S_CO_TRY_ASSIGN(const CheckpointSlot slot, co_await newest_checkpoint(report));
+    ROS2S_CO_TRY(co_await load_index(report));
+    if (state_.applied < slot.applied) {
+        co_return report.fail(
+            Code::corrupt,
+            fmt::format("the pool's index (directory {}) is older than the devices: it ends with "
+                        "group {}, the checkpoint with {}. Restore both from the same moment",
+                        pool_.index_directory, state_.applied, slot.applied));
+    }
+    ROS2S_CO_TRY(co_await follow_chain(slot, report));
+
+    Recovered out;
+    out.checkpoint_number = slot.number;
+    uint64_t proven = state_.applied;
+    for (const Candidate& candidate : records_) {
+        proven = std::max(proven, candidate.record.header.durable_upto);
+    }
+    if (rules_.chain) {
+        const auto evidence = co_await evidence_behind(next_.ring_block, next_.id);
+        if (!evidence) co_return io_error(report, *devices_[0], "reading", evidence.error());
+        proven = std::max(proven, *evidence);
+    }
+    if (proven >= next_.sequence) {
+        out.damage = fmt::format(
+            "{}: the journal record of group {} is damaged, and group {} was committed after it. "
+            "The pool is read-only, as it was before that group. Copy out what you need",
+            devices_[0]->name(), next_.sequence, proven);
+    }
+    ROS2S_CO_TRY(co_await accept(slot, proven, out, report));
+    co_return out;
+}
+
+Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered& out,
+                                Report& report) {
+    Committer::Chain& chain = out.chain;
+    chain = {.pool = pool_.pool,
+             .incarnation = env_.reactor.random().next(),
+             .last_sequence = slot.applied,
+             .last_id = slot.previous_id,
+             .next_id = slot.next_id};
+    journal_.start_at(slot.position);
+    for (const Candidate& candidate : records_) {
+        const RecordHeader& header = candidate.record.header;
+        const bool check = rules_.verify_tail_data &&
+                           (!rules_.verify_only_unproven || header.sequence > proven);
+        if (check) {
+            const auto match = co_await data_match(candidate.record);
+            if (!match) {
+                co_return report.fail(match.error(),
+                                      fmt::format("reading data of journal group {} failed: {}. "
+                                                  "Nothing was changed; see to the device and open "
+                                                  "the pool again",
+                                                  header.sequence, describe(match.error())));
+            }
+            if (!*match) break;  // the torn tail
+        }
+        journal_.follow(candidate.ring_block, record_bytes(header.payload_bytes) / block_bytes);
+        chain.last_sequence = header.sequence;
+        chain.last_id = header.id;
+        chain.next_id = header.next_id;
+        if (header.sequence <= state_.applied) continue;
+        const Result<> applied = co_await apply(candidate.record);
+        if (!applied) {
+            co_return report.fail(applied.error(),
+                                  fmt::format("journal group {} cannot be replayed: {}. Nothing was "
+                                              "changed; see to the index and the devices",
+                                              header.sequence, describe(applied.error())));
+        }
+        ++out.replayed_groups;
+    }
+    chain.next_epoch = state_.next_epoch;
+    chain.wall_time_ns = state_.wall_time_ns;
+    records_.clear();
+    co_return Result<>();
+}
+
+Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
+    if (rules_.restart_record) {
+        const RecordHeader header{.pool = chain.pool,
+                                  .incarnation = chain.incarnation,
+                                  .id = chain.next_id,
+                                  .previous_id = chain.last_id,
+                                  .next_id = env_.reactor.random().next(),
+                                  .sequence = chain.last_sequence + 1,
+                                  .durable_upto = chain.last_sequence,
+                                  .first_epoch = chain.next_epoch,
+                                  .wall_time_ns = chain.wall_time_ns};
+        AlignedBuffer block(block_bytes);
+        const ConstBytes record = encode_record(header, {}, block.bytes());
+        const uint64_t position = journal_.place(1);
+        const Result<> written = co_await devices_[0]->write(
+            journal_.offset_of(journal_.in_ring(position)), record);
+        if (!written) co_return io_error(report, *devices_[0], "writing", written.error());
+        ROS2S_CO_TRY(co_await flush_all(report));
+        chain.last_sequence = header.sequence;
+        chain.last_id = header.id;
+        chain.next_id = header.next_id;
+        state_.apply({header.sequence, header.first_epoch, header.wall_time_ns}, {});
+    }
+    state_.space.make_available();
+    co_return Result<>();
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,88 @@
+// Recovery: from what lies on the devices and in the index to the state after the last committed
+// group. It trusts nothing by itself:
+//
+// - Every device is flushed first: what it then reads is durable, and cannot vanish after it vouched
+//   for it.
+// - It starts at the newest checkpoint and follows the chain of announced ids.
+// - A record is proven when a later one (or the index) says that it was durable. The first record
+//   that cannot be read or whose data do not match, and that nothing proves, is the torn tail: the
+//   journal ends before it. One that is proven is damage, and nothing may be cut off: the pool is
+//   then opened read-only.
+// - The state is usable only when a restart record is durable.
+//
+// Used on the pool's core.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "commit_rules.h"
+#include "committer.h"
+#include "journal.h"
+#include "loader.h"
+#include "ros2s/engine/format/checkpoint.h"
+#include "ros2s/engine/format/superblock.h"
+
+namespace ros2s::engine {
+
+struct Recovered {
+    Committer::Chain chain;
+    uint64_t checkpoint_number = 0;
+    uint64_t replayed_groups = 0;
+    // Not empty: the journal is damaged; the state is the one before the damage, for reading only.
+    std::string damage;
+};
+
+class Recovery {
+  public:
+    Recovery(const Env& env, std::vector<device::BlockDevice*> devices, const Superblock& pool,
+             State& state, Journal& journal, Loader& loader, Index& index,
+             const CommitRules& rules);
+
+    // Fills `state`; leaves `journal` at the chain's end, with the checkpoint's place as its tail.
+    // Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
+    // bad_version, with sentences.
+    Task<Result<Recovered>> run(Report& report);
+    // Writes the restart record and flushes; then all that is not used is available.
+    Task<Result<>> restart(Committer::Chain& chain, Report& report);
+
+  private:
+    struct Candidate {
+        Record record;
+        uint64_t ring_block = 0;
+    };
+    Task<Result<CheckpointSlot>> newest_checkpoint(Report& report);
+    Task<Result<>> load_index(Report& report);
+    Task<Result<>> flush_all(Report& report);
+    // The records from the checkpoint on, as far as they can be read.
+    Task<Result<>> follow_chain(const CheckpointSlot& slot, Report& report);
+    // The record at a place of the ring if it is the one looked for; nothing where it is not.
+    Task<Result<std::optional<Record>>> read_record(uint64_t ring_block, uint64_t id,
+                                                    uint64_t previous_id, uint64_t sequence);
+    // Whether anything proves a record that could not be read.
+    Task<Result<uint64_t>> evidence_behind(uint64_t ring_block, uint64_t id);
+    Task<Result<uint64_t>> evidence_in(uint64_t from, uint64_t end, uint64_t id);
+    Task<Result<bool>> data_match(const Record& record);
+    [[nodiscard]] Result<> load_entry(const IndexEntry& entry);
+    Task<Result<>> apply(const Record& record);
+    // Decides where the chain ends, and applies what is before.
+    Task<Result<>> accept(CheckpointSlot slot, uint64_t proven, Recovered& out, Report& report);
+    [[nodiscard]] bool is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,
+                               uint64_t sequence) const;
+
+    const Env& env_;
+    std::vector<device::BlockDevice*> devices_;
+    const Superblock& pool_;
+    State& state_;
+    Journal& journal_;
+    Loader& loader_;
+    Index& index_;
+    CommitRules rules_;
+    std::vector<Candidate> records_;
+    // What would come behind the last of them.
+    struct Next {
+        uint64_t ring_block = 0, id = 0, previous_id = 0, sequence = 0;
+    };
+    Next next_;
+};
+
+}  // namespace ros2s::engine
