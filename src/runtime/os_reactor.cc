@@ -58,6 +58,7 @@ struct OsReactor::Loop {
     std::string ring_reason;
     OsReactorCounters counters;
     std::atomic<bool> stop = false;
+    std::atomic<bool> running = false;
     std::atomic<int> caller_polls = 0;
     std::thread thread;
     Time poll_until{};
@@ -67,6 +68,7 @@ struct OsReactor::Loop {
 
     Result<> open_ring();
     void begin();
+    void end() { running.store(false, std::memory_order_release); }
     void turn();
     bool collect();
     void fire_timers();
@@ -94,6 +96,8 @@ Result<> OsReactor::Loop::open_ring() {
 
 void OsReactor::Loop::begin() {
     ROS2S_CHECK(!process.in_forked_child());
+    // One thread at a time, and no loop inside a loop.
+    ROS2S_CHECK(!running.exchange(true, std::memory_order_acquire));
     ring->enter_thread();
     worked = true;
 }
@@ -221,6 +225,7 @@ void OsReactor::run() {
     const void* before = std::exchange(current_loop, loop_.get());
     loop_->begin();
     while (!loop_->stop.load(std::memory_order_relaxed)) loop_->turn();
+    loop_->end();
     current_loop = before;
 }
 
@@ -233,6 +238,7 @@ void OsReactor::run_void(Task<> task) {
         ROS2S_CHECK(spawned);
         while (nursery.running() > 0) loop_->turn();
     }
+    loop_->end();
     current_loop = before;
 }
 

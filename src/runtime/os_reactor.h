@@ -67,7 +67,7 @@ class OsReactor final : public Reactor {
         return std::move(*result);
     }
     void run(Task<> task) { run_void(std::move(task)); }
-    // From any thread, also before run(). The loop ends after its present turn.
+    // From any thread, also before run(), and for good. The loop ends after its present turn.
     void stop() noexcept;
     // Waits for the own thread to end after stop().
     void join();
