@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "container.h"
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/memory_store.h"
+#include "store_stack.h"
 
 namespace ros2s::api {
 
@@ -15,11 +16,11 @@ struct EmbeddedPool::Parts {
     PoolDirectory directory;
     std::string path;
     std::unique_ptr<Ownership> ownership;
-    std::unique_ptr<object::ObjectStore> store;
+    std::unique_ptr<StoreStack> stack;
 };
 
 EmbeddedPool::EmbeddedPool(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-EmbeddedPool::~EmbeddedPool() { ROS2S_CHECK(parts_ == nullptr || parts_->store == nullptr); }
+EmbeddedPool::~EmbeddedPool() { ROS2S_CHECK(parts_ == nullptr || parts_->stack == nullptr); }
 
 Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment environment,
                                                                std::string directory,
@@ -36,30 +37,37 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
     auto parts =
         std::make_unique<Parts>(Parts{.environment = environment, .directory = std::move(found)});
     parts->ownership = std::move(ownership);
-    parts->store = std::make_unique<object::MemoryStore>(environment.reactor);
-    parts->path = parts->store->path();
+    ROS2S_CO_TRY_ASSIGN(parts->stack,
+                        co_await StoreStack::open(environment, parts->directory, report));
+    parts->path = parts->stack->path();
     std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(std::move(parts)));
     // Until the engine is behind this: memory is empty each time, so that a container must be made.
-    ROS2S_CO_TRY(co_await pool->create_container(
-        {}, {.label = "main"}, {.uid = ::geteuid(), .gid = ::getegid()}, report));
+    const Call call;
+    ROS2S_CO_TRY(co_await pool->create_container(call, {.label = "main"},
+                                                 {.uid = ::geteuid(), .gid = ::getegid()}, report));
     co_return std::move(pool);
 }
 
 Task<> EmbeddedPool::close() {
-    parts_->store.reset();
+    const auto closed = co_await parts_->stack->close();
+    if (!closed) {
+        parts_->environment.log.warning(
+            fmt::format("the pool in {} was not closed cleanly ({}); the next opening recovers it",
+                        directory(), describe(closed.error())));
+    }
+    parts_->stack.reset();
     parts_->ownership.reset();
-    co_return;
 }
 
-const std::string& EmbeddedPool::name() const { return parts_->directory.pool; }
+const std::string& EmbeddedPool::name() const { return parts_->directory.config.pool; }
 const std::string& EmbeddedPool::directory() const { return parts_->directory.directory; }
 const std::string& EmbeddedPool::path() const { return parts_->path; }
-object::ObjectStore& EmbeddedPool::store() { return *parts_->store; }
+object::ObjectStore& EmbeddedPool::store() { return parts_->stack->store(); }
 
 Task<Result<object::ContainerRecord>> EmbeddedPool::find_container(const Call& call,
                                                                    std::string label,
                                                                    Report& report) {
-    auto listed = co_await parts_->store->list_containers(call);
+    auto listed = co_await store().list_containers(call);
     if (!listed) {
         co_return report.fail(listed.error(), fmt::format("cannot list the containers of {}: {}",
                                                           directory(), describe(listed.error())));
@@ -76,37 +84,22 @@ Task<Result<object::ContainerRecord>> EmbeddedPool::find_container(const Call& c
 
 Task<Result<object::ContainerRecord>> EmbeddedPool::create_container(
     const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report) {
-    auto created = co_await parts_->store->create_container(call, properties);
-    if (!created) {
-        const std::string why = created.error().code == Code::exists ? "there is one of that name"
-                                : created.error().code == Code::invalid
-                                    ? "a name is 1 to 127 of A-Z a-z 0-9 . _ -"
-                                    : describe(created.error());
-        co_return report.fail(created.error(),
-                              fmt::format("cannot create the container '{}' in the pool '{}': {}",
-                                          properties.label, name(), why));
-    }
-    const auto formatted = co_await fs::Dfs::format(call, *parts_->store, created->id,
-                                                    parts_->environment.reactor, owner, report);
-    if (!formatted) {
-        // What is left of it would be a container that nobody can open.
-        [[maybe_unused]] const auto undone =
-            co_await parts_->store->destroy_container(call, created->id);
-        co_return fail(formatted.error());
-    }
-    co_return std::move(*created);
+    return api::create_container(call, parts_->environment.reactor, store(), std::move(properties),
+                                 owner, report);
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const Call& call,
                                                                            std::string label,
                                                                            Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, std::move(label), report));
-    ROS2S_CO_TRY_ASSIGN(auto mounted,
-                        co_await fs::Dfs::mount(call, *parts_->store, record.id,
-                                                parts_->environment.reactor, {}, report));
+    ROS2S_CO_TRY_ASSIGN(
+        auto mounted,
+        co_await fs::Dfs::mount(call, store(), record.id, parts_->environment.reactor, {}, report));
     co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
 }
 
-void EmbeddedPool::visit_metrics(const MetricVisitor&) const {}
+void EmbeddedPool::visit_metrics(const MetricVisitor& visit) const {
+    parts_->stack->visit_metrics(visit);
+}
 
 }  // namespace ros2s::api

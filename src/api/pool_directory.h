@@ -5,9 +5,12 @@
 //     DIR/index/        the engine's index
 //     DIR/owner         who has it open (owner.h)
 //
-// A directory becomes a pool by the last step of its creation, the rename of config.yaml into
-// place: one without it is no pool, and what a creation that was killed left is cleared by the
-// next.
+//     DIR/half-made     only while the pool is being made or removed
+//
+// A directory is a pool when it has config.yaml and no half-made. What a creation or removal that
+// was killed left is cleared by the next creation or removal.
+//
+// The calls here use the file system directly, and so block the core for moments.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "ros2s/api/environment.h"
+#include "ros2s/api/pool_config.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -24,12 +28,13 @@ namespace ros2s::api {
 
 struct PoolCreation {
     std::string directory;
-    std::string pool;                    // its name in URIs; empty: "pool"
+    std::string pool = "pool";           // its name in URIs
     uint64_t bytes = uint64_t{4} << 30;  // over all devices together
     uint32_t devices = 1;                // 1 to 16
     // Other places for the device files, taken in turn: one per disk. Empty: the directory itself.
     std::vector<std::string> device_directories;
     std::string container = "main";  // made at once; empty: none
+    PoolConfig config;               // what config.yaml says; its own `pool` is not looked at
     std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
 
@@ -49,17 +54,13 @@ inline constexpr uint32_t pool_devices_max = 16;
 
 // What is known without opening it.
 struct PoolDirectory {
-    std::string directory;             // absolute
-    std::string pool;                  // the name
+    std::string directory;  // absolute
+    PoolConfig config;
     std::vector<std::string> devices;  // the device files, in order
     uint64_t device_bytes = 0;         // of all together
 };
 // Errors: not_found (no pool there), invalid (config.yaml), denied, io.
 [[nodiscard]] Result<PoolDirectory> read_pool_directory(const std::string& directory,
                                                         Report& report);
-
-// The reactor that its settings ask for.
-[[nodiscard]] Result<OsReactorOptions> reactor_options(const std::string& directory,
-                                                       Report& report);
 
 }  // namespace ros2s::api

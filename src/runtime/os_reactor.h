@@ -42,8 +42,7 @@ struct OsReactorOptions {
 };
 
 struct OsReactorCounters {
-    Counter resumed, remote_posts, sleeps;
-    Counter polls_contended;  // yields that went to a process that computes
+    Counter resumed, remote_posts, sleeps, ring_operations, ring_waits_in_user_space;
 };
 
 class OsReactor final : public Reactor {

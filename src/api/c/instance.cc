@@ -66,8 +66,8 @@ class Instances {
 namespace {
 
 Result<std::shared_ptr<Instance>> start_instance(const std::string& directory, Report& report) {
-    ROS2S_TRY_ASSIGN(auto options, reactor_options(directory, report));
-    ROS2S_TRY_ASSIGN(auto reactor, OsReactor::create(std::move(options), report));
+    ROS2S_TRY_ASSIGN(const auto found, read_pool_directory(directory, report));
+    ROS2S_TRY_ASSIGN(auto reactor, OsReactor::create(found.config.reactor_options(), report));
     ROS2S_TRY(reactor->start(report));
     return std::make_shared<Instance>(std::move(reactor));
 }

@@ -1,0 +1,70 @@
+#include "ros2s/api/pool_config.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::api {
+namespace {
+
+using namespace std::chrono_literals;
+
+config::Table describe(PoolConfig& c) {
+    return {
+        {"",
+         "A ros2store pool. Changes take effect when the pool is opened the next time.",
+         {config::text("pool", c.pool, "The pool's name in URIs: 1 to 127 of A-Z a-z 0-9 . _ -.")
+              .required()}},
+        {"engine",
+         "What keeps the data.",
+         {config::size("memory", c.memory_bytes, uint64_t{64} << 20, uint64_t{1} << 40,
+                       "Memory for everything that grows with load or with the pool: caches, "
+                       "staged writes, the index. It holds for any pool size."),
+          config::count("groups_in_flight", c.groups_in_flight, uint32_t{1}, uint32_t{8},
+                        "Commit groups written side by side. One batches best on every disk "
+                        "measured.")}},
+        {"io",
+         "How the devices are reached.",
+         {config::choice("back_end", c.back_end, {"auto", "io_uring", "threads"},
+                         "auto takes io_uring, and threads where the kernel refuses it; io_uring "
+                         "refuses to open then."),
+          config::flag("page_cache", c.page_cache,
+                       "Goes through the kernel's page cache, for file systems without O_DIRECT. "
+                       "Slower, and takes memory beyond the limit above."),
+          config::duration("poll", c.poll, 0s, 10ms,
+                           "How long the working thread looks for work before it sleeps. Longer "
+                           "costs processor time, shorter adds the time of a wake-up.")}}};
+}
+
+}  // namespace
+
+Result<PoolConfig> PoolConfig::parse(std::string_view yaml, std::string_view where,
+                                     Report& report) {
+    PoolConfig config;
+    ROS2S_TRY(config::parse(yaml, where, describe(config), report));
+    if (!object::is_valid_label(config.pool)) {
+        return report.fail(Code::invalid, fmt::format("{}: the pool name '{}' is not 1 to 127 of "
+                                                      "A-Z a-z 0-9 . _ -",
+                                                      where, config.pool));
+    }
+    return config;
+}
+
+std::string PoolConfig::document() const {
+    // Fields remember the value that they were made with as the default.
+    PoolConfig copy;
+    const auto table = describe(copy);
+    copy = *this;
+    return config::document(table);
+}
+
+OsReactorOptions PoolConfig::reactor_options() const {
+    OsReactorOptions options;
+    options.ring = back_end == "io_uring"  ? RingChoice::io_uring
+                   : back_end == "threads" ? RingChoice::threads
+                                           : RingChoice::automatic;
+    options.poll_for = poll;
+    return options;
+}
+
+}  // namespace ros2s::api

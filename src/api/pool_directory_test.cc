@@ -1,0 +1,242 @@
+#include "ros2s/api/pool_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "ros2s/api/deployment.h"
+#include "ros2s/api/embedded_pool.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::api {
+namespace {
+
+namespace files = std::filesystem;
+using testing::HasSubstr;
+
+class PoolDirectoryTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string path = testing::TempDir() + "pool_directory.XXXXXX";
+        ASSERT_NE(mkdtemp(path.data()), nullptr);
+        base_ = path;
+        directory_ = base_ + "/pool";
+        start();
+    }
+    void TearDown() override { files::remove_all(base_); }
+    void start() {
+        Report report;
+        auto made = OsReactor::create({}, report);
+        ASSERT_TRUE(made) << report.text();
+        reactor_ = std::move(*made);
+    }
+    PoolCreation creation() const { return {.directory = directory_, .bytes = pool_bytes_min}; }
+    Result<> create(const PoolCreation& wanted) {
+        report_ = {};
+        return reactor_->run(create_pool(call_, {*reactor_, blocking_}, wanted, report_));
+    }
+    void refuses(const PoolCreation& wanted, Code code, const std::string& sentence) {
+        const auto made = create(wanted);
+        ASSERT_FALSE(made) << sentence;
+        EXPECT_EQ(made.error().code, code) << report_.text();
+        EXPECT_THAT(report_.text(), HasSubstr(sentence));
+    }
+    std::vector<std::string> names() const {
+        std::vector<std::string> found;
+        for (const auto& each : files::directory_iterator(directory_)) {
+            found.push_back(each.path().filename());
+        }
+        std::ranges::sort(found);
+        return found;
+    }
+    static void write(const std::string& path, std::string_view text) {
+        std::ofstream(path) << text;
+    }
+
+    std::string base_, directory_;
+    std::unique_ptr<OsReactor> reactor_;
+    ThreadPool blocking_{2};
+    StopSource stop_;
+    Call call_{.stop = stop_.token()};
+    Report report_;
+};
+
+Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
+                                                                   Environment environment,
+                                                                   std::string directory,
+                                                                   Report& report) {
+    OwnerRecord owner;
+    ROS2S_CO_TRY_ASSIGN(auto pool, co_await EmbeddedPool::open(environment, std::move(directory),
+                                                               {}, owner, report));
+    auto listed = co_await pool->store().list_containers(call);
+    co_await pool->close();
+    co_return listed;
+}
+
+TEST_F(PoolDirectoryTest, ACreatedPoolIsReady) {
+    uint64_t last = 0;
+    auto wanted = creation();
+    wanted.pool = "p1";
+    wanted.container = "main";
+    wanted.progress = [&](uint64_t done, uint64_t total) {
+        EXPECT_GE(done, last);
+        EXPECT_EQ(total, pool_bytes_min);
+        last = done;
+    };
+    ASSERT_TRUE(create(wanted)) << report_.text();
+    EXPECT_EQ(last, pool_bytes_min);
+    const auto found = read_pool_directory(directory_, report_);
+    ASSERT_TRUE(found) << report_.text();
+    EXPECT_EQ(found->config.pool, "p1");
+    EXPECT_EQ(found->devices, std::vector{directory_ + "/device-0"});
+    EXPECT_EQ(found->device_bytes, pool_bytes_min);
+    const auto listed =
+        reactor_->run(list_containers(call_, {*reactor_, blocking_}, directory_, report_));
+    ASSERT_TRUE(listed) << report_.text();
+    ASSERT_EQ(listed->size(), 1U);
+    EXPECT_EQ(listed->front().properties.label, "main");
+    refuses(wanted, Code::exists, "there is a pool in " + directory_ + " already");
+}
+
+TEST_F(PoolDirectoryTest, SeveralDevicesMayLieElsewhere) {
+    files::create_directory(base_ + "/d0");
+    files::create_directory(base_ + "/d1");
+    auto wanted = creation();
+    wanted.devices = 3;
+    wanted.bytes = 3 * pool_bytes_min;
+    wanted.device_directories = {base_ + "/d0", base_ + "/d1"};
+    ASSERT_TRUE(create(wanted)) << report_.text();
+    EXPECT_EQ(files::file_size(base_ + "/d0/ros2store-pool-device-0"), pool_bytes_min);
+    EXPECT_EQ(files::file_size(base_ + "/d1/ros2store-pool-device-1"), pool_bytes_min);
+    EXPECT_EQ(files::file_size(base_ + "/d0/ros2store-pool-device-2"), pool_bytes_min);
+    EXPECT_EQ(read_pool_directory(directory_, report_)->devices.size(), 3U);
+    wanted.directory = base_ + "/second";
+    refuses(wanted, Code::exists, "d0/ros2store-pool-device-0 exists already");
+    EXPECT_FALSE(files::exists(wanted.directory));
+    ASSERT_TRUE(destroy_pool(directory_, report_)) << report_.text();
+    EXPECT_FALSE(files::exists(directory_));
+    EXPECT_TRUE(files::is_empty(base_ + "/d0"));
+    EXPECT_TRUE(files::is_empty(base_ + "/d1"));
+}
+
+TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
+    auto wanted = creation();
+    wanted.bytes = pool_bytes_min - 1;
+    refuses(wanted, Code::invalid, "each needs 64MiB at least");
+    wanted = creation();
+    wanted.devices = 17;
+    refuses(wanted, Code::invalid, "1 to 16 devices, not 17");
+    wanted = creation();
+    wanted.pool = "a b";
+    refuses(wanted, Code::invalid, "the pool name 'a b'");
+    wanted = creation();
+    wanted.bytes = uint64_t{1} << 60;
+    refuses(wanted, Code::no_space, "GiB of free space and has");
+    EXPECT_FALSE(files::exists(directory_));
+    wanted.directory = base_ + "/missing/pool";
+    refuses(wanted, Code::not_found, "cannot make the directory");
+
+    files::create_directory(directory_);
+    write(directory_ + "/thesis.txt", "precious");
+    refuses(creation(), Code::exists, "is not empty (it holds 'thesis.txt'");
+    EXPECT_EQ(names(), std::vector<std::string>{"thesis.txt"});
+    EXPECT_EQ(destroy_pool(directory_, report_).error().code, Code::not_found);
+}
+
+TEST_F(PoolDirectoryTest, AStoppedCreationLeavesNothing) {
+    auto wanted = creation();
+    wanted.progress = [&](uint64_t done, uint64_t) {
+        if (done > pool_bytes_min / 2) stop_.request_stop();
+    };
+    refuses(wanted, Code::cancelled, "was stopped");
+    EXPECT_FALSE(files::exists(directory_));
+}
+
+TEST_F(PoolDirectoryTest, AKilledCreationIsClearedByTheNext) {
+    reactor_.reset();  // a child of fork() has its own
+    const pid_t child = fork();
+    if (child == 0) {
+        start();
+        auto wanted = creation();
+        wanted.progress = [](uint64_t done, uint64_t) {
+            if (done > pool_bytes_min / 2) raise(SIGKILL);
+        };
+        _exit(create(wanted) ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    start();
+    EXPECT_TRUE(files::exists(directory_ + "/half-made"));
+    const auto found = read_pool_directory(directory_, report_);
+    ASSERT_FALSE(found);
+    EXPECT_THAT(report_.text(), HasSubstr("is incomplete"));
+    ASSERT_TRUE(create(creation())) << report_.text();
+    EXPECT_TRUE(read_pool_directory(directory_, report_));
+}
+
+TEST_F(PoolDirectoryTest, AnOwnedPoolIsNotDestroyed) {
+    ASSERT_TRUE(create(creation()));
+    OwnerRecord present;
+    auto owner = Ownership::take(directory_, {.pid = getpid()}, present, report_);
+    ASSERT_TRUE(owner);
+    report_ = {};
+    EXPECT_EQ(destroy_pool(directory_, report_).error().code, Code::busy);
+    owner->reset();
+    write(directory_ + "/notes.txt", "mine");
+    EXPECT_TRUE(destroy_pool(directory_, report_)) << report_.text();
+    EXPECT_EQ(names(), std::vector<std::string>{"notes.txt"});
+}
+
+TEST_F(PoolDirectoryTest, BadSettingsAreRefusedWithTheirLine) {
+    ASSERT_TRUE(create(creation()));
+    const auto path = directory_ + "/config.yaml";
+    const auto refused = [&](std::string_view text, const std::string& sentence) {
+        write(path, text);
+        report_ = {};
+        const auto found = read_pool_directory(directory_, report_);
+        ASSERT_FALSE(found) << text;
+        EXPECT_EQ(found.error().code, Code::invalid);
+        EXPECT_THAT(report_.text(), HasSubstr(sentence));
+        EXPECT_THAT(report_.text(), HasSubstr(path));
+    };
+    refused("", "pool");
+    refused("pool: a b\n", "'a b' is not 1 to 127");
+    refused("pool: p\nengine:\n  memroy: 1GiB\n", "memory");
+    refused("pool: p\nengine: {memory: lots}\n", "lots");
+    refused("pool: p\nio: {back_end: fast}\n", "fast");
+    refused("pool: p\nio: {poll: 1h}\n", "1h");
+    PoolConfig config;
+    config.pool = "p";
+    config.memory_bytes = uint64_t{1} << 30;
+    config.back_end = "threads";
+    write(path, config.document());
+    const auto found = read_pool_directory(directory_, report_);
+    ASSERT_TRUE(found) << report_.text();
+    EXPECT_EQ(found->config.memory_bytes, uint64_t{1} << 30);
+    EXPECT_EQ(found->config.reactor_options().ring, RingChoice::threads);
+}
+
+TEST_F(PoolDirectoryTest, WhatIsMissingIsSaid) {
+    const auto refused = [&](const std::string& path, const std::string& sentence) {
+        report_ = {};
+        ASSERT_FALSE(read_pool_directory(path, report_));
+        EXPECT_THAT(report_.text(), HasSubstr(sentence));
+    };
+    refused(directory_, "No such file or directory); `ros2store up");
+    refused(base_, "there is no pool in " + base_);
+    write(base_ + "/file", "");
+    refused(base_ + "/file", "Not a directory");
+    ASSERT_TRUE(create(creation()));
+    files::remove(directory_ + "/device-0");
+    refused(directory_, "has lost its device files");
+}
+
+}  // namespace
+}  // namespace ros2s::api

@@ -1,0 +1,110 @@
+#include "pool_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+namespace ros2s::api {
+namespace {
+
+bool is_device_name(std::string_view name) {
+    if (!name.starts_with("device-")) return false;
+    name.remove_prefix(7);
+    if (name.ends_with(".new")) name.remove_suffix(4);
+    return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_pool_file(std::string_view name) {
+    return name == config_name || name == fmt::format("{}.new", config_name) ||
+           name == index_name || name == owner_name || name == half_made_name ||
+           name == fmt::format("{}.new", half_made_name) || is_device_name(name);
+}
+
+Result<std::vector<std::string>> names_in(const std::string& directory) {
+    std::error_code error;
+    std::vector<std::string> names;
+    std::filesystem::directory_iterator it(directory, error);
+    while (!error && it != std::filesystem::directory_iterator()) {
+        names.push_back(it->path().filename());
+        it.increment(error);
+    }
+    if (error) return fail_errno(error.value());
+    return names;
+}
+
+Result<> remove_file(const std::string& path) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(errno);
+    return {};
+}
+
+// The file, where it is a link what it points to first, and what a creation left of either.
+Result<> remove_device(const std::string& path) {
+    std::error_code error;
+    const auto target = std::filesystem::read_symlink(path, error);
+    if (!error) {
+        ROS2S_TRY(remove_file(target));
+        ROS2S_TRY(remove_file(target.string() + ".new"));
+    }
+    return remove_file(path);
+}
+
+}  // namespace
+
+std::string device_name(size_t number) { return fmt::format("device-{}", number); }
+
+std::string in(const std::string& directory, std::string_view name) {
+    return fmt::format("{}/{}", directory, name);
+}
+
+Result<std::vector<std::string>> foreign_names(const std::string& directory) {
+    ROS2S_TRY_ASSIGN(auto names, names_in(directory));
+    std::erase_if(names,
+                  [](const auto& name) { return is_pool_file(name) || name == "lost+found"; });
+    return names;
+}
+
+Result<> replace_file(const std::string& path, std::string_view text) {
+    const std::string fresh = path + ".new";
+    const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (descriptor < 0) return fail_errno(errno);
+    Result<> written;
+    while (written && !text.empty()) {
+        const ssize_t count = ::write(descriptor, text.data(), text.size());
+        if (count > 0) text.remove_prefix(static_cast<size_t>(count));
+        if (count < 0 && errno != EINTR) written = fail_errno(errno);
+    }
+    if (written && ::fsync(descriptor) != 0) written = fail_errno(errno);
+    ::close(descriptor);
+    ROS2S_TRY(written);
+    if (::rename(fresh.c_str(), path.c_str()) != 0) return fail_errno(errno);
+    return sync_directory(std::filesystem::path(path).parent_path());
+}
+
+Result<> sync_directory(const std::string& directory) {
+    const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return fail_errno(errno);
+    Result<> synced;
+    if (::fsync(descriptor) != 0) synced = fail_errno(errno);
+    ::close(descriptor);
+    return synced;
+}
+
+Result<> remove_pool_files(const std::string& directory) {
+    ROS2S_TRY_ASSIGN(const auto names, names_in(directory));
+    for (const auto& name : names) {
+        if (is_device_name(name)) ROS2S_TRY(remove_device(in(directory, name)));
+    }
+    std::error_code error;
+    std::filesystem::remove_all(in(directory, index_name), error);
+    if (error) return fail_errno(error.value());
+    ROS2S_TRY(remove_file(in(directory, config_name)));
+    ROS2S_TRY(remove_file(in(directory, fmt::format("{}.new", config_name))));
+    ROS2S_TRY(remove_file(in(directory, fmt::format("{}.new", half_made_name))));
+    ROS2S_TRY(remove_file(in(directory, half_made_name)));
+    return sync_directory(directory);
+}
+
+}  // namespace ros2s::api

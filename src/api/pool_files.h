@@ -1,0 +1,32 @@
+// The files of a pool directory, by name; and how all of them go.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::api {
+
+inline constexpr std::string_view config_name = "config.yaml";
+inline constexpr std::string_view index_name = "index";
+inline constexpr std::string_view owner_name = "owner";
+// There while the pool is being made or removed: what is in the directory then is nobody's.
+inline constexpr std::string_view half_made_name = "half-made";
+
+[[nodiscard]] std::string device_name(size_t number);  // "device-0"
+[[nodiscard]] std::string in(const std::string& directory, std::string_view name);
+
+// Names in the directory that no pool and no new file system (lost+found) explains.
+[[nodiscard]] Result<std::vector<std::string>> foreign_names(const std::string& directory);
+
+// The file becomes `text`, whole or not at all, and durable. Errors: those of the file system.
+[[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text);
+// Names made or removed in the directory are durable.
+[[nodiscard]] Result<> sync_directory(const std::string& directory);
+
+// Removes every file of a pool but `owner`, device files behind links too; half-made goes last, so
+// that a removal that is interrupted is gone on with. Errors: those of the file system.
+[[nodiscard]] Result<> remove_pool_files(const std::string& directory);
+
+}  // namespace ros2s::api
