@@ -25,8 +25,8 @@
 #include "group.h"
 #include "journal.h"
 #include "options.h"
-#include "ros2s/base/metrics.h"
 #include "read_pins.h"
+#include "ros2s/base/metrics.h"
 #include "ros2s/device/block_device.h"
 #include "ros2s/runtime/nursery.h"
 #include "state.h"
@@ -126,15 +126,15 @@ class Committer {
     uint32_t in_flight_ = 0;
     bool want_empty_ = false;
     bool stopping_ = false;
-    uint64_t durable_ = 0;         // every group up to it is durable and visible
-    uint64_t proven_ = 0;          // the greatest durable_upto of a durable record
-    uint64_t flushed_max_ = 0;     // for the rule that tests remove
+    uint64_t durable_ = 0;      // every group up to it is durable and visible
+    uint64_t proven_ = 0;       // the greatest durable_upto of a durable record
+    uint64_t flushed_max_ = 0;  // for the rule that tests remove
     Cut cut_;
     std::optional<Error> dead_;
     std::string reason_;
-    Event wake_;      // the loop looks again
-    Event ordered_;   // a group is done
-    Event opened_;    // the open group has been replaced
+    Event wake_;     // the loop looks again
+    Event ordered_;  // a group is done
+    Event opened_;   // the open group has been replaced
     Event progress_;
 };
 

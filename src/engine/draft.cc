@@ -34,8 +34,7 @@ bool touches(const Change& before, const Change& change) {
 
 bool whole_blocks(const object::Operation& operation) {
     return operation.kind == Kind::write && operation.extent.length > 0 &&
-           operation.extent.offset % block_bytes == 0 &&
-           operation.extent.length % block_bytes == 0;
+           operation.extent.offset % block_bytes == 0 && operation.extent.length % block_bytes == 0;
 }
 
 }  // namespace
@@ -177,8 +176,8 @@ std::vector<LockTable::Wanted> Draft::locks() const {
             continue;
         }
         wanted.push_back({object, LockMode::intent_shared});
-        wanted.push_back({lock_name(container_, condition.object, condition.dkey.bytes),
-                          LockMode::shared});
+        wanted.push_back(
+            {lock_name(container_, condition.object, condition.dkey.bytes), LockMode::shared});
     }
     for (const object::Operation& operation : request_.operations) {
         const uint64_t object = lock_name(container_, operation.object);
@@ -188,8 +187,7 @@ std::vector<LockTable::Wanted> Draft::locks() const {
         }
         wanted.push_back({object, LockMode::intent_update});
         wanted.push_back({lock_name(container_, operation.object, operation.dkey.bytes),
-                          whole_blocks(operation) ? LockMode::intent_update
-                                                  : LockMode::exclusive});
+                          whole_blocks(operation) ? LockMode::intent_update : LockMode::exclusive});
     }
     LockTable::prepare(wanted);
     return wanted;

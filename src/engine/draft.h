@@ -30,8 +30,8 @@ class Draft {
     struct Edge {
         uint32_t operation = 0;
         uint64_t block = 0;
-        BlockRef base{};        // verified old bytes come from here ...
-        AlignedBuffer memory;   // ... into here
+        BlockRef base{};       // verified old bytes come from here ...
+        AlignedBuffer memory;  // ... into here
     };
 
     Draft(object::ContainerId container, const object::Transaction& request, State& state)
@@ -92,7 +92,7 @@ class Draft {
     const object::Transaction& request_;
     State& state_;
     uint32_t devices_ = 1;
-    TransactionRecord record_;     // one change per operation, until take()
+    TransactionRecord record_;      // one change per operation, until take()
     std::vector<uint8_t> dropped_;  // changes that turned out to do nothing
     std::vector<std::pair<uint32_t, uint64_t>> needs_;
     std::vector<uint32_t> redirected_;  // by home device

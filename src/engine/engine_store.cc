@@ -49,8 +49,7 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     counter("ros2store_engine_fetch_bounced_total", "Reads copied once more (unaligned).",
             m.fetch_bounced);
     counter("ros2store_engine_fetch_rereads_total",
-            "Reads repeated into engine memory after a mismatch in the caller's.",
-            m.fetch_rereads);
+            "Reads repeated into engine memory after a mismatch in the caller's.", m.fetch_rereads);
     counter("ros2store_engine_fetch_corrupt_total", "Reads whose media bytes were rotten.",
             m.fetch_corrupt);
     counter("ros2store_engine_updates_total", "Update requests.", m.updates);

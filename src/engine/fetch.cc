@@ -89,8 +89,7 @@ bool EngineStore::Parts::plan_direct(object::FetchItem& item, const EntryValue& 
     const object::Extent& extent = item.extent;
     const std::byte* const memory = item.window.bytes().data();
     if (extent.offset % block_bytes != 0 || extent.length % block_bytes != 0 ||
-        extent.length == 0 || !is_aligned(memory) ||
-        extent.end() > segment_blocks * block_bytes) {
+        extent.length == 0 || !is_aligned(memory) || extent.end() > segment_blocks * block_bytes) {
         return false;
     }
     const auto begin = static_cast<uint32_t>(extent.offset / block_bytes);
@@ -115,8 +114,7 @@ Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId cont
     item.status = object::validate(item);
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
-    const KeyBuilder key =
-        entry_key(container, item.object, item.dkey.bytes, item.akey.bytes, 0);
+    const KeyBuilder key = entry_key(container, item.object, item.dkey.bytes, item.akey.bytes, 0);
     Node* node = loader.resident(key.view());
     if (node == nullptr) {
         const Span span(call.trace, env.reactor, "engine.index");
@@ -198,8 +196,7 @@ Task<Result<>> EngineStore::Parts::read_verified(Trace* trace, std::span<const B
         const BlockAddress first = blocks[at].address;
         const Bytes part = into.subspan(at * block_bytes, count * block_bytes);
         const Span span(trace, env.reactor, "device.read");
-        ROS2S_CO_TRY(
-            co_await devices[first.device()]->read(first.block() * block_bytes, part));
+        ROS2S_CO_TRY(co_await devices[first.device()]->read(first.block() * block_bytes, part));
         if (!matches(blocks.subspan(at, count), part)) {
             metrics.fetch_corrupt.add();
             co_return fail(Code::corrupt);
@@ -231,9 +228,8 @@ Task<> EngineStore::Parts::fetch_run(Trace* trace, object::FetchItem& item,
     if (run[0].address.is_hole()) {
         std::ranges::fill(window, std::byte{0});
         static const std::vector<std::byte> zeros(block_bytes);
-        set_checksums([&](uint64_t, uint64_t length) {
-            return crc32c(ConstBytes(zeros).first(length));
-        });
+        set_checksums(
+            [&](uint64_t, uint64_t length) { return crc32c(ConstBytes(zeros).first(length)); });
         co_return;
     }
     if (whole && is_aligned(window.data())) {
@@ -284,8 +280,7 @@ Task<Result<>> EngineStore::Parts::fetch_array(const Call& call, object::Contain
         if (s >= segments_end) break;
         ROS2S_CO_TRY_ASSIGN(
             Node * node, co_await loader.load(entry_key(container, item.object, item.dkey.bytes,
-                                                        item.akey.bytes,
-                                                        static_cast<uint32_t>(s))
+                                                        item.akey.bytes, static_cast<uint32_t>(s))
                                                   .take()));
         pins.adopt(*node);
     }

@@ -61,9 +61,9 @@ struct Group {
     ChunkPool& pool;
     std::vector<PerDevice> devices;
     std::vector<TransactionRecord> transactions;
-    std::vector<Node*> pins;        // what apply() needs in memory
-    size_t payload_bytes_max = 0;   // of the record
-    uint64_t blocks = 0;            // staged on all devices
+    std::vector<Node*> pins;       // what apply() needs in memory
+    size_t payload_bytes_max = 0;  // of the record
+    uint64_t blocks = 0;           // staged on all devices
 
     // Set when sealed.
     RecordHeader header;

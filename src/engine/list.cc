@@ -67,9 +67,9 @@ Task<Result<ListReply>> EngineStore::Parts::list_objects(object::ContainerId con
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await loader.scan(from, prefix_end(prefix.view()),
-                                                 page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(
+            const Loader::Page page,
+            co_await loader.scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             ROS2S_CO_TRY_ASSIGN(const SummaryValue summary, summary_of(item));
             if (summary.entries == 0) continue;
@@ -101,9 +101,9 @@ Task<Result<ListReply>> EngineStore::Parts::list_dkeys(object::ContainerId conta
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await loader.scan(from, prefix_end(prefix.view()),
-                                                 page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(
+            const Loader::Page page,
+            co_await loader.scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -142,9 +142,9 @@ Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId conta
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await loader.scan(from, prefix_end(prefix.view()),
-                                                 page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(
+            const Loader::Page page,
+            co_await loader.scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -154,7 +154,8 @@ Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId conta
                 co_return reply;
             }
             ROS2S_CO_TRY_ASSIGN(const Head head, head_of(item));
-            reply.entries.push_back({.key = std::move(key->akey), .value = {}, .epoch = head.epoch});
+            reply.entries.push_back(
+                {.key = std::move(key->akey), .value = {}, .epoch = head.epoch});
         }
         more = page.more;
         from = page.next;
@@ -228,9 +229,8 @@ Task<Result<QueryReply>> EngineStore::Parts::query(object::ContainerId container
             continue;
         }
         ROS2S_CO_TRY_ASSIGN(
-            Node * head,
-            co_await loader.load(entry_key(container, object, summary.highest, akey.bytes, 0)
-                                     .take()));
+            Node * head, co_await loader.load(
+                             entry_key(container, object, summary.highest, akey.bytes, 0).take()));
         state.cache.unpin(*head);
         // Both of one moment, or once more.
         const SummaryValue* const now = node->summary();

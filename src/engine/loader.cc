@@ -19,6 +19,7 @@ Result<> decode_into(Node& node, std::string_view raw) {
 }
 
 constexpr size_t page_limit = 512;
+constexpr uint64_t few_segments = 16;
 
 }  // namespace
 
@@ -114,9 +115,8 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
     ROS2S_CO_TRY(co_await pin(segment_key(0), pins));
     const Node* const head = resident(segment_key(0).view());
     const EntryValue* entry = head->entry();
-    const uint64_t size = entry != nullptr && entry->kind == EntryValue::Kind::array
-                              ? entry->size
-                              : 0;
+    const uint64_t size =
+        entry != nullptr && entry->kind == EntryValue::Kind::array ? entry->size : 0;
     uint64_t first = change.hole_first / segment_blocks;
     uint64_t end = (change.hole_first + change.hole_count + segment_blocks - 1) / segment_blocks;
     if (change.kind == Change::Kind::punch_akey) {
@@ -124,8 +124,15 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
         end = UINT64_MAX;
     }
     end = std::min(end, segments_of(size));
-    for (uint64_t segment = std::max<uint64_t>(first, 1); segment < end; ++segment) {
-        ROS2S_CO_TRY(co_await pin(segment_key(segment), pins));
+    first = std::max<uint64_t>(first, 1);
+    if (end > first + few_segments) {
+        // Most of a wide range may not exist: a scan finds what does.
+        ROS2S_CO_TRY(co_await prepare_range(segment_key(first).take(), segment_key(end).take(),
+                                            pins, SIZE_MAX, nullptr));
+    } else {
+        for (uint64_t segment = first; segment < end; ++segment) {
+            ROS2S_CO_TRY(co_await pin(segment_key(segment), pins));
+        }
     }
     for (uint8_t i = 0; i < change.piece_count; ++i) {
         const Change::Piece& piece = change.pieces[i];
@@ -155,8 +162,8 @@ Result<bool> Loader::adopt(const Item& item, Pins& pins) {
     return true;
 }
 
-Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pins,
-                                     size_t bytes_max, std::vector<std::string>* summaries) {
+Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pins, size_t bytes_max,
+                                     std::vector<std::string>* summaries) {
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(Page page, co_await scan(std::move(from), to, page_limit));
         std::vector<std::string> waiting;

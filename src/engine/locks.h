@@ -46,9 +46,7 @@ class LockTable {
             Wanted wanted;
             std::coroutine_handle<> handle{};
             bool await_ready() { return table.try_lock(wanted); }
-            void await_suspend(std::coroutine_handle<> waiter) {
-                table.wait(wanted, waiter);
-            }
+            void await_suspend(std::coroutine_handle<> waiter) { table.wait(wanted, waiter); }
             void await_resume() const noexcept {}
         };
         return Awaiter{*this, wanted};

@@ -95,8 +95,8 @@ class EngineStore::Parts {
     Task<Result<>> reserve(const Call& call, Draft& draft);
     [[nodiscard]] bool try_reserve(Draft& draft);
     Task<Result<object::Commit>> update_locked(const Call& call, object::ContainerId container,
-                                               const object::Transaction& transaction,
-                                               Draft& draft, bool& reserved);
+                                               const object::Transaction& transaction, Draft& draft,
+                                               bool& reserved);
     Task<Result<>> judge(object::ContainerId container, const object::Transaction& transaction);
     Task<Result<bool>> holds(object::ContainerId container, const object::Condition& condition);
     Task<Result<>> read_edges(const Call& call, Draft& draft);

@@ -91,18 +91,16 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
                                            newest.pool.to_string()));
         }
         const uint32_t number = found[i].device_number;
-        if (number >= ordered.size() ||
-            newest.devices[number] != found[i].devices[number]) {
-            return report.fail(Code::invalid,
-                               fmt::format("{} is no longer a device of pool {}", name,
-                                           newest.pool.to_string()));
+        if (number >= ordered.size() || newest.devices[number] != found[i].devices[number]) {
+            return report.fail(Code::invalid, fmt::format("{} is no longer a device of pool {}",
+                                                          name, newest.pool.to_string()));
         }
         if (ordered[number] != nullptr) {
-            return report.fail(Code::invalid,
-                               fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
-                                           "Name each device once",
-                                           ordered[number]->name(), name, number,
-                                           newest.pool.to_string()));
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
+                            "Name each device once",
+                            ordered[number]->name(), name, number, newest.pool.to_string()));
         }
         ordered[number] = std::move(devices[i]);
     }
@@ -112,11 +110,12 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
             if (device != nullptr) devices.push_back(std::move(device));
         }
         std::erase(devices, nullptr);
-        return report.fail(Code::invalid,
-                           fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
-                                       "of them",
-                                       newest.pool.to_string(), ordered.size(), number,
-                                       newest.devices[number].uuid.to_string()));
+        return report.fail(
+            Code::invalid,
+            fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
+                        "of them",
+                        newest.pool.to_string(), ordered.size(), number,
+                        newest.devices[number].uuid.to_string()));
     }
     Superblock superblock = newest;
     superblock.device_number = 0;
@@ -142,17 +141,17 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
         options.journal_bytes != 0
             ? options.journal_bytes
             : std::clamp(first_bytes / 16, journal_bytes_min, journal_bytes_max);
-    Superblock pool{.pool = Uuid::make(env.reactor.random()),
-                    .generation = 1,
-                    .device_number = 0,
-                    .devices = {},
-                    .checkpoint_first = checkpoint_block,
-                    .journal_first = journal_block,
-                    .journal_blocks = journal_bytes / block_bytes,
-                    .created_ns = static_cast<uint64_t>(
-                        env.reactor.wall_time().time_since_epoch().count()),
-                    .targets = target_count,
-                    .index_directory = std::string(index_directory)};
+    Superblock pool{
+        .pool = Uuid::make(env.reactor.random()),
+        .generation = 1,
+        .device_number = 0,
+        .devices = {},
+        .checkpoint_first = checkpoint_block,
+        .journal_first = journal_block,
+        .journal_blocks = journal_bytes / block_bytes,
+        .created_ns = static_cast<uint64_t>(env.reactor.wall_time().time_since_epoch().count()),
+        .targets = target_count,
+        .index_directory = std::string(index_directory)};
     for (const device::BlockDevice* device : devices) {
         pool.devices.push_back({Uuid::make(env.reactor.random()), blocks_of(*device)});
         const auto number = static_cast<uint32_t>(pool.devices.size() - 1);
@@ -205,8 +204,8 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
                               .previous_id = env.reactor.random().next(),
                               .next_epoch = 1};
     AlignedBuffer block(block_bytes);
-    for (const uint64_t place : {checkpoint_block + slot.number % 2,
-                                 checkpoint_block + (slot.number + 1) % 2}) {
+    for (const uint64_t place :
+         {checkpoint_block + slot.number % 2, checkpoint_block + (slot.number + 1) % 2}) {
         // The other slot is made invalid: an old pool's must not be found there.
         if (place == checkpoint_block + slot.number % 2) {
             encode(slot, block.bytes());
@@ -316,9 +315,10 @@ Task<> EngineStore::Parts::resume_purges() {
     for (const object::ContainerId id : retired) {
         const Result<> purged = co_await purge(id);
         if (!purged) {
-            env.log.warning(fmt::format("removing what a destroyed container held failed: {}; it "
-                                        "is tried again when the pool is opened next",
-                                        describe(purged.error())));
+            env.log.warning(
+                fmt::format("removing what a destroyed container held failed: {}; it "
+                            "is tried again when the pool is opened next",
+                            describe(purged.error())));
         }
     }
 }
@@ -350,22 +350,21 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
     }
     Result<std::unique_ptr<Index>> index;
     if (result) {
-        index = co_await env.blocking.run(env.reactor, [&] {
-            return factory(superblock.index_directory, false, report);
-        });
+        index = co_await env.blocking.run(
+            env.reactor, [&] { return factory(superblock.index_directory, false, report); });
         if (!index) {
-            result = report.fail(index.error(), fmt::format("the pool's index (directory {}) "
-                                                            "cannot be opened: {}",
-                                                            superblock.index_directory,
-                                                            describe(index.error())));
+            result = report.fail(index.error(),
+                                 fmt::format("the pool's index (directory {}) "
+                                             "cannot be opened: {}",
+                                             superblock.index_directory, describe(index.error())));
         }
     }
     if (!result) {
         co_await close_all(devices);
         co_return fail(result.error());
     }
-    auto parts = std::make_unique<Parts>(env, std::move(devices), superblock, std::move(*index),
-                                         options);
+    auto parts =
+        std::make_unique<Parts>(env, std::move(devices), superblock, std::move(*index), options);
     result = co_await parts->recover(report);
     std::unique_ptr<EngineStore> store(new EngineStore(std::move(parts)));
     if (!result) {
@@ -384,8 +383,7 @@ Task<> EngineStore::Parts::close_parts() {
         co_await background->join();
         background.reset();
     }
-    const Result<> closed =
-        co_await env.blocking.run(env.reactor, [&] { return index->close(); });
+    const Result<> closed = co_await env.blocking.run(env.reactor, [&] { return index->close(); });
     if (!closed) {
         env.log.warning("closing the pool's index failed: " + describe(closed.error()));
     }

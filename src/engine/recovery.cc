@@ -15,9 +15,10 @@ constexpr uint64_t read_blocks_max = 256;
 
 std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
                                 std::string_view doing, const Error& error) {
-    return report.fail(error, fmt::format("{} {} failed: {}. Nothing was changed; see to the device "
-                                          "and open the pool again",
-                                          doing, device.name(), describe(error)));
+    return report.fail(error,
+                       fmt::format("{} {} failed: {}. Nothing was changed; see to the device "
+                                   "and open the pool again",
+                                   doing, device.name(), describe(error)));
 }
 
 }  // namespace
@@ -48,8 +49,8 @@ Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
     std::optional<CheckpointSlot> newest;
     AlignedBuffer block(block_bytes);
     for (uint64_t i = 0; i < 2; ++i) {
-        const Result<> read = co_await devices_[0]->read(
-            (pool_.checkpoint_first + i) * block_bytes, block.bytes());
+        const Result<> read =
+            co_await devices_[0]->read((pool_.checkpoint_first + i) * block_bytes, block.bytes());
         if (!read) co_return io_error(report, *devices_[0], "reading", read.error());
         const Result<CheckpointSlot> slot = decode_checkpoint(block.bytes());
         if (!slot && slot.error().code == Code::bad_version) {
@@ -77,8 +78,8 @@ Task<Result<>> Recovery::load_index(Report& report) {
                                               "Restore it together with the devices",
                                               pool_.index_directory, describe(error)));
     };
-    const auto raw = co_await env_.blocking.run(
-        env_.reactor, [&] { return index_.get(meta_key().view()); });
+    const auto raw =
+        co_await env_.blocking.run(env_.reactor, [&] { return index_.get(meta_key().view()); });
     if (!raw) co_return broken(raw.error());
     if (!raw->has_value()) {
         co_return report.fail(Code::corrupt,
@@ -89,11 +90,11 @@ Task<Result<>> Recovery::load_index(Report& report) {
     const Result<MetaValue> meta = decode_meta(**raw);
     if (!meta) co_return broken(meta.error());
     if (meta->pool != pool_.pool) {
-        co_return report.fail(Code::corrupt,
-                              fmt::format("the index in directory {} belongs to pool {}, the "
-                                          "devices to pool {}. Put the right one in its place",
-                                          pool_.index_directory, meta->pool.to_string(),
-                                          pool_.pool.to_string()));
+        co_return report.fail(
+            Code::corrupt,
+            fmt::format("the index in directory {} belongs to pool {}, the "
+                        "devices to pool {}. Put the right one in its place",
+                        pool_.index_directory, meta->pool.to_string(), pool_.pool.to_string()));
     }
     state_.pool = pool_.pool;
     state_.applied = meta->applied;
@@ -140,8 +141,7 @@ bool Recovery::is_next(const RecordHeader& header, uint64_t id, uint64_t previou
 }
 
 Task<Result<std::optional<Record>>> Recovery::read_record(uint64_t ring_block, uint64_t id,
-                                                          uint64_t previous_id,
-                                                          uint64_t sequence) {
+                                                          uint64_t previous_id, uint64_t sequence) {
     AlignedBuffer first(block_bytes);
     ROS2S_CO_TRY(co_await devices_[0]->read(journal_.offset_of(ring_block), first.bytes()));
     const Result<RecordHeader> header = decode_record_header(first.bytes());
@@ -169,8 +169,8 @@ Task<Result<>> Recovery::follow_chain(const CheckpointSlot& slot, Report& report
         uint64_t place = next_.ring_block;
         for (const uint64_t ring_block : {next_.ring_block, uint64_t{0}}) {
             place = ring_block;
-            auto record = co_await read_record(ring_block, next_.id, next_.previous_id,
-                                               next_.sequence);
+            auto record =
+                co_await read_record(ring_block, next_.id, next_.previous_id, next_.sequence);
             if (!record) co_return io_error(report, *devices_[0], "reading", record.error());
             found = std::move(*record);
             if (found || next_.ring_block == 0) break;
@@ -244,8 +244,8 @@ Task<Result<bool>> Recovery::data_match(const Record& record) {
                     ++count;
                 }
                 const Bytes bytes = buffer.bytes().first(count * block_bytes);
-                ROS2S_CO_TRY(co_await devices_[first.device()]->read(first.block() * block_bytes,
-                                                                     bytes));
+                ROS2S_CO_TRY(
+                    co_await devices_[first.device()]->read(first.block() * block_bytes, bytes));
                 for (size_t i = 0; i < count; ++i) {
                     const ConstBytes block = bytes.subspan(i * block_bytes, block_bytes);
                     if (crc32c(block) != change.blocks[at + i].crc) co_return false;
@@ -266,8 +266,7 @@ Task<Result<>> Recovery::apply(const Record& record) {
         if (!state_.makes_sense(transaction)) co_return fail(Code::corrupt);
         transactions.push_back(&transaction);
         for (const Change& change : transaction.changes) {
-            ROS2S_CO_TRY(
-                co_await loader_.prepare(transaction.container, change, pins, SIZE_MAX));
+            ROS2S_CO_TRY(co_await loader_.prepare(transaction.container, change, pins, SIZE_MAX));
         }
     }
     state_.apply({record.header.sequence, record.header.first_epoch, record.header.wall_time_ns},
@@ -320,8 +319,8 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
     journal_.start_at(slot.position);
     for (const Candidate& candidate : records_) {
         const RecordHeader& header = candidate.record.header;
-        const bool check = rules_.verify_tail_data &&
-                           (!rules_.verify_only_unproven || header.sequence > proven);
+        const bool check =
+            rules_.verify_tail_data && (!rules_.verify_only_unproven || header.sequence > proven);
         if (check) {
             const auto match = co_await data_match(candidate.record);
             if (!match) {
@@ -340,10 +339,10 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
         if (header.sequence <= state_.applied) continue;
         const Result<> applied = co_await apply(candidate.record);
         if (!applied) {
-            co_return report.fail(applied.error(),
-                                  fmt::format("journal group {} cannot be replayed: {}. Nothing was "
-                                              "changed; see to the index and the devices",
-                                              header.sequence, describe(applied.error())));
+            co_return report.fail(
+                applied.error(), fmt::format("journal group {} cannot be replayed: {}. Nothing was "
+                                             "changed; see to the index and the devices",
+                                             header.sequence, describe(applied.error())));
         }
         ++out.replayed_groups;
     }
@@ -367,8 +366,8 @@ Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
         AlignedBuffer block(block_bytes);
         const ConstBytes record = encode_record(header, {}, block.bytes());
         const uint64_t position = journal_.place(1);
-        const Result<> written = co_await devices_[0]->write(
-            journal_.offset_of(journal_.in_ring(position)), record);
+        const Result<> written =
+            co_await devices_[0]->write(journal_.offset_of(journal_.in_ring(position)), record);
         if (!written) co_return io_error(report, *devices_[0], "writing", written.error());
         ROS2S_CO_TRY(co_await flush_all(report));
         chain.last_sequence = header.sequence;

@@ -1,7 +1,8 @@
 // Recovery: from what lies on the devices and in the index to the state after the last committed
 // group. It trusts nothing by itself:
 //
-// - Every device is flushed first: what it then reads is durable, and cannot vanish after it vouched
+// - Every device is flushed first: what it then reads is durable, and cannot vanish after it
+// vouched
 //   for it.
 // - It starts at the newest checkpoint and follows the chain of announced ids.
 // - A record is proven when a later one (or the index) says that it was durable. The first record

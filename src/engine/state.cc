@@ -38,12 +38,11 @@ void State::apply(const Now& now, const Change& change) {
         case Kind::array: apply_array(now, change); return;
         case Kind::put: apply_put(now, change); return;
         case Kind::punch_akey: {
-            const KeyBuilder key = entry_key(now.container, change.object, change.dkey,
-                                             change.akey, 0);
+            const KeyBuilder key =
+                entry_key(now.container, change.object, change.dkey, change.akey, 0);
             Node& head = node(key.view());
             if (head.is_absent()) return;
-            punch(now, head,
-                  {now.container, change.object, change.dkey, change.akey, 0});
+            punch(now, head, {now.container, change.object, change.dkey, change.akey, 0});
             return;
         }
         case Kind::punch_dkey: {
@@ -80,8 +79,7 @@ Node& State::node(std::string_view key) {
 // ---- arrays --------------------------------------------------------------------------------
 
 void State::apply_array(const Now& now, const Change& change) {
-    Node& head =
-        node(entry_key(now.container, change.object, change.dkey, change.akey, 0).view());
+    Node& head = node(entry_key(now.container, change.object, change.dkey, change.akey, 0).view());
     Node& summary_at = summary_node(now, change.object, change.akey);
     SummaryValue& summary = *summary_at.summary();
     cache.modify(head);
@@ -103,24 +101,32 @@ void State::apply_array(const Now& now, const Change& change) {
     cache.charge(summary_at);
 }
 
-void State::make_holes(const Now& now, const Change& change, uint64_t size,
-                       SummaryValue& summary) {
+void State::make_holes(const Now& now, const Change& change, uint64_t size, SummaryValue& summary) {
     // Nothing lies beyond the array's end.
     const uint64_t end =
         std::min(change.hole_first + change.hole_count, round_up(size, block_bytes) / block_bytes);
-    for (uint64_t at = change.hole_first; at < end;) {
-        const uint64_t segment = at / segment_blocks;
-        const uint64_t to = std::min(end, (segment + 1) * segment_blocks);
-        const KeyBuilder key = entry_key(now.container, change.object, change.dkey, change.akey,
-                                         static_cast<uint32_t>(segment));
-        // A segment that was not loaded does not exist.
-        Node* const found = cache.find(key.view());
-        if (found != nullptr && !found->loading && !found->is_absent()) {
-            summary.blocks -= free_blocks(now, *found, at % segment_blocks,
-                                          to - segment * segment_blocks);
-        }
-        at = to;
+    if (end <= change.hole_first) return;
+    const uint64_t first = change.hole_first / segment_blocks;
+    const uint64_t last = (end - 1) / segment_blocks;
+    const auto segment_key = [&](uint64_t segment) {
+        return entry_key(now.container, change.object, change.dkey, change.akey,
+                         static_cast<uint32_t>(segment));
+    };
+    const auto free_in = [&](Node& node, uint64_t segment) {
+        const uint64_t base = segment * segment_blocks;
+        const uint64_t from = std::max(change.hole_first, base) - base;
+        const uint64_t to = std::min(end, base + segment_blocks) - base;
+        summary.blocks -= free_blocks(now, node, from, to);
+    };
+    // What is not in memory does not exist.
+    if (first == last) {
+        Node* const found = cache.find(segment_key(first).view());
+        if (found != nullptr && !found->loading && !found->is_absent()) free_in(*found, first);
+        return;
     }
+    cache.for_range(segment_key(first).view(), segment_key(last + 1).view(), [&](Node& node) {
+        if (!node.is_absent()) free_in(node, parse_entry_key(node.key)->segment);
+    });
 }
 
 uint64_t State::free_blocks(const Now& now, Node& node, uint64_t from, uint64_t to) {
@@ -187,8 +193,7 @@ void State::put_blocks(const Now& now, const Change& change, SummaryValue& summa
 // ---- single values -------------------------------------------------------------------------
 
 void State::apply_put(const Now& now, const Change& change) {
-    Node& head =
-        node(entry_key(now.container, change.object, change.dkey, change.akey, 0).view());
+    Node& head = node(entry_key(now.container, change.object, change.dkey, change.akey, 0).view());
     Node& summary_at = summary_node(now, change.object, change.akey);
     SummaryValue& summary = *summary_at.summary();
     cache.modify(head);
@@ -214,8 +219,8 @@ void State::punch(const Now& now, Node& head, const EntryKey& key) {
     cache.modify(head);
     const EntryValue& entry = *head.entry();
     if (entry.kind == EntryValue::Kind::array) {
-        Change all{.kind = Change::Kind::array, .object = key.object, .dkey = key.dkey,
-                   .akey = key.akey};
+        Change all{
+            .kind = Change::Kind::array, .object = key.object, .dkey = key.dkey, .akey = key.akey};
         all.hole_count = object::array_bytes_max / block_bytes;
         make_holes(now, all, entry.size, summary);
     }

@@ -57,8 +57,7 @@ class State {
 
     [[nodiscard]] bool has_container(object::ContainerId id) const {
         const auto found = containers.find(id);
-        return found != containers.end() && !found->second.value.retired &&
-               !found->second.retiring;
+        return found != containers.end() && !found->second.value.retired && !found->second.retiring;
     }
 
     void apply(const AppliedGroup& group, std::span<const TransactionRecord* const> transactions);

@@ -137,10 +137,10 @@ Task<Result<bool>> EngineStore::Parts::holds(object::ContainerId container,
                                              const object::Condition& condition) {
     using Kind = object::Condition::Kind;
     if (condition.kind == Kind::no_dkeys) {
-        ROS2S_CO_TRY_ASSIGN(Node * summary,
-                            co_await loader.load(summary_key(container, condition.object,
-                                                             condition.akey.bytes)
-                                                     .take()));
+        ROS2S_CO_TRY_ASSIGN(
+            Node * summary,
+            co_await loader.load(
+                summary_key(container, condition.object, condition.akey.bytes).take()));
         state.cache.unpin(*summary);
         co_return summary->is_absent() || summary->summary()->entries == 0;
     }
@@ -158,11 +158,10 @@ Task<Result<bool>> EngineStore::Parts::holds(object::ContainerId container,
         }
         co_return exists == (condition.kind == Kind::exists);
     }
-    ROS2S_CO_TRY_ASSIGN(Node * node,
-                        co_await loader.load(entry_key(container, condition.object,
-                                                       condition.dkey.bytes, condition.akey.bytes,
-                                                       0)
-                                                 .take()));
+    ROS2S_CO_TRY_ASSIGN(
+        Node * node, co_await loader.load(entry_key(container, condition.object,
+                                                    condition.dkey.bytes, condition.akey.bytes, 0)
+                                              .take()));
     state.cache.unpin(*node);
     const EntryValue* const entry = node->entry();
     switch (condition.kind) {
@@ -177,8 +176,7 @@ Task<Result<bool>> EngineStore::Parts::holds(object::ContainerId container,
 Task<Result<>> EngineStore::Parts::judge(object::ContainerId container,
                                          const object::Transaction& transaction) {
     for (size_t i = 0; i < transaction.conditions.size(); ++i) {
-        ROS2S_CO_TRY_ASSIGN(const bool held,
-                            co_await holds(container, transaction.conditions[i]));
+        ROS2S_CO_TRY_ASSIGN(const bool held, co_await holds(container, transaction.conditions[i]));
         if (!held) co_return fail(Code::condition_failed, i);
     }
     co_return Result<>();
@@ -214,8 +212,7 @@ Task<Result<Commit>> EngineStore::Parts::update_locked(const Call& call,
     ROS2S_CO_TRY(co_await judge(container, transaction));
     Pins pins(state.cache);
     for (const Change& change : draft.changes()) {
-        ROS2S_CO_TRY(
-            co_await loader.prepare(container, change, pins, 2 * options.cache_share()));
+        ROS2S_CO_TRY(co_await loader.prepare(container, change, pins, 2 * options.cache_share()));
     }
     ROS2S_CO_TRY(draft.plan());
     if (!draft.edges().empty()) ROS2S_CO_TRY(co_await read_edges(call, draft));
@@ -234,8 +231,7 @@ Task<Result<Commit>> EngineStore::Parts::update_locked(const Call& call,
     co_return co_await commit(draft.take(), pins.take());
 }
 
-Task<Result<Commit>> EngineStore::Parts::commit(TransactionRecord record,
-                                                std::vector<Node*> pins) {
+Task<Result<Commit>> EngineStore::Parts::commit(TransactionRecord record, std::vector<Node*> pins) {
     const Committer::Ticket ticket = committer->join(std::move(record), std::move(pins));
     co_await ticket.group->done;
     if (!ticket.group->outcome) co_return fail(ticket.group->outcome.error());

@@ -151,8 +151,7 @@ void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>&
         for (uint64_t i = 0; i < run.blocks; ++i) clear(device.available_bits, run.first + i);
         device.cursor = run.first + run.blocks;
         if (device.cursor >= device.end) device.cursor = device.first;
-        runs.push_back(
-            {BlockAddress::make(number, run.first), static_cast<uint32_t>(run.blocks)});
+        runs.push_back({BlockAddress::make(number, run.first), static_cast<uint32_t>(run.blocks)});
         blocks -= run.blocks;
     }
 }

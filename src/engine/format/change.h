@@ -16,12 +16,12 @@ namespace ros2s::engine {
 
 struct Change {
     enum class Kind : uint8_t {
-        array = 1,         // object, dkey, akey; size, holes and blocks as below
-        put = 2,           // object, dkey, akey, value
-        punch_akey = 3,    // object, dkey, akey
-        punch_dkey = 4,    // object, dkey
-        punch_dkeys = 5,   // object, dkey .. dkey_end
-        punch_object = 6,  // object
+        array = 1,             // object, dkey, akey; size, holes and blocks as below
+        put = 2,               // object, dkey, akey, value
+        punch_akey = 3,        // object, dkey, akey
+        punch_dkey = 4,        // object, dkey
+        punch_dkeys = 5,       // object, dkey .. dkey_end
+        punch_object = 6,      // object
         create_container = 7,  // value: the record
         retire_container = 8,  // no longer to be seen; its objects are being removed
         remove_container = 9,  // the record goes; it has no objects any more

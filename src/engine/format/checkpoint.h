@@ -17,10 +17,10 @@ struct CheckpointSlot {
     uint32_t version = version_value;
     uint32_t crc = 0;  // of the struct, with this field zero
     Uuid pool;
-    uint64_t number = 0;    // rises by one; slot = number % 2
-    uint64_t applied = 0;   // the last group whose effects the index holds; it was durable
-    uint64_t position = 0;  // block in the ring where the next record is to be looked for
-    uint64_t next_id = 0;   // the id it must have
+    uint64_t number = 0;       // rises by one; slot = number % 2
+    uint64_t applied = 0;      // the last group whose effects the index holds; it was durable
+    uint64_t position = 0;     // block in the ring where the next record is to be looked for
+    uint64_t next_id = 0;      // the id it must have
     uint64_t previous_id = 0;  // the id it must name as its predecessor
     uint64_t next_epoch = 0;
     uint64_t reserved[4] = {};

@@ -40,8 +40,7 @@ class KeyBuilder {
 };
 
 [[nodiscard]] KeyBuilder entry_key(object::ContainerId container, object::ObjectId object,
-                                   std::string_view dkey, std::string_view akey,
-                                   uint32_t segment);
+                                   std::string_view dkey, std::string_view akey, uint32_t segment);
 [[nodiscard]] KeyBuilder summary_key(object::ContainerId container, object::ObjectId object,
                                      std::string_view akey);
 [[nodiscard]] KeyBuilder reply_key(const Uuid& client, uint32_t slot);

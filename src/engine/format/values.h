@@ -16,11 +16,11 @@ namespace ros2s::engine {
 struct EntryValue {
     enum class Kind : uint8_t { single = 1, array = 2, segment = 3 };
     Kind kind{};
-    uint64_t size = 0;           // array
-    object::Epoch epoch{};       // single, array: of the last update
+    uint64_t size = 0;      // array
+    object::Epoch epoch{};  // single, array: of the last update
     WallTime time{};
     std::string single;
-    BlockMap map;                // array, segment
+    BlockMap map;  // array, segment
 };
 [[nodiscard]] std::string encode(const EntryValue& entry);
 // Errors (of all of these): corrupt, bad_version.
@@ -30,8 +30,8 @@ struct EntryValue {
 
 // About one akey name over all dkeys of an object.
 struct SummaryValue {
-    uint64_t entries = 0;     // dkeys that hold it
-    uint64_t blocks = 0;      // allocated under all of them
+    uint64_t entries = 0;  // dkeys that hold it
+    uint64_t blocks = 0;   // allocated under all of them
     object::Epoch last_epoch{};
     WallTime last_time{};
     bool highest_known = false;  // false: the highest dkey was punched since
@@ -62,7 +62,7 @@ struct ContainerValue {
 // How far the index got: written with every batch.
 struct MetaValue {
     Uuid pool;
-    uint64_t applied = 0;     // the last group whose effects the index holds
+    uint64_t applied = 0;  // the last group whose effects the index holds
     uint64_t next_epoch = 1;
     int64_t wall_time_ns = 0;  // of that group
     // Replies dropped for want of room were those up to this epoch: an unknown client that claims
