@@ -23,6 +23,15 @@ struct CommitRules {
     bool restart_record = true;
     // Every device is flushed before recovery trusts what it reads.
     bool flush_before_recovery = true;
+
+    // What the nine protect: an update is acknowledged when its group is durable. Without it,
+    // updates without conditions are acknowledged as soon as they are staged in memory. That is the
+    // control of the kill test (tests/kill), which must notice.
+    bool acknowledge_durable = true;
 };
+
+// What holds where nobody says otherwise: every rule. A program of its own may define this function
+// itself, which then replaces the library's; the kill test's control does.
+[[nodiscard]] CommitRules default_rules();
 
 }  // namespace ros2s::engine

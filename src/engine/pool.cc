@@ -234,7 +234,7 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
                           const EngineOptions& pool_options)
     : env(environment),
       options(pool_options),
-      rules(pool_options.rules != nullptr ? *pool_options.rules : CommitRules{}),
+      rules(pool_options.rules != nullptr ? *pool_options.rules : default_rules()),
       superblock(pool_superblock),
       devices(std::move(pool_devices)),
       index(std::move(pool_index)),

@@ -227,6 +227,10 @@ Task<Result<Commit>> EngineStore::Parts::update_locked(const Call& call,
         metrics.update_bytes.add(used[i] * block_bytes);
     }
     reserved = false;
+    if (!rules.acknowledge_durable && transaction.conditions.empty()) [[unlikely]] {
+        committer->join(draft.take(), pins.take());
+        co_return Commit{};
+    }
     const Span span(call.trace, env.reactor, "engine.commit");
     co_return co_await commit(draft.take(), pins.take());
 }
