@@ -39,12 +39,12 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
     parts->ownership = std::move(ownership);
     ROS2S_CO_TRY_ASSIGN(parts->stack,
                         co_await StoreStack::open(environment, parts->directory, report));
-    parts->path = parts->stack->path();
+    parts->path = parts->stack->store().path();
     std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(std::move(parts)));
-    // Until the engine is behind this: memory is empty each time, so that a container must be made.
-    const Call call;
-    ROS2S_CO_TRY(co_await pool->create_container(call, {.label = "main"},
-                                                 {.uid = ::geteuid(), .gid = ::getegid()}, report));
+    if (const auto why = pool->parts_->stack->engine().read_only_reason(); !why.empty()) {
+        environment.log.warning(
+            fmt::format("the pool in {} is read-only: {}", pool->directory(), why));
+    }
     co_return std::move(pool);
 }
 
@@ -96,6 +96,10 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const
         auto mounted,
         co_await fs::Dfs::mount(call, store(), record.id, parts_->environment.reactor, {}, report));
     co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
+}
+
+std::string EmbeddedPool::read_only_reason() const {
+    return parts_->stack->engine().read_only_reason();
 }
 
 void EmbeddedPool::visit_metrics(const MetricVisitor& visit) const {

@@ -83,7 +83,7 @@ TEST_F(PoolDirectoryTest, ACreatedPoolIsReady) {
     uint64_t last = 0;
     auto wanted = creation();
     wanted.pool = "p1";
-    wanted.container = "main";
+    wanted.container = "c1";
     wanted.progress = [&](uint64_t done, uint64_t total) {
         EXPECT_GE(done, last);
         EXPECT_EQ(total, pool_bytes_min);
@@ -100,7 +100,7 @@ TEST_F(PoolDirectoryTest, ACreatedPoolIsReady) {
         reactor_->run(list_containers(call_, {*reactor_, blocking_}, directory_, report_));
     ASSERT_TRUE(listed) << report_.text();
     ASSERT_EQ(listed->size(), 1U);
-    EXPECT_EQ(listed->front().properties.label, "main");
+    EXPECT_EQ(listed->front().properties.label, "c1");
     refuses(wanted, Code::exists, "there is a pool in " + directory_ + " already");
 }
 

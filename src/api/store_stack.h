@@ -2,8 +2,8 @@
 //
 //     ClientStore (verifies, counts) → EngineStore → FileDevice (io_uring) and the RocksDB index
 //
-// Used on the environment's core; close() before destruction. Who may open it, and that nobody
-// else has, is the business of who composes (EmbeddedPool, create_pool).
+// Used on the environment's core; close() before destruction. That nobody else has the pool open
+// is the business of who composes (EmbeddedPool, create_pool); the devices' locks stand behind it.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,7 +11,8 @@
 #include "ros2s/api/environment.h"
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/base/metrics.h"
-#include "ros2s/object/object_store.h"
+#include "ros2s/client/client_store.h"
+#include "ros2s/engine/engine_store.h"
 
 namespace ros2s::api {
 
@@ -28,13 +29,14 @@ class StoreStack {
     // Errors: what could not be written out; it is closed anyway, and recovery does the rest.
     Task<Result<>> close();
 
-    [[nodiscard]] object::ObjectStore& store() { return *store_; }
-    [[nodiscard]] std::string path() const { return store_->path(); }
+    [[nodiscard]] object::ObjectStore& store() { return *client_; }
+    [[nodiscard]] engine::EngineStore& engine() { return *engine_; }
     void visit_metrics(const MetricVisitor& visit) const;
 
   private:
     StoreStack() = default;
-    std::unique_ptr<object::ObjectStore> store_;
+    std::unique_ptr<engine::EngineStore> engine_;
+    std::unique_ptr<client::ClientStore> client_;
 };
 
 }  // namespace ros2s::api

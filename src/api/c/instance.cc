@@ -34,12 +34,15 @@ void Instance::poll_queues() noexcept {
 class Instances {
   public:
     // The process's own: a child of fork() gets an empty one, because the parent's lock may have
-    // been held by a thread that the child does not have.
+    // been held by a thread that the child does not have. It remembers whether the parent had used
+    // what cannot be used again in a child.
     static Instances& of_process() {
         static std::atomic<Instances*> current = nullptr;
         Instances* found = current.load(std::memory_order_acquire);
         while (found == nullptr || found->mark_.in_forked_child()) {
             auto* made = new Instances;  // lives as long as the process
+            made->forked_from_user_ =
+                found != nullptr && (found->used_ || found->forked_from_user_);
             if (current.compare_exchange_strong(found, made)) return *made;
             delete made;
         }
@@ -59,6 +62,8 @@ class Instances {
     void close_unused(const std::shared_ptr<Instance>& instance);
 
     ForkMark mark_;
+    bool used_ = false;  // a pool was opened, or tried
+    bool forked_from_user_ = false;
     std::mutex mutex_;
     std::map<Key, std::shared_ptr<Instance>> pools_;
 };
@@ -89,6 +94,14 @@ Result<Attachment> Instances::attach(const Uri& uri, const std::string& program,
     if (const auto found = pools_.find(key); found != pools_.end()) {
         return join(found->second, uri, report);
     }
+    if (forked_from_user_) {
+        // The index library keeps helper threads for the whole process, which a child lacks.
+        return report.fail(Code::unsupported,
+                           "this process was forked from one that had opened a pool, and can open "
+                           "none itself: start it as a new program (exec; in Python, "
+                           "multiprocessing's start method 'spawn')");
+    }
+    used_ = true;
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri.dir, report));
     const Environment environment{.reactor = instance->reactor(), .blocking = instance->blocking_};
     OwnerRecord owner;

@@ -1,17 +1,70 @@
 // A pool in a fresh directory, for tests.
 #pragma once
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "ros2s/api/pool_directory.h"
-#include "ros2s/runtime/os_reactor.h"
-#include "ros2s/runtime/thread_pool.h"
 #include "ros2store/ros2store.h"
 
 namespace ros2s::api::c {
+
+// tests/api/pool_helper, running with the arguments; stdin and stdout are pipes.
+class Helper {
+  public:
+    explicit Helper(std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), POOL_HELPER);
+        std::vector<char*> argv;
+        for (auto& each : arguments) argv.push_back(each.data());
+        argv.push_back(nullptr);
+        int to[2];
+        int from[2];
+        EXPECT_EQ(pipe2(to, O_CLOEXEC), 0);
+        EXPECT_EQ(pipe2(from, O_CLOEXEC), 0);
+        pid_ = fork();
+        if (pid_ == 0) {
+            dup2(to[0], STDIN_FILENO);
+            dup2(from[1], STDOUT_FILENO);
+            execv(argv[0], argv.data());
+            _exit(127);
+        }
+        close(to[0]);
+        close(from[1]);
+        input_ = to[1];
+        output_ = from[0];
+    }
+    ~Helper() {
+        if (pid_ > 0) wait();
+        close(output_);
+    }
+    Helper(const Helper&) = delete;
+    Helper& operator=(const Helper&) = delete;
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    // Up to the end of a line.
+    [[nodiscard]] std::string read_line() const {
+        std::string line;
+        char byte = 0;
+        while (read(output_, &byte, 1) == 1 && byte != '\n') line += byte;
+        return line;
+    }
+    // Ends its input and returns its exit status.
+    int wait() {
+        close(input_);
+        int status = 0;
+        waitpid(std::exchange(pid_, -1), &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+    }
+
+  private:
+    pid_t pid_ = -1;
+    int input_ = -1;
+    int output_ = -1;
+};
 
 class TestPool {
   public:
@@ -20,15 +73,8 @@ class TestPool {
         EXPECT_NE(mkdtemp(path.data()), nullptr);
         directory_ = path + "/pool";
         parent_ = path;
-        Report report;
-        auto reactor = OsReactor::create({}, report);
-        EXPECT_TRUE(reactor) << report.text();
-        ThreadPool blocking(2);
-        const Call call;
-        const PoolCreation creation{.directory = directory_, .bytes = pool_bytes_min};
-        const auto made = (*reactor)->run(
-            create_pool(call, {.reactor = **reactor, .blocking = blocking}, creation, report));
-        EXPECT_TRUE(made) << report.text();
+        Helper helper({"make", directory_});
+        EXPECT_EQ(helper.wait(), 0);
     }
     ~TestPool() { std::filesystem::remove_all(parent_); }
     TestPool(const TestPool&) = delete;

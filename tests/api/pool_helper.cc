@@ -1,0 +1,59 @@
+// pool_helper: what tests need of another process, because a process that has used an embedded
+// pool cannot fork one that does.
+//
+//     pool_helper make DIRECTORY        makes a pool of the least size, with the container "main"
+//     pool_helper hold URI PROGRAM      opens it, prints "open", and keeps it until stdin ends;
+//                                       then dies without closing, as a killed owner does
+#include <ros2store/ros2store.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "ros2s/api/pool_directory.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace {
+
+int make(const char* directory) {
+    using namespace ros2s;
+    Report report;
+    const auto reactor = OsReactor::create({}, report);
+    ThreadPool blocking(2);
+    const Call call;
+    const api::PoolCreation creation{.directory = directory, .bytes = api::pool_bytes_min};
+    if (reactor && (*reactor)->run(api::create_pool(
+                       call, {.reactor = **reactor, .blocking = blocking}, creation, report))) {
+        return 0;
+    }
+    std::fprintf(stderr, "%s\n", report.text().c_str());
+    return 1;
+}
+
+int hold(const char* uri, const char* program) {
+    ros2s_fs* fs = nullptr;
+    char error[512];
+    const ros2s_open_options options{sizeof options, 0, program};
+    if (ros2s_open(uri, &options, &fs, error, sizeof error) != 0) {
+        std::fprintf(stderr, "%s\n", error);
+        return 1;
+    }
+    std::puts("open");
+    std::fflush(stdout);
+    char byte = 0;
+    while (::read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+    ::_exit(0);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    if (count == 3 && std::strcmp(arguments[1], "make") == 0) return make(arguments[2]);
+    if (count == 4 && std::strcmp(arguments[1], "hold") == 0) {
+        return hold(arguments[2], arguments[3]);
+    }
+    std::fprintf(stderr, "usage: pool_helper make DIRECTORY | hold URI PROGRAM\n");
+    return 2;
+}
