@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,14 +97,15 @@ Result<> check_fuse(bool allow_other, Report& report) {
     }
     const bool is_root = ::geteuid() == 0;
     const int descriptor = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const int error = errno;
     if (descriptor >= 0) ::close(descriptor);
     const bool has_helper = is_program_installed("fusermount3");
-    if (descriptor < 0 && !has_helper) {
+    if (descriptor < 0) {
         return report.fail(Code::denied, std::string("/dev/fuse cannot be opened (") +
-                                             std::strerror(errno) +
+                                             std::strerror(error) +
                                              "): in a container, start it with --device /dev/fuse "
-                                             "--cap-add SYS_ADMIN; otherwise check the device's "
-                                             "permissions (`ls -l /dev/fuse`)");
+                                             "--cap-add SYS_ADMIN; elsewhere have root let users "
+                                             "use it (`chmod 666 /dev/fuse`, Debian's default)");
     }
     if (!is_root && !has_helper) {
         return report.fail(Code::denied,
@@ -142,8 +144,10 @@ Result<> write_back(const std::string& mount_point) {
 
 Result<std::string> prepare_mount_point(const std::string& path, bool allow_other, Report& report) {
     struct stat status{};
-    if (::stat(path.c_str(), &status) != 0 && errno == ENOTCONN) {
-        // A mount whose process is gone. realpath() fails on it too, its parent works.
+    struct statvfs asked{};
+    if (::statvfs(path.c_str(), &asked) != 0 && errno == ENOTCONN) {
+        // A mount whose process is gone. stat() may still be answered from the kernel's cache, and
+        // realpath() not any more, so the path is made absolute by its text.
         const auto dead = std::filesystem::absolute(path).lexically_normal();
         const std::string dead_path = dead.has_filename() ? dead : dead.parent_path();
         if (::umount2(dead_path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0 &&

@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+"""usage: mount_test.py BUILD_DIRECTORY [NAME…]
+
+ros2store-fuse on real pools: that files mean what they should through the kernel, that nothing
+acknowledged is lost when its process is killed, and that it starts, refuses and ends as it says.
+The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+"""
+import mmap
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TESTS = []
+URI = "ros2s+local:///pool/main?dir="
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def pattern(size, seed):
+    block = (f"{seed:08d} " * 8000).encode()
+    return (block * (size // len(block) + 1))[:size]
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s in vain: {what}"
+        time.sleep(0.02)
+
+
+class Pool:
+    """A fresh pool and a mount point; unmounted and removed at the end."""
+
+    def __init__(self, size="256MiB", owner=None):
+        self.top = tempfile.mkdtemp(prefix="ros2store-mount.")
+        self.directory, self.mount_point = f"{self.top}/pool", f"{self.top}/mnt"
+        os.mkdir(self.mount_point)
+        if owner is not None:
+            for path in (self.top, self.mount_point):
+                os.chown(path, owner, owner)
+        self.owner = owner
+        self.uri = URI + self.directory
+        self.run(CLI, "up", self.directory, "--size", size)
+
+    def become_owner(self):
+        if self.owner is not None:
+            os.setgroups([])
+            os.setgid(self.owner)
+            os.setuid(self.owner)
+
+    def run(self, *words, expect=0):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120,
+                              preexec_fn=self.become_owner)
+        assert done.returncode == expect, \
+            f"{' '.join(words)}: status {done.returncode}: {done.stdout}{done.stderr}"
+        return done
+
+    def mount(self, *options):
+        done = self.run(FUSE, *options, self.uri, self.mount_point)
+        assert done.stderr == "" and done.stdout == "", done.stderr + done.stdout
+        assert self.is_mounted()
+        return self.pid()
+
+    def pid(self):
+        with open(f"{self.directory}/owner") as file:
+            return int(file.readline().split()[1])
+
+    def is_mounted(self):
+        with open("/proc/self/mountinfo") as table:
+            return any(line.split()[4] == self.mount_point for line in table)
+
+    def unmount(self, pid):
+        self.run("fusermount3", "-u", self.mount_point)
+        self.wait_for_end(pid)
+
+    def wait_for_end(self, pid):
+        wait_until(lambda: not is_running(pid), f"process {pid} to end")
+        assert not self.is_mounted()
+
+    def path(self, name):
+        return os.path.join(self.mount_point, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.is_mounted():
+            subprocess.run(["umount", "-l", self.mount_point], check=False)
+        subprocess.run(["rm", "-rf", self.top], check=False)
+
+
+def write(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+@test
+def posix_checks_on_a_real_pool():
+    with Pool("1GiB") as pool:
+        pid = pool.mount()
+        done = subprocess.run([sys.executable, "-B", f"{HERE}/posix_checks.py", pool.mount_point],
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        pool.unmount(pid)
+        pid = pool.mount()
+        assert os.listdir(pool.mount_point) == []
+        pool.unmount(pid)
+
+
+class Writer(threading.Thread):
+    """Overwrites 4 KiB blocks of a file, each with the number of its turn, until that fails."""
+
+    def __init__(self, path, blocks):
+        super().__init__()
+        self.path, self.blocks, self.acknowledged = path, blocks, [0] * blocks
+        self.turns, self.in_flight = 0, None
+
+    def run(self):
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY)
+            for turn in range(1, 1_000_000_000):
+                block = turn * 7919 % self.blocks
+                self.in_flight = (block, turn)
+                os.pwrite(descriptor, pattern(4096, turn), block * 4096)
+                self.acknowledged[block] = turn
+                self.turns = turn
+        except OSError:
+            pass
+
+
+@test
+def nothing_acknowledged_is_lost_when_it_is_killed():
+    with Pool() as pool:
+        for round_number in range(3):
+            pid = pool.mount()
+            os.makedirs(pool.path(f"d{round_number}/deep"))
+            for i in range(20):
+                write(pool.path(f"d{round_number}/deep/{i}"), pattern(i * 5000, i))
+            blocks = 64
+            write(pool.path("log"), bytes(blocks * 4096))
+            writers = [Writer(pool.path("log"), blocks)]
+            for writer in writers:
+                writer.start()
+            wait_until(lambda: writers[0].turns > 300, "writes")
+            os.kill(pid, signal.SIGKILL)
+            for writer in writers:
+                writer.join()
+            wait_until(lambda: not is_running(pid), "the killed process to end")
+            pid = pool.mount()  # the dead mount is taken away
+            content = read(pool.path("log"))
+            for block in range(blocks):
+                found = content[block * 4096:(block + 1) * 4096]
+                turn = writers[0].acknowledged[block]
+                allowed = [pattern(4096, turn) if turn else bytes(4096)]
+                if writers[0].in_flight[0] == block:
+                    allowed.append(pattern(4096, writers[0].in_flight[1]))
+                assert found in allowed, f"block {block}: turn {turn}, found {found[:16]}"
+            for before in range(round_number + 1):
+                for i in range(20):
+                    assert read(pool.path(f"d{before}/deep/{i}")) == pattern(i * 5000, i)
+            pool.unmount(pid)
+
+
+@test
+def a_signal_unmounts_also_while_files_are_open():
+    with Pool() as pool:
+        pid = pool.mount()
+        path = pool.path("mapped")
+        write(path, bytes(100000))
+        descriptor = os.open(path, os.O_RDWR)
+        view = mmap.mmap(descriptor, 100000)
+        view[50000:50005] = b"dirty"  # in the kernel's pages only
+        os.kill(pid, signal.SIGTERM)
+        pool.wait_for_end(pid)
+        try:
+            os.pwrite(descriptor, b"x", 0)
+            raise AssertionError("a write succeeded after the mount ended")
+        except OSError:
+            pass
+        os.close(descriptor)
+        view.close()
+        pid = pool.mount()
+        assert read(path)[50000:50005] == b"dirty"
+        os.kill(pid, signal.SIGTERM)
+        pool.wait_for_end(pid)
+
+
+@test
+def foreground_until_interrupted():
+    with Pool() as pool:
+        process = subprocess.Popen([FUSE, "--foreground", pool.uri, pool.mount_point],
+                                   stderr=subprocess.PIPE, text=True)
+        wait_until(pool.is_mounted, "the mount")
+        write(pool.path("a"), b"a")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+        assert process.returncode == 0 and "is mounted" in said and "is unmounted" in said, said
+        assert not pool.is_mounted()
+
+
+@test
+def read_only_mount():
+    with Pool() as pool:
+        pid = pool.mount()
+        write(pool.path("a"), b"a")
+        pool.unmount(pid)
+        pid = pool.mount("--read-only")
+        assert read(pool.path("a")) == b"a"
+        try:
+            write(pool.path("b"), b"b")
+            raise AssertionError("a read-only mount took a write")
+        except OSError as error:
+            assert error.errno == 30, error  # EROFS
+        pool.unmount(pid)
+
+
+@test
+def other_users_and_permissions():
+    if os.geteuid() != 0:
+        return
+    script = """
+import os, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+results = []
+for path, flags in (("open", os.O_RDONLY), ("open", os.O_WRONLY), ("closed/x", os.O_RDONLY)):
+    try:
+        os.close(os.open(sys.argv[1] + "/" + path, flags))
+        results.append("yes")
+    except PermissionError:
+        results.append("no")
+print(*results)
+"""
+    with Pool() as pool:
+        os.chmod(pool.top, 0o755)
+        for options, expected in (((), "no no no"), (("--allow-other",), "yes no no")):
+            pid = pool.mount(*options)
+            if not options:
+                write(pool.path("open"), b"")
+                os.chmod(pool.path("open"), 0o644)
+                os.mkdir(pool.path("closed"), 0o700)
+                write(pool.path("closed/x"), b"")
+            done = pool.run(sys.executable, "-c", script, pool.mount_point)
+            assert done.stdout.strip() == expected, done.stdout
+            pool.unmount(pid)
+
+
+@test
+def an_ordinary_user_mounts():
+    if os.geteuid() != 0:
+        return
+    with Pool(owner=65534) as pool:
+        pid = pool.mount()
+        done = pool.run("sh", "-c", f"echo mine >{pool.path('f')} && cat {pool.path('f')}")
+        assert done.stdout == "mine\n"
+        pool.unmount(pid)
+        pid = pool.mount()
+        os.kill(pid, signal.SIGTERM)
+        pool.wait_for_end(pid)
+
+
+def refused(pool, *words, status=1, says=()):
+    done = pool.run(*words, expect=status)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("ros2store-fuse: "), done.stderr
+    for text in says:
+        assert text in lines[0], f"{text!r} is not in: {lines[0]}"
+
+
+@test
+def refusals_say_what_to_do():
+    with Pool() as pool:
+        mount = pool.mount_point
+        refused(pool, FUSE, status=2, says=["URI", "--help"])
+        refused(pool, FUSE, pool.uri, mount, "--nonsense", status=2, says=["--nonsense"])
+        refused(pool, FUSE, "http://x", mount, status=2, says=["ros2s+local"])
+        refused(pool, FUSE, "ros2s+local:///pool/main/sub?dir=x", mount, status=2, says=["/sub"])
+        refused(pool, FUSE, pool.uri, f"{pool.top}/none", says=[f"mkdir -p {pool.top}/none"])
+        write(f"{pool.top}/file", b"")
+        refused(pool, FUSE, pool.uri, f"{pool.top}/file", says=["not a directory"])
+        refused(pool, FUSE, pool.uri, pool.top, says=["not empty"])
+        refused(pool, FUSE, URI + "/nowhere", mount, says=["/nowhere"])
+        refused(pool, FUSE, pool.uri.replace("/main", "/other"), mount, says=["other", "main"])
+        pid = pool.mount()
+        refused(pool, FUSE, pool.uri, mount, says=["mount point already", "fusermount3 -u"])
+        second = f"{pool.top}/second"
+        os.mkdir(second)
+        refused(pool, FUSE, pool.uri, second, says=[str(pid), mount])
+        refused(pool, FUSE, "--foreground", pool.uri, second, says=[str(pid)])
+        pool.unmount(pid)
+
+
+@test
+def refusal_without_the_device():
+    if os.geteuid() != 0:
+        return
+    with Pool() as pool:
+        script = (f"mount -t tmpfs none /dev && exec {FUSE} '{pool.uri}' {pool.mount_point}")
+        refused(pool, "unshare", "-m", "sh", "-c", script, says=["/dev/fuse", "modprobe fuse"])
+
+
+@test
+def a_failure_in_the_background_is_reported():
+    with Pool() as pool:
+        refused(pool, "sh", "-c", f"ulimit -n 6; exec {FUSE} '{pool.uri}' {pool.mount_point}")
+        assert not pool.is_mounted()
+
+
+def enter_own_namespace():
+    """Mounts that a failing test leaves behind end with it, and the device is as Debian has it."""
+    if os.geteuid() != 0:
+        return
+    if "ROS2STORE_TEST_NAMESPACE" not in os.environ:
+        os.environ["ROS2STORE_TEST_NAMESPACE"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable,
+                              "-B", *sys.argv])
+    if os.stat("/dev/fuse").st_mode & 0o666 != 0o666:
+        node = os.path.join(tempfile.mkdtemp(prefix="ros2store-dev."), "fuse")
+        os.mknod(node, 0o666 | stat.S_IFCHR, os.stat("/dev/fuse").st_rdev)
+        os.chmod(node, 0o666)
+        subprocess.run(["mount", "--bind", node, "/dev/fuse"], check=True)
+        os.unlink(node)
+        os.rmdir(os.path.dirname(node))
+
+
+def main():
+    global CLI, FUSE
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    CLI, FUSE = (f"{os.path.abspath(sys.argv[1])}/bin/{name}" for name in
+                 ("ros2store", "ros2store-fuse"))
+    if not os.path.exists("/dev/fuse") or not stat.S_ISCHR(os.stat("/dev/fuse").st_mode):
+        print("SKIPPED: there is no /dev/fuse on this machine: NOTHING WAS MOUNTED OR TESTED")
+        return 77
+    enter_own_namespace()
+    passed = failed = 0
+    for function in TESTS:
+        if sys.argv[2:] and function.__name__ not in sys.argv[2:]:
+            continue
+        started = time.monotonic()
+        try:
+            function()
+            passed += 1
+            print(f"ok     {function.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
+        except Exception:  # noqa: BLE001: any failure is a finding
+            failed += 1
+            print(f"FAILED {function.__name__}")
+            traceback.print_exc(file=sys.stdout)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
