@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""usage: fio_test.py BUILD_DIRECTORY [NAME…]
+
+The fio plug-in on real pools, with fio's own verification, and what it says when it cannot work.
+The last line is "N passed, N failed".
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+class Pool:
+    def __init__(self, size="512MiB"):
+        self.top = tempfile.mkdtemp(prefix="ros2store-fio.")
+        self.directory = f"{self.top}/pool"
+        self.uri = f"ros2s+local:///pool/main?dir={self.directory}"
+        done = subprocess.run([CLI, "up", self.directory, "--size", size], capture_output=True,
+                              text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def command(self, *options, uri=None):
+        uri = self.uri if uri is None else uri
+        return ["fio", f"--ioengine=external:{PLUGIN}", f"--uri={uri}", "--output-format=json",
+                *options]
+
+    def fio(self, *options, fails=False, uri=None):
+        """Runs fio; its report and all that it said."""
+        done = subprocess.run(self.command(*options, uri=uri), capture_output=True, text=True,
+                              timeout=300, cwd=self.top)
+        said = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, f"{' '.join(options)}: {said}"
+        start = done.stdout.find("{\n")
+        report = json.loads(done.stdout[start:done.stdout.rfind("}") + 1]) if start >= 0 else None
+        if not fails:
+            assert all(job["error"] == 0 for job in report["jobs"]), said
+        return report, said
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        shutil.rmtree(self.top)
+
+
+WRITE = ("--rw=randwrite", "--verify=crc32c", "--verify_fatal=1")
+READ_BACK = ("--rw=randread", "--verify=crc32c", "--verify_fatal=1")
+
+
+def total(report, direction, key="total_ios"):
+    return sum(job[direction][key] for job in report["jobs"])
+
+
+@test
+def verified_at_depths_1_and_32():
+    with Pool() as pool:
+        for depth in (1, 32):
+            files = (f"--name=f{depth}", "--filename=f", "--size=16M", "--bs=4k",
+                     f"--iodepth={depth}")
+            report, _ = pool.fio(*files, *WRITE)
+            assert total(report, "write") == total(report, "read") == 4096
+            report, _ = pool.fio(*files, *READ_BACK)  # by another process
+            assert total(report, "read") == 4096
+
+
+@test
+def verification_would_notice():
+    with Pool() as pool:
+        job = ("--name=f", "--size=1M", "--bs=4k", "--iodepth=8")
+        pool.fio(*job, "--rw=write", "--verify=pattern", "--verify_pattern=0x11")
+        pool.fio(*job, "--rw=read", "--verify=pattern", "--verify_pattern=0x11")
+        _, said = pool.fio(*job, "--rw=read", "--verify=pattern", "--verify_pattern=0x12",
+                           fails=True)
+        assert "bad pattern" in said or "verify" in said, said
+
+
+@test
+def sizes_that_are_not_multiples_of_a_block():
+    with Pool() as pool:
+        job = ("--name=f", "--size=24M", "--bsrange=512-1500k", "--bs_unaligned=1", "--iodepth=16")
+        pool.fio(*job, "--rw=write", "--verify=crc32c", "--verify_fatal=1")
+        pool.fio("--name=g", "--size=64M", "--bs=4M", "--iodepth=4", *WRITE)
+        pool.fio("--name=h", "--size=4M", "--bs=4k", "--iodepth=8", "--registered=0", *WRITE)
+
+
+@test
+def batches():
+    with Pool() as pool:
+        pool.fio("--name=f", "--size=16M", "--bs=4k", "--iodepth=32", "--iodepth_batch=16",
+                 "--iodepth_batch_complete_min=4", "--iodepth_batch_complete_max=32",
+                 "--iodepth_low=8", *WRITE)
+
+
+@test
+def trim_reads_as_zeros():
+    with Pool() as pool:
+        job = ("--name=f", "--filename=f", "--size=8M", "--bs=64k", "--iodepth=8")
+        pool.fio(*job, "--rw=write", "--verify=pattern", "--verify_pattern=0xaa")
+        for kind in ("randtrim", "trim"):
+            pool.fio(*job, "--rw=write")
+            report, _ = pool.fio(*job, f"--rw={kind}")
+            assert total(report, "trim") == 128
+            pool.fio(*job, "--rw=read", "--verify=pattern", "--verify_pattern=0x00")
+        report, _ = pool.fio(*job, "--rw=trimwrite")
+        assert total(report, "trim") > 0 and total(report, "write") > 0
+
+
+@test
+def threads_share_the_pool():
+    with Pool() as pool:
+        report, _ = pool.fio("--thread", "--name=own", "--numjobs=4", "--size=8M", "--bs=4k",
+                             "--iodepth=8", *WRITE)
+        assert len(report["jobs"]) == 4
+        pool.fio("--thread", "--name=same", "--filename=same", "--numjobs=4", "--size=4M",
+                 "--offset_increment=4M", "--bs=4k", "--iodepth=8", *WRITE)
+
+
+@test
+def several_files_in_one_job():
+    with Pool() as pool:
+        job = ("--name=many", "--nrfiles=2", "--size=16M", "--bs=4k", "--iodepth=16")
+        pool.fio(*job, *WRITE)
+        pool.fio(*job, *READ_BACK)
+        pool.fio("--name=more", "--nrfiles=16", "--openfiles=3", "--filesize=256k", "--bs=4k",
+                 "--iodepth=4", *WRITE)
+
+
+@test
+def processes_one_after_the_other():
+    with Pool() as pool:
+        pool.fio("--name=a", "--size=1M", *WRITE, "--name=b", "--stonewall", "--size=1M", *WRITE)
+        _, said = pool.fio("--numjobs=2", "--name=both", "--size=1M", "--rw=write",
+                           "--time_based", "--runtime=2", fails=True)
+        assert "thread=1" in said and "stonewall" in said, said
+        assert "in use by process" in said, said
+        # And threads that are followed by a process.
+        pool.fio("--name=t", "--thread", "--size=1M", *WRITE, "--name=p", "--stonewall",
+                 "--thread=0", "--size=1M", *WRITE)
+
+
+@test
+def syncs_layout_and_unlink():
+    with Pool() as pool:
+        pool.fio("--name=s", "--size=1M", "--bs=4k", "--iodepth=4", "--fsync=4", *WRITE)
+        pool.fio("--name=d", "--size=1M", "--bs=4k", "--iodepth=4", "--fdatasync=4", *WRITE)
+        _, said = pool.fio("--name=laid", "--filename=dir-less", "--size=4M", "--rw=read",
+                           "--bs=128k", "--unlink=1")
+        job = ("--name=again", "--filename=dir-less", "--rw=read", "--bs=4k")
+        _, said = pool.fio(*job, fails=True)
+        assert "you need to specify size" in said, said
+        pool.fio("--name=grow", "--filename=grow", "--size=1M", "--rw=read")
+        report, _ = pool.fio("--name=grow", "--filename=grow", "--size=3M", "--rw=read",
+                             "--bs=128k")
+        assert total(report, "read", "io_bytes") == 3 << 20
+
+
+@test
+def refusals_say_what_is_wrong():
+    with Pool("128MiB") as pool:
+        job = ("--name=f", "--size=1M", "--rw=write")
+        for uri, expected in (
+                ("nonsense", "ros2s+local"),
+                ("ros2s+local:///pool", "container"),
+                ("ros2s+local:///pool/main?dir=/nowhere", "/nowhere"),
+                (f"ros2s+local:///pool/other?dir={pool.directory}", "main"),
+                (f"ros2s+local:///other/main?dir={pool.directory}", "pool")):
+            _, said = pool.fio(*job, uri=uri, fails=True)
+            assert "ros2s: " in said and expected in said, said
+        done = subprocess.run(["fio", f"--ioengine=external:{PLUGIN}", *job], capture_output=True,
+                              text=True)
+        assert done.returncode != 0 and "needs uri=" in done.stdout + done.stderr
+        _, said = pool.fio("--name=f", "--size=1G", "--rw=read", fails=True)
+        assert "full" in said or "No space" in said, said
+        pool.fio(*job)
+
+
+@test
+def a_pool_in_use_names_its_owner():
+    with Pool() as pool:
+        job = ("--name=f", "--filename=f", "--size=1M", "--rw=write", "--time_based",
+               "--runtime=5")
+        holder = subprocess.Popen(pool.command(*job), stdout=subprocess.PIPE, cwd=pool.top)
+        try:
+            end = time.monotonic() + 5
+            while True:
+                _, said = pool.fio("--name=g", "--size=1M", "--rw=write", fails=True) \
+                    if owner_lives(pool) else (None, "")
+                if "in use by process" in said or time.monotonic() > end:
+                    break
+                time.sleep(0.05)
+            assert "in use by process" in said and "(fio)" in said, said
+        finally:
+            holder.communicate(timeout=30)
+        assert holder.returncode == 0
+
+
+def owner_lives(pool):
+    try:
+        with open(f"{pool.directory}/owner") as file:
+            first = file.readline().split()
+        return len(first) == 2 and os.path.exists(f"/proc/{first[1]}")
+    except FileNotFoundError:
+        return False
+
+
+@test
+def options_are_documented():
+    done = subprocess.run(["fio", f"--enghelp={PLUGIN}"], capture_output=True, text=True)
+    for option in ("uri", "registered", "path_report"):
+        assert option in done.stdout, done.stdout + done.stderr
+    with Pool() as pool:
+        _, said = pool.fio("--name=f", "--size=1M", "--rw=write", "--path_report=1")
+        assert "f.0.0" in said and "write" in said, said
+
+
+def main():
+    global CLI, PLUGIN
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    build = os.path.abspath(sys.argv[1])
+    CLI, PLUGIN = f"{build}/bin/ros2store", f"{build}/plugins/fio/libros2store-fio.so"
+    passed = failed = 0
+    for function in TESTS:
+        if sys.argv[2:] and function.__name__ not in sys.argv[2:]:
+            continue
+        started = time.monotonic()
+        try:
+            function()
+            passed += 1
+            print(f"ok     {function.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
+        except Exception:  # noqa: BLE001: any failure is a finding
+            failed += 1
+            print(f"FAILED {function.__name__}")
+            traceback.print_exc(file=sys.stdout)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
