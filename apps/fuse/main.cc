@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <iostream>
 
 #include "mount_point.h"
 #include "options.h"
 #include "ros2s/api/deployment.h"
+#include "ros2s/api/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 #include "server.h"
@@ -17,10 +19,11 @@
 namespace ros2s::fuse {
 namespace {
 
-// The terminal until the mount answers, the system's log from the start.
+// The system's log; what somebody should act on also goes to the terminal, while there is one.
 Log background_log() {
-    ::openlog("ros2store-fuse", LOG_PID | LOG_PERROR, LOG_DAEMON);
+    ::openlog("ros2store-fuse", LOG_PID, LOG_DAEMON);
     return Log([](LogLevel level, std::string_view line) {
+        if (level >= LogLevel::warning) std::cerr << "ros2store-fuse: " << line << "\n";
         const int priority = level == LogLevel::error     ? LOG_ERR
                              : level == LogLevel::warning ? LOG_WARNING
                                                           : LOG_INFO;
@@ -89,7 +92,10 @@ int run(const Options& options) {
     Starter starter;
     if (!options.foreground) starter.go_into_background();
     block_stop_signals();
-    const auto reactor = OsReactor::create({.thread_name = "ros2store-fuse"}, report);
+    auto reactor_options = api::reactor_options(options.uri.dir, report);
+    if (!reactor_options) return failed(reactor_options.error());
+    reactor_options->thread_name = "ros2store-fuse";
+    const auto reactor = OsReactor::create(*reactor_options, report);
     if (!reactor) return failed(reactor.error());
     ThreadPool blocking(4);
     const api::Environment environment{

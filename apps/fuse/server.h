@@ -21,7 +21,7 @@
 
 #include "buffers.h"
 #include "fuse_api.h"
-#include "poll.h"
+#include "poll_wait.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "poll.h"
+#include "poll_wait.h"
 #include "ros2s/base/log.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/task.h"

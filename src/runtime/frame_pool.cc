@@ -8,6 +8,7 @@ namespace {
 
 constexpr size_t class_bytes = 64;
 constexpr size_t classes = 32;  // frames up to 2 KiB; larger ones go to the allocator
+constexpr size_t kept_bytes_max = size_t{256} << 10;  // per class
 
 #ifdef ROS2S_SANITIZED
 constexpr bool pooled = false;
@@ -21,6 +22,7 @@ struct FreeFrame {
 
 struct Pool {
     std::array<FreeFrame*, classes> lists{};
+    std::array<size_t, classes> kept{};  // frames
     ~Pool() {
         for (auto*& list : lists) {
             while (list != nullptr) {
@@ -47,6 +49,7 @@ void* allocate_frame(size_t size) {
     if (!dead && pool.lists[index] != nullptr) {
         auto* frame = pool.lists[index];
         pool.lists[index] = frame->next;
+        --pool.kept[index];
         return frame;
     }
     return ::operator new((index + 1) * class_bytes);
@@ -54,10 +57,23 @@ void* allocate_frame(size_t size) {
 
 void free_frame(void* frame, size_t size) noexcept {
     const size_t index = (size - 1) / class_bytes;
-    if (!pooled || index >= classes || dead) return ::operator delete(frame);
+    if (!pooled || index >= classes || dead ||
+        pool.kept[index] >= kept_bytes_max / ((index + 1) * class_bytes)) {
+        return ::operator delete(frame);
+    }
     auto* free = static_cast<FreeFrame*>(frame);
     free->next = pool.lists[index];
     pool.lists[index] = free;
+    ++pool.kept[index];
+}
+
+size_t pooled_frame_bytes() noexcept {
+    if (dead) return 0;
+    size_t bytes = 0;
+    for (size_t index = 0; index < classes; ++index) {
+        bytes += pool.kept[index] * (index + 1) * class_bytes;
+    }
+    return bytes;
 }
 
 }  // namespace ros2s

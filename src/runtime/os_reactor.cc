@@ -22,6 +22,12 @@ namespace {
 // next turn, so that completions and other threads are never starved.
 constexpr size_t resumed_per_turn = 256;
 constexpr size_t timers_per_turn = 64;
+// A yield that takes longer than this went to somebody who computes. Polling beside such a process
+// loses (each yield costs a whole time slice, while a sleeper that wakes goes first), so the core
+// then sleeps at once whenever it is idle, for a time that doubles as long as that goes on.
+constexpr Duration yield_contended = std::chrono::microseconds(200);
+constexpr Duration poll_ban_least = std::chrono::milliseconds(10);
+constexpr Duration poll_ban_most = std::chrono::milliseconds(640);
 // Callers of run_blocking() that may poll at once. More would only take the processor from the
 // reactor that they wait for.
 constexpr int caller_polls_max = 2;
@@ -57,6 +63,8 @@ struct OsReactor::Loop {
     std::thread thread;
     Time poll_until{};
     bool worked = false;  // since poll_until was computed
+    Duration poll_ban = poll_ban_least;
+    std::atomic<Time> poll_banned_until{};  // read by the threads in run_blocking() too
 
     Result<> open_ring();
     void begin();
@@ -66,6 +74,7 @@ struct OsReactor::Loop {
     void fire_timers();
     void resume_ready();
     void idle();
+    void yield_once(Time before);
     void sleep();
 };
 
@@ -139,10 +148,22 @@ void OsReactor::Loop::idle() {
         worked = false;
         poll_until = now + options.poll_for;
     }
-    if (now < poll_until) {
-        sched_yield();
+    if (now < poll_until && now >= poll_banned_until.load(std::memory_order_relaxed)) {
+        yield_once(now);
     } else {
         sleep();
+    }
+}
+
+void OsReactor::Loop::yield_once(Time before) {
+    sched_yield();
+    const Time after = read_clock(CLOCK_MONOTONIC);
+    if (after - before > yield_contended) {
+        poll_banned_until.store(after + poll_ban, std::memory_order_relaxed);
+        poll_ban = std::min(poll_ban * 2, poll_ban_most);
+        counters.polls_contended.add();
+    } else if (after - poll_banned_until.load(std::memory_order_relaxed) > poll_ban_most) {
+        poll_ban = poll_ban_least;
     }
 }
 
@@ -236,6 +257,7 @@ const OsReactorCounters& OsReactor::counters() const noexcept { return loop_->co
 bool OsReactor::in_forked_child() const noexcept { return loop_->process.in_forked_child(); }
 
 bool OsReactor::begin_caller_poll() noexcept {
+    if (now() < loop_->poll_banned_until.load(std::memory_order_relaxed)) return false;
     if (loop_->caller_polls.fetch_add(1, std::memory_order_relaxed) < caller_polls_max) return true;
     end_caller_poll();
     return false;

@@ -42,7 +42,8 @@ struct OsReactorOptions {
 };
 
 struct OsReactorCounters {
-    Counter resumed, remote_posts, sleeps, ring_operations, ring_waits_in_user_space;
+    Counter resumed, remote_posts, sleeps;
+    Counter polls_contended;  // yields that went to a process that computes
 };
 
 class OsReactor final : public Reactor {

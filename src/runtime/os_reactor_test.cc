@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,20 +105,21 @@ Task<> read_one(Ring& ring, int fd, Bytes into, std::atomic<int>& done) {
 Task<> many_reads(OsReactor& reactor, int fd, Bytes into, std::atomic<int>& done) {
     Nursery nursery(reactor, 5000);
     for (int i = 0; i < 5000; ++i) {
-        co_await nursery.spawn(read_one(*reactor.ring(), fd, into, done));
+        co_await nursery.spawn(
+            read_one(*reactor.ring(), fd, into.subspan(static_cast<size_t>(i) * 64, 64), done));
     }
     co_await nursery.join();
 }
 TEST_P(Rings, TakesMoreOperationsThanTheKernelsQueue) {
     TemporaryFile file;
-    AlignedBuffer block(block_bytes);
-    std::memset(block.data(), 1, block.size());
-    ASSERT_EQ(::pwrite(file.fd, block.data(), block.size(), 0), 4096);
+    AlignedBuffer memory(5000 * 64);
+    std::memset(memory.data(), 1, memory.size());
+    ASSERT_EQ(::pwrite(file.fd, memory.data(), block_bytes, 0), 4096);
     auto few = options();
     few.ring_entries = 16;
     auto reactor = make(few);
     std::atomic<int> done = 0;
-    reactor->run(many_reads(*reactor, file.fd, block.bytes(), done));
+    reactor->run(many_reads(*reactor, file.fd, memory.bytes(), done));
     EXPECT_EQ(done, 5000);
 }
 
@@ -340,6 +345,51 @@ TEST(OsReactor, AForkedChildKnowsAndLosesTheDescriptors) {
     EXPECT_EQ(run_blocking(*reactor, [] { return seven(); }), 7);
     close_everywhere(listed);
     EXPECT_LT(fcntl(listed, F_GETFD), 0);
+}
+
+// Makes a system call fail with EPERM in this thread and those that it starts, as Docker's default
+// filter does.
+void forbid(int system_call) {
+    const sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(system_call), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog filter{std::size(program), const_cast<sock_filter*>(program)};
+    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+TEST(OsReactor, FallsBackToThreadsWhereIoUringIsForbiddenAndSaysSo) {
+    std::thread forbidden([] {
+        forbid(SYS_io_uring_setup);
+        auto reactor = make();
+        EXPECT_EQ(reactor->ring()->kind(), Ring::Kind::threads);
+        EXPECT_TRUE(reactor->ring_reason().starts_with("threads: io_uring_setup failed (Operation"))
+            << reactor->ring_reason();
+        TemporaryFile file;
+        reactor->run(write_then_read(*reactor->ring(), file.fd, 3));
+        // Demanded, it is an error that says what to do.
+        Report report;
+        const auto demanded = OsReactor::create({.ring = RingChoice::io_uring}, report);
+        EXPECT_EQ(demanded.error().code, Code::denied);
+        EXPECT_NE(report.text().find("seccomp"), std::string::npos) << report.text();
+    });
+    forbidden.join();
+}
+
+// A coroutine that is its own loop must not keep others, or stop(), from their turn.
+Task<> spin(Reactor& reactor, std::atomic<bool>& end) {
+    while (!end) co_await yield(reactor);
+}
+TEST(OsReactor, ABusyCoroutineDoesNotStarveOthers) {
+    auto reactor = started();
+    std::atomic<bool> end = false;
+    std::thread busy([&] { run_blocking(*reactor, [&] { return spin(*reactor, end); }); });
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(run_blocking(*reactor, [] { return seven(); }), 7);
+    EXPECT_TRUE(run_blocking(*reactor, [&] { return sleep_a_while(*reactor, 1ms); }));
+    end = true;
+    busy.join();
 }
 
 }  // namespace

@@ -1,12 +1,77 @@
+// What coroutines may rely on, on every reactor: the simulated one and real ones on either ring.
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/runtime/sync.h"
+#include "ros2s/runtime/thread_pool.h"
+#include "ros2s/runtime/trace.h"
 
 namespace ros2s {
 namespace {
+
+using namespace std::chrono_literals;
+
+// Two cores, a blocking pool, and what runs a task on the first core.
+class SimMachine {
+  public:
+    Reactor& core() { return world_.core(0); }
+    Reactor& other_core() { return world_.core(1); }
+    BlockingPool& pool() { return world_.blocking(); }
+    template <class T>
+    T run(Task<T> task) {
+        return world_.run(std::move(task));
+    }
+
+  private:
+    sim::World world_{1, 2};
+};
+template <RingChoice choice>
+class OsMachine {
+  public:
+    OsMachine() {
+        Report report;
+        EXPECT_TRUE(other_->start(report)) << report.text();
+    }
+    Reactor& core() { return *core_; }
+    Reactor& other_core() { return *other_; }
+    BlockingPool& pool() { return pool_; }
+    template <class T>
+    T run(Task<T> task) {
+        return core_->run(std::move(task));
+    }
+
+  private:
+    static std::unique_ptr<OsReactor> make() {
+        Report report;
+        auto made = OsReactor::create({.ring = choice}, report);
+        EXPECT_TRUE(made) << report.text();
+        return std::move(*made);
+    }
+    std::unique_ptr<OsReactor> core_ = make();
+    std::unique_ptr<OsReactor> other_ = make();
+    ThreadPool pool_{2};
+};
+
+template <class Machine>
+class Runtime : public testing::Test {
+  protected:
+    Machine machine_;
+};
+using Machines =
+    testing::Types<SimMachine, OsMachine<RingChoice::io_uring>, OsMachine<RingChoice::threads>>;
+struct MachineNames {
+    template <class Machine>
+    static std::string GetName(int) {
+        if (std::is_same_v<Machine, SimMachine>) return "Sim";
+        return std::is_same_v<Machine, OsMachine<RingChoice::threads>> ? "Threads" : "Uring";
+    }
+};
+TYPED_TEST_SUITE(Runtime, Machines, MachineNames);
 
 Task<int> one() { co_return 1; }
 Task<int> sum_of(int n) {
@@ -14,9 +79,37 @@ Task<int> sum_of(int n) {
     for (int i = 0; i < n; ++i) sum += co_await one();
     co_return sum;
 }
-TEST(Task, AMillionSynchronousCompletionsDoNotGrowTheStack) {
-    sim::World world(1);
-    EXPECT_EQ(world.run(sum_of(1'000'000)), 1'000'000);
+TYPED_TEST(Runtime, AMillionSynchronousCompletionsDoNotGrowTheStack) {
+    EXPECT_EQ(this->machine_.run(sum_of(1'000'000)), 1'000'000);
+}
+
+Task<int> yields(Reactor& reactor, int n) {
+    int sum = 0;
+    for (int i = 0; i < n; ++i) {
+        co_await yield(reactor);
+        ++sum;
+    }
+    co_return sum;
+}
+TYPED_TEST(Runtime, YieldsAHundredThousandTimes) {
+    EXPECT_EQ(this->machine_.run(yields(this->machine_.core(), 100'000)), 100'000);
+}
+
+Task<> note_turns(Reactor& reactor, std::vector<int>& order, int who) {
+    for (int i = 0; i < 3; ++i) {
+        order.push_back(who);
+        co_await yield(reactor);
+    }
+}
+Task<> take_turns(Reactor& reactor, std::vector<int>& order) {
+    Nursery nursery(reactor, 3);
+    for (int who = 0; who < 3; ++who) co_await nursery.spawn(note_turns(reactor, order, who));
+    co_await nursery.join();
+}
+TYPED_TEST(Runtime, PostedHandlesResumeInOrder) {
+    std::vector<int> order;
+    this->machine_.run(take_turns(this->machine_.core(), order));
+    EXPECT_EQ(order, (std::vector{0, 1, 2, 0, 1, 2, 0, 1, 2}));
 }
 
 Task<> note(Reactor& reactor, std::vector<int>& order, int n, Duration delay) {
@@ -25,17 +118,50 @@ Task<> note(Reactor& reactor, std::vector<int>& order, int n, Duration delay) {
 }
 Task<> sleepers(Reactor& reactor, std::vector<int>& order) {
     Nursery nursery(reactor, 2);
-    co_await nursery.spawn(note(reactor, order, 3, std::chrono::hours(3)));
-    co_await nursery.spawn(note(reactor, order, 1, std::chrono::hours(1)));
-    co_await nursery.spawn(note(reactor, order, 2, std::chrono::minutes(90)));  // from 1 h on
+    co_await nursery.spawn(note(reactor, order, 3, 60ms));
+    co_await nursery.spawn(note(reactor, order, 1, 10ms));
+    co_await nursery.spawn(note(reactor, order, 2, 20ms));  // begins when the second ends
+    EXPECT_EQ(nursery.running(), 2U);
     co_await nursery.join();
 }
-TEST(Nursery, BoundsItsChildrenAndVirtualTimeJumps) {
-    sim::World world(1);
+TYPED_TEST(Runtime, ANurseryBoundsItsChildren) {
     std::vector<int> order;
-    world.run(sleepers(world.core(), order));
+    const Time before = this->machine_.core().now();
+    this->machine_.run(sleepers(this->machine_.core(), order));
     EXPECT_EQ(order, (std::vector{1, 2, 3}));
-    EXPECT_EQ(world.now().time_since_epoch(), std::chrono::hours(3));
+    EXPECT_GE(this->machine_.core().now() - before, 60ms);
+}
+
+Task<> note_at(Reactor& reactor, std::vector<int>& order, int n, Time at) {
+    co_await sleep_until(reactor, at);
+    order.push_back(n);
+}
+Task<> note_unless_stopped(Reactor& reactor, std::vector<int>& order, Time at, StopSource& stop) {
+    if (co_await sleep_until(reactor, at, stop.token())) order.push_back(-1);
+}
+// Arms timers in a shuffled order, two for each time, and disarms some of them again.
+Task<> many_timers(Reactor& reactor, std::vector<int>& order, std::vector<int>& expected) {
+    // Far enough away that all are armed before the first is due.
+    const Time base = reactor.now() + 100ms;
+    std::map<std::pair<int, int>, int> due;  // by time, then by order of arming
+    Nursery nursery(reactor, 1000);
+    StopSource stop;
+    for (int i = 0; i < 500; ++i) {
+        const int n = i * 311 % 500;
+        due[{n / 2, i}] = n;
+        co_await nursery.spawn(note_at(reactor, order, n, base + n / 2 * 20us));
+        if (i % 3 != 0) continue;
+        co_await nursery.spawn(note_unless_stopped(reactor, order, base + n / 2 * 20us, stop));
+    }
+    stop.request_stop();
+    co_await nursery.join();
+    for (const auto& [when, n] : due) expected.push_back(n);
+}
+TYPED_TEST(Runtime, TimersFireInOrder) {
+    std::vector<int> order;
+    std::vector<int> expected;
+    this->machine_.run(many_timers(this->machine_.core(), order, expected));
+    EXPECT_EQ(order, expected);
 }
 
 Task<> stop_after(Reactor& reactor, StopSource& source, Duration delay) {
@@ -45,35 +171,130 @@ Task<> stop_after(Reactor& reactor, StopSource& source, Duration delay) {
 Task<bool> stopped_sleep(Reactor& reactor) {
     StopSource source;
     Nursery nursery(reactor, 1);
-    co_await nursery.spawn(stop_after(reactor, source, std::chrono::seconds(1)));
+    co_await nursery.spawn(stop_after(reactor, source, 5ms));
     const bool slept = co_await sleep_for(reactor, std::chrono::hours(1), source.token());
     co_await nursery.join();
-    co_return slept;
+    const bool slept_again = co_await sleep_for(reactor, std::chrono::hours(1), source.token());
+    co_return slept || slept_again;
 }
-TEST(Sleep, EndsWhenItIsStopped) {
-    sim::World world(1);
-    EXPECT_FALSE(world.run(stopped_sleep(world.core())));
-    EXPECT_EQ(world.now().time_since_epoch(), std::chrono::seconds(1));
+TYPED_TEST(Runtime, ASleepEndsWhenItIsStopped) {
+    EXPECT_FALSE(this->machine_.run(stopped_sleep(this->machine_.core())));
+}
+
+Task<Code> work_until(Reactor& reactor, Call call) {
+    for (;;) {
+        const auto still = call.check(reactor.now());
+        if (!still) co_return still.error().code;
+        co_await sleep_for(reactor, 1ms, call.stop);
+    }
+}
+Task<> deadline_and_stop(Reactor& reactor) {
+    EXPECT_EQ(co_await work_until(reactor, {.deadline = reactor.now() + 10ms}), Code::deadline);
+    StopSource source;
+    Nursery nursery(reactor, 1);
+    co_await nursery.spawn(stop_after(reactor, source, 3ms));
+    EXPECT_EQ(co_await work_until(reactor, {.stop = source.token()}), Code::cancelled);
+    co_await nursery.join();
+}
+Task<bool> done(Task<> task) {
+    co_await std::move(task);
+    co_return true;
+}
+TYPED_TEST(Runtime, ACallEndsAtItsDeadlineOrWhenStopped) {
+    EXPECT_TRUE(this->machine_.run(done(deadline_and_stop(this->machine_.core()))));
+}
+
+Task<> hold_one(Reactor& reactor, Semaphore& semaphore, int& inside, int& most) {
+    co_await semaphore.acquire();
+    const SemaphoreHold hold(semaphore);
+    most = std::max(most, ++inside);
+    co_await sleep_for(reactor, 100us);
+    --inside;
+}
+Task<int> contended_semaphore(Reactor& reactor) {
+    Semaphore semaphore(reactor, 3);
+    Nursery nursery(reactor, 50);
+    int inside = 0;
+    int most = 0;
+    for (int i = 0; i < 50; ++i) {
+        co_await nursery.spawn(hold_one(reactor, semaphore, inside, most));
+    }
+    co_await nursery.join();
+    EXPECT_EQ(semaphore.available(), 3U);
+    co_return most;
+}
+TYPED_TEST(Runtime, ASemaphoreLetsInAsManyAsItHas) {
+    EXPECT_EQ(this->machine_.run(contended_semaphore(this->machine_.core())), 3);
 }
 
 Task<bool> hops(Reactor& home, Reactor& other) {
     co_await hop(other);
     const bool there = other.is_current() && !home.is_current();
     co_await hop(home);
-    co_return there&& home.is_current();
+    const bool back = home.is_current();
+    co_return there&& back;
 }
-TEST(Hop, ChangesTheCore) {
-    sim::World world(1, 2);
-    EXPECT_TRUE(world.run(hops(world.core(0), world.core(1))));
+TYPED_TEST(Runtime, HopChangesTheCore) {
+    EXPECT_TRUE(this->machine_.run(hops(this->machine_.core(), this->machine_.other_core())));
+}
+
+Task<int> ping(Reactor& home, Reactor& other, int n) {
+    int sum = 0;
+    for (int i = 0; i < n; ++i) sum += co_await on(other, home, one());
+    co_return sum;
+}
+TYPED_TEST(Runtime, CallsAnotherCore) {
+    EXPECT_EQ(this->machine_.run(ping(this->machine_.core(), this->machine_.other_core(), 2000)),
+              2000);
 }
 
 Task<int> blocking(Reactor& home, BlockingPool& pool) {
-    co_return co_await pool.run(home, [] { return 7; });
+    int sum = 0;
+    for (int i = 0; i < 100; ++i) sum += co_await pool.run(home, [i] { return i; });
+    EXPECT_TRUE(home.is_current());
+    co_return sum;
 }
-TEST(BlockingPool, ReturnsWhatTheJobReturned) {
+TYPED_TEST(Runtime, ABlockingPoolReturnsWhatTheJobReturned) {
+    EXPECT_EQ(this->machine_.run(blocking(this->machine_.core(), this->machine_.pool())), 4950);
+}
+
+Task<size_t> traced(Reactor& reactor) {
+    Trace trace;
+    {
+        const Span outer(&trace, reactor, "outer");
+        const Span inner(&trace, reactor, "inner");
+        co_await sleep_for(reactor, 1ms);
+    }
+    EXPECT_EQ(trace.steps().at(1).depth, 1);
+    EXPECT_GE(trace.steps().at(0).end - trace.steps().at(0).begin, 1ms);
+    co_return trace.steps().size();
+}
+TYPED_TEST(Runtime, ASpanMeasuresItsScope) {
+    EXPECT_EQ(this->machine_.run(traced(this->machine_.core())), 2U);
+}
+
+TEST(Sim, VirtualTimeJumps) {
     sim::World world(1);
-    EXPECT_EQ(world.run(blocking(world.core(), world.blocking())), 7);
+    std::vector<int> order;
+    world.run(note(world.core(), order, 1, std::chrono::hours(3)));
+    EXPECT_EQ(world.now().time_since_epoch(), std::chrono::hours(3));
 }
+
+#ifndef ROS2S_SANITIZED
+TEST(FramePool, GivesAFreedFrameOutAgain) {
+    void* first = allocate_frame(200);
+    free_frame(first, 200);
+    void* second = allocate_frame(250);  // the same class of sizes
+    EXPECT_EQ(first, second);
+    free_frame(second, 250);
+}
+TEST(FramePool, KeepsABoundedNumber) {
+    std::vector<void*> frames;
+    for (int i = 0; i < 50'000; ++i) frames.push_back(allocate_frame(1000));
+    for (void* frame : frames) free_frame(frame, 1000);
+    EXPECT_LE(pooled_frame_bytes(), size_t{8} << 20);
+}
+#endif
 
 }  // namespace
 }  // namespace ros2s
