@@ -92,10 +92,11 @@ int run(const Options& options) {
     Starter starter;
     if (!options.foreground) starter.go_into_background();
     block_stop_signals();
-    auto reactor_options = api::reactor_options(options.uri.dir, report);
-    if (!reactor_options) return failed(reactor_options.error());
-    reactor_options->thread_name = "ros2store-fuse";
-    const auto reactor = OsReactor::create(*reactor_options, report);
+    const auto pool = api::read_pool_directory(options.uri.dir, report);
+    if (!pool) return failed(pool.error());
+    auto reactor_options = pool->config.reactor_options();
+    reactor_options.thread_name = "ros2store-fuse";
+    const auto reactor = OsReactor::create(reactor_options, report);
     if (!reactor) return failed(reactor.error());
     ThreadPool blocking(4);
     const api::Environment environment{

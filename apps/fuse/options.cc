@@ -69,6 +69,11 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     }
     Report report;
     auto parsed = api::Uri::parse(uri, report);
+    if (parsed && parsed->transport != api::Uri::Transport::local) {
+        report.say("only ros2s+local is mounted by this version, for example " +
+                   std::string(api::example_of(api::Uri::Transport::local)));
+        parsed = fail(Code::unsupported);
+    }
     if (parsed && !parsed->path.empty()) {
         report.say("a mount is of a whole container: leave out \"/" + parsed->path +
                    "\" and find it below the mount point");
