@@ -98,6 +98,21 @@ TEST_P(Rings, TransfersBytes) {
     EXPECT_EQ(reactor->ring()->in_flight(), 0);
 }
 
+// Completions are seen while the loop polls: a ring that shows them only in its wait would work,
+// and waste all polling.
+TEST_P(Rings, PollingSeesCompletions) {
+    TemporaryFile file;
+    auto long_poll = options();
+    long_poll.poll_for = 200ms;
+    auto reactor = make(long_poll);
+    reactor->run(write_then_read(*reactor->ring(), file.fd, 3));
+    const auto& counters = reactor->counters();
+    // Beside a process that computes the loop sleeps at once.
+    if (counters.polls_contended.value() == 0) {
+        EXPECT_EQ(counters.sleeps.value(), 0U);
+    }
+}
+
 Task<> read_one(Ring& ring, int fd, Bytes into, std::atomic<int>& done) {
     const auto got = co_await ring.read(fd, into, 0);
     if (got == into.size()) ++done;

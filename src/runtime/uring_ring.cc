@@ -41,7 +41,8 @@ struct Setup {
 // Best first; an older kernel answers EINVAL to flags that it does not know. R_DISABLED lets the
 // ring be created by one thread and used by another in spite of SINGLE_ISSUER.
 constexpr std::array setups{
-    Setup{IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED,
+    Setup{IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+              IORING_SETUP_R_DISABLED,
           "io_uring (single issuer, deferred task run)"},
     Setup{IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, "io_uring (cooperative task run)"},
     Setup{0, "io_uring"},

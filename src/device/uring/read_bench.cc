@@ -67,6 +67,9 @@ void random_reads(benchmark::State& state, RingChoice ring, uint32_t submit_grou
         if (run.failed) state.SkipWithError("a read failed");
     }
     state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * reads_per_round));
+    state.counters["sleeps_per_read"] =
+        benchmark::Counter(static_cast<double>((*reactor)->counters().sleeps.value()) /
+                           static_cast<double>(state.iterations() * reads_per_round));
     (*reactor)->run((*device)->close());
     if (kept == nullptr) ::unlink(path.c_str());
 }
