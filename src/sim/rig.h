@@ -19,7 +19,8 @@ struct CrashPlan {
     CrashKind kind = CrashKind::power;
     uint64_t operations = 0;         // at least so many operations after this was armed
     size_t unflushed_writes = 0;     // at least so many written or being written, and not flushed
-    uint64_t operations_max = 2000;  // after so many, `unflushed_writes` is waived
+    bool at_flush = false;           // when a flush is issued
+    uint64_t operations_max = 2000;  // after so many, the last two are waived
 };
 
 // How the machine was found at a crash.

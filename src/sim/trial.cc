@@ -88,8 +88,8 @@ CrashPlan Trial::draw_plan(bool after_process_crash) {
     plan.kind = random_.one_in(3) ? CrashKind::process : CrashKind::power;
     // What a dead process left unflushed, a power loss may take soon after.
     if (after_process_crash && !random_.one_in(4)) plan.kind = CrashKind::power;
-    const uint64_t spans[] = {20, 100, 400};
-    plan.operations = random_.below(spans[random_.below(3)]);
+    const uint64_t spans[] = {4, 20, 100, 400};
+    plan.operations = random_.below(spans[random_.below(std::size(spans))]);
     plan.unflushed_writes = random_.one_in(4) ? 0 : 2;
     return plan;
 }
@@ -139,9 +139,9 @@ Task<bool> Trial::recover() {
             !report_.points.empty() && report_.points.back().kind == CrashKind::process;
         if (crash) {
             CrashPlan plan = draw_plan(after_process);
-            plan.operations = random_.below(after_process || random_.one_in(2) ? 12 : 60);
-            plan.unflushed_writes = random_.one_in(2) ? 1 : 0;
-            plan.operations_max = plan.operations;
+            plan.operations = random_.below(random_.one_in(2) ? 12 : 60);
+            plan.unflushed_writes = 0;
+            plan.at_flush = random_.one_in(2);
             rig_->arm(plan);
         }
         Report report;

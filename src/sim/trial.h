@@ -16,7 +16,7 @@ namespace ros2s::sim {
 using RigFactory = std::function<std::unique_ptr<Rig>(World& world, Random& random)>;
 
 struct TrialOptions {
-    size_t rounds = 4;  // of work, each ended by a crash or, rarely, by a clean close
+    size_t rounds = 6;  // of work, each ended by a crash or, rarely, by a clean close
 };
 
 struct TrialReport {

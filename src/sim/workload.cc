@@ -16,6 +16,9 @@ namespace {
 
 constexpr uint64_t shared_objects = 3;
 constexpr uint64_t shared_dkeys = 5;
+constexpr ObjectId hot_object{1, 4};
+constexpr uint64_t hot_dkeys = 2;
+constexpr uint64_t hot_blocks = 5;
 constexpr uint64_t segment_bytes = 1 << 20;
 constexpr uint64_t value_bytes = 5000;  // of the largest value written
 const Call no_call;
@@ -37,10 +40,12 @@ std::string noise(Random& random, uint64_t length) {
 }  // namespace
 
 WorkloadOptions draw_workload(Random& random) {
-    return {.clients = 3 + random.below(8),
+    return {.clients = 3 + random.below(12),
             .array_blocks = 4 + random.below(12),
             .far_writes = random.one_in(3),
-            .large_writes = random.one_in(3)};
+            .large_writes = random.one_in(3),
+            .hot_percent = 10 + 40 * random.below(3),
+            .abandon_percent = 10 + 40 * random.below(3)};
 }
 
 std::vector<Place> workload_witnesses(const WorkloadOptions& options) {
@@ -50,7 +55,7 @@ std::vector<Place> workload_witnesses(const WorkloadOptions& options) {
 }
 
 std::vector<Column> workload_columns(const WorkloadOptions& options) {
-    std::vector<Column> columns = {{{7, 0}, "witness"}};
+    std::vector<Column> columns = {{{7, 0}, "witness"}, {hot_object, "array"}};
     for (uint64_t object = 1; object <= shared_objects; ++object) {
         columns.push_back({{1, object}, "array"});
         columns.push_back({{1, object}, "value"});
@@ -72,6 +77,7 @@ WorkloadClient::WorkloadClient(size_t number, uint64_t seed, const WorkloadOptio
 
 Task<> WorkloadClient::work(Run& run, uint64_t requests) {
     if (history_.pending(number_) != nullptr) co_await settle_pending(run);
+    if (history_.pending(number_) != nullptr) co_return;
     for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down; ++i) {
         const uint64_t kind = random_.below(20);
         if (kind < 4) {
@@ -91,7 +97,7 @@ Task<> WorkloadClient::work(Run& run, uint64_t requests) {
 // ---- sending -------------------------------------------------------------------------------
 
 Task<> WorkloadClient::settle_pending(Run& run) {
-    if (random_.one_in(8) && history_.abandon(number_)) {
+    if (random_.below(100) < options_.abandon_percent && history_.abandon(number_)) {
         last_ = nullptr;  // what was abandoned may have come after it
         co_return;
     }
@@ -180,7 +186,9 @@ Task<> WorkloadClient::read(Run& run) {
     std::vector<FetchItem> items;
     for (Item& item : wanted) {
         SeenRead& seen = item.seen;
-        seen.place = random_.one_in(6) ? witness_ : shared_place();
+        seen.place = random_.one_in(6)   ? witness_
+                     : random_.one_in(3) ? hot_place()
+                                         : shared_place();
         seen.extent = {0, options_.array_blocks * block_bytes + value_bytes};
         if (seen.place.akey == "array" && random_.one_in(2)) seen.extent = {offset(), 1 + length()};
         const size_t unaligned = random_.below(2);
@@ -222,6 +230,10 @@ Place WorkloadClient::shared_place() {
             random_.below(3) == 0 ? "value" : "array"};
 }
 
+Place WorkloadClient::hot_place() {
+    return {hot_object, "hot " + std::to_string(random_.below(hot_dkeys)), "array"};
+}
+
 uint64_t WorkloadClient::offset() {
     if (options_.far_writes && random_.one_in(8)) {
         return segment_bytes - 3 * block_bytes + random_.below(6 * block_bytes);
@@ -260,6 +272,14 @@ void WorkloadClient::add_operation(Batch& batch) {
     }
 }
 
+// Whole blocks without conditions need no order among themselves: such writes of one array, even of
+// one block, go into one group or into several that are in flight together.
+void WorkloadClient::add_hot_write(Batch& batch) {
+    const uint64_t first = random_.below(hot_blocks);
+    const uint64_t count = 1 + random_.below(hot_blocks - first);
+    batch.write(hot_place(), first * block_bytes, noise(random_, count * block_bytes));
+}
+
 void WorkloadClient::add_condition(Batch& batch) {
     const Place place = shared_place();
     const auto known = known_.find(place);
@@ -284,9 +304,14 @@ Batch WorkloadClient::make_transaction() {
         batch.write(witness_, offset(), noise(random_, length()));
         return batch;
     }
-    if (random_.one_in(4)) add_condition(batch);
-    const uint64_t operations = random_.one_in(3) ? 2 + random_.below(3) : 1;
-    for (uint64_t i = 0; i < operations; ++i) add_operation(batch);
+    if (random_.below(100) < options_.hot_percent) {
+        add_hot_write(batch);
+        if (random_.one_in(4)) add_hot_write(batch);
+    } else {
+        if (random_.one_in(4)) add_condition(batch);
+        const uint64_t operations = random_.one_in(3) ? 2 + random_.below(3) : 1;
+        for (uint64_t i = 0; i < operations; ++i) add_operation(batch);
+    }
     batch.put(witness_, std::to_string(sequence_));
     return batch;
 }

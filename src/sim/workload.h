@@ -12,9 +12,11 @@ namespace ros2s::sim {
 
 struct WorkloadOptions {
     size_t clients = 8;
-    uint64_t array_blocks = 12;  // shared arrays lie mostly within these
-    bool far_writes = true;      // some cross the border of a 1 MiB segment
-    bool large_writes = true;    // some are 128 KiB
+    uint64_t array_blocks = 12;     // shared arrays lie mostly within these
+    bool far_writes = true;         // some cross the border of a 1 MiB segment
+    bool large_writes = true;       // some are 128 KiB
+    uint64_t hot_percent = 30;      // of the transactions write whole blocks of a few hot arrays
+    uint64_t abandon_percent = 10;  // of what a crash left open is not sent again
 };
 
 // Drawn from the seed like everything else.
@@ -56,8 +58,10 @@ class WorkloadClient {
     [[nodiscard]] bool is_plain() const { return number_ % 2 == 1; }
     Batch make_transaction();
     void add_operation(Batch& batch);
+    void add_hot_write(Batch& batch);
     void add_condition(Batch& batch);
     [[nodiscard]] Place shared_place();
+    [[nodiscard]] Place hot_place();
     [[nodiscard]] uint64_t offset();
     [[nodiscard]] uint64_t length();
 

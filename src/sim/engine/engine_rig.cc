@@ -1,0 +1,206 @@
+#include "engine_rig.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "ros2s/device/sim/sim_device.h"
+#include "ros2s/engine/engine_store.h"
+#include "ros2s/engine/index/rocksdb/rocksdb_index.h"
+#include "ros2s/engine/index/rocksdb/sim/simulated_files.h"
+#include "ros2s/engine/index/sim/ordered_map_index.h"
+
+namespace ros2s::sim {
+
+using namespace engine;
+
+namespace {
+
+std::string_view name_of(device::SimKind kind) {
+    switch (kind) {
+        case device::SimKind::read: return "read";
+        case device::SimKind::write: return "write";
+        case device::SimKind::flush: return "flush";
+        case device::SimKind::discard: return "discard";
+    }
+    return "?";
+}
+
+class EngineRig final : public Rig {
+  public:
+    EngineRig(World& world, Random& random, const EngineRigOptions& options);
+
+    Task<Result<object::ObjectStore*>> open(Report& report) override;
+    Task<> close() override;
+    void arm(const CrashPlan& plan) override {
+        plan_ = plan;
+        operations_ = 0;
+    }
+    void disarm() override { plan_.reset(); }
+    const bool& crashed() const override { return crashed_; }
+    const CrashPoint& point() const override { return point_; }
+
+  private:
+    Task<Result<>> create(Report& report);
+    Task<Result<EngineStore::Devices>> open_devices(Report& report);
+    Result<std::unique_ptr<Index>> open_index(bool create, Report& report);
+    IndexFactory index_factory() {
+        return [this](std::string_view, bool create, Report& report) {
+            return open_index(create, report);
+        };
+    }
+    void draw_sizes();
+    void on_operation(const device::SimOperation& operation);
+    void crash(const device::SimOperation& operation, size_t unflushed);
+
+    World& world_;
+    Random random_;
+    EngineRigOptions options_;
+    EngineOptions engine_options_;
+    CreateOptions create_options_;
+    std::vector<std::unique_ptr<device::SimDisk>> disks_;
+    OrderedMapMedium ordered_index_;
+    SimulatedFiles files_;
+    bool made_ = false;
+    std::unique_ptr<EngineStore> store_;
+    std::optional<CrashPlan> plan_;
+    uint64_t operations_ = 0;  // since it was armed
+    bool crashed_ = false;
+    CrashPoint point_;
+};
+
+EngineRig::EngineRig(World& world, Random& random, const EngineRigOptions& options)
+    : world_(world), random_(random.next()), options_(options) {
+    draw_sizes();
+}
+
+void EngineRig::draw_sizes() {
+    const uint64_t journals[] = {64 << 10, 128 << 10, 256 << 10, 1 << 20};
+    const uint64_t data[] = {384 << 10, 768 << 10, 3 << 19, 8 << 20};
+    const uint64_t memory[] = {1 << 20, 4 << 20, 64 << 20};
+    create_options_.journal_bytes = journals[random_.below(std::size(journals))];
+    engine_options_.memory_bytes = memory[random_.below(std::size(memory))];
+    engine_options_.groups_in_flight = options_.groups_in_flight;
+    engine_options_.rules = &options_.rules;
+    const uint64_t count = 1 + random_.below(3);
+    const uint64_t data_each = data[random_.below(std::size(data))] / count;
+    const auto microseconds = [&](uint64_t from, uint64_t to) {
+        return std::chrono::microseconds(from + random_.below(to - from));
+    };
+    device::SimDiskOptions disk{.read_latency = microseconds(20, 100),
+                                .write_latency = microseconds(20, 400),
+                                .flush_latency = microseconds(50, 1500),
+                                .torn_sectors = true};
+    for (uint64_t i = 0; i < count; ++i) {
+        // Superblocks, checkpoint slots and the journal lie on the first one, beside its data.
+        disk.size = round_up(data_each, block_bytes) + 8 * block_bytes +
+                    (i == 0 ? create_options_.journal_bytes : 0);
+        disks_.push_back(
+            std::make_unique<device::SimDisk>(random_, disk, fmt::format("sim {}", i)));
+        disks_.back()->set_hook([this](const device::SimOperation& operation) {
+            on_operation(operation);
+            return device::SimFault::none;
+        });
+    }
+}
+
+// ---- opening and closing -------------------------------------------------------------------
+
+Result<std::unique_ptr<Index>> EngineRig::open_index(bool create, Report& report) {
+    if (options_.index == IndexKind::ordered) return ordered_index_.open();
+    const RocksDbOptions options{
+        .memory_bytes = 1 << 20, .env = files_.mount(), .compaction = false};
+    return create ? create_rocksdb_index("/index", options, report)
+                  : open_rocksdb_index("/index", options, report);
+}
+
+Task<Result<EngineStore::Devices>> EngineRig::open_devices(Report& report) {
+    EngineStore::Devices devices;
+    Result<> result;
+    for (auto& disk : disks_) {
+        auto device = co_await device::SimDevice::open(world_.core(), *disk, report);
+        if (!device) {
+            result = fail(device.error());
+            break;
+        }
+        devices.push_back(std::move(*device));
+    }
+    if (result) co_return devices;
+    for (auto& device : devices) co_await device->close();
+    co_return fail(result.error());
+}
+
+Task<Result<>> EngineRig::create(Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const EngineStore::Devices devices, co_await open_devices(report));
+    std::vector<device::BlockDevice*> borrowed;
+    for (const auto& device : devices) borrowed.push_back(device.get());
+    const Env env{world_.core(), world_.blocking()};
+    const Result<> made =
+        co_await EngineStore::create(env, borrowed, index_factory(), create_options_, report);
+    for (const auto& device : devices) co_await device->close();
+    co_return made;
+}
+
+Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
+    crashed_ = false;
+    if (!made_) {
+        ROS2S_CO_TRY(co_await create(report));
+        made_ = true;
+    }
+    ROS2S_CO_TRY_ASSIGN(EngineStore::Devices devices, co_await open_devices(report));
+    const Env env{world_.core(), world_.blocking()};
+    ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), index_factory(),
+                                                           engine_options_, report));
+    if (const std::string reason = store_->read_only_reason(); !reason.empty()) {
+        if (!crashed_) co_return report.fail(Code::read_only, reason);
+    }
+    co_return store_.get();
+}
+
+Task<> EngineRig::close() {
+    if (store_ == nullptr) co_return;
+    (void)co_await store_->close();
+    store_ = nullptr;
+}
+
+// ---- crashing ------------------------------------------------------------------------------
+
+void EngineRig::on_operation(const device::SimOperation& operation) {
+    if (!plan_ || operations_++ < plan_->operations) return;
+    size_t unflushed = 0;
+    for (const auto& disk : disks_)
+        unflushed += disk->unflushed_writes() + disk->writes_in_flight();
+    const bool waits = unflushed < plan_->unflushed_writes ||
+                       (plan_->at_flush && operation.kind != device::SimKind::flush);
+    if (!waits || operations_ >= plan_->operations_max) crash(operation, unflushed);
+}
+
+void EngineRig::crash(const device::SimOperation& operation, size_t unflushed) {
+    point_ = {.kind = plan_->kind,
+              .unflushed_writes = unflushed,
+              .operation = std::string(name_of(operation.kind))};
+    plan_.reset();
+    crashed_ = true;
+    for (auto& disk : disks_) {
+        if (point_.kind == CrashKind::power) {
+            disk->power_loss();
+        } else {
+            disk->process_crash();
+        }
+    }
+    // To an index without a log the two are alike.
+    if (options_.index == IndexKind::ordered) {
+        ordered_index_.crash(random_);
+    } else {
+        files_.crash(random_);
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<Rig> make_engine_rig(World& world, Random& random,
+                                     const EngineRigOptions& options) {
+    return std::make_unique<EngineRig>(world, random, options);
+}
+
+}  // namespace ros2s::sim

@@ -1,0 +1,27 @@
+// EngineRig: the engine as it is linked into the product, on simulated disks and an index that
+// crashes with them. Pool, journal and memory are small, so that blocks are used again soon, the
+// journal goes round, checkpoints are many and the cache is too small.
+#pragma once
+#include <memory>
+
+#include "ros2s/engine/commit_rules.h"
+#include "ros2s/sim/rig.h"
+#include "ros2s/sim/trial.h"
+
+namespace ros2s::sim {
+
+enum class IndexKind : uint8_t {
+    ordered,  // a map, which loses any number of unflushed batches
+    rocksdb,  // the product's, on a file system in memory that loses what is not synced
+};
+
+struct EngineRigOptions {
+    uint32_t groups_in_flight = 1;
+    IndexKind index = IndexKind::ordered;
+    engine::CommitRules rules{};
+};
+
+[[nodiscard]] std::unique_ptr<Rig> make_engine_rig(World& world, Random& random,
+                                                   const EngineRigOptions& options);
+
+}  // namespace ros2s::sim

@@ -1,0 +1,190 @@
+// crash_suite: the engine under random crashes, judged by a reference model (src/sim/README.md).
+//
+//     crash_suite --points 1000 --groups 3          1000 crash points, from seed 1 on
+//     crash_suite --seed 4711 --points 1 --groups 3 the trial of one seed, which failed
+#include <fmt/format.h>
+#include <malloc.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "ros2s/sim/engine/engine_rig.h"
+#include "ros2s/sim/trial.h"
+#include "rules.h"
+
+namespace ros2s::sim {
+namespace {
+
+constexpr size_t failures_shown_max = 5;
+
+struct Options {
+    uint64_t points = 1000;
+    uint64_t seed = 1;
+    uint32_t groups = 1;
+    IndexKind index = IndexKind::ordered;
+    std::string remove_rule;
+    bool progress = isatty(STDERR_FILENO) == 1;
+};
+
+constexpr const char* usage =
+    "usage: crash_suite [--points N] [--seed S] [--groups G] [--index ordered|rocksdb]\n"
+    "                   [--remove-rule NAME]\n"
+    "Crashes the engine on simulated disks at N points of its device operations, trial by trial\n"
+    "from seed S on, and judges what it recovers. --remove-rule switches one rule of the commit\n"
+    "protocol off (docs/crash-rules.md names them): then a failure is what should be found.\n";
+
+std::optional<uint64_t> number(const char* text) {
+    uint64_t value = 0;
+    const char* end = text + std::strlen(text);
+    const auto parsed = std::from_chars(text, end, value);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+    return value;
+}
+
+std::optional<Options> parse(int argc, char** argv) {
+    Options options;
+    for (int i = 1; i < argc; i += 2) {
+        const std::string_view name = argv[i];
+        const char* value = i + 1 < argc ? argv[i + 1] : "";
+        const std::optional<uint64_t> n = number(value);
+        if (name == "--points" && n) {
+            options.points = *n;
+        } else if (name == "--seed" && n) {
+            options.seed = *n;
+        } else if (name == "--groups" && n && *n > 0 && *n <= 16) {
+            options.groups = static_cast<uint32_t>(*n);
+        } else if (name == "--index" &&
+                   (std::string_view(value) == "ordered" || std::string_view(value) == "rocksdb")) {
+            options.index =
+                std::string_view(value) == "ordered" ? IndexKind::ordered : IndexKind::rocksdb;
+        } else if (name == "--remove-rule" && find_rule(value) != nullptr) {
+            options.remove_rule = value;
+        } else {
+            fmt::print(stderr, "crash_suite: {} {} is not understood\n{}", name, value, usage);
+            return std::nullopt;
+        }
+    }
+    return options;
+}
+
+std::string command(const Options& options, uint64_t seed) {
+    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}", seed,
+                       options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
+                       options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
+}
+
+// Where the crashes came.
+class Distribution {
+  public:
+    void add(const CrashPoint& point) {
+        ++points_;
+        in_recovery_ += point.in_recovery ? 1 : 0;
+        power_ += point.kind == CrashKind::power ? 1 : 0;
+        two_unflushed_ += point.unflushed_writes >= 2 ? 1 : 0;
+        ++at_[point.operation];
+        size_t bucket = 0;
+        while (bucket + 1 < std::size(buckets) && point.unflushed_writes >= buckets[bucket + 1]) {
+            ++bucket;
+        }
+        ++unflushed_[bucket];
+    }
+    [[nodiscard]] uint64_t points() const { return points_; }
+    void print() const {
+        const auto share = [&](uint64_t n) {
+            return 100.0 * static_cast<double>(n) / static_cast<double>(points_);
+        };
+        fmt::print(
+            "{} crash points: {} power losses, {} process crashes; {} ({:.0f} %) inside "
+            "recovery; {} ({:.0f} %) with two or more unflushed writes\n",
+            points_, power_, points_ - power_, in_recovery_, share(in_recovery_), two_unflushed_,
+            share(two_unflushed_));
+        fmt::print("  at a");
+        for (const auto& [operation, count] : at_) fmt::print("  {} {}", operation, count);
+        fmt::print("\n  unflushed writes");
+        for (size_t i = 0; i < std::size(buckets); ++i) {
+            const bool last = i + 1 == std::size(buckets);
+            const bool one = !last && buckets[i + 1] == buckets[i] + 1;
+            fmt::print("  {}{}: {}", buckets[i],
+                       one ? "" : (last ? "+" : fmt::format("-{}", buckets[i + 1] - 1)),
+                       unflushed_[i]);
+        }
+        fmt::print("\n");
+    }
+
+  private:
+    static constexpr size_t buckets[] = {0, 1, 2, 3, 5, 9, 17, 33};
+    uint64_t points_ = 0, in_recovery_ = 0, power_ = 0, two_unflushed_ = 0;
+    std::map<std::string, uint64_t> at_;
+    uint64_t unflushed_[std::size(buckets)] = {};
+};
+
+// A failed CHECK ends the process: the seed must be known then.
+char aborted_at[512];
+void say_seed(int) {
+    (void)!write(STDERR_FILENO, aborted_at, std::strlen(aborted_at));
+    _exit(134);
+}
+
+int run(const Options& options) {
+    // Buffers of a few hundred KiB come and go: the kernel need not zero them each time.
+    mallopt(M_MMAP_THRESHOLD, 256 << 20);
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+    signal(SIGABRT, say_seed);
+    EngineRigOptions rig{.groups_in_flight = options.groups, .index = options.index};
+    if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
+    const auto factory = [&](World& world, Random& random) {
+        return make_engine_rig(world, random, rig);
+    };
+    Distribution distribution;
+    uint64_t transactions = 0, reads = 0, trials = 0, clean = 0;
+    std::vector<uint64_t> failed;
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint64_t seed = options.seed; distribution.points() < options.points; ++seed) {
+        const std::string replay = command(options, seed);
+        fmt::format_to_n(aborted_at, sizeof aborted_at - 1, "replay: {}\n", replay);
+        const TrialReport report = run_trial(seed, factory);
+        ++trials;
+        for (const CrashPoint& point : report.points) distribution.add(point);
+        transactions += report.transactions;
+        reads += report.reads;
+        clean += report.clean_closes;
+        if (!report.problems.empty()) {
+            failed.push_back(seed);
+            if (failed.size() <= failures_shown_max) {
+                fmt::print("seed {} FAILED; replay: {}\n", seed, replay);
+                for (const std::string& problem : report.problems) fmt::print("  {}\n", problem);
+            }
+        }
+        if (options.progress) {
+            fmt::print(stderr, "\r{} of {} crash points, {} failed trials", distribution.points(),
+                       options.points, failed.size());
+        }
+        // A trial may end without a point, where the store cannot even be made.
+        if (failed.size() > 100) break;
+    }
+    if (options.progress) fmt::print(stderr, "\n");
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (distribution.points() > 0) distribution.print();
+    fmt::print(
+        "  {} trials from seed {} on, {} groups in flight: {} transactions, {} reads judged, "
+        "{} clean closes, {:.1f} s\n",
+        trials, options.seed, options.groups, transactions, reads, clean, seconds);
+    fmt::print("{} passed, {} failed\n", trials - failed.size(), failed.size());
+    return failed.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ros2s::sim
+
+int main(int argc, char** argv) {
+    const auto options = ros2s::sim::parse(argc, argv);
+    return options ? ros2s::sim::run(*options) : 2;
+}
