@@ -43,6 +43,10 @@ inline constexpr size_t name_bytes_max = 255;
 inline constexpr size_t attribute_value_bytes_max = 64 * 1024;
 inline constexpr size_t link_target_bytes_max = 4095;
 
+// What every file system says to a name. Errors: invalid for "", ".", ".." and names with '/' or
+// NUL; name_too_long.
+[[nodiscard]] Result<> check_name(std::string_view name);
+
 struct Attributes {
     NodeId node{};
     mode_t mode = 0;  // type and permissions, as in st_mode
@@ -169,7 +173,8 @@ class FileSystem {
     // Bytes read: less than the window only at the end of the file.
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
-    // All or nothing per chunk; returns the window's length, or the first error. Durable on return.
+    // All or nothing per chunk; returns the window's length, or the first error. Durable on
+    // return, where the file system promises that at all (LocalFs: on fsync).
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                           uint64_t offset) = 0;
     // Everything acknowledged on this file, and the file's creation, is durable.

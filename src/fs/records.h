@@ -170,7 +170,4 @@ template <class Record>
     return contents.exists ? contents.highest_dkey.number() * chunk_bytes + contents.size : 0;
 }
 
-// Errors: invalid, name_too_long.
-[[nodiscard]] Result<> check_name(std::string_view name);
-
 }  // namespace ros2s::fs

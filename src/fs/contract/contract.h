@@ -20,12 +20,13 @@ class Subject {
     virtual ~Subject() = default;
     [[nodiscard]] virtual FileSystem& file_system() = 0;
     [[nodiscard]] virtual sim::World& world() = 0;
+    // Called between two changes whose times are compared, besides virtual time passing.
+    virtual void let_time_pass() {}
 };
 
 // Where implementations may differ. The defaults are Dfs's.
 struct Traits {
     bool clears_set_ids = true;       // a write takes S_ISUID and S_ISGID away, whoever writes
-    bool sequential_names = true;     // readdir in the order of names
     bool exact_space = true;          // nobody else uses its space, and freed space comes back
     uint32_t xattr_bytes = 64 << 10;  // the largest value of an extended attribute
     uint64_t chunk_bytes = 1 << 20;   // borders that I/O should straddle

@@ -47,9 +47,12 @@ inline Outcome is(Code code) { return {code}; }
 // The subject of one case, with the steps that most cases take. A step that fails is a failure of
 // the case; it returns something that the next step can stumble over without harm.
 class Fixture {
+    Subject& subject_;
+
   public:
     Fixture(Subject& subject, const Traits& case_traits, uint64_t case_seed)
-        : fs(subject.file_system()),
+        : subject_(subject),
+          fs(subject.file_system()),
           reactor(subject.world().core()),
           traits(case_traits),
           random(case_seed) {}
@@ -82,7 +85,10 @@ class Fixture {
     // Names in a directory, sorted, read `batch` at a time.
     Task<std::vector<std::string>> names(NodeId node, size_t batch = 100);
     // Time passes, so that what is stamped next is later.
-    Task<> later() { co_await sleep_for(reactor, std::chrono::milliseconds(20)); }
+    Task<> later() {
+        subject_.let_time_pass();
+        co_await sleep_for(reactor, std::chrono::milliseconds(20));
+    }
     std::string random_bytes(size_t count);
 };
 

@@ -1,0 +1,125 @@
+// Attributes of LocalFs, and extended attributes.
+#include <fcntl.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+
+#include "local_directory.h"
+
+namespace ros2s::foreign {
+namespace {
+
+timespec to_timespec(const std::optional<WallTime>& time) {
+    if (!time) return {.tv_sec = 0, .tv_nsec = UTIME_OMIT};
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(*time);
+    return {.tv_sec = seconds.time_since_epoch().count(), .tv_nsec = (*time - seconds).count()};
+}
+
+}  // namespace
+
+Result<> LocalDirectory::change(int path, mode_t type, const fs::SetAttributes& changes) {
+    if (changes.size) {
+        if (S_ISDIR(type)) return fail(Code::is_directory);
+        if (!S_ISREG(type)) return fail(Code::invalid);
+        if (*changes.size > INT64_MAX) return fail(Code::too_large, INT64_MAX);
+        ROS2S_TRY(checked(::truncate(proc_path(path).c_str(), static_cast<off_t>(*changes.size))));
+    }
+    if (changes.uid || changes.gid) {
+        const uid_t uid = changes.uid.value_or(static_cast<uid_t>(-1));
+        const gid_t gid = changes.gid.value_or(static_cast<gid_t>(-1));
+        ROS2S_TRY(checked(::fchownat(path, "", uid, gid, AT_EMPTY_PATH)));
+    }
+    if (changes.mode) {
+        if (S_ISLNK(type)) return fail(Code::unsupported);
+        ROS2S_TRY(checked(::chmod(proc_path(path).c_str(), *changes.mode & 07777)));
+    }
+    if (changes.accessed || changes.modified) {
+        const timespec times[] = {to_timespec(changes.accessed), to_timespec(changes.modified)};
+        ROS2S_TRY(checked(::utimensat(path, "", times, AT_EMPTY_PATH)));
+    }
+    return {};
+}
+
+Task<Result<Attributes>> LocalDirectory::get_attributes(const Call&, NodeId id) {
+    const NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    co_return co_await pool_.run(reactor_, [&]() -> Result<Attributes> {
+        struct stat status{};
+        ROS2S_TRY(checked(::fstat(node.fd(), &status)));
+        return attributes_of(id, status);
+    });
+}
+
+Task<Result<Attributes>> LocalDirectory::set_attributes(const Call&, NodeId id,
+                                                        const fs::SetAttributes& changes) {
+    const NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    co_return co_await pool_.run(reactor_, [&]() -> Result<Attributes> {
+        ROS2S_TRY(change(node.fd(), node->type, changes));
+        struct stat status{};
+        ROS2S_TRY(checked(::fstat(node.fd(), &status)));
+        return attributes_of(id, status);
+    });
+}
+
+// The system calls for extended attributes take no O_PATH descriptor, and through /proc a symbolic
+// link would be followed: links have none here.
+
+Task<Result<std::string>> LocalDirectory::get_xattr(const Call&, NodeId id, std::string_view name) {
+    const NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
+    const std::string owned(name);
+    co_return co_await pool_.run(reactor_, [&]() -> Result<std::string> {
+        std::string value(fs::attribute_value_bytes_max, '\0');
+        const ssize_t bytes =
+            ::getxattr(proc_path(node.fd()).c_str(), owned.c_str(), value.data(), value.size());
+        ROS2S_TRY(checked(bytes));
+        value.resize(static_cast<size_t>(bytes));
+        return value;
+    });
+}
+
+Task<Result<>> LocalDirectory::set_xattr(const Call&, NodeId id, std::string_view name,
+                                         ConstBytes value, fs::SetXattr how) {
+    const NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    if (S_ISLNK(node->type)) co_return fail(Code::denied);
+    const std::string owned(name);
+    const int flags = how == fs::SetXattr::create    ? XATTR_CREATE
+                      : how == fs::SetXattr::replace ? XATTR_REPLACE
+                                                     : 0;
+    co_return co_await pool_.run(reactor_, [&] {
+        return checked(::setxattr(proc_path(node.fd()).c_str(), owned.c_str(), value.data(),
+                                  value.size(), flags));
+    });
+}
+
+Task<Result<>> LocalDirectory::remove_xattr(const Call&, NodeId id, std::string_view name) {
+    const NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
+    const std::string owned(name);
+    co_return co_await pool_.run(reactor_, [&] {
+        return checked(::removexattr(proc_path(node.fd()).c_str(), owned.c_str()));
+    });
+}
+
+Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call&, NodeId id) {
+    const NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    if (S_ISLNK(node->type)) co_return std::vector<std::string>{};
+    co_return co_await pool_.run(reactor_, [&]() -> Result<std::vector<std::string>> {
+        std::string buffer(64 * 1024, '\0');  // the kernel's limit of a list
+        const ssize_t bytes =
+            ::listxattr(proc_path(node.fd()).c_str(), buffer.data(), buffer.size());
+        ROS2S_TRY(checked(bytes));
+        std::vector<std::string> names;
+        for (size_t at = 0; at < static_cast<size_t>(bytes); at += names.back().size() + 1) {
+            names.emplace_back(buffer.c_str() + at);
+        }
+        return names;
+    });
+}
+
+}  // namespace ros2s::foreign

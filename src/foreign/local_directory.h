@@ -1,0 +1,150 @@
+// LocalDirectory: the class behind open_local_fs(). Every system call runs in a job of the blocking
+// pool, or as an operation of the ring; what a job touches is owned by the frame that waits for it.
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "local_fs.h"
+#include "local_nodes.h"
+#include "ros2s/runtime/ring.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::foreign {
+
+using fs::Attributes;
+using fs::FileHandle;
+using fs::NodeId;
+using fs::OpenFlags;
+using fs::Owner;
+
+[[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
+
+class LocalDirectory final : public fs::FileSystem {
+  public:
+    LocalDirectory(std::string path, Descriptor root, const struct stat& status, Reactor& reactor,
+                   BlockingPool& pool);
+    ~LocalDirectory() override;
+    Task<> close_all() override;
+
+    Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<Attributes>> mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                                   Owner owner) override;
+    Task<Result<Attributes>> mknod(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                                   dev_t device, Owner owner) override;
+    Task<Result<Attributes>> symlink(const Call&, NodeId parent, std::string_view name,
+                                     std::string_view target, Owner owner) override;
+    Task<Result<Attributes>> link(const Call&, NodeId node, NodeId parent,
+                                  std::string_view name) override;
+    Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, RenameFlags flags) override;
+    Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+
+    Task<Result<Attributes>> get_attributes(const Call&, NodeId node) override;
+    Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
+                                            const fs::SetAttributes& changes) override;
+    Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name, ConstBytes value,
+                             fs::SetXattr how) override;
+    Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call&, NodeId node) override;
+
+    Task<Result<fs::Opened>> open(const Call&, NodeId node, OpenFlags flags) override;
+    Task<Result<fs::Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                                    OpenFlags flags, Owner owner) override;
+    Task<Result<>> close(const Call&, FileHandle handle) override;
+    Task<Result<uint64_t>> pread(const Call&, FileHandle handle, fs::Window into,
+                                 uint64_t offset) override;
+    Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, fs::Window from,
+                                  uint64_t offset) override;
+    Task<Result<>> fsync(const Call&, FileHandle handle) override;
+    Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
+                              uint64_t length) override;
+    Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call&, FileHandle handle,
+                                                          uint64_t cookie, size_t limit) override;
+    Result<fs::PathReport> path_report(FileHandle handle) const override;
+    Task<Result<>> read_many(const Call&, NodeId directory,
+                             std::span<fs::ReadManyItem> items) override;
+    Task<Result<fs::FileSystemSpace>> space(const Call&) override;
+    void forget(NodeId node, uint64_t count) override { nodes_.forget(node, count); }
+
+  private:
+    struct Listed {
+        std::string name;
+        ino_t inode = 0;
+        mode_t type = 0;
+        uint64_t cookie = 0;
+    };
+    struct OpenFile {
+        OpenFile(Reactor& reactor, LocalNode& of, Descriptor file, OpenFlags open_flags)
+            : node(of),
+              descriptor(std::move(file)),
+              flags(open_flags),
+              reading_names(reactor, 1),
+              idle(reactor) {}
+        LocalNode& node;  // one of its uses is ours
+        Descriptor descriptor;
+        OpenFlags flags;
+        uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
+        // Directories: the descriptor's place is `listed_to`, and `listed` lies behind `served_to`.
+        Semaphore reading_names;
+        std::deque<Listed> listed;
+        uint64_t served_to = 0;
+        uint64_t listed_to = 0;
+        uint32_t in_flight = 0;
+        Event idle;
+    };
+    class FileUse;
+    struct Found {
+        Descriptor path;
+        struct stat status{};
+    };
+
+    // A name in a directory, opened by a blocking call.
+    [[nodiscard]] static Result<Found> find(int parent, const std::string& name);
+    // Makes what `find` will find belong to `owner` and have `mode`; takes it away where it cannot.
+    [[nodiscard]] static Result<Found> adopt(int parent, const std::string& name, mode_t mode,
+                                             Owner owner);
+    [[nodiscard]] static Result<Descriptor> open_node(int path, mode_t type, OpenFlags flags);
+    [[nodiscard]] static Result<> change(int path, mode_t type, const fs::SetAttributes& changes);
+    [[nodiscard]] static Result<std::vector<Listed>> list(int directory);
+    static void read_one(int directory, fs::ReadManyItem& item);
+    Task<> read_item(int directory, fs::ReadManyItem& item);
+    Attributes add(Found found);
+    [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
+                                                const struct stat& status, OpenFlags flags);
+    [[nodiscard]] OpenFile* find_file(FileHandle handle) const;
+    Task<Result<size_t>> read_some(OpenFile& file, Bytes into, uint64_t offset);
+    Task<Result<size_t>> write_some(OpenFile& file, ConstBytes from, uint64_t offset);
+    Task<Result<>> fill_names(OpenFile& file, uint64_t cookie);
+
+    std::string path_;
+    Reactor& reactor_;
+    BlockingPool& pool_;
+    LocalNodes nodes_;
+    std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
+    uint64_t next_handle_ = 1;  // never used twice
+};
+
+// A call that uses an open file; empty where the handle is stale.
+class [[nodiscard]] LocalDirectory::FileUse {
+  public:
+    explicit FileUse(OpenFile* file) : file_(file) {
+        if (file_ != nullptr) ++file_->in_flight;
+    }
+    FileUse(const FileUse&) = delete;
+    FileUse& operator=(const FileUse&) = delete;
+    ~FileUse() {
+        if (file_ != nullptr && --file_->in_flight == 0) file_->idle.wake_all();
+    }
+    explicit operator bool() const { return file_ != nullptr; }
+    [[nodiscard]] int fd() const { return file_->descriptor.get(); }
+    OpenFile* operator->() const { return file_; }
+    OpenFile& operator*() const { return *file_; }
+
+  private:
+    OpenFile* file_;
+};
+
+}  // namespace ros2s::foreign

@@ -1,0 +1,334 @@
+// Files and directories that LocalFs has open.
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+#include "local_directory.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::foreign {
+namespace {
+// Directory bytes asked of the kernel at once, and read_many's files at once.
+constexpr size_t listing_bytes = 32 * 1024;
+constexpr size_t read_many_at_once = 16;
+}  // namespace
+
+Result<Descriptor> LocalDirectory::open_node(int path, mode_t type, OpenFlags flags) {
+    const bool writes = flags.write || flags.append || flags.truncate;
+    if (S_ISLNK(type)) return fail(Code::loop);
+    if (S_ISDIR(type) && writes) return fail(Code::is_directory);
+    if (!S_ISDIR(type) && !S_ISREG(type)) return fail(Code::invalid);
+    int bits = O_CLOEXEC | (!writes ? O_RDONLY : flags.read ? O_RDWR : O_WRONLY);
+    if (S_ISDIR(type)) bits |= O_DIRECTORY;
+    if (flags.append) bits |= O_APPEND;
+    if (flags.truncate) bits |= O_TRUNC;
+    return opened(::open(proc_path(path).c_str(), bits));
+}
+
+Result<fs::Opened> LocalDirectory::add_handle(LocalNode& node, Descriptor descriptor,
+                                              const struct stat& status, OpenFlags flags) {
+    ++node.uses;
+    const FileHandle handle{next_handle_++};
+    files_[handle.value] = std::make_unique<OpenFile>(reactor_, node, std::move(descriptor), flags);
+    return fs::Opened{.handle = handle, .attributes = attributes_of(node.id, status)};
+}
+
+LocalDirectory::OpenFile* LocalDirectory::find_file(FileHandle handle) const {
+    const auto found = files_.find(handle.value);
+    return found == files_.end() ? nullptr : found->second.get();
+}
+
+Task<Result<fs::Opened>> LocalDirectory::open(const Call&, NodeId id, OpenFlags flags) {
+    const NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    struct stat status{};
+    ROS2S_CO_TRY_ASSIGN(Descriptor file, co_await pool_.run(reactor_, [&]() -> Result<Descriptor> {
+        ROS2S_TRY_ASSIGN(Descriptor descriptor, open_node(node.fd(), node->type, flags));
+        ROS2S_TRY(checked(::fstat(descriptor.get(), &status)));
+        return descriptor;
+    }));
+    co_return add_handle(*node, std::move(file), status, flags);
+}
+
+Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
+                                                std::string_view name, mode_t mode, OpenFlags flags,
+                                                Owner owner) {
+    ROS2S_CO_TRY(fs::check_name(name));
+    const NodeUse directory(nodes_, parent);
+    if (!directory) co_return fail(Code::stale);
+    const std::string owned(name);
+    constexpr int attempts_max = 100;  // the name may come and go meanwhile
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        auto found = co_await pool_.run(reactor_, [&]() -> Result<Found> {
+            ROS2S_TRY(opened(::openat(directory.fd(), owned.c_str(),
+                                      O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
+                                      mode & 07777)));
+            return adopt(directory.fd(), owned, mode, owner);
+        });
+        const bool taken = !found && found.error().code == Code::exists;
+        if (taken && !flags.exclusive) {
+            found = co_await pool_.run(reactor_, [&] { return find(directory.fd(), owned); });
+            if (!found && found.error().code == Code::not_found) continue;
+        }
+        if (!found) co_return fail(found.error());
+        const NodeId node = add(std::move(*found)).node;
+        auto result = co_await open(call, node, flags);
+        if (!result) nodes_.forget(node, 1);
+        co_return result;
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<>> LocalDirectory::close(const Call&, FileHandle handle) {
+    const auto found = files_.find(handle.value);
+    if (found == files_.end()) co_return fail(Code::stale);
+    std::unique_ptr<OpenFile> file = std::move(found->second);
+    files_.erase(found);
+    while (file->in_flight > 0) co_await file->idle;
+    LocalNode& node = file->node;
+    // Network file systems may take their time, and may tell of lost writes only here.
+    const int fd = file->descriptor.get();
+    const auto flushed = co_await pool_.run(reactor_, [&]() -> Result<> {
+        const int copy = ::dup(fd);
+        return copy < 0 ? fail_errno(errno) : checked(::close(copy));
+    });
+    file.reset();
+    nodes_.end_use(node);
+    co_return flushed;
+}
+
+Task<Result<size_t>> LocalDirectory::read_some(OpenFile& file, Bytes into, uint64_t offset) {
+    if (Ring* ring = reactor_.ring(); ring != nullptr) {
+        co_return co_await ring->read(file.descriptor.get(), into, offset);
+    }
+    co_return co_await pool_.run(reactor_, [&]() -> Result<size_t> {
+        const ssize_t bytes =
+            ::pread(file.descriptor.get(), into.data(), into.size(), static_cast<off_t>(offset));
+        ROS2S_TRY(checked(bytes));
+        return static_cast<size_t>(bytes);
+    });
+}
+
+Task<Result<size_t>> LocalDirectory::write_some(OpenFile& file, ConstBytes from, uint64_t offset) {
+    if (Ring* ring = reactor_.ring(); ring != nullptr) {
+        co_return co_await ring->write(file.descriptor.get(), from, offset);
+    }
+    co_return co_await pool_.run(reactor_, [&]() -> Result<size_t> {
+        const ssize_t bytes =
+            ::pwrite(file.descriptor.get(), from.data(), from.size(), static_cast<off_t>(offset));
+        ROS2S_TRY(checked(bytes));
+        return static_cast<size_t>(bytes);
+    });
+}
+
+Task<Result<uint64_t>> LocalDirectory::pread(const Call&, FileHandle handle, fs::Window into,
+                                             uint64_t offset) {
+    const FileUse file(find_file(handle));
+    if (!file) co_return fail(Code::stale);
+    if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
+    if (!file->flags.read) co_return fail(Code::denied);
+    if (!into.is_local()) co_return fail(Code::unsupported);
+    uint64_t done = 0;
+    while (done < into.length) {
+        const Bytes rest = into.bytes().subspan(done);
+        ROS2S_CO_TRY_ASSIGN(const size_t bytes, co_await read_some(*file, rest, offset + done));
+        if (bytes == 0) break;
+        done += bytes;
+    }
+    ++file->reads;
+    file->read_bytes += done;
+    co_return done;
+}
+
+Task<Result<uint64_t>> LocalDirectory::pwrite(const Call&, FileHandle handle, fs::Window from,
+                                              uint64_t offset) {
+    const FileUse file(find_file(handle));
+    if (!file) co_return fail(Code::stale);
+    if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
+    if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
+    if (!from.is_local()) co_return fail(Code::unsupported);
+    if (offset > INT64_MAX || from.length > INT64_MAX - offset) {
+        co_return fail(Code::too_large, INT64_MAX);
+    }
+    uint64_t done = 0;
+    while (done < from.length) {
+        const ConstBytes rest = ConstBytes(from.bytes()).subspan(done);
+        ROS2S_CO_TRY_ASSIGN(const size_t bytes, co_await write_some(*file, rest, offset + done));
+        if (bytes == 0) co_return fail(Code::io);
+        done += bytes;
+    }
+    ++file->writes;
+    file->written_bytes += done;
+    co_return done;
+}
+
+Task<Result<>> LocalDirectory::fsync(const Call&, FileHandle handle) {
+    const FileUse file(find_file(handle));
+    if (!file) co_return fail(Code::stale);
+    co_return co_await pool_.run(reactor_, [&] { return checked(::fsync(file.fd())); });
+}
+
+Task<Result<>> LocalDirectory::punch_hole(const Call&, FileHandle handle, uint64_t offset,
+                                          uint64_t length) {
+    const FileUse file(find_file(handle));
+    if (!file) co_return fail(Code::stale);
+    if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
+    if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
+    if (length == 0 || offset > INT64_MAX || length > INT64_MAX - offset) {
+        co_return fail(Code::invalid);
+    }
+    co_return co_await pool_.run(reactor_, [&] {
+        return checked(::fallocate(file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                   static_cast<off_t>(offset), static_cast<off_t>(length)));
+    });
+}
+
+Result<std::vector<LocalDirectory::Listed>> LocalDirectory::list(int directory) {
+    std::vector<Listed> listed;
+    alignas(dirent64) char buffer[listing_bytes];
+    const ssize_t bytes = ::getdents64(directory, buffer, sizeof buffer);
+    ROS2S_TRY(checked(bytes));
+    for (ssize_t at = 0; at < bytes;) {
+        const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+        at += entry->d_reclen;
+        Listed item{.name = entry->d_name,
+                    .inode = entry->d_ino,
+                    .type = static_cast<mode_t>(DTTOIF(entry->d_type)),
+                    .cookie = static_cast<uint64_t>(entry->d_off)};
+        if (entry->d_type == DT_UNKNOWN) {
+            struct stat status{};
+            // Gone meanwhile: listed without a type, as the kernel would have.
+            if (::fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+                item.type = status.st_mode & S_IFMT;
+            }
+        }
+        listed.push_back(std::move(item));
+    }
+    return listed;
+}
+
+// Makes `listed` begin behind `cookie`, and be empty only at the directory's end.
+Task<Result<>> LocalDirectory::fill_names(OpenFile& file, uint64_t cookie) {
+    const bool seeks = cookie != file.served_to || cookie == 0;
+    if (seeks) file.listed.clear();
+    if (!file.listed.empty()) co_return Result<>();
+    auto more = co_await pool_.run(reactor_, [&]() -> Result<std::vector<Listed>> {
+        // Seeking to where it is would cost some file systems their place.
+        if (seeks || cookie != file.listed_to) {
+            ROS2S_TRY(
+                checked(::lseek(file.descriptor.get(), static_cast<off_t>(cookie), SEEK_SET)));
+        }
+        return list(file.descriptor.get());
+    });
+    if (!more) {
+        // The kernel says so of a directory that was removed.
+        if (more.error().code == Code::not_found) co_return Result<>();
+        co_return fail(more.error());
+    }
+    file.served_to = cookie;
+    if (!more->empty()) file.listed_to = more->back().cookie;
+    file.listed.assign(std::make_move_iterator(more->begin()),
+                       std::make_move_iterator(more->end()));
+    co_return Result<>();
+}
+
+Task<Result<std::vector<fs::DirectoryEntry>>> LocalDirectory::readdir(const Call&,
+                                                                      FileHandle handle,
+                                                                      uint64_t cookie,
+                                                                      size_t limit) {
+    const FileUse file(find_file(handle));
+    if (!file) co_return fail(Code::stale);
+    if (!S_ISDIR(file->node.type)) co_return fail(Code::not_directory);
+    co_await file->reading_names.acquire();
+    const SemaphoreHold hold(file->reading_names);
+    std::vector<fs::DirectoryEntry> entries;
+    while (entries.size() < limit) {
+        ROS2S_CO_TRY(co_await fill_names(*file, cookie));
+        if (file->listed.empty()) break;
+        while (!file->listed.empty() && entries.size() < limit) {
+            Listed listed = std::move(file->listed.front());
+            file->listed.pop_front();
+            file->served_to = cookie = listed.cookie;
+            if (listed.name == "." || listed.name == "..") continue;
+            entries.push_back({.name = std::move(listed.name),
+                               .node = nodes_.shown(file->node.inode.first, listed.inode),
+                               .type = listed.type,
+                               .cookie = cookie});
+        }
+    }
+    co_return entries;
+}
+
+Result<fs::PathReport> LocalDirectory::path_report(FileHandle handle) const {
+    const OpenFile* file = find_file(handle);
+    if (file == nullptr) return fail(Code::stale);
+    const Ring* ring = reactor_.ring();
+    const std::string_view way = ring == nullptr ? "blocking calls" : to_string(ring->kind());
+    return fs::PathReport{.path = "local directory " + path_ + ", " + std::string(way),
+                          .reads = file->reads,
+                          .read_bytes = file->read_bytes,
+                          .writes = file->writes,
+                          .written_bytes = file->written_bytes};
+}
+
+void LocalDirectory::read_one(int directory, fs::ReadManyItem& item) {
+    const auto read = [&]() -> Result<> {
+        open_how how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,  // a FIFO must not hold us up
+                     .mode = 0,
+                     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+        ROS2S_TRY_ASSIGN(const Descriptor file,
+                         opened(static_cast<int>(::syscall(SYS_openat2, directory,
+                                                           item.name.c_str(), &how, sizeof how))));
+        struct stat status{};
+        ROS2S_TRY(checked(::fstat(file.get(), &status)));
+        if (S_ISDIR(status.st_mode)) return fail(Code::is_directory);
+        if (!S_ISREG(status.st_mode)) return fail(Code::invalid);
+        uint64_t done = 0;
+        while (done < item.window.length) {
+            const Bytes rest = item.window.bytes().subspan(done);
+            const ssize_t bytes =
+                ::pread(file.get(), rest.data(), rest.size(), static_cast<off_t>(done));
+            ROS2S_TRY(checked(bytes));
+            if (bytes == 0) break;
+            done += static_cast<uint64_t>(bytes);
+        }
+        item.bytes = done;
+        item.size = std::max(done, static_cast<uint64_t>(status.st_size));
+        return {};
+    };
+    item.status = read();
+}
+
+Task<> LocalDirectory::read_item(int directory, fs::ReadManyItem& item) {
+    item.status = {};
+    item.bytes = item.size = 0;
+    std::string_view rest = item.name;
+    for (;;) {
+        const size_t slash = rest.find('/');
+        item.status = fs::check_name(rest.substr(0, slash));
+        if (!item.status || slash == rest.npos) break;
+        rest.remove_prefix(slash + 1);
+    }
+    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+    if (!item.status) co_return;
+    (void)co_await pool_.run(reactor_, [&]() -> Result<> {
+        read_one(directory, item);
+        return {};
+    });
+}
+
+Task<Result<>> LocalDirectory::read_many(const Call&, NodeId directory,
+                                         std::span<fs::ReadManyItem> items) {
+    const NodeUse node(nodes_, directory);
+    if (!node) co_return fail(Code::stale);
+    if (!S_ISDIR(node->type)) co_return fail(Code::not_directory);
+    Nursery nursery(reactor_, read_many_at_once);
+    for (fs::ReadManyItem& item : items) co_await nursery.spawn(read_item(node.fd(), item));
+    co_await nursery.join();
+    co_return Result<>();
+}
+
+}  // namespace ros2s::foreign
