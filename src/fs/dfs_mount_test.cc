@@ -1,0 +1,331 @@
+// What the contract suite cannot see: which requests reach the store, what lies there, and what
+// mount refuses.
+#include "dfs_mount.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::fs {
+namespace {
+
+// Counts what passes, and can claim fewer features than the store below has.
+class CountingStore final : public object::ObjectStore {
+  public:
+    explicit CountingStore(Reactor& reactor) : below(reactor) {}
+    object::MemoryStore below;
+    object::Features claimed{.multi_object_transactions = true, .conditions = true};
+    uint64_t fetches = 0, items = 0, updates = 0, operations = 0, conditions = 0, queries = 0,
+             lists = 0, operations_most = 0;
+    void reset() {
+        fetches = items = updates = operations = conditions = queries = lists = operations_most = 0;
+    }
+
+    object::Features features() const override { return claimed; }
+    std::string path() const override { return below.path(); }
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<FetchItem> wanted) override {
+        ++fetches;
+        items += wanted.size();
+        return below.fetch(call, container, wanted);
+    }
+    Task<Result<Commit>> update(const Call& call, object::ContainerId container,
+                                const object::Transaction& transaction) override {
+        ++updates;
+        operations += transaction.operations.size();
+        conditions += transaction.conditions.size();
+        operations_most = std::max<uint64_t>(operations_most, transaction.operations.size());
+        return below.update(call, container, transaction);
+    }
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override {
+        ++lists;
+        return below.list(call, container, request);
+    }
+    Task<Result<QueryReply>> query(const Call& call, object::ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        ++queries;
+        return below.query(call, container, object, akey);
+    }
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override {
+        return below.create_container(call, properties);
+    }
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override {
+        return below.destroy_container(call, container);
+    }
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override {
+        return below.list_containers(call);
+    }
+    Task<Result<object::PoolSpace>> space(const Call& call) override { return below.space(call); }
+};
+
+class DfsMountTest : public testing::Test {
+  protected:
+    using Outcome = std::optional<Code>;
+    void SetUp() override { world_.run(make_container()); }
+    Task<> make_container() {
+        container_ =
+            (co_await store_.create_container(call_, {.label = "c", .chunk_bytes = 8192}))->id;
+    }
+    Outcome format() {
+        report_ = {};
+        return outcome_of(world_.run(
+            Dfs::format(call_, store_, container_, world_.core(), {.uid = 7, .gid = 8}, report_)));
+    }
+    template <class T>
+    static Outcome outcome_of(const Result<T>& result) {
+        return result ? Outcome{} : Outcome{result.error().code};
+    }
+    Outcome mount(DfsOptions options = {}) {
+        report_ = {};
+        auto mounted =
+            world_.run(Dfs::mount(call_, store_, container_, world_.core(), options, report_));
+        if (mounted) fs_ = std::move(*mounted);
+        return outcome_of(mounted);
+    }
+    void unmount() {
+        world_.run(fs_->close_all());
+        fs_.reset();
+    }
+    void start(DfsOptions options = {}) {
+        ASSERT_EQ(format(), std::nullopt);
+        ASSERT_EQ(mount(options), std::nullopt);
+    }
+    template <class Record>
+    void put_record(NodeId node, Akey akey, const Record& record) {
+        object::Transaction transaction;
+        transaction.operations.push_back(put(object_of(node), record_dkey(), akey, record));
+        ASSERT_TRUE(world_.run(store_.update(call_, container_, transaction)).has_value());
+    }
+    Opened create(std::string name) {
+        return *world_.run(
+            fs_->create(call_, root_node, name, 0644, {.read = true, .write = true}, {}));
+    }
+    void write(FileHandle handle, uint64_t bytes, uint64_t offset) {
+        const std::string text(bytes, 'x');
+        ASSERT_TRUE(world_.run(fs_->pwrite(call_, handle, Window::local(as_bytes(text)), offset)));
+    }
+    uint64_t read(FileHandle handle, uint64_t bytes, uint64_t offset) {
+        std::string text(bytes, '?');
+        return *world_.run(fs_->pread(
+            call_, handle, Window::local(std::as_writable_bytes(std::span(text))), offset));
+    }
+
+    sim::World world_{1};
+    CountingStore store_{world_.core()};
+    object::ContainerId container_;
+    Call call_;
+    Report report_;
+    std::unique_ptr<Dfs> fs_;
+};
+
+TEST_F(DfsMountTest, WantsAFileSystemInTheContainer) {
+    EXPECT_EQ(mount(), Code::not_found);
+    EXPECT_NE(report_.text().find("no file system"), std::string::npos) << report_.text();
+    container_ = {};
+    EXPECT_EQ(format(), Code::not_found);
+    EXPECT_FALSE(report_.empty());
+}
+
+TEST_F(DfsMountTest, FormatsOnce) {
+    EXPECT_EQ(format(), std::nullopt);
+    EXPECT_EQ(format(), Code::exists);
+    EXPECT_NE(report_.text().find("already"), std::string::npos) << report_.text();
+    ASSERT_EQ(mount(), std::nullopt);
+    const auto root = world_.run(fs_->get_attributes(call_, root_node));
+    EXPECT_EQ(root->uid, 7u);
+    EXPECT_EQ(root->gid, 8u);
+    unmount();
+}
+
+TEST_F(DfsMountTest, RefusesStoresThatLackWhatItNeeds) {
+    store_.claimed.conditions = false;
+    EXPECT_EQ(format(), Code::unsupported);
+    EXPECT_NE(report_.text().find("conditional transactions"), std::string::npos);
+    store_.claimed = {.multi_object_transactions = false, .conditions = true};
+    EXPECT_EQ(mount(), Code::unsupported);
+    EXPECT_NE(report_.text().find("several objects"), std::string::npos);
+}
+
+TEST_F(DfsMountTest, RefusesWhatItDoesNotKnow) {
+    ASSERT_EQ(format(), std::nullopt);
+    put_record(root_node, superblock_akey(), Superblock{.format = 2, .chunk_bytes = 8192});
+    EXPECT_EQ(mount(), Code::bad_version);
+    EXPECT_NE(report_.text().find("format 2"), std::string::npos) << report_.text();
+    put_record(root_node, superblock_akey(), Superblock{.features_needed = 4, .chunk_bytes = 8192});
+    EXPECT_EQ(mount(), Code::bad_version);
+    EXPECT_NE(report_.text().find("0x4"), std::string::npos) << report_.text();
+    put_record(root_node, superblock_akey(), Superblock{.version = 9, .chunk_bytes = 8192});
+    EXPECT_EQ(mount(), Code::bad_version);
+    put_record(root_node, superblock_akey(), Superblock{.chunk_bytes = 1000});
+    EXPECT_EQ(mount(), Code::corrupt);
+    put_record(root_node, superblock_akey(), EntryRecord{});
+    EXPECT_EQ(mount(), Code::corrupt);
+    put_record(root_node, superblock_akey(), Superblock{.chunk_bytes = 8192});
+    EXPECT_EQ(mount(), std::nullopt);
+    unmount();
+}
+
+TEST_F(DfsMountTest, RefusesRecordsThatAreNone) {
+    start();
+    const NodeId node = create("file").attributes.node;
+    put_record(node, inode_akey(), EntryRecord{});
+    EXPECT_EQ(outcome_of(world_.run(fs_->get_attributes(call_, node))), Code::corrupt);
+    put_record(node, inode_akey(), InodeRecord{.version = 3});
+    EXPECT_EQ(outcome_of(world_.run(fs_->get_attributes(call_, node))), Code::bad_version);
+    unmount();
+}
+
+// What makes DFS fast: a small read is one item, a small write one operation, and nothing else.
+TEST_F(DfsMountTest, ASmallReadOrWriteIsOneRequest) {
+    start();
+    const FileHandle handle = create("file").handle;
+    write(handle, 20'000, 0);
+    store_.reset();
+    EXPECT_EQ(read(handle, 4096, 4096), 4096u);
+    EXPECT_EQ(read(handle, 100, 8192 + 10), 100u);
+    EXPECT_EQ(store_.fetches, 2u);
+    EXPECT_EQ(store_.items, 2u);
+    write(handle, 4096, 4096);
+    EXPECT_EQ(store_.updates, 1u);
+    EXPECT_EQ(store_.operations, 1u);
+    EXPECT_EQ(store_.conditions, 0u);
+    EXPECT_EQ(store_.queries + store_.lists, 0u);
+
+    store_.reset();
+    EXPECT_EQ(read(handle, 20'000, 0), 20'000u);
+    EXPECT_EQ(store_.fetches, 1u) << "three chunks in one batch";
+    EXPECT_EQ(store_.items, 3u);
+    EXPECT_EQ(store_.queries, 0u);
+    EXPECT_EQ(read(handle, 4096, 18'000), 2000u);
+    EXPECT_EQ(store_.fetches, 2u) << "the end is found by one query, not by reading again";
+    EXPECT_EQ(store_.queries, 1u);
+    unmount();
+}
+
+TEST_F(DfsMountTest, ReadManyIsAFewBatches) {
+    start();
+    std::vector<ReadManyItem> items(100);
+    for (size_t i = 0; i < items.size(); ++i) {
+        items[i].name = "f" + std::to_string(i);
+        const FileHandle handle = create(items[i].name).handle;
+        write(handle, 10, 0);
+    }
+    std::vector<std::string> rooms(items.size(), std::string(100, '?'));
+    for (size_t i = 0; i < items.size(); ++i) {
+        items[i].window = Window::local(std::as_writable_bytes(std::span(rooms[i])));
+    }
+    store_.reset();
+    ASSERT_TRUE(world_.run(fs_->read_many(call_, root_node, items)).has_value());
+    for (const ReadManyItem& item : items) EXPECT_EQ(item.bytes, 10u);
+    EXPECT_EQ(store_.fetches, 3u) << "the directory, the entries, the contents";
+    EXPECT_EQ(store_.queries, 100u) << "side by side";
+    unmount();
+}
+
+TEST_F(DfsMountTest, TracesItsReadsAndWrites) {
+    start();
+    const FileHandle handle = create("file").handle;
+    Trace trace;
+    call_.trace = &trace;
+    write(handle, 10, 0);
+    read(handle, 10, 0);
+    ASSERT_EQ(trace.steps().size(), 2u);
+    EXPECT_EQ(trace.steps()[0].name, "fs.pwrite");
+    EXPECT_EQ(trace.steps()[1].name, "fs.pread");
+    call_.trace = nullptr;
+    unmount();
+}
+
+TEST_F(DfsMountTest, PunchesLargeFilesInBatches) {
+    start({.punch_chunks_max = 4});
+    const Opened file = create("file");
+    const uint64_t free_before = world_.run(fs_->space(call_))->free_bytes;
+    write(file.handle, 30 * 8192, 0);
+    world_.run(fs_->close(call_, file.handle));
+    store_.reset();
+    ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, "file")).has_value());
+    EXPECT_GE(store_.updates, 7u);
+    EXPECT_EQ(world_.run(fs_->space(call_))->free_bytes, free_before);
+    EXPECT_EQ(outcome_of(world_.run(fs_->get_attributes(call_, file.attributes.node))),
+              Code::stale);
+    unmount();
+}
+
+TEST_F(DfsMountTest, AVastSparseFileGoesInFewSteps) {
+    start({.punch_chunks_max = 4});
+    const Opened file = create("file");
+    for (uint64_t i = 0; i < 20; ++i) write(file.handle, 1, i << 50);
+    store_.reset();
+    ASSERT_TRUE(
+        world_.run(fs_->punch_hole(call_, file.handle, 0, uint64_t{INT64_MAX})).has_value());
+    EXPECT_LT(store_.updates, 12u);
+    store_.reset();
+    ASSERT_TRUE(
+        world_.run(fs_->set_attributes(call_, file.attributes.node, {.size = 1})).has_value());
+    EXPECT_LT(store_.updates, 30u);
+    unmount();
+}
+
+TEST_F(DfsMountTest, OrphansOfALostMountAreReapedByTheNext) {
+    start();
+    const Opened file = create("file");
+    const uint64_t free_before = world_.run(fs_->space(call_))->free_bytes;
+    write(file.handle, 30'000, 0);
+    ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, "file")).has_value());
+    EXPECT_LT(world_.run(fs_->space(call_))->free_bytes, free_before);
+    // As after a crash: the first mount never closes what it has open.
+    auto next = world_.run(Dfs::mount(call_, store_, container_, world_.core(), {}, report_));
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(world_.run((*next)->space(call_))->free_bytes, free_before);
+    EXPECT_EQ(outcome_of(world_.run((*next)->get_attributes(call_, file.attributes.node))),
+              Code::stale);
+    world_.run((*next)->close_all());
+    unmount();
+}
+
+TEST_F(DfsMountTest, AReadOnlyPoolMountsForReading) {
+    start();
+    const Opened file = create("file");
+    write(file.handle, 100, 0);
+    ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, "file")).has_value());
+    store_.below.set_read_only(true);
+    auto next = world_.run(Dfs::mount(call_, store_, container_, world_.core(), {}, report_));
+    ASSERT_TRUE(next.has_value()) << "the orphan has to wait";
+    EXPECT_EQ(outcome_of(world_.run((*next)->mkdir(call_, root_node, "d", 0755, {}))),
+              Code::read_only);
+    EXPECT_EQ(read(file.handle, 100, 0), 100u);
+    world_.run((*next)->close_all());
+    unmount();
+}
+
+TEST_F(DfsMountTest, NodeIdsAreNotReusedByTheNextMount) {
+    start({.node_ids_per_lease = 2});
+    std::vector<NodeId> nodes;
+    for (int i = 0; i < 5; ++i) nodes.push_back(create("a" + std::to_string(i)).attributes.node);
+    unmount();
+    ASSERT_EQ(mount(), std::nullopt);
+    nodes.push_back(create("b").attributes.node);
+    for (size_t i = 1; i < nodes.size(); ++i) EXPECT_GT(nodes[i], nodes[i - 1]);
+    EXPECT_EQ(nodes[0].value, first_free_node);
+    unmount();
+}
+
+TEST_F(DfsMountTest, MetricsCount) {
+    start();
+    const FileHandle handle = create("file").handle;
+    write(handle, 10, 0);
+    read(handle, 10, 0);
+    std::map<std::string, uint64_t> values;
+    fs_->visit_metrics([&](std::string_view name, std::string_view, uint64_t value) {
+        values[std::string(name)] = value;
+    });
+    EXPECT_EQ(values["ros2store_fs_reads_total"], 1u);
+    EXPECT_EQ(values["ros2store_fs_written_bytes_total"], 10u);
+    unmount();
+}
+
+}  // namespace
+}  // namespace ros2s::fs
