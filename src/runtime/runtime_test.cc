@@ -140,7 +140,7 @@ Task<> note_unless_stopped(Reactor& reactor, std::vector<int>& order, Time at, S
     if (co_await sleep_until(reactor, at, stop.token())) order.push_back(-1);
 }
 // Arms timers in a shuffled order, two for each time, and disarms some of them again.
-Task<> many_timers(Reactor& reactor, std::vector<int>& order, std::vector<int>& expected) {
+Task<bool> many_timers(Reactor& reactor, std::vector<int>& order, std::vector<int>& expected) {
     // Far enough away that all are armed before the first is due.
     const Time base = reactor.now() + 100ms;
     std::map<std::pair<int, int>, int> due;  // by time, then by order of arming
@@ -153,14 +153,18 @@ Task<> many_timers(Reactor& reactor, std::vector<int>& order, std::vector<int>& 
         if (i % 3 != 0) continue;
         co_await nursery.spawn(note_unless_stopped(reactor, order, base + n / 2 * 20us, stop));
     }
+    const bool armed_in_time = reactor.now() < base;
     stop.request_stop();
     co_await nursery.join();
     for (const auto& [when, n] : due) expected.push_back(n);
+    co_return armed_in_time;
 }
 TYPED_TEST(Runtime, TimersFireInOrder) {
     std::vector<int> order;
     std::vector<int> expected;
-    this->machine_.run(many_timers(this->machine_.core(), order, expected));
+    if (!this->machine_.run(many_timers(this->machine_.core(), order, expected))) {
+        GTEST_SKIP() << "the machine took 100 ms to arm 700 timers";
+    }
     EXPECT_EQ(order, expected);
 }
 
