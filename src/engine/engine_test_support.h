@@ -38,7 +38,7 @@ struct Bench {
     }
     IndexFactory factory() {
         return [this](std::string_view, bool, Report&) -> Result<std::unique_ptr<Index>> {
-            return index_medium.open();
+            return (index_source != nullptr ? *index_source : index_medium).open();
         };
     }
     Task<Result<>> create() {
@@ -82,6 +82,7 @@ struct Bench {
     EngineOptions options;
     std::vector<std::unique_ptr<device::SimDisk>> disks;
     OrderedMapMedium index_medium;
+    OrderedMapMedium* index_source = nullptr;  // instead of it
     std::unique_ptr<EngineStore> store;
 };
 

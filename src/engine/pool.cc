@@ -79,47 +79,48 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
 // Puts the devices in their order. The newest superblock says which belong to the pool.
 Result<Superblock> match_devices(EngineStore::Devices& devices,
                                  const std::vector<Superblock>& found, Report& report) {
-    const Superblock& newest = *std::ranges::max_element(found, {}, &Superblock::generation);
-    EngineStore::Devices ordered(newest.devices.size());
+    const auto newest_at = std::ranges::max_element(found, {}, &Superblock::generation);
+    const Superblock& newest = *newest_at;
+    const std::string pool = newest.pool.to_string();
+    constexpr size_t nobody = SIZE_MAX;
+    std::vector<size_t> places(newest.devices.size(), nobody);
     for (size_t i = 0; i < found.size(); ++i) {
-        const std::string name = devices[i]->name();
+        const std::string& name = devices[i]->name();
+        const uint32_t number = found[i].device_number;
         if (found[i].pool != newest.pool) {
+            const auto other = static_cast<size_t>(newest_at - found.begin());
             return report.fail(Code::invalid,
                                fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices "
                                            "of one pool",
-                                           name, found[i].pool.to_string(), devices[0]->name(),
-                                           newest.pool.to_string()));
+                                           name, found[i].pool.to_string(), devices[other]->name(),
+                                           pool));
         }
-        const uint32_t number = found[i].device_number;
-        if (number >= ordered.size() || newest.devices[number] != found[i].devices[number]) {
-            return report.fail(Code::invalid, fmt::format("{} is no longer a device of pool {}",
-                                                          name, newest.pool.to_string()));
+        if (number >= places.size() || newest.devices[number] != found[i].devices[number]) {
+            return report.fail(Code::invalid,
+                               fmt::format("{} is no longer a device of pool {}", name, pool));
         }
-        if (ordered[number] != nullptr) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
-                            "Name each device once",
-                            ordered[number]->name(), name, number, newest.pool.to_string()));
+        if (places[number] != nobody) {
+            return report.fail(Code::invalid,
+                               fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
+                                           "Name each device once",
+                                           devices[places[number]]->name(), name, number, pool));
         }
-        ordered[number] = std::move(devices[i]);
+        places[number] = i;
     }
-    for (size_t number = 0; number < ordered.size(); ++number) {
-        if (ordered[number] != nullptr) continue;
-        for (auto& device : ordered) {
-            if (device != nullptr) devices.push_back(std::move(device));
-        }
-        std::erase(devices, nullptr);
-        return report.fail(
-            Code::invalid,
-            fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
-                        "of them",
-                        newest.pool.to_string(), ordered.size(), number,
-                        newest.devices[number].uuid.to_string()));
+    const auto missing = std::ranges::find(places, nobody);
+    if (missing != places.end()) {
+        const auto number = static_cast<size_t>(missing - places.begin());
+        return report.fail(Code::invalid,
+                           fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
+                                       "of them",
+                                       pool, places.size(), number,
+                                       newest.devices[number].uuid.to_string()));
     }
+    EngineStore::Devices ordered;
+    for (const size_t place : places) ordered.push_back(std::move(devices[place]));
+    devices = std::move(ordered);
     Superblock superblock = newest;
     superblock.device_number = 0;
-    devices = std::move(ordered);
     return superblock;
 }
 

@@ -1,0 +1,376 @@
+// Devices that are missing, foreign, cut off or damaged: a sentence that says which and what to do,
+// never wrong data, never a crash. Damage to what is in use: that item fails, the rest goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine_test_support.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/engine/format/checkpoint.h"
+#include "ros2s/engine/format/keys.h"
+#include "ros2s/engine/format/record.h"
+#include "ros2s/engine/format/superblock.h"
+
+namespace ros2s::engine {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t journal_first = 3;
+
+// A pool with a container, an array of four blocks and a value.
+struct Pool : Bench {
+    explicit Pool(uint64_t seed, size_t devices = 1) : Bench(seed, devices, 4 << 20) {}
+
+    Task<Result<>> fill() {
+        ROS2S_CO_TRY(co_await create());
+        ROS2S_CO_TRY(co_await open());
+        ROS2S_CO_TRY_ASSIGN(const auto made,
+                            co_await store->create_container(call, {.label = "c"}));
+        container = made.id;
+        for (uint64_t block = 0; block < 4; ++block) ROS2S_CO_TRY(co_await write(block, 7));
+        co_return co_await put("value");
+    }
+    Task<Result<>> update(object::Operation operation) {
+        operation.object = {1, 1};
+        operation.dkey = object::Dkey::integer(0);
+        object::Transaction transaction;
+        transaction.operations.push_back(std::move(operation));
+        const auto commit = co_await store->update(call, container, transaction);
+        if (!commit) co_return fail(commit.error());
+        co_return Result<>();
+    }
+    Task<Result<>> write(uint64_t block, uint8_t fill, uint64_t bytes = block_bytes) {
+        const AlignedBuffer buffer(bytes);
+        std::memset(buffer.data(), fill, bytes);
+        co_return co_await update({.kind = object::Operation::Kind::write,
+                                   .akey = {"array"},
+                                   .extent = {block * block_bytes, bytes},
+                                   .window = object::Window::local(buffer.bytes())});
+    }
+    Task<Result<>> put(std::string_view text) {
+        co_return co_await update({.kind = object::Operation::Kind::put,
+                                   .akey = {"value"},
+                                   .window = object::Window::local(as_bytes(text))});
+    }
+    // The first byte of a block; Code of the item where it fails.
+    Task<Result<uint8_t>> first_byte(uint64_t block) {
+        const AlignedBuffer buffer(block_bytes);
+        object::FetchItem item{.object = {1, 1},
+                               .dkey = object::Dkey::integer(0),
+                               .akey = {"array"},
+                               .extent = {block * block_bytes, block_bytes},
+                               .window = object::Window::local(buffer.bytes())};
+        ROS2S_CO_TRY(co_await store->fetch(call, container, {&item, 1}));
+        if (!item.status) co_return fail(item.status.error());
+        co_return static_cast<uint8_t>(buffer.data()[0]);
+    }
+    // Crashes without a checkpoint and leaves the pool closed.
+    Task<> crash() {
+        for (auto& disk : disks) disk->power_loss();
+        index_medium.crash(world.random());
+        EXPECT_FALSE(co_await close());
+    }
+    AlignedBuffer peek(size_t disk, uint64_t block) {
+        AlignedBuffer buffer(block_bytes);
+        disks[disk]->peek(block * block_bytes, buffer.bytes());
+        return buffer;
+    }
+    void poke(size_t disk, uint64_t block, ConstBytes bytes) {
+        disks[disk]->poke(block * block_bytes, bytes);
+    }
+    [[nodiscard]] uint64_t last_block(size_t disk) const {
+        return disks[disk]->size() / block_bytes - 1;
+    }
+    object::ContainerId container{};
+};
+
+#define EXPECT_OK(expression)                                          \
+    do {                                                               \
+        const auto& result_ = (expression);                            \
+        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
+    } while (false)
+
+Task<> expect_refused(Pool& pool, Code code, std::string_view sentence) {
+    pool.report = {};
+    const Result<> opened = co_await pool.open();
+    EXPECT_FALSE(opened.has_value());
+    if (opened) {
+        EXPECT_OK(co_await pool.close());
+        co_return;
+    }
+    EXPECT_EQ(describe(opened.error().code), describe(code));
+    EXPECT_THAT(pool.report.text(), HasSubstr(sentence));
+}
+
+// ---- devices -------------------------------------------------------------------------------
+
+Task<> missing_device(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.close());
+    std::swap(pool.disks[0], pool.disks[1]);
+    EXPECT_OK(co_await pool.open());  // any order will do
+    EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+    pool.disks.pop_back();
+    co_await expect_refused(pool, Code::invalid, "device 0 (");
+    EXPECT_THAT(pool.report.text(), HasSubstr("is missing. Name all"));
+}
+TEST(DamagedPool, AMissingDevice) {
+    Pool pool(1, 2);
+    pool.world.run(missing_device(pool));
+}
+
+Task<> foreign_device(Pool& pool, Pool& other) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.close());
+    const auto block = other.peek(1, 0);
+    pool.poke(1, 0, block.bytes());
+    pool.poke(1, pool.last_block(1), block.bytes());
+    co_await expect_refused(pool, Code::invalid, "Name the devices of one pool");
+    // A copy of device 0 in place of device 1.
+    const auto first = pool.peek(0, 0);
+    pool.poke(1, 0, first.bytes());
+    pool.poke(1, pool.last_block(1), first.bytes());
+    co_await expect_refused(pool, Code::invalid, "one is a copy");
+    const AlignedBuffer zeros(block_bytes);
+    std::memset(zeros.data(), 0, block_bytes);
+    pool.poke(1, 0, zeros.bytes());
+    pool.poke(1, pool.last_block(1), zeros.bytes());
+    co_await expect_refused(pool, Code::not_found, "no device of a ros2store pool");
+}
+TEST(DamagedPool, AnotherPoolsDeviceACopyAndAnEmptyOne) {
+    Pool pool(1, 2);
+    Pool other(2, 2);
+    other.world.run(other.create());
+    pool.world.run(foreign_device(pool, other));
+}
+
+Task<> truncated(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.close());
+    auto half = std::make_unique<device::SimDisk>(
+        pool.world.random(), device::SimDiskOptions{.size = pool.disks[0]->size() / 2}, "short");
+    AlignedBuffer bytes(half->size());
+    pool.disks[0]->peek(0, bytes.bytes());
+    half->poke(0, bytes.bytes());
+    pool.disks[0] = std::move(half);
+    co_await expect_refused(pool, Code::corrupt, "it was cut off");
+}
+TEST(DamagedPool, ATruncatedDevice) {
+    Pool pool(1);
+    pool.world.run(truncated(pool));
+}
+
+Task<> superblocks(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.close());
+    const AlignedBuffer good = pool.peek(0, 0);
+    // One copy is enough, whichever it is.
+    pool.disks[0]->rot(100);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+    pool.disks[0]->rot(pool.last_block(0) * block_bytes + 200);
+    co_await expect_refused(pool, Code::corrupt, "both copies of its superblock are damaged");
+    // A version from the future, whole and sound.
+    const AlignedBuffer future(block_bytes);
+    std::ranges::copy(good.bytes(), future.bytes().begin());
+    const uint32_t version = 99, no_crc = 0;
+    std::memcpy(future.data() + 8, &version, sizeof version);
+    std::memcpy(future.data() + 12, &no_crc, sizeof no_crc);
+    const uint32_t crc = crc32c(future.bytes());
+    std::memcpy(future.data() + 12, &crc, sizeof crc);
+    pool.poke(0, 0, future.bytes());
+    pool.poke(0, pool.last_block(0), future.bytes());
+    co_await expect_refused(pool, Code::bad_version, "version 99");
+}
+TEST(DamagedPool, SuperblocksDamagedOrFromTheFuture) {
+    Pool pool(1);
+    pool.world.run(superblocks(pool));
+}
+
+// ---- checkpoint, journal, index ------------------------------------------------------------
+
+Task<> checkpoints(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.store->checkpoint());
+    EXPECT_OK(co_await pool.write(1, 9));
+    EXPECT_OK(co_await pool.close());
+    const auto number = [&](uint64_t slot) {
+        const auto decoded = decode_checkpoint(pool.peek(0, 1 + slot).bytes());
+        return decoded ? decoded->number : 0;
+    };
+    const uint64_t newest = number(0) > number(1) ? 0 : 1;
+    pool.disks[0]->rot((1 + newest) * block_bytes + 30);
+    EXPECT_OK(co_await pool.open());  // the older one leads to the same records
+    EXPECT_EQ(pool.store->read_only_reason(), "");
+    EXPECT_EQ((co_await pool.first_byte(1)).value_or(0), 9);
+    EXPECT_OK(co_await pool.close());
+    pool.disks[0]->rot(1 * block_bytes + 30);
+    pool.disks[0]->rot(2 * block_bytes + 30);
+    co_await expect_refused(pool, Code::corrupt, "both checkpoint slots are damaged");
+}
+TEST(DamagedPool, CheckpointSlots) {
+    Pool pool(1);
+    pool.world.run(checkpoints(pool));
+}
+
+Task<> journal_record(Pool& pool, uint64_t record, bool header) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.write(1, 8));
+    co_await pool.crash();
+    pool.disks[0]->rot((journal_first + record) * block_bytes + (header ? 40 : 150));
+    EXPECT_OK(co_await pool.open());
+    EXPECT_THAT(pool.store->read_only_reason(), HasSubstr("damaged"));
+    EXPECT_THAT(pool.store->read_only_reason(), HasSubstr("Copy out what you need"));
+    const Result<> refused = co_await pool.write(0, 1);
+    EXPECT_EQ(refused.error().code, Code::read_only);
+    EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, AJournalRecordInTheMiddleIsNeverTakenForATornTail) {
+    // Records: restart, container, four blocks, value, one block.
+    for (const bool header : {true, false}) {
+        for (const uint64_t record : {3, 4, 5}) {
+            Pool pool(1);
+            pool.world.run(journal_record(pool, record, header));
+        }
+    }
+}
+
+Task<> data_block(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.reopen());
+    // Blocks were written one after the other behind the journal.
+    const uint64_t journal_blocks = (1 << 20) / block_bytes;
+    pool.disks[0]->rot((journal_first + journal_blocks + 2) * block_bytes + 77);
+    EXPECT_EQ((co_await pool.first_byte(1)).value_or(0), 7);
+    EXPECT_EQ((co_await pool.first_byte(2)).error().code, Code::corrupt);
+    // A partial write must not give rot a new checksum ...
+    const Result<> merged = co_await pool.write(2, 9, 100);
+    EXPECT_EQ(merged.error().code, Code::corrupt);
+    EXPECT_EQ((co_await pool.first_byte(2)).error().code, Code::corrupt);
+    // ... and a whole one heals.
+    EXPECT_OK(co_await pool.write(2, 9));
+    EXPECT_EQ((co_await pool.first_byte(2)).value_or(0), 9);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, ARottenDataBlock) {
+    Pool pool(1);
+    pool.world.run(data_block(pool));
+}
+
+Result<> flip(OrderedMapMedium& medium, const std::string& key) {
+    const auto index = medium.open();
+    ROS2S_TRY_ASSIGN(auto value, index->get(key));
+    if (!value) return fail(Code::not_found);
+    (*value)[value->size() / 2] ^= 1;
+    IndexBatch batch;
+    batch.put(key, *value);
+    ROS2S_TRY(index->apply(std::move(batch)));
+    ROS2S_TRY(index->flush());
+    return index->close();
+}
+
+Task<> index_values(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.close());
+    const std::string dkey = object::Dkey::integer(0).bytes;
+    EXPECT_OK(flip(pool.index_medium, entry_key(pool.container, {1, 1}, dkey, "array", 0).take()));
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ((co_await pool.first_byte(0)).error().code, Code::corrupt);
+    EXPECT_EQ((co_await pool.write(0, 3)).error().code, Code::corrupt);
+    EXPECT_OK(co_await pool.put("other"));
+    EXPECT_OK(co_await pool.close());
+    EXPECT_OK(flip(pool.index_medium, meta_key().take()));
+    co_await expect_refused(pool, Code::corrupt, "Restore it together with the devices");
+}
+TEST(DamagedPool, IndexValues) {
+    Pool pool(1);
+    pool.world.run(index_values(pool));
+}
+
+Task<> wrong_index(Pool& pool) {
+    EXPECT_OK(co_await pool.create());
+    OrderedMapMedium old;
+    {
+        const auto from = pool.index_medium.open();
+        const auto to = old.open();
+        IndexBatch batch;
+        batch.put(meta_key().view(), *from->get(meta_key().view()).value());
+        EXPECT_OK(to->apply(std::move(batch)));
+        EXPECT_OK(to->flush());
+    }
+    EXPECT_OK(co_await pool.open());
+    EXPECT_TRUE(co_await pool.store->create_container(pool.call, {.label = "c"}));
+    EXPECT_OK(co_await pool.close());
+    pool.index_source = &old;
+    co_await expect_refused(pool, Code::corrupt, "older than the devices");
+    OrderedMapMedium empty;
+    pool.index_source = &empty;
+    co_await expect_refused(pool, Code::corrupt, "is empty or another program's");
+}
+TEST(DamagedPool, AnIndexThatIsOldOrEmpty) {
+    Pool pool(1);
+    pool.world.run(wrong_index(pool));
+}
+
+// ---- errors while running ------------------------------------------------------------------
+
+Task<> write_error(Pool& pool, device::SimKind kind) {
+    EXPECT_OK(co_await pool.fill());
+    bool failing = true;
+    pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
+        const bool fail = failing && operation.kind == kind;
+        return fail ? device::SimFault::error : device::SimFault::none;
+    });
+    EXPECT_EQ((co_await pool.write(0, 1)).error().code, Code::io);
+    failing = false;  // it would work again; nobody tries
+    EXPECT_EQ((co_await pool.write(0, 1)).error().code, Code::read_only);
+    EXPECT_THAT(pool.store->read_only_reason(), HasSubstr("a write or flush failed"));
+    EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ(pool.store->read_only_reason(), "");
+    EXPECT_OK(co_await pool.write(0, 5));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, AFailedWriteOrFlushEndsAllWriting) {
+    for (const auto kind : {device::SimKind::write, device::SimKind::flush}) {
+        Pool pool(1);
+        pool.world.run(write_error(pool, kind));
+    }
+}
+
+Task<> read_error_in_recovery(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    co_await pool.crash();
+    pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
+        const bool journal = operation.offset >= (journal_first + 3) * block_bytes &&
+                             operation.offset < (journal_first + 256) * block_bytes;
+        return journal ? device::SimFault::error : device::SimFault::none;
+    });
+    co_await expect_refused(pool, Code::io, "Nothing was changed");
+    pool.disks[0]->set_hook(nullptr);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ((co_await pool.first_byte(3)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, AnIoErrorInRecoveryIsNoTornTail) {
+    Pool pool(1);
+    pool.world.run(read_error_in_recovery(pool));
+}
+
+Task<> too_small(Pool& pool) {
+    pool.create_options.journal_bytes = 4 << 20;
+    const Result<> made = co_await pool.create();
+    EXPECT_EQ(made.error().code, Code::invalid);
+    EXPECT_THAT(pool.report.text(), HasSubstr("are too few"));
+}
+TEST(DamagedPool, ADeviceThatIsTooSmallForItsJournal) {
+    Pool pool(1);
+    pool.world.run(too_small(pool));
+}
+
+}  // namespace
+}  // namespace ros2s::engine
