@@ -29,8 +29,9 @@
  *
  * FORK. After fork() the handles belong to the parent. In the child every call on them fails with
  * -EBADF ("opened before fork(); open it again in this process") and changes nothing, in the
- * child or the parent; closing them there is an error too, and frees nothing. An embedded pool has one owner process at
- * a time, so a child can open it only when the parent has closed it (or through a mount, below).
+ * child or the parent; closing them there is an error too, and frees nothing. An embedded pool has
+ * one owner process at a time, so a child can open it only when the parent has closed it (or
+ * through a mount, below).
  *
  * ONE OWNER. While another process has the pool open, ros2s_open fails with -EBUSY and names that
  * process, unless it is a ros2store-fuse mount of the same container: then this library works
@@ -108,12 +109,11 @@ ROS2S_API int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t 
 /* -EBUSY while requests of a queue are under way on it. */
 ROS2S_API int ros2s_file_close(ros2s_file* file);
 
-/* Bytes read: fewer than `bytes` only at the end of the file; the buffer's rest is then undefined. Buffers and offsets on multiples of
- * 4096 travel without a copy. */
+/* Bytes read: fewer than `bytes` only at the end of the file; the buffer's rest is then undefined.
+ * Buffers and offsets on multiples of 4096 travel without a copy. */
 ROS2S_API ssize_t ros2s_pread(ros2s_file* file, void* buffer, size_t bytes, uint64_t offset);
 /* `bytes`, all of them written and durable, or an error. With O_APPEND the offset is ignored. */
-ROS2S_API ssize_t ros2s_pwrite(ros2s_file* file, const void* buffer, size_t bytes,
-                               uint64_t offset);
+ROS2S_API ssize_t ros2s_pwrite(ros2s_file* file, const void* buffer, size_t bytes, uint64_t offset);
 ROS2S_API int ros2s_fsync(ros2s_file* file);
 ROS2S_API int ros2s_fstat(ros2s_file* file, struct stat* out);
 ROS2S_API int ros2s_ftruncate(ros2s_file* file, uint64_t bytes);
@@ -283,8 +283,7 @@ typedef enum ros2s_format { ROS2S_TEXT = 0, ROS2S_JSON = 1 } ros2s_format;
 
 /* How this file's I/O travelled, with the counters of every layer on its way. Returns the bytes of
  * the whole report without its NUL; what fits is in `out`, NUL-terminated when bytes > 0. */
-ROS2S_API ssize_t ros2s_path_report(ros2s_file* file, ros2s_format format, char* out,
-                                    size_t bytes);
+ROS2S_API ssize_t ros2s_path_report(ros2s_file* file, ros2s_format format, char* out, size_t bytes);
 /* Reads `length` bytes (at most 16 MiB) at `offset` once and reports each step that the read took,
  * in microseconds. Returns as ros2s_path_report() does. */
 ROS2S_API ssize_t ros2s_trace_read(ros2s_file* file, uint64_t offset, uint64_t length,

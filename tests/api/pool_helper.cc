@@ -2,13 +2,18 @@
 // pool cannot fork one that does.
 //
 //     pool_helper make DIRECTORY        makes a pool of the least size, with the container "main"
+//     pool_helper fill URI PATH BYTES   writes a file of that size
 //     pool_helper hold URI PROGRAM      opens it, prints "open", and keeps it until stdin ends;
 //                                       then dies without closing, as a killed owner does
+#include <fcntl.h>
 #include <ros2store/ros2store.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -47,6 +52,22 @@ int hold(const char* uri, const char* program) {
     ::_exit(0);
 }
 
+int fill(const char* uri, const char* path, unsigned long long bytes) {
+    ros2s_fs* fs = nullptr;
+    ros2s_file* file = nullptr;
+    int rc = ros2s_open(uri, nullptr, &fs, nullptr, 0);
+    if (rc == 0) rc = ros2s_file_open(fs, path, O_WRONLY | O_CREAT, 0644, &file);
+    const std::vector<char> piece(1 << 20, 'x');
+    for (unsigned long long at = 0; rc >= 0 && at < bytes; at += piece.size()) {
+        const auto count = std::min<unsigned long long>(piece.size(), bytes - at);
+        rc = static_cast<int>(ros2s_pwrite(file, piece.data(), count, at));
+    }
+    if (rc >= 0) rc = ros2s_file_close(file);
+    if (rc >= 0) rc = ros2s_close(fs);
+    if (rc < 0) std::fprintf(stderr, "%s\n", ros2s_last_error());
+    return rc < 0 ? 1 : 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -54,6 +75,10 @@ int main(int count, char** arguments) {
     if (count == 4 && std::strcmp(arguments[1], "hold") == 0) {
         return hold(arguments[2], arguments[3]);
     }
-    std::fprintf(stderr, "usage: pool_helper make DIRECTORY | hold URI PROGRAM\n");
+    if (count == 5 && std::strcmp(arguments[1], "fill") == 0) {
+        return fill(arguments[2], arguments[3], std::strtoull(arguments[4], nullptr, 10));
+    }
+    std::fprintf(stderr,
+                 "usage: pool_helper make DIRECTORY | fill URI PATH BYTES | hold URI PROGRAM\n");
     return 2;
 }

@@ -1,0 +1,274 @@
+// The Python module ros2store: files in a container, as bytes and buffers.
+//
+// Calls release the GIL while they wait, so that threads overlap. OSError and its kin carry the
+// errno and the library's sentence. After os.fork(), or in a child that multiprocessing started by
+// forking, what the parent opened raises OSError(EBADF): open it again in the child, once the
+// parent has closed it.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <ros2store/ros2store.hpp>
+
+namespace py = pybind11;
+
+namespace {
+
+// Memory of a Python object, for as long as this lives.
+class View {
+  public:
+    View(const py::buffer& object, bool writable) {
+        const int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+        if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw py::error_already_set();
+    }
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+    ~View() { PyBuffer_Release(&view_); }
+    void* data() const { return view_.buf; }
+    size_t size() const { return static_cast<size_t>(view_.len); }
+
+  private:
+    Py_buffer view_{};
+};
+
+class PythonFile {
+  public:
+    explicit PythonFile(ros2store::File file) : file_(std::move(file)) {}
+
+    py::bytes pread(size_t bytes, uint64_t offset) {
+        py::object out = py::reinterpret_steal<py::object>(
+            PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes)));
+        if (!out) throw py::error_already_set();
+        char* const memory = PyBytes_AS_STRING(out.ptr());
+        ssize_t got = 0;
+        {
+            const py::gil_scoped_release unlocked;
+            got = file().pread(memory, bytes, offset);
+        }
+        PyObject* whole = out.release().ptr();
+        if (static_cast<size_t>(got) < bytes && _PyBytes_Resize(&whole, got) != 0) {
+            throw py::error_already_set();
+        }
+        return py::reinterpret_steal<py::bytes>(whole);
+    }
+    size_t readinto(const py::buffer& buffer, uint64_t offset) {
+        const View view(buffer, true);
+        const py::gil_scoped_release unlocked;
+        return static_cast<size_t>(file().pread(view.data(), view.size(), offset));
+    }
+    size_t pwrite(const py::buffer& buffer, uint64_t offset) {
+        const View view(buffer, false);
+        const py::gil_scoped_release unlocked;
+        return static_cast<size_t>(file().pwrite(view.data(), view.size(), offset));
+    }
+    uint64_t size() { return static_cast<uint64_t>(file().stat().st_size); }
+    ros2store::File& file() {
+        if (!file_) throw ros2store::Error(EBADF, "the file is closed");
+        return *file_;
+    }
+    void close() {
+        if (!file_) return;
+        const py::gil_scoped_release unlocked;
+        file_->close();
+        file_.reset();
+    }
+
+  private:
+    std::optional<ros2store::File> file_;
+};
+
+class PythonFileSystem {
+  public:
+    explicit PythonFileSystem(const std::string& uri) {
+        const py::gil_scoped_release unlocked;
+        fs_.emplace(uri, "python");
+    }
+    ros2store::FileSystem& fs() {
+        if (!fs_) throw ros2store::Error(EBADF, "the file system is closed");
+        return *fs_;
+    }
+    void close() {
+        const py::gil_scoped_release unlocked;
+        fs_.reset();
+    }
+
+    PythonFile open(const std::string& path, const std::string& mode) {
+        int flags = 0;
+        const bool plus = mode.find('+') != std::string::npos;
+        switch (mode.empty() ? '\0' : mode[0]) {
+            case 'r': flags = plus ? O_RDWR : O_RDONLY; break;
+            case 'w': flags = (plus ? O_RDWR : O_WRONLY) | O_CREAT | O_TRUNC; break;
+            case 'x': flags = (plus ? O_RDWR : O_WRONLY) | O_CREAT | O_EXCL; break;
+            case 'a': flags = (plus ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND; break;
+            default: flags = -1;
+        }
+        if (flags == -1 || mode.find_first_not_of("rwxab+") != std::string::npos) {
+            throw py::value_error("mode '" + mode +
+                                  "' is none of r, r+, w, w+, x, x+, a, a+ (all are binary)");
+        }
+        const py::gil_scoped_release unlocked;
+        return PythonFile(fs().open(path, flags));
+    }
+    std::vector<std::string> list(const std::string& path) { return fs().list(path); }
+
+    // None where a file could not be read, or its error raised.
+    py::list read_many(const std::vector<std::string>& paths, const std::string& directory,
+                       uint64_t most) {
+        std::vector<ros2s_read_item> items(paths.size());
+        std::vector<std::vector<char>> memory(paths.size());
+        {
+            const py::gil_scoped_release unlocked;
+            read_all(paths, directory, most, items, memory);
+        }
+        py::list out;
+        for (size_t i = 0; i < items.size(); ++i) {
+            out.append(py::bytes(memory[i].data(), static_cast<size_t>(items[i].result)));
+        }
+        return out;
+    }
+
+  private:
+    // One call with a first guess at the sizes, and a second for the files that are larger.
+    void read_all(const std::vector<std::string>& paths, const std::string& directory,
+                  uint64_t most, std::vector<ros2s_read_item>& items,
+                  std::vector<std::vector<char>>& memory) {
+        constexpr size_t first_guess = 16 * 1024;
+        for (size_t i = 0; i < paths.size(); ++i) {
+            memory[i].resize(std::min<uint64_t>(first_guess, most));
+            items[i] = {paths[i].c_str(), memory[i].data(), memory[i].size(), 0, 0};
+        }
+        read_items(directory, paths, items);
+        std::vector<ros2s_read_item> larger;
+        std::vector<size_t> places;
+        std::vector<std::string> names;
+        for (size_t i = 0; i < items.size(); ++i) {
+            const uint64_t wanted = std::min(items[i].size, most);
+            if (wanted <= items[i].capacity) continue;
+            memory[i].resize(wanted);
+            larger.push_back({paths[i].c_str(), memory[i].data(), wanted, 0, 0});
+            places.push_back(i);
+            names.push_back(paths[i]);
+        }
+        if (larger.empty()) return;
+        read_items(directory, names, larger);
+        for (size_t i = 0; i < larger.size(); ++i) items[places[i]] = larger[i];
+    }
+    void read_items(const std::string& directory, const std::vector<std::string>& paths,
+                    std::vector<ros2s_read_item>& items) {
+        ros2store::detail::checked(
+            ros2s_read_many(fs().get(), directory.c_str(), items.data(), items.size()));
+        for (size_t i = 0; i < items.size(); ++i) {
+            if (items[i].result < 0) {
+                const int os_errno = static_cast<int>(-items[i].result);
+                throw ros2store::Error(os_errno, "read '" + paths[i] + "': " +
+                                                     std::generic_category().message(os_errno));
+            }
+        }
+    }
+    std::optional<ros2store::FileSystem> fs_;
+};
+
+// As os.stat_result, as far as it goes.
+py::object to_stat_result(const struct stat& st) {
+    const auto seconds = [](const timespec& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+    };
+    return py::module_::import("os").attr("stat_result")(
+        py::make_tuple(st.st_mode, st.st_ino, st.st_dev, st.st_nlink, st.st_uid, st.st_gid,
+                       st.st_size, st.st_atim.tv_sec, st.st_mtim.tv_sec, st.st_ctim.tv_sec,
+                       seconds(st.st_atim), seconds(st.st_mtim), seconds(st.st_ctim)));
+}
+
+// FileNotFoundError for ENOENT and so on: OSError picks its own subclass by errno.
+void raise_os_error(const ros2store::Error& error) {
+    const py::object made =
+        py::reinterpret_borrow<py::object>(PyExc_OSError)(error.code().value(), error.sentence());
+    PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
+}
+
+}  // namespace
+
+PYBIND11_MODULE(ros2store, m) {
+    m.doc() = "Files in a ros2store container. (Not the Robot Operating System.)";
+    py::register_exception_translator([](std::exception_ptr thrown) {
+        try {
+            if (thrown) std::rethrow_exception(thrown);
+        } catch (const ros2store::Error& error) {
+            raise_os_error(error);
+        }
+    });
+
+    const auto unlocked = py::call_guard<py::gil_scoped_release>();
+    py::class_<PythonFile>(m, "File", "An open file. Use it in a `with` statement.")
+        .def("pread", &PythonFile::pread, py::arg("bytes"), py::arg("offset"),
+             "Up to `bytes` bytes at `offset`; fewer only at the end of the file.")
+        .def("readinto", &PythonFile::readinto, py::arg("buffer"), py::arg("offset") = 0,
+             "Fills a writable buffer (bytearray, memoryview, numpy array) from `offset` on, "
+             "without a copy; returns the bytes read.")
+        .def("pwrite", &PythonFile::pwrite, py::arg("buffer"), py::arg("offset"),
+             "Writes all of the buffer; durable on return.")
+        .def(
+            "fsync", [](PythonFile& self) { self.file().fsync(); }, unlocked)
+        .def(
+            "truncate", [](PythonFile& self, uint64_t bytes) { self.file().truncate(bytes); },
+            py::arg("bytes"), unlocked)
+        .def("size", &PythonFile::size, unlocked)
+        .def(
+            "path_report", [](PythonFile& self) { return self.file().path_report(); }, unlocked,
+            "How this file's I/O travelled, with counters.")
+        .def("close", &PythonFile::close)
+        .def(
+            "__enter__", [](PythonFile& self) -> PythonFile& { return self; },
+            py::return_value_policy::reference_internal)
+        .def("__exit__", [](PythonFile& self, const py::args&) { self.close(); });
+
+    py::class_<PythonFileSystem>(m, "FileSystem", "An opened container.")
+        .def("open", &PythonFileSystem::open, py::arg("path"), py::arg("mode") = "r",
+             "Opens a file: mode r, r+, w, w+, x, x+, a or a+, always binary.")
+        .def("listdir", &PythonFileSystem::list, py::arg("path") = "", unlocked)
+        .def("read_many", &PythonFileSystem::read_many, py::arg("paths"), py::arg("directory") = "",
+             py::arg("most") = UINT64_MAX,
+             "The contents of many files, at most `most` bytes of each, in one call. A file that "
+             "cannot be read raises its error.")
+        .def(
+            "stat",
+            [](PythonFileSystem& self, const std::string& path) {
+                return to_stat_result(self.fs().stat(path));
+            },
+            py::arg("path"))
+        .def(
+            "exists",
+            [](PythonFileSystem& self, const std::string& path) { return self.fs().exists(path); },
+            py::arg("path"), unlocked)
+        .def(
+            "mkdir",
+            [](PythonFileSystem& self, const std::string& path, mode_t mode) {
+                self.fs().mkdir(path, mode);
+            },
+            py::arg("path"), py::arg("mode") = 0755, unlocked)
+        .def(
+            "rmdir", [](PythonFileSystem& self, const std::string& path) { self.fs().rmdir(path); },
+            py::arg("path"), unlocked)
+        .def(
+            "unlink",
+            [](PythonFileSystem& self, const std::string& path) { self.fs().unlink(path); },
+            py::arg("path"), unlocked)
+        .def(
+            "rename",
+            [](PythonFileSystem& self, const std::string& from, const std::string& to) {
+                self.fs().rename(from, to);
+            },
+            py::arg("source"), py::arg("target"), unlocked)
+        .def("close", &PythonFileSystem::close,
+             "Lets go of the container; the pool is closed when its last file is.")
+        .def(
+            "__enter__", [](PythonFileSystem& self) -> PythonFileSystem& { return self; },
+            py::return_value_policy::reference_internal)
+        .def("__exit__", [](PythonFileSystem& self, const py::args&) { self.close(); });
+
+    m.def(
+        "open", [](const std::string& uri) { return std::make_unique<PythonFileSystem>(uri); },
+        py::arg("uri"), "Opens a container by its URI.");
+    const uint32_t version = ros2s_version();
+    m.attr("__version__") = std::to_string(version >> 16) + "." +
+                            std::to_string(version >> 8 & 255) + "." +
+                            std::to_string(version & 255);
+}

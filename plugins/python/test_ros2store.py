@@ -1,0 +1,160 @@
+"""The Python module over a real pool. ROS2STORE_POOL_HELPER makes the pool."""
+import errno
+import multiprocessing
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import ros2store
+
+
+def in_child(queue, fs, file, uri):
+    """What a child that multiprocessing forked finds: OSErrors, no crash, no hang."""
+    errors = []
+    for action in (lambda: file.pread(1, 0), lambda: fs.listdir(),
+                   lambda: ros2store.open(uri)):
+        try:
+            action()
+            errors.append(0)
+        except OSError as error:
+            errors.append(error.errno)
+    queue.put(errors)
+
+
+class ModuleTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.base = tempfile.mkdtemp(prefix="ros2store-python-")
+        cls.directory = cls.base + "/pool"
+        subprocess.run([os.environ["ROS2STORE_POOL_HELPER"], "make", cls.directory], check=True)
+        cls.uri = f"ros2s+local:///pool/main?dir={cls.directory}"
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.base)
+
+    def setUp(self):
+        self.fs = ros2store.open(self.uri)
+
+    def tearDown(self):
+        self.fs.close()
+
+    def write(self, path, data):
+        with self.fs.open(path, "w") as file:
+            self.assertEqual(file.pwrite(data, 0), len(data))
+
+    def test_reads_what_it_wrote(self):
+        with self.fs.open("a", "w+") as file:
+            self.assertEqual(file.pwrite(b"hello", 3), 5)
+            self.assertEqual(file.pread(100, 0), b"\0\0\0hello")
+            self.assertEqual(file.pread(100, 8), b"")
+            into = bytearray(5)
+            self.assertEqual(file.readinto(into, 3), 5)
+            self.assertEqual(into, b"hello")
+            self.assertEqual(file.readinto(memoryview(into)[1:3], 4), 2)
+            file.truncate(4)
+            self.assertEqual(file.size(), 4)
+            file.fsync()
+            self.assertIn("path", file.path_report())
+        with self.assertRaises(OSError) as caught:
+            file.pread(1, 0)
+        self.assertEqual(caught.exception.errno, errno.EBADF)
+        with self.assertRaises(TypeError):
+            self.fs.open("a").readinto(5)
+        with self.assertRaises(BufferError):
+            self.fs.open("a").readinto(b"constant")
+
+    def test_errors_are_pythons_own(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            self.fs.open("missing")
+        self.assertEqual(caught.exception.errno, errno.ENOENT)
+        self.assertEqual(caught.exception.strerror, "open 'missing': not found")
+        with self.assertRaises(ValueError):
+            self.fs.open("a", "q")
+        with self.assertRaises(OSError) as caught:
+            ros2store.open("nonsense")
+        self.assertIn("it is written like ros2s+local:///", str(caught.exception))
+        self.write("x", b"")
+        with self.assertRaises(FileExistsError):
+            self.fs.open("x", "x")
+
+    def test_names(self):
+        self.fs.mkdir("d")
+        self.write("d/a", b"a")
+        self.assertEqual(self.fs.listdir("d"), ["a"])
+        self.assertTrue(stat.S_ISREG(self.fs.stat("d/a").st_mode))
+        self.assertEqual(self.fs.stat("d/a").st_size, 1)
+        self.fs.rename("d/a", "d/b")
+        self.assertTrue(self.fs.exists("d/b"))
+        self.assertFalse(self.fs.exists("d/a"))
+        self.fs.unlink("d/b")
+        self.fs.rmdir("d")
+
+    def test_read_many(self):
+        self.fs.mkdir("many")
+        contents = [bytes([i]) * (i * 1000) for i in range(40)]
+        for i, data in enumerate(contents):
+            self.write(f"many/{i}", data)
+        names = [str(i) for i in range(40)]
+        self.assertEqual(self.fs.read_many(names, "many"), contents)
+        self.assertEqual(self.fs.read_many(names, "many", most=100),
+                         [data[:100] for data in contents])
+        self.assertEqual(self.fs.read_many([]), [])
+        with self.assertRaises(FileNotFoundError):
+            self.fs.read_many(["0", "missing"], "many")
+
+    def test_threads_overlap(self):
+        # Another thread runs while one waits in a call: the GIL is released.
+        ticks = 0
+        done = threading.Event()
+
+        def tick():
+            nonlocal ticks
+            while not done.is_set():
+                ticks += 1
+                time.sleep(0)
+
+        ticker = threading.Thread(target=tick)
+        ticker.start()
+        with self.fs.open("big", "w+") as file:
+            for i in range(8):
+                before = ticks
+                file.pwrite(bytes(4 << 20), 0)
+        after = ticks
+        done.set()
+        ticker.join()
+        self.assertGreater(after, before)
+
+        def work(number):
+            with self.fs.open(f"t{number}", "w+") as file:
+                for i in range(50):
+                    file.pwrite(bytes([number]) * 4096, i * 4096)
+                    self.assertEqual(file.pread(4096, i * 4096), bytes([number]) * 4096)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def test_a_forked_child_gets_errors(self):
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        with self.fs.open("shared", "w+") as file:
+            file.pwrite(b"parent", 0)
+            child = context.Process(target=in_child, args=(queue, self.fs, file, self.uri))
+            child.start()
+            self.assertEqual(queue.get(timeout=30),
+                             [errno.EBADF, errno.EBADF, errno.EOPNOTSUPP])
+            child.join(30)
+            self.assertEqual(child.exitcode, 0)
+            self.assertEqual(file.pread(6, 0), b"parent")
+
+
+if __name__ == "__main__":
+    unittest.main()
