@@ -151,8 +151,11 @@ TEST(Config, SaysWhatIsWrongWhereAndWhatToDo) {
               "c.yaml:1: a list or a group stands where a name is needed; write lines of the form "
               "`key: value`"},
              {"pool: a\n---\npool: b\n",
-              "c.yaml:3: a second document starts here; keep the settings in one, without lines of "
-              "---"},
+              "c.yaml:2: the settings end before this line; remove what follows, or a line of --- "
+              "between them"},
+             {"pool: a\n]\n",
+              "c.yaml:2: not YAML: illegal flow end; settings are lines of the form `key: value`, "
+              "indented with spaces"},
              {"",
               "c.yaml: the setting pool is missing; add it. The pool's name in URIs."},
              {"pool: \"a",
@@ -201,6 +204,19 @@ TEST(Config, DeepNestingIsRefusedNotFollowed) {
     Report report;
     EXPECT_FALSE(parse(std::string(500'000, '['), "c", describe(s), report));
     EXPECT_FALSE(parse("pool: &a [*a, *a]\n", "c", describe(s), report));
+}
+
+// yaml-cpp finds documents without end in some of these.
+TEST(Config, EveryShortFileComesToAnEnd) {
+    for (int first = 0; first < 256; ++first) {
+        for (int second = 0; second < 128; ++second) {
+            const char text[] = {static_cast<char>(first), static_cast<char>(second)};
+            Settings s;
+            Report report;
+            ASSERT_FALSE(parse({text, 2}, "c", describe(s), report));
+            ASSERT_FALSE(report.empty());
+        }
+    }
 }
 
 TEST(Config, DocumentsItself) {

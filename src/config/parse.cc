@@ -1,9 +1,11 @@
 // The YAML side of config tables: the only file that knows yaml-cpp.
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "config.h"
 #include "shown.h"
@@ -29,6 +31,32 @@ size_t distance(std::string_view a, std::string_view b) {
     return d[a.size()][b.size()];
 }
 
+// Where a second document or a stray bracket stands, if there is one. YAML::Load ignores what
+// follows the first document, and YAML::LoadAll makes documents of a stray bracket without end.
+std::optional<YAML::Mark> mark_behind_first_document(const std::string& yaml) {
+    struct Handler final : YAML::EventHandler {
+        YAML::Mark start;
+        void OnDocumentStart(const YAML::Mark& mark) override { start = mark; }
+        void OnDocumentEnd() override {}
+        void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+        void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+        void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                      const std::string&) override {}
+        void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                             YAML::EmitterStyle::value) override {}
+        void OnSequenceEnd() override {}
+        void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                        YAML::EmitterStyle::value) override {}
+        void OnMapEnd() override {}
+    };
+    std::istringstream stream(yaml);
+    YAML::Parser parser(stream);
+    Handler handler;
+    if (!parser.HandleNextDocument(handler) || !parser.HandleNextDocument(handler))
+        return std::nullopt;
+    return handler.start;
+}
+
 class Parser {
   public:
     Parser(std::string_view where, const Table& table, Report& report)
@@ -39,14 +67,12 @@ class Parser {
             return report_.fail(Code::too_large, std::string(where_) +
                                                      ": larger than 1 MiB, which no file of "
                                                      "settings is; check the path");
-        std::vector<YAML::Node> documents;
         try {
-            documents = YAML::LoadAll(std::string(yaml));
-            if (documents.size() > 1) {
-                wrong(documents[1].Mark(), "a second document starts here; keep the settings in "
-                                           "one, without lines of ---");
-            } else if (!documents.empty()) {
-                top(documents[0]);
+            if (const auto rest = mark_behind_first_document(std::string(yaml))) {
+                wrong(*rest, "the settings end before this line; remove what follows, or a line "
+                             "of --- between them");
+            } else {
+                top(YAML::Load(std::string(yaml)));
             }
         } catch (const YAML::Exception& exception) {
             wrong(exception.mark, "not YAML: " + exception.msg +
