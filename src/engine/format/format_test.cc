@@ -1,0 +1,336 @@
+// The bytes on the media: fixed by golden files, read back, and refused when a bit of them differs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include "golden.h"
+#include "ros2s/base/crc32c.h"
+#include "samples.h"
+
+namespace ros2s::engine {
+namespace {
+
+constexpr std::string_view superblock_golden =
+#include "golden/superblock_v1.txt"
+    ;
+constexpr std::string_view checkpoint_golden =
+#include "golden/checkpoint_v1.txt"
+    ;
+constexpr std::string_view record_golden =
+#include "golden/record_v1.txt"
+    ;
+constexpr std::string_view single_golden =
+#include "golden/single_v1.txt"
+    ;
+constexpr std::string_view array_golden =
+#include "golden/array_v1.txt"
+    ;
+constexpr std::string_view segment_golden =
+#include "golden/segment_v1.txt"
+    ;
+constexpr std::string_view summary_golden =
+#include "golden/summary_v1.txt"
+    ;
+constexpr std::string_view reply_golden =
+#include "golden/reply_v1.txt"
+    ;
+constexpr std::string_view container_golden =
+#include "golden/container_v1.txt"
+    ;
+constexpr std::string_view meta_golden =
+#include "golden/meta_v1.txt"
+    ;
+constexpr std::string_view space_golden =
+#include "golden/space_v1.txt"
+    ;
+constexpr std::string_view keys_golden =
+#include "golden/keys_v1.txt"
+    ;
+
+std::string block_of(auto&& structure) {
+    std::string block(block_bytes, '\0');
+    encode(structure, std::as_writable_bytes(std::span(block)));
+    return block;
+}
+std::string record_of(const RecordHeader& header, const TransactionRecord& transaction) {
+    std::string memory(record_bytes(transaction.encoded_bytes_max()), '\xee');
+    const auto bytes =
+        encode_record(header, {&transaction}, std::as_writable_bytes(std::span(memory)));
+    return std::string(as_text(bytes));
+}
+std::string bytes_of(const TransactionRecord& transaction) {
+    std::string memory(transaction.encoded_bytes_max(), '\0');
+    Encoder encoder(std::as_writable_bytes(std::span(memory)));
+    encode(encoder, transaction);
+    memory.resize(encoder.size());
+    return memory;
+}
+std::string all_keys() {
+    const object::ContainerId container{samples::uuid(0x50)};
+    const object::ObjectId object{0x0102030405060708, 0x090a0b0c0d0e0f10};
+    std::string keys;
+    for (const auto& key :
+         {meta_key(), entry_key(container, object, std::string_view("d\0y", 3), "ak", 258),
+          summary_key(container, object, "ak"), reply_key(samples::uuid(0x40), 3),
+          container_key(container), space_key(1, 258)}) {
+        keys += key.view();
+    }
+    return keys;
+}
+
+// A structure: its bytes today, its bytes in version 1, and how to read them (true: accepted).
+struct Structure {
+    std::string name;
+    std::string bytes;
+    std::string_view golden;
+    std::function<Result<>(std::string_view)> read;
+    size_t guarded = SIZE_MAX;  // bytes from the front that a checksum covers
+};
+template <class T>
+Result<> outcome(const Result<T>& result) {
+    if (!result) return fail(result.error());
+    return {};
+}
+std::vector<Structure> structures() {
+    const std::string record = record_of(samples::record_header(), samples::transaction());
+    return {
+        {"superblock", block_of(samples::superblock()), superblock_golden,
+         [](auto b) { return outcome(decode_superblock(as_bytes(b))); }},
+        {"checkpoint", block_of(samples::checkpoint()), checkpoint_golden,
+         [](auto b) { return outcome(decode_checkpoint(as_bytes(b))); }, sizeof(CheckpointSlot)},
+        {"record", record, record_golden,
+         [](auto b) { return outcome(decode_record(as_bytes(b))); },
+         sizeof(RecordHeader) + bytes_of(samples::transaction()).size()},
+        {"single", encode(samples::single()), single_golden,
+         [](auto b) { return outcome(decode_entry(b)); }},
+        {"array", encode(samples::array()), array_golden,
+         [](auto b) { return outcome(decode_entry(b)); }},
+        {"segment", encode(samples::segment()), segment_golden,
+         [](auto b) { return outcome(decode_entry(b)); }},
+        {"summary", encode(samples::summary()), summary_golden,
+         [](auto b) { return outcome(decode_summary(b)); }},
+        {"reply", encode(samples::reply()), reply_golden,
+         [](auto b) { return outcome(decode_reply(b)); }},
+        {"container", encode(samples::container()), container_golden,
+         [](auto b) { return outcome(decode_container(b)); }},
+        {"meta", encode(samples::meta()), meta_golden,
+         [](auto b) { return outcome(decode_meta(b)); }},
+        {"space", encode_space(std::string("\x0f\0\xff", 3)), space_golden,
+         [](auto b) { return outcome(decode_space(b)); }},
+    };
+}
+
+// A change of these bytes is a new format version: pools that exist have the old ones. To write
+// the files of a new version, set ROS2STORE_GOLDEN_DIR to the directory.
+TEST(Format, BytesAreThoseOfTheGoldenFiles) {
+    auto all = structures();
+    all.push_back({"keys", all_keys(), keys_golden, {}});
+    for (const auto& structure : all) {
+        const std::string text = to_golden(as_bytes(structure.bytes));
+        EXPECT_EQ(text, structure.golden) << structure.name;
+        EXPECT_EQ(from_golden(text), structure.bytes) << structure.name;
+        if (const char* directory = std::getenv("ROS2STORE_GOLDEN_DIR"))
+            std::ofstream(std::string(directory) + "/" + structure.name + "_v1.txt") << "R\"(" << text << ")\"\n";
+    }
+}
+
+TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
+    const auto superblock = decode_superblock(as_bytes(from_golden(superblock_golden)));
+    ASSERT_TRUE(superblock);
+    EXPECT_EQ(*superblock, samples::superblock());
+    const auto checkpoint = decode_checkpoint(as_bytes(from_golden(checkpoint_golden)));
+    ASSERT_TRUE(checkpoint);
+    EXPECT_EQ(*checkpoint, samples::checkpoint());
+    const auto record = decode_record(as_bytes(from_golden(record_golden)));
+    ASSERT_TRUE(record);
+    ASSERT_EQ(record->transactions.size(), 1u);
+    EXPECT_EQ(bytes_of(record->transactions[0]), bytes_of(samples::transaction()));
+    EXPECT_EQ(record->header.sequence, samples::record_header().sequence);
+    EXPECT_EQ(record->header.next_id, samples::record_header().next_id);
+    const auto array = decode_entry(from_golden(array_golden));
+    ASSERT_TRUE(array);
+    EXPECT_EQ(array->size, samples::array().size);
+    EXPECT_EQ(array->map.used(), 7u);
+    for (uint32_t i = 0; i < segment_blocks; ++i)
+        EXPECT_EQ(array->map.at(i), samples::array().map.at(i)) << i;
+    EXPECT_EQ(decode_entry(from_golden(single_golden))->single, samples::single().single);
+    EXPECT_EQ(decode_entry_head(from_golden(array_golden))->epoch, samples::array().epoch);
+    EXPECT_EQ(decode_summary(from_golden(summary_golden)), samples::summary());
+    EXPECT_EQ(decode_reply(from_golden(reply_golden)), samples::reply());
+    EXPECT_EQ(decode_meta(from_golden(meta_golden)), samples::meta());
+    const auto container = decode_container(from_golden(container_golden));
+    ASSERT_TRUE(container);
+    EXPECT_EQ(container->properties, samples::container().properties);
+    EXPECT_EQ(container->created, samples::container().created);
+    EXPECT_TRUE(container->retired);
+}
+
+TEST(Format, EveryFlippedBitIsRefused) {
+    for (const auto& structure : structures()) {
+        ASSERT_TRUE(structure.read(structure.bytes)) << structure.name;
+        const size_t guarded = std::min(structure.guarded, structure.bytes.size());
+        for (size_t bit = 0; bit < guarded * 8; ++bit) {
+            std::string bytes = structure.bytes;
+            bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+            ASSERT_FALSE(structure.read(bytes)) << structure.name << ", bit " << bit;
+        }
+    }
+}
+
+TEST(Format, EveryShorterValueIsRefused) {
+    for (const auto& structure : structures()) {
+        if (structure.name == "superblock" || structure.name == "checkpoint") continue;
+        const size_t guarded = std::min(structure.guarded, structure.bytes.size());
+        for (size_t length = 0; length < guarded; ++length)
+            ASSERT_FALSE(structure.read(std::string_view(structure.bytes).substr(0, length)))
+                << structure.name << ", " << length << " bytes";
+    }
+}
+
+// A pool of a later version: the version differs and the checksum is right.
+TEST(Format, UnknownVersionsAreNamed) {
+    for (auto& structure : structures()) {
+        auto bytes = std::as_writable_bytes(std::span(structure.bytes));
+        uint32_t version = 9;
+        const auto set = [&](size_t at, uint32_t number) {
+            std::memcpy(bytes.data() + at, &number, sizeof number);
+        };
+        if (structure.name == "record") {
+            set(8, version);
+            set(12, 0);
+            set(sizeof(RecordHeader) - 8, 0);
+            RecordHeader header;
+            std::memcpy(&header, bytes.data(), sizeof header);
+            header.header_crc = crc32c(object_bytes(header));
+            std::memcpy(bytes.data(), &header, sizeof header);
+        } else if (structure.name == "superblock" || structure.name == "checkpoint") {
+            set(8, version);
+            set(12, 0);
+            set(12, crc32c(bytes.first(std::min(structure.guarded, bytes.size()))));
+        } else {
+            bytes[1] = std::byte{9};
+            set(bytes.size() - 4, crc32c(bytes.first(bytes.size() - 4)));
+        }
+        const auto result = structure.read(structure.bytes);
+        ASSERT_FALSE(result) << structure.name;
+        EXPECT_EQ(result.error().code, Code::bad_version) << structure.name;
+        EXPECT_EQ(result.error().detail, version) << structure.name;
+    }
+}
+
+std::string random_text(Random& random, size_t most) {
+    std::string text(random.below(most + 1), '\0');
+    for (auto& c : text) c = static_cast<char>(random.below(3) == 0 ? 0 : random.next());
+    return text;
+}
+
+TEST(Format, RandomTransactionsReadBack) {
+    Random random(1);
+    for (int round = 0; round < 2000; ++round) {
+        TransactionRecord transaction{.id = {Uuid::make(random), 1, random.next()},
+                                      .container = {Uuid::make(random)}};
+        for (auto changes = random.below(4); changes > 0; --changes) {
+            Change change;
+            change.kind = static_cast<Change::Kind>(1 + random.below(9));
+            change.object = {random.next(), random.next()};
+            change.dkey = random_text(random, 255);
+            change.akey = random_text(random, 255);
+            change.dkey_end = random_text(random, 255);
+            change.value = random_text(random, 1000);
+            change.size = random.below(1 << 30);
+            if (change.kind == Change::Kind::array) {
+                change.size_rule = static_cast<Change::SizeRule>(random.below(3));
+                change.hole_count = random.below(100);
+                change.piece_count = static_cast<uint8_t>(random.below(3));
+                for (uint8_t i = 0; i < change.piece_count; ++i) {
+                    change.pieces[i] = {random.below(1 << 20),
+                                        static_cast<uint32_t>(random.below(300))};
+                    uint64_t at = 0;
+                    for (uint32_t n = 0; n < change.pieces[i].count; ++n) {
+                        if (n == 0 || random.one_in(5)) at = 1 + random.below(1 << 30);
+                        change.blocks.push_back({BlockAddress::make(0, at++),
+                                                 static_cast<uint32_t>(random.next())});
+                    }
+                }
+            }
+            transaction.changes.push_back(std::move(change));
+        }
+        const std::string bytes = bytes_of(transaction);
+        Decoder decoder(as_bytes(bytes));
+        TransactionRecord back;
+        ASSERT_TRUE(decode(decoder, back)) << round;
+        ASSERT_TRUE(decoder.done());
+        ASSERT_EQ(bytes_of(back), bytes) << round;
+        ASSERT_EQ(back.changes.size(), transaction.changes.size());
+        for (size_t i = 0; i < back.changes.size(); ++i)
+            ASSERT_EQ(back.changes[i].blocks, transaction.changes[i].blocks);
+    }
+}
+
+TEST(Format, RandomBlockMapsReadBack) {
+    Random random(2);
+    for (int round = 0; round < 2000; ++round) {
+        EntryValue entry{.kind = EntryValue::Kind::segment};
+        for (auto n = random.below(300); n > 0; --n)
+            entry.map.set(static_cast<uint32_t>(random.below(segment_blocks)),
+                          {random.one_in(4) ? BlockAddress{} : BlockAddress{1 + random.below(20)},
+                           static_cast<uint32_t>(random.next())});
+        const auto back = decode_entry(encode(entry));
+        ASSERT_TRUE(back) << round;
+        ASSERT_EQ(back->map.used(), entry.map.used());
+        for (uint32_t i = 0; i < segment_blocks; ++i) ASSERT_EQ(back->map.at(i), entry.map.at(i));
+    }
+}
+
+TEST(Keys, SortAsWhatTheyName) {
+    Random random(3);
+    using Name = std::tuple<Uuid, uint64_t, uint64_t, std::string, std::string, uint32_t>;
+    std::map<std::string, Name> by_key;
+    for (int i = 0; i < 3000; ++i) {
+        Uuid uuid;
+        uuid.bytes[15] = static_cast<uint8_t>(random.below(2));
+        const Name name{uuid,
+                        random.below(2),
+                        random.below(2) << random.below(64),
+                        random_text(random, 3),
+                        random_text(random, 2),
+                        static_cast<uint32_t>(random.below(2) << random.below(32))};
+        const auto& [container, high, low, dkey, akey, segment] = name;
+        by_key[entry_key({container}, {high, low}, dkey, akey, segment).take()] = name;
+    }
+    const Name* before = nullptr;
+    for (const auto& [key, name] : by_key) {
+        if (before != nullptr) {
+            ASSERT_LT(*before, name);
+        }
+        before = &name;
+        const auto parsed = parse_entry_key(key);
+        ASSERT_TRUE(parsed);
+        ASSERT_EQ(name, (Name{parsed->container.uuid, parsed->object.high, parsed->object.low,
+                              parsed->dkey, parsed->akey, parsed->segment}));
+        for (size_t length = 0; length < key.size(); ++length)
+            ASSERT_FALSE(parse_entry_key(std::string_view(key).substr(0, length)));
+        ASSERT_FALSE(parse_summary_key(key));
+        ASSERT_FALSE(parse_entry_key(key + '\0'));
+    }
+}
+
+TEST(Keys, TheLongestFits) {
+    const std::string zeros(object::key_bytes_max, '\0');
+    const auto key = entry_key({}, {}, zeros, zeros, UINT32_MAX);
+    EXPECT_EQ(key.view().size(), 1u + 16 + 16 + 2 * (2 * 255 + 2) + 4);
+    EXPECT_EQ(parse_entry_key(key.view())->akey, zeros);
+}
+
+TEST(Keys, APrefixEndsBeforeTheNextKey) {
+    EXPECT_EQ(prefix_end("a"), "b");
+    EXPECT_EQ(prefix_end(std::string("a\xff\xff", 3)), "b");
+    EXPECT_EQ(prefix_end("\xff"), "");
+    EXPECT_EQ(prefix_end(""), "");
+}
+
+}  // namespace
+}  // namespace ros2s::engine

@@ -1,0 +1,47 @@
+// Any bytes as a journal record, and as the transactions of one whose checksums are right: refused
+// or read, and what was read is written and read again as the same.
+#include <string>
+
+#include "record.h"
+
+using namespace ros2s;
+using namespace ros2s::engine;
+
+namespace {
+
+std::string bytes_of(const TransactionRecord& transaction) {
+    std::string memory(transaction.encoded_bytes_max(), '\0');
+    Encoder encoder(std::as_writable_bytes(std::span(memory)));
+    encode(encoder, transaction);
+    memory.resize(encoder.size());
+    return memory;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    const ConstBytes bytes = std::as_bytes(std::span(data, size));
+    static_cast<void>(decode_record(bytes));
+
+    Decoder decoder(bytes);
+    std::vector<TransactionRecord> read;
+    while (decoder.left() > 0) {
+        TransactionRecord transaction;
+        if (!decode(decoder, transaction)) return 0;
+        read.push_back(std::move(transaction));
+    }
+    std::vector<const TransactionRecord*> pointers;
+    size_t most = 0;
+    for (const auto& transaction : read) {
+        pointers.push_back(&transaction);
+        most += transaction.encoded_bytes_max();
+    }
+    std::string memory(record_bytes(most), '\0');
+    const ConstBytes written =
+        encode_record(RecordHeader(), pointers, std::as_writable_bytes(std::span(memory)));
+    const auto again = decode_record(written);
+    ROS2S_CHECK(again.has_value() && again->transactions.size() == read.size());
+    for (size_t i = 0; i < read.size(); ++i)
+        ROS2S_CHECK(bytes_of(read[i]) == bytes_of(again->transactions[i]));
+    return 0;
+}
