@@ -304,9 +304,10 @@ static int cancel(struct thread_data* td, struct io_u* io_u) {
 __attribute__((visibility("default"))) struct ioengine_ops ioengine = {
     .name = "ros2s",
     .version = FIO_IOOPS_VERSION,
-    /* Files are the container's (DISKLESSIO: not the machine's), buffers are aligned (RAWIO). */
-    .flags = FIO_DISKLESSIO | FIO_RAWIO | FIO_NODISKUTIL | FIO_NOFILEHASH |
-             FIO_ASYNCIO_SETS_ISSUE_TIME,
+    /* Files are the container's (DISKLESSIO: not the machine's), buffers are aligned (RAWIO). Not
+     * NOFILEHASH: then fio would keep its records of files out of the memory it shares with the
+     * children that set them up. */
+    .flags = FIO_DISKLESSIO | FIO_RAWIO | FIO_NODISKUTIL | FIO_ASYNCIO_SETS_ISSUE_TIME,
     .setup = ros2s_fio_setup,
     .prepopulate_file = ros2s_fio_lay_out,
     .init = init,

@@ -1,40 +1,77 @@
 /* What happens before the jobs run: fio asks for the sizes of its files, decides how much of each
- * it wants, and has what is missing written. Each step opens the container and closes it again, so
- * that jobs which fio forks afterwards find it free. */
+ * it wants, and has what is missing written.
+ *
+ * A process that had a pool open leaves its forked children unable to open one (the fork rule of
+ * ros2store.h), and fio forks its jobs. So fio's first process never opens a pool: each step here is
+ * done by a child of its own, which opens, does it, closes and ends. What a step changes (sizes,
+ * the job's error) lies in memory that fio shares with its children.
+ */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine.h"
 
 enum { layout_depth = 8, layout_block_bytes = 1 << 20 };
 
-int ros2s_fio_setup(struct thread_data* td) {
-    struct opened* opened = ros2s_fio_acquire(td);
+typedef int (*step)(struct thread_data* td, struct opened* opened, struct fio_file* file);
+
+static int in_container(struct thread_data* td, step step, struct fio_file* file) {
+    struct opened* const opened = ros2s_fio_acquire(td);
+    int failed = 1;
+    if (opened != NULL) {
+        failed = step(td, opened, file);
+        opened_release(opened);
+    }
+    return failed;
+}
+
+static int in_child(struct thread_data* td, step step, struct fio_file* file) {
+    pid_t child;
+    int status = 0;
+
+    /* A job that sets itself up (create_serialize=0) has its container open already. */
+    if (td->io_ops_data != NULL) return in_container(td, step, file);
+    fflush(NULL); /* or the child would print it once more */
+    child = fork();
+    if (child == 0) {
+        const int failed = in_container(td, step, file);
+        fflush(NULL);
+        _exit(failed);
+    }
+    if (child < 0) return ros2s_fio_failed(td, -errno, "cannot fork to set up", td->o.name);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    return ros2s_fio_failed(td, -EIO, "a crash of the process that set up", td->o.name);
+}
+
+static int look_at_files(struct thread_data* td, struct opened* opened, struct fio_file* none) {
     struct fio_file* file;
     unsigned int i;
-    int failed = 0;
 
-    if (opened == NULL) return 1;
+    (void)none;
     for_each_file(td, file, i) {
         struct stat status;
         const int result = ros2s_stat(opened->fs, file->file_name, &status);
         file->filetype = FIO_TYPE_FILE; /* whatever the machine has under that name */
-        if (result == 0 && S_ISDIR(status.st_mode)) {
-            failed = ros2s_fio_failed(td, -EISDIR, "is a directory in the container",
-                                      file->file_name);
-        } else if (result != 0 && result != -ENOENT) {
-            failed = ros2s_fio_failed(td, result, "cannot look at", file->file_name);
-        } else if (result == -ENOENT && !td_write(td) && !td_read(td)) {
-            failed = ros2s_fio_failed(td, result, "cannot trim", file->file_name);
-        }
-        if (failed) break;
+        if (result == 0 && S_ISDIR(status.st_mode))
+            return ros2s_fio_failed(td, -EISDIR, "a directory of the container is named",
+                                    file->file_name);
+        if (result != 0 && result != -ENOENT)
+            return ros2s_fio_failed(td, result, "cannot look at", file->file_name);
+        if (result == -ENOENT && !td_write(td) && !td_read(td))
+            return ros2s_fio_failed(td, result, "cannot trim", file->file_name);
         file->real_file_size = result == 0 ? (uint64_t)status.st_size : 0;
         fio_file_set_size_known(file);
     }
-    opened_release(opened);
-    return failed;
+    return 0;
 }
+
+int ros2s_fio_setup(struct thread_data* td) { return in_child(td, look_at_files, NULL); }
 
 /* Writes fio's data to [from, to), several writes at a time. 0 or a negative errno. */
 static int write_range(struct thread_data* td, struct opened* opened, ros2s_file* file,
@@ -81,36 +118,37 @@ static int write_range(struct thread_data* td, struct opened* opened, ros2s_file
     return result;
 }
 
-int ros2s_fio_lay_out(struct thread_data* td, struct fio_file* file) {
+static int lay_out(struct thread_data* td, struct opened* opened, struct fio_file* file) {
+    const int flags = O_RDWR | (td->o.allow_create ? O_CREAT : 0);
     const uint64_t present = file->real_file_size;
+    const uint64_t wanted = file->io_size + file->file_offset;
+    ros2s_file* opened_file;
+    int result = ros2s_file_open(opened->fs, file->file_name, flags, 0644, &opened_file);
+
+    if (output_format & FIO_OUTPUT_NORMAL)
+        log_info("%s: Laying out %s in the container (%llu MiB)\n", td->o.name, file->file_name,
+                 (unsigned long long)((wanted - present) >> 20));
+    if (result == 0) {
+        result = write_range(td, opened, opened_file, present, wanted);
+        ros2s_file_close(opened_file);
+    }
+    return result == 0 ? 0 : ros2s_fio_failed(td, result, "cannot lay out", file->file_name);
+}
+
+int ros2s_fio_lay_out(struct thread_data* td, struct fio_file* file) {
     const uint64_t wanted = file->io_size + file->file_offset;
     /* As fio does for files of the machine: data for whoever reads it or overwrites it. */
     const int needs_data = td_read(td) || (td_write(td) && td->o.overwrite);
-    struct opened* opened;
-    ros2s_file* opened_file;
-    int result;
+    int failed = 0;
 
-    if (present >= wanted || file->io_size == -1ULL) return 0;
-    file->real_file_size = wanted;
-    if (!needs_data) return 0;
-    if (read_only) {
+    if (file->io_size == -1ULL || file->real_file_size >= wanted) return 0;
+    if (needs_data && read_only) {
         log_err("ros2s: %s is smaller than the job needs, and --readonly forbids to write it\n",
                 file->file_name);
         td_verror(td, EROFS, "lay out");
         return 1;
     }
-    opened = ros2s_fio_acquire(td);
-    if (opened == NULL) return 1;
-    if (output_format & FIO_OUTPUT_NORMAL)
-        log_info("%s: Laying out %s in the container (%llu MiB)\n", td->o.name, file->file_name,
-                 (unsigned long long)((wanted - present) >> 20));
-    result = ros2s_file_open(opened->fs, file->file_name,
-                             O_RDWR | (td->o.allow_create ? O_CREAT : 0), 0644, &opened_file);
-    if (result == 0) {
-        result = write_range(td, opened, opened_file, present, wanted);
-        ros2s_file_close(opened_file);
-    }
-    opened_release(opened);
-    if (result != 0) return ros2s_fio_failed(td, result, "cannot lay out", file->file_name);
-    return 0;
+    if (needs_data) failed = in_child(td, lay_out, file);
+    file->real_file_size = wanted;
+    return failed;
 }

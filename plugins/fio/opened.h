@@ -2,7 +2,7 @@
  *
  * Jobs that are threads use one opened container, each with its own queue. A job that is a process
  * opens its own, and as a pool has one owner process, only one such job can run at a time; the
- * second is told so. Nothing is kept open across a fork: whoever acquires releases.
+ * second is told so.
  */
 #ifndef ROS2S_FIO_OPENED_H
 #define ROS2S_FIO_OPENED_H

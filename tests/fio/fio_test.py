@@ -40,7 +40,8 @@ class Pool:
         done = subprocess.run(self.command(*options, uri=uri), capture_output=True, text=True,
                               timeout=300, cwd=self.top)
         said = done.stdout + done.stderr
-        assert (done.returncode != 0) == fails, f"{' '.join(options)}: {said}"
+        assert (done.returncode != 0) == fails, \
+            f"{' '.join(options)}: status {done.returncode}: {done.stderr}{done.stdout[:500]}"
         start = done.stdout.find("{\n")
         report = json.loads(done.stdout[start:done.stdout.rfind("}") + 1]) if start >= 0 else None
         if not fails:
@@ -144,9 +145,11 @@ def processes_one_after_the_other():
                            "--time_based", "--runtime=2", fails=True)
         assert "thread=1" in said and "stonewall" in said, said
         assert "in use by process" in said, said
-        # And threads that are followed by a process.
-        pool.fio("--name=t", "--thread", "--size=1M", *WRITE, "--name=p", "--stonewall",
-                 "--thread=0", "--size=1M", *WRITE)
+        # A process that follows threads is forked from an owner of the pool.
+        _, said = pool.fio("--name=t", "--thread", "--size=1M", *WRITE, "--name=p", "--stonewall",
+                           "--thread=0", "--size=1M", *WRITE, fails=True)
+        assert "forked" in said, said
+        pool.fio("--create_serialize=0", "--name=own", "--size=1M", *WRITE)
 
 
 @test

@@ -79,7 +79,7 @@ def hashes(top):
 def copy_of_a_tree(top):
     source = tempfile.mkdtemp()
     try:
-        for i in range(20):
+        for i in range(8):
             os.makedirs(f"{source}/d{i}/e/f")
             for j, size in enumerate((0, 1, 100, 4095, 4096, 4097, 70000)):
                 write(f"{source}/d{i}/e/{j}", pattern(size, i * 10 + j))
@@ -95,7 +95,7 @@ def copy_of_a_tree(top):
         run("tar", "-xf", f"{top}/t.tar", "-C", f"{top}/untarred")
         assert hashes(source) == hashes(f"{top}/untarred/copy")
         count = run("find", f"{top}/copy", "-type", "f").count("\n")
-        assert count == 20 * 7 + 1, count
+        assert count == 8 * 7 + 1, count
         run("rm", "-rf", f"{top}/copy", f"{top}/again", f"{top}/untarred")
         assert os.listdir(top) == ["t.tar"]
     finally:
@@ -127,7 +127,7 @@ def sqlite_database(top):
         db = sqlite3.connect(path)
         assert db.execute(f"pragma journal_mode={mode}").fetchone()[0] == mode
         db.execute("create table t(a integer primary key, b blob)")
-        for i in range(40):
+        for i in range(15):
             with db:
                 db.executemany("insert into t(b) values(?)", [(pattern(i * 31, i),)] * 5)
         try:
@@ -140,7 +140,7 @@ def sqlite_database(top):
         db = sqlite3.connect(path)
         assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
         assert db.execute("select count(*), sum(length(b)) from t").fetchone() == (
-            200, sum(i * 31 * 5 for i in range(40)))
+            75, sum(i * 31 * 5 for i in range(15)))
         db.close()
 
 
@@ -456,7 +456,7 @@ def names_and_limits(top):
 
 @check
 def large_directory(top):
-    count = 3000
+    count = 1000
     for i in range(count):
         os.close(os.open(f"{top}/name-{i:06d}", os.O_CREAT | os.O_WRONLY))
     names = os.listdir(top)
