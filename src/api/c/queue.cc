@@ -130,15 +130,29 @@ void Queue::arm_descriptor() noexcept {
     [[maybe_unused]] const int failed = ::eventfd_write(descriptor_, 1);
 }
 
+// A fast device answers in less time than a thread takes to sleep and wake. But where a yield goes
+// to somebody who computes, it costs a time slice: then sleeping is better for a while, because
+// who wakes goes first.
+void Queue::yield_poll(uint32_t least, int64_t end_ns) noexcept {
+    constexpr int64_t contended_ns = 200'000;
+    constexpr int64_t ban_ns = 50'000'000;
+    int64_t now = monotonic_ns();
+    const int64_t until = std::min(end_ns, now + int64_t{reactor_.options().poll_for.count()});
+    if (now < poll_banned_until_ns_ || !reactor_.begin_caller_poll()) return;
+    while (available() < least && now < until) {
+        ::sched_yield();
+        const int64_t after = monotonic_ns();
+        if (after - now > contended_ns) poll_banned_until_ns_ = after + ban_ns;
+        now = after;
+    }
+    reactor_.end_caller_poll();
+}
+
 void Queue::wait(uint32_t least, int64_t timeout_ns) noexcept {
     const int64_t start = monotonic_ns();
     const int64_t end =
         timeout_ns < 0 ? INT64_MAX : start + std::min(timeout_ns, INT64_MAX - start);
-    const int64_t poll_end = std::min(end, start + int64_t{reactor_.options().poll_for.count()});
-    if (reactor_.begin_caller_poll()) {
-        while (available() < least && monotonic_ns() < poll_end) ::sched_yield();
-        reactor_.end_caller_poll();
-    }
+    yield_poll(least, end);
     while (available() < least) {
         const int64_t left = end - monotonic_ns();
         if (left <= 0) return;

@@ -86,6 +86,7 @@ class Queue final : public Poller {
     // Asks for the eventfd at the next completion, which may be there already.
     void arm_descriptor() noexcept;
     void wait(uint32_t least, int64_t timeout_ns) noexcept;
+    void yield_poll(uint32_t least, int64_t end_ns) noexcept;
 
     OsReactor& reactor_;
     fs::FileSystem& file_system_;
@@ -99,7 +100,9 @@ class Queue final : public Poller {
     alignas(line) std::atomic<uint32_t> submitted_ = 0;
     uint32_t unpublished_ = 0;  // the submitter's: where put() goes on
     alignas(line) std::atomic<uint32_t> reaped_ = 0;
-    bool by_descriptor_ = false;  // the reaper's: descriptor() was called
+    // The reaper's: descriptor() was called; and until when polling does not pay.
+    bool by_descriptor_ = false;
+    int64_t poll_banned_until_ns_ = 0;
     alignas(line) std::atomic<uint32_t> wanted_ = 0;
     alignas(line) std::atomic<uint32_t> completed_ = 0;
     // The core's own.
