@@ -1,6 +1,14 @@
 #include "ros2s/api/deployment.h"
 
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "ros2s/foreign/local_fs.h"
 
 namespace ros2s::api {
 
@@ -72,9 +80,32 @@ bool stands_in(const OwnerRecord& owner, const std::string& container) {
     return !owner.mount_point.empty() && owner.container == container;
 }
 
-Task<Result<ThroughMount>> open_through_mount(const Call&, Environment, Uri uri, OwnerRecord owner,
-                                              Report& report) {
-    co_return report.fail(Code::busy, describe_owner(uri.dir, owner));
+namespace {
+
+// The owner says where it mounts before it has mounted, and a killed one leaves a dead mount.
+Result<> check_mounted(const std::string& mount_point, const std::string& refusal, Report& report) {
+    struct statfs status{};
+    struct stat root{};
+    const bool found =
+        ::statfs(mount_point.c_str(), &status) == 0 && ::stat(mount_point.c_str(), &root) == 0;
+    if (found && status.f_type == FUSE_SUPER_MAGIC && root.st_ino == fs::root_node.value) return {};
+    return report.fail(Code::busy,
+                       fmt::format("{} (nothing is mounted there now: {})", refusal,
+                                   found ? "no FUSE file system's root" : std::strerror(errno)));
+}
+
+}  // namespace
+
+Task<Result<ThroughMount>> open_through_mount(const Call&, Environment environment, Uri uri,
+                                              OwnerRecord owner, Report& report) {
+    ROS2S_CO_TRY(check_mounted(owner.mount_point, describe_owner(uri.dir, owner), report));
+    ThroughMount through;
+    ROS2S_CO_TRY_ASSIGN(through.file_system,
+                        co_await foreign::open_local_fs(owner.mount_point, environment.reactor,
+                                                        environment.blocking, report));
+    through.path = fmt::format("through the mount at {} (FUSE) of process {} ({})",
+                               owner.mount_point, owner.pid, owner.program);
+    co_return std::move(through);
 }
 
 }  // namespace ros2s::api

@@ -3,6 +3,7 @@
 //
 //     pool_helper make DIRECTORY        makes a pool of the least size, with the container "main"
 //     pool_helper fill URI PATH BYTES   writes a file of that size
+//     pool_helper report URI PATH       prints the path report of a file
 //     pool_helper hold URI PROGRAM      opens it, prints "open", and keeps it until stdin ends;
 //                                       then dies without closing, as a killed owner does
 #include <fcntl.h>
@@ -68,6 +69,19 @@ int fill(const char* uri, const char* path, unsigned long long bytes) {
     return rc < 0 ? 1 : 0;
 }
 
+int report(const char* uri, const char* path) {
+    ros2s_fs* fs = nullptr;
+    ros2s_file* file = nullptr;
+    char text[16384];
+    int rc = ros2s_open(uri, nullptr, &fs, nullptr, 0);
+    if (rc == 0) rc = ros2s_file_open(fs, path, O_RDONLY, 0, &file);
+    if (rc == 0) rc = ros2s_path_report(file, ROS2S_TEXT, text, sizeof text) < 0 ? -1 : 0;
+    if (rc == 0) rc = ros2s_file_close(file);
+    if (rc == 0) rc = ros2s_close(fs);
+    std::fprintf(rc == 0 ? stdout : stderr, "%s\n", rc == 0 ? text : ros2s_last_error());
+    return rc == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -78,7 +92,11 @@ int main(int count, char** arguments) {
     if (count == 5 && std::strcmp(arguments[1], "fill") == 0) {
         return fill(arguments[2], arguments[3], std::strtoull(arguments[4], nullptr, 10));
     }
+    if (count == 4 && std::strcmp(arguments[1], "report") == 0) {
+        return report(arguments[2], arguments[3]);
+    }
     std::fprintf(stderr,
-                 "usage: pool_helper make DIRECTORY | fill URI PATH BYTES | hold URI PROGRAM\n");
+                 "usage: pool_helper make DIRECTORY | fill URI PATH BYTES | report URI PATH | "
+                 "hold URI PROGRAM\n");
     return 2;
 }

@@ -31,7 +31,7 @@ Task<Result<>> open_directory(ros2s_dir& directory) {
                         co_await walk.to(fs.base, directory.path, Walk::Last::follow));
     if (!S_ISDIR(found.mode)) co_return fail(Code::not_directory);
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await fs.file_system().open(fs.call, found.node, {}));
-    walk.keep(found.node);
+    walk.keep();
     directory.handle = opened.handle;
     directory.node = found.node;
     co_return {};

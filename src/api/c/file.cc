@@ -45,7 +45,7 @@ Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode
         if (S_ISLNK(found->mode)) co_return fail(Code::loop);
         if (!S_ISREG(found->mode)) co_return fail(Code::unsupported);
         ROS2S_CO_TRY_ASSIGN(opened, co_await file_system.open(owner.call, found->node, open_flags));
-        walk.keep(found->node);
+        walk.keep();
     } else {
         if (found.error().code != Code::not_found || (flags & O_CREAT) == 0 ||
             walk.missing().name.empty()) {

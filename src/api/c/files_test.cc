@@ -11,11 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-class FilesTest : public testing::Test {
+class FilesTest : public SharedPoolTest {
   protected:
-    void SetUp() override { fs_ = pool_.open(); }
-    void TearDown() override { EXPECT_EQ(ros2s_close(fs_), 0) << ros2s_last_error(); }
-
     ros2s_file* open_file(const char* path, int flags = O_RDWR | O_CREAT) {
         ros2s_file* file = nullptr;
         EXPECT_EQ(ros2s_file_open(fs_, path, flags, 0644, &file), 0) << ros2s_last_error();
@@ -46,9 +43,6 @@ class FilesTest : public testing::Test {
         std::ranges::sort(names);
         return names;
     }
-
-    TestPool pool_;
-    ros2s_fs* fs_ = nullptr;
 };
 
 TEST_F(FilesTest, ReadsWhatItWrote) {

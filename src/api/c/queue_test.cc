@@ -18,16 +18,12 @@ using testing::HasSubstr;
 
 constexpr uint64_t block = 4096;
 
-class QueueTest : public testing::Test {
+class QueueTest : public SharedPoolTest {
   protected:
     void SetUp() override {
-        fs_ = pool_.open();
         ASSERT_EQ(ros2s_file_open(fs_, "a", O_RDWR | O_CREAT, 0644, &file_), 0);
     }
-    void TearDown() override {
-        EXPECT_EQ(ros2s_file_close(file_), 0) << ros2s_last_error();
-        EXPECT_EQ(ros2s_close(fs_), 0) << ros2s_last_error();
-    }
+    void TearDown() override { EXPECT_EQ(ros2s_file_close(file_), 0) << ros2s_last_error(); }
     ros2s_queue* make_queue(uint32_t depth) {
         ros2s_queue* queue = nullptr;
         EXPECT_EQ(ros2s_queue_create(fs_, depth, &queue), 0) << ros2s_last_error();
@@ -38,8 +34,6 @@ class QueueTest : public testing::Test {
         return ::poll(&p, 1, timeout_ms) == 1;
     }
 
-    TestPool pool_;
-    ros2s_fs* fs_ = nullptr;
     ros2s_file* file_ = nullptr;
 };
 

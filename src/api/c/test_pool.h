@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +95,40 @@ class TestPool {
   private:
     std::string parent_;
     std::string directory_;
+};
+
+// Removes all that is in the container, so that the tests of a suite can share a pool: making one
+// writes all of it.
+inline void clear(ros2s_fs* fs, const std::string& path = "") {
+    ros2s_dir* directory = nullptr;
+    ASSERT_EQ(ros2s_opendir(fs, (path + "/").c_str(), &directory), 0) << ros2s_last_error();
+    ros2s_dirent entry;
+    while (ros2s_readdir(directory, &entry) == 1) {
+        const std::string name = path + "/" + entry.name;
+        if (S_ISDIR(entry.type)) {
+            clear(fs, name);
+            EXPECT_EQ(ros2s_rmdir(fs, name.c_str()), 0);
+        } else {
+            EXPECT_EQ(ros2s_unlink(fs, name.c_str()), 0);
+        }
+    }
+    EXPECT_EQ(ros2s_closedir(directory), 0);
+}
+
+// A suite whose tests share a pool and find it empty.
+class SharedPoolTest : public testing::Test {
+  protected:
+    static void SetUpTestSuite() { shared_ = std::make_unique<TestPool>(); }
+    static void TearDownTestSuite() { shared_.reset(); }
+    SharedPoolTest() : pool_(*shared_), fs_(pool_.open()) {}
+    ~SharedPoolTest() override {
+        clear(fs_);
+        EXPECT_EQ(ros2s_close(fs_), 0) << ros2s_last_error();
+    }
+
+    static inline std::unique_ptr<TestPool> shared_;
+    const TestPool& pool_;
+    ros2s_fs* fs_;
 };
 
 }  // namespace ros2s::api::c

@@ -1,5 +1,5 @@
-// Walk: from a path to a node. Used within one call, on the core; the references that its lookups
-// took are dropped when it dies, except the one that is kept.
+// Walk: from a path of the C ABI to a node, by fs::walk. Lives in the frame of one call, on the
+// core; when it dies it gives back the references that the call took.
 #pragma once
 #include <sys/stat.h>
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ros2s/fs/file_system.h"
+#include "ros2s/fs/path_walk.h"
 
 namespace ros2s::api::c {
 
@@ -24,39 +25,27 @@ class Walk {
     Walk& operator=(const Walk&) = delete;
     ~Walk();
 
-    enum class Last : uint8_t { follow, keep };  // what to do with a symbolic link at the end
+    using Last = fs::LastLink;
 
-    // The node at base/path, or at path where it starts with '/'. Errors: not_found,
-    // not_directory, loop (over 40 symbolic links), name_too_long. When only the last name is
-    // missing, missing() has its place.
+    // The node at base/path, or at path where it starts with '/'. Errors: those of fs::walk;
+    // not_found also where only the last name is missing: then missing() has its place.
     Task<Result<fs::Attributes>> to(std::string_view base, std::string_view path, Last last);
     // Where the last name of the path is or could be. Errors also: invalid (the path has no last
-    // name: "/", ".", ".."; a trailing '/' is dropped).
+    // name: "/", ".", "..").
     Task<Result<Place>> to_place(std::string_view base, std::string_view path);
     [[nodiscard]] const Place& missing() const { return missing_; }
 
-    // The reference to the node stays with the caller, who forgets it.
-    void keep(fs::NodeId node);
-    // A reference that an operation returned is dropped with the others.
-    void add(fs::NodeId node) { looked_up_.push_back(node); }
+    // The reference to the node found stays with the caller, who forgets it.
+    void keep();
+    // A reference that an operation returned is given back with the others.
+    void add(fs::NodeId node) { added_.push_back(node); }
 
   private:
-    Task<Result<>> enter(std::string_view base, std::string_view path);
-    Task<Result<fs::Attributes>> run(Last last);
-    Task<Result<>> step(std::string name, bool is_last, Last last);
-    void push_front(std::string_view path);
-
-    static constexpr int links_max = 40;
-    static constexpr size_t path_bytes_max = 64 * 1024;
-
     fs::FileSystem& fs_;
     const Call& call_;
-    std::vector<std::string> rest_;      // components still to come, the next one last
-    std::vector<fs::Attributes> trail_;  // from the root to where the walk stands
-    std::vector<fs::NodeId> looked_up_;
+    std::optional<fs::Walked> walked_;
+    std::vector<fs::NodeId> added_;
     Place missing_;
-    int links_ = 0;
-    bool directory_wanted_ = false;
 };
 
 }  // namespace ros2s::api::c
