@@ -200,7 +200,7 @@ OsReactor::OsReactor(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 OsReactor::~OsReactor() {
     if (in_forked_child()) {
         // The thread does not exist here, and the ring's memory is the parent's: leave all be.
-        static_cast<void>(loop_.release());
+        [[maybe_unused]] const auto* left_be = loop_.release();
         return;
     }
     stop();

@@ -53,7 +53,7 @@ ThreadPool::ThreadPool(size_t limit, std::string thread_name) : state_(new State
 
 ThreadPool::~ThreadPool() {
     if (state_->process.in_forked_child()) {
-        static_cast<void>(state_.release());
+        [[maybe_unused]] const auto* left_be = state_.release();
         return;
     }
     {

@@ -189,6 +189,12 @@ class Child {
     pid_t pid_ = 0;
 };
 
+// As a process that is killed leaves them.
+void leave_open(std::unique_ptr<BlockDevice> device, std::unique_ptr<OsReactor> reactor) {
+    [[maybe_unused]] const auto* opened = device.release();
+    [[maybe_unused]] const auto* running = reactor.release();
+}
+
 TEST_F(FileDeviceTest, NamesItsOwner) {
     ASSERT_TRUE(create(mebibyte));
     Child owner([this] {
@@ -197,8 +203,7 @@ TEST_F(FileDeviceTest, NamesItsOwner) {
         Report report;
         auto device = reactor->run(FileDevice::open(*reactor, path_, {}, report));
         if (!device) _exit(1);
-        static_cast<void>(device->release());
-        static_cast<void>(reactor.release());
+        leave_open(std::move(*device), std::move(reactor));
     });
     EXPECT_EQ(open().error().code, Code::busy);
     EXPECT_THAT(report_.text(), HasSubstr("in use by process " + std::to_string(owner.pid())));
@@ -221,8 +226,7 @@ TEST_F(FileDeviceTest, AForkedChildDoesNotHoldTheLock) {
         Report report;
         auto device = reactor->run(FileDevice::open(*reactor, path_, {}, report));
         if (!device) _exit(1);
-        static_cast<void>(device->release());
-        static_cast<void>(reactor.release());
+        leave_open(std::move(*device), std::move(reactor));
         const pid_t grandchild = fork();
         if (grandchild == 0) {
             pause();
