@@ -100,10 +100,12 @@ Task<Result<>> Checkpointer::checkpoint() {
 
     counters.batch_bytes.add(batch_.bytes());
     IndexBatch batch = std::move(batch_);
+    handed_over_bytes_ = batch.bytes();
     const Result<> applied = co_await env_.blocking.run(env_.reactor, [&]() -> Result<> {
         ROS2S_TRY(index_.apply(std::move(batch)));
         return index_.flush();
     });
+    handed_over_bytes_ = 0;
     // After a failure the nodes stay as they are: in memory, where readers find them.
     if (!applied) co_return applied;
     state_.cache.end_cut();

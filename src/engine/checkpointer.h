@@ -37,7 +37,8 @@ class Checkpointer : private SpaceMap::CutSink {
     Task<Result<>> checkpoint();
     Counters counters;
     [[nodiscard]] bool is_requested() const { return wanted_; }
-    [[nodiscard]] uint64_t batch_bytes() const { return batch_.bytes(); }
+    // Memory of the checkpoint being written.
+    [[nodiscard]] uint64_t batch_bytes() const { return batch_.bytes() + handed_over_bytes_; }
 
   private:
     void region(uint32_t device, uint32_t region, std::string_view bits) override;
@@ -54,6 +55,7 @@ class Checkpointer : private SpaceMap::CutSink {
     uint64_t first_slot_block_;
     uint64_t number_;
     IndexBatch batch_;
+    uint64_t handed_over_bytes_ = 0;
     bool wanted_ = false, stopping_ = false;
     Event wake_, finished_;
 };

@@ -1,0 +1,320 @@
+// Pools as a whole: several devices, growth, memory, replies, shutdown, traces.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine_test_support.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/trace.h"
+
+namespace ros2s::engine {
+namespace {
+
+#define EXPECT_OK(expression)                                          \
+    do {                                                               \
+        const auto& result_ = (expression);                            \
+        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
+    } while (false)
+
+struct Pool : Bench {
+    using Bench::Bench;
+    Task<> start() {
+        EXPECT_OK(co_await create());
+        EXPECT_OK(co_await open());
+        const auto made = co_await store->create_container(call, {.label = "c"});
+        EXPECT_OK(made);
+        container = made->id;
+    }
+    Task<Result<object::Commit>> write(uint64_t dkey, uint64_t blocks, uint8_t fill,
+                                       object::OperationId id = {}) {
+        const AlignedBuffer buffer(blocks * block_bytes);
+        std::memset(buffer.data(), fill, buffer.size());
+        object::Transaction transaction{.id = id};
+        transaction.operations.push_back({.kind = object::Operation::Kind::write,
+                                          .object = {1, 1},
+                                          .dkey = object::Dkey::integer(dkey),
+                                          .akey = {"a"},
+                                          .extent = {0, buffer.size()},
+                                          .window = object::Window::local(buffer.bytes())});
+        co_return co_await store->update(call, container, transaction);
+    }
+    Task<Result<>> expect(uint64_t dkey, uint64_t blocks, uint8_t fill) {
+        const AlignedBuffer buffer(blocks * block_bytes);
+        object::FetchItem item{.object = {1, 1},
+                               .dkey = object::Dkey::integer(dkey),
+                               .akey = {"a"},
+                               .extent = {0, buffer.size()},
+                               .window = object::Window::local(buffer.bytes())};
+        ROS2S_CO_TRY(co_await store->fetch(call, container, {&item, 1}));
+        if (!item.status) co_return item.status;
+        for (const std::byte b : buffer.bytes()) {
+            if (b != std::byte{fill}) co_return fail(Code::corrupt);
+        }
+        co_return Result<>();
+    }
+    uint64_t metric(std::string_view name) {
+        uint64_t found = UINT64_MAX;
+        store->visit_metrics([&](std::string_view n, std::string_view, uint64_t value) {
+            if (n == name) found = value;
+        });
+        EXPECT_NE(found, UINT64_MAX) << name;
+        return found;
+    }
+    object::ContainerId container{};
+};
+
+// ---- devices -------------------------------------------------------------------------------
+
+Task<> spread(Pool& pool) {
+    co_await pool.start();
+    for (uint64_t dkey = 0; dkey < 64; ++dkey) EXPECT_OK(co_await pool.write(dkey, 4, 1));
+    for (const device::BlockDevice* device : pool.store->devices()) {
+        EXPECT_GT(device->counters().written_bytes.value(), 64 * 4 * block_bytes / 8);
+    }
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, DkeysAreSpreadOverTheDevices) {
+    Pool pool(1, 4);
+    pool.world.run(spread(pool));
+}
+
+Task<> fill_and_grow(Pool& pool) {
+    co_await pool.start();
+    uint64_t written = 0;
+    Result<object::Commit> last;
+    while ((last = co_await pool.write(written, 16, static_cast<uint8_t>(written)))) ++written;
+    EXPECT_EQ(last.error().code, Code::no_space);
+    EXPECT_EQ(pool.store->read_only_reason(), "");
+    const auto before = *co_await pool.store->space(pool.call);
+    pool.add_disk(8 << 20);
+    auto device = co_await pool.device(1);
+    EXPECT_OK(co_await pool.store->grow(std::move(*device), pool.report));
+    const auto after = *co_await pool.store->space(pool.call);
+    EXPECT_EQ(after.total_bytes - before.total_bytes, (8 << 20) - 2 * block_bytes);
+    for (uint64_t dkey = written; dkey < written + 40; ++dkey) {
+        EXPECT_OK(co_await pool.write(dkey, 16, static_cast<uint8_t>(dkey)));
+    }
+    EXPECT_OK(co_await pool.reopen());
+    for (uint64_t dkey = 0; dkey < written + 40; ++dkey) {
+        EXPECT_OK(co_await pool.expect(dkey, 16, static_cast<uint8_t>(dkey)));
+    }
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, IsFullGrowsAndGoesOn) {
+    Pool pool(1, 1, 4 << 20);
+    pool.world.run(fill_and_grow(pool));
+}
+
+Task<> grow_and_crash(Pool& pool, uint64_t at) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write(0, 4, 5));
+    pool.add_disk(4 << 20);
+    auto device = co_await pool.device(1);
+    uint64_t left = at;
+    for (auto& disk : pool.disks) {
+        disk->set_hook([&](const device::SimOperation&) {
+            if (left-- == 0) {
+                for (auto& each : pool.disks) each->power_loss();
+                pool.index_medium.crash(pool.world.random());
+            }
+            return device::SimFault::none;
+        });
+    }
+    static_cast<void>(co_await pool.store->grow(std::move(*device), pool.report));
+    static_cast<void>(co_await pool.close());
+    for (auto& disk : pool.disks) disk->set_hook(nullptr);
+    // With both devices, or, as long as the old one knows nothing of the new one, without it.
+    if (!co_await pool.open()) {
+        pool.disks.pop_back();
+        EXPECT_OK(co_await pool.open());
+    }
+    EXPECT_OK(co_await pool.expect(0, 4, 5));
+    EXPECT_OK(co_await pool.write(1, 4, 6));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ACrashWhileGrowingLosesNothing) {
+    for (uint64_t at = 0; at < 12; ++at) {
+        Pool pool(at + 1, 1, 4 << 20);
+        pool.world.run(grow_and_crash(pool, at));
+    }
+}
+
+// ---- memory --------------------------------------------------------------------------------
+
+Task<> put_many(Pool& pool, uint64_t first, uint64_t count, uint64_t& most) {
+    const std::string text(3000, 'x');
+    for (uint64_t i = first; i < first + count; ++i) {
+        object::Transaction transaction;
+        transaction.operations.push_back({.kind = object::Operation::Kind::put,
+                                          .object = {2, i / 100},
+                                          .dkey = object::Dkey::integer(i),
+                                          .akey = {"v"},
+                                          .window = object::Window::local(as_bytes(text))});
+        const auto commit = co_await pool.store->update(pool.call, pool.container, transaction);
+        EXPECT_OK(commit);
+        most = std::max(most, pool.store->memory_bytes());
+    }
+}
+Task<> ten_times_the_cap(Pool& pool) {
+    co_await pool.start();
+    constexpr uint64_t writers = 16, each = 900;
+    uint64_t most = 0;
+    {
+        Nursery nursery(pool.world.core(), writers);
+        for (uint64_t w = 0; w < writers; ++w) {
+            co_await nursery.spawn(put_many(pool, w * each, each, most));
+        }
+        co_await nursery.join();
+    }
+    EXPECT_GT(writers * each * 3000, 10 * pool.options.memory_bytes);
+    // All of them again, in an order that no cache likes.
+    std::string text(3000, ' ');
+    for (uint64_t i = 0; i < writers * each; ++i) {
+        const uint64_t n = i * 7919 % (writers * each);
+        object::FetchItem item{
+            .object = {2, n / 100},
+            .dkey = object::Dkey::integer(n),
+            .akey = {"v"},
+            .extent = {0, text.size()},
+            .window = object::Window::local(std::as_writable_bytes(std::span(text)))};
+        EXPECT_OK(co_await pool.store->fetch(pool.call, pool.container, {&item, 1}));
+        EXPECT_OK(item.status);
+        EXPECT_EQ(item.size, 3000U);
+        most = std::max(most, pool.store->memory_bytes());
+    }
+    EXPECT_LE(most, pool.options.memory_bytes - pool.options.index_share());
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, KeepsItsMemoryCapWithAnIndexTenTimesAsLarge) {
+    Pool pool(1, 1, 48 << 20);
+    pool.create_options.journal_bytes = 16 << 20;
+    pool.options.memory_bytes = 4 << 20;
+    pool.world.run(ten_times_the_cap(pool));
+}
+
+// ---- replies -------------------------------------------------------------------------------
+
+Task<> replies(Pool& pool) {
+    co_await pool.start();
+    const Uuid client = Uuid::make(pool.world.random());
+    const auto id = [&](uint32_t slot, uint64_t sequence) {
+        return object::OperationId{client, slot, sequence};
+    };
+    const auto first = *co_await pool.write(0, 1, 1, id(0, 1));
+    for (const bool crash : {false, true}) {
+        if (crash) {
+            EXPECT_OK(co_await pool.crash_and_open());
+        } else {
+            EXPECT_OK(co_await pool.reopen());
+        }
+        const auto again = *co_await pool.write(0, 1, 2, id(0, 1));
+        EXPECT_TRUE(again.replayed);
+        EXPECT_EQ(again.epoch, first.epoch);
+        EXPECT_EQ(again.time, first.time);
+        EXPECT_OK(co_await pool.expect(0, 1, 1));
+    }
+    EXPECT_FALSE((co_await pool.write(0, 1, 3, id(0, 2)))->replayed);
+    EXPECT_EQ((co_await pool.write(0, 1, 3, id(0, 1))).error().code, Code::stale);
+    // Only four slots are kept: the oldest is forgotten, and that is never taken for "not done".
+    for (uint32_t slot = 1; slot <= 4; ++slot) EXPECT_OK(co_await pool.write(1, 1, 4, id(slot, 1)));
+    EXPECT_EQ((co_await pool.write(0, 1, 9, id(0, 2))).error().code, Code::stale);
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_EQ((co_await pool.write(0, 1, 9, id(0, 2))).error().code, Code::stale);
+    EXPECT_TRUE((co_await pool.write(1, 1, 9, id(4, 1)))->replayed);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, RepeatedUpdatesGetTheStoredReplyAlsoAfterRestart) {
+    Pool pool(1);
+    pool.options.replies_max = 4;
+    pool.world.run(replies(pool));
+}
+
+// ---- shutdown, groups, traces --------------------------------------------------------------
+
+Task<> clean_shutdown(Pool& pool) {
+    co_await pool.start();
+    for (uint64_t i = 0; i < 20; ++i) EXPECT_OK(co_await pool.write(i, 1, 1));
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_EQ(pool.store->replayed_groups(), 0U);
+    EXPECT_OK(co_await pool.write(3, 1, 2));
+    EXPECT_OK(co_await pool.crash_and_open());
+    EXPECT_GT(pool.store->replayed_groups(), 0U);
+    EXPECT_OK(co_await pool.expect(3, 1, 2));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ACleanShutdownLeavesNothingToReplay) {
+    Pool pool(1);
+    pool.world.run(clean_shutdown(pool));
+}
+
+Task<> one_write(Pool& pool, uint64_t dkey) { EXPECT_OK(co_await pool.write(dkey, 1, 1)); }
+Task<> groups(Pool& pool) {
+    co_await pool.start();
+    for (uint64_t i = 0; i < 32; ++i) EXPECT_OK(co_await pool.write(i, 1, 1));
+    const uint64_t runs = pool.metric("ros2store_engine_runs_total");
+    const uint64_t done = pool.metric("ros2store_engine_groups_total");
+    const uint64_t flushes = pool.store->devices()[0]->counters().flushes.value();
+    Nursery nursery(pool.world.core(), 32);
+    for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(one_write(pool, i));
+    co_await nursery.join();
+    // The first goes alone or in small company, the others together: one run and one flush each.
+    EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done, 3U);
+    EXPECT_LE(pool.metric("ros2store_engine_runs_total") - runs, 3U);
+    EXPECT_LE(pool.store->devices()[0]->counters().flushes.value() - flushes, 3U);
+    EXPECT_EQ(pool.metric("ros2store_engine_inconsistencies_total"), 0U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, RequestsSideBySideShareAGroupARunAndAFlush) {
+    Pool pool(1);
+    pool.world.run(groups(pool));
+}
+
+Task<> traced(Pool& pool) {
+    co_await pool.start();
+    Trace trace;
+    pool.call.trace = &trace;
+    EXPECT_OK(co_await pool.write(0, 1, 1));
+    EXPECT_OK(co_await pool.expect(0, 1, 1));
+    pool.call.trace = nullptr;
+    std::vector<std::string> names;
+    for (const TraceStep& step : trace.steps()) names.emplace_back(step.name);
+    EXPECT_THAT(names, testing::ElementsAre("engine.update", "engine.lock", "engine.commit",
+                                            "engine.fetch", "device.read"));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ATraceNamesTheSteps) {
+    Pool pool(1);
+    pool.world.run(traced(pool));
+}
+
+Task<> destroyed(Pool& pool, uint64_t at) {
+    co_await pool.start();
+    const auto empty = *co_await pool.store->space(pool.call);
+    for (uint64_t i = 0; i < 40; ++i) EXPECT_OK(co_await pool.write(i, 2, 1));
+    uint64_t left = at;
+    pool.disks[0]->set_hook([&](const device::SimOperation&) {
+        if (left-- == 0) {
+            pool.disks[0]->power_loss();
+            pool.index_medium.crash(pool.world.random());
+        }
+        return device::SimFault::none;
+    });
+    const auto gone = co_await pool.store->destroy_container(pool.call, pool.container);
+    static_cast<void>(co_await pool.close());
+    pool.disks[0]->set_hook(nullptr);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.reopen());  // waits for what opening has resumed
+    const auto containers = *co_await pool.store->list_containers(pool.call);
+    const auto space = *co_await pool.store->space(pool.call);
+    if (gone) EXPECT_TRUE(containers.empty());
+    EXPECT_EQ(containers.empty(), space.free_bytes == empty.free_bytes);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ADestroyedContainersSpaceComesBackAlsoAfterACrash) {
+    for (uint64_t at = 0; at < 12; ++at) {
+        Pool pool(at + 1, 1, 8 << 20);
+        pool.world.run(destroyed(pool, at));
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::engine
