@@ -1,0 +1,159 @@
+#include "space.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "ros2s/base/random.h"
+
+namespace ros2s::engine {
+namespace {
+
+SpaceMap one_device(uint64_t blocks) {
+    SpaceMap space;
+    space.add_device(10, 10 + blocks);
+    space.make_available();
+    return space;
+}
+std::vector<BlockRun> allocate(SpaceMap& space, uint64_t blocks, uint32_t device = 0) {
+    std::vector<BlockRun> runs;
+    EXPECT_TRUE(space.reserve(device, blocks));
+    space.allocate(device, blocks, runs);
+    return runs;
+}
+void use(SpaceMap& space, const std::vector<BlockRun>& runs) {
+    for (const BlockRun& run : runs) {
+        for (uint32_t i = 0; i < run.blocks; ++i) EXPECT_TRUE(space.mark_used(run.first + i));
+    }
+}
+
+TEST(SpaceMap, GivesOneRunWhereThereIsOne) {
+    SpaceMap space = one_device(1000);
+    const auto a = allocate(space, 32);
+    EXPECT_EQ(a, (std::vector<BlockRun>{{BlockAddress::make(0, 10), 32}}));
+    const auto b = allocate(space, 100);
+    EXPECT_EQ(b, (std::vector<BlockRun>{{BlockAddress::make(0, 42), 100}}));
+}
+
+TEST(SpaceMap, AReservationCanAlwaysBeAllocated) {
+    SpaceMap space = one_device(64);
+    EXPECT_TRUE(space.reserve(0, 60));
+    EXPECT_FALSE(space.reserve(0, 5));
+    EXPECT_TRUE(space.reserve(0, 4));
+    space.unreserve(0, 4);
+    std::vector<BlockRun> runs;
+    space.allocate(0, 60, runs);
+    EXPECT_EQ(space.available_blocks(0), 4U);
+}
+
+TEST(SpaceMap, ADisplacedBlockWaitsForItsProof) {
+    SpaceMap space = one_device(4);
+    use(space, allocate(space, 4));
+    EXPECT_TRUE(space.mark_free(BlockAddress::make(0, 11), 5));
+    EXPECT_TRUE(space.mark_free(BlockAddress::make(0, 12), 5));
+    EXPECT_TRUE(space.mark_free(BlockAddress::make(0, 10), 6));
+    EXPECT_FALSE(space.mark_free(BlockAddress::make(0, 10), 6));  // twice
+    EXPECT_EQ(space.used_blocks(), 1U);
+    EXPECT_EQ(space.quarantined_blocks(), 3U);
+    EXPECT_EQ(space.oldest_quarantined(), 5U);
+    EXPECT_EQ(space.available_blocks(0), 0U);
+    EXPECT_FALSE(space.release(4));
+    EXPECT_TRUE(space.release(5));
+    EXPECT_EQ(space.available_blocks(0), 2U);
+    EXPECT_EQ(allocate(space, 2), (std::vector<BlockRun>{{BlockAddress::make(0, 11), 2}}));
+    EXPECT_TRUE(space.release(9));
+    EXPECT_EQ(space.quarantined_blocks(), 0U);
+}
+
+TEST(SpaceMap, TakesFewRunsWhereSpaceIsInPieces) {
+    SpaceMap space = one_device(100);
+    use(space, allocate(space, 100));
+    for (uint64_t i = 0; i < 100; i += 10) {  // pieces of 3
+        for (uint64_t k = 0; k < 3; ++k) space.mark_free(BlockAddress::make(0, 10 + i + k), 1);
+    }
+    space.release(1);
+    EXPECT_EQ(allocate(space, 9).size(), 3U);
+    EXPECT_EQ(allocate(space, 21).size(), 7U);
+    EXPECT_FALSE(space.reserve(0, 1));
+}
+
+struct Regions final : SpaceMap::CutSink {
+    std::map<std::pair<uint32_t, uint32_t>, std::string> taken;
+    void region(uint32_t device, uint32_t region, std::string_view bits) override {
+        taken[{device, region}] = bits;
+    }
+};
+
+TEST(SpaceMap, ACutHoldsOneMomentWhateverComesBetween) {
+    SpaceMap space;
+    space.add_device(0, 3 * SpaceMap::region_blocks);
+    space.make_available();
+    const auto in_region = [](uint64_t region, uint64_t i) {
+        return BlockAddress::make(0, region * SpaceMap::region_blocks + i);
+    };
+    for (uint64_t region = 0; region < 2; ++region) space.mark_used(in_region(region, 1));
+    Regions sink;
+    space.begin_cut(sink);
+    space.mark_used(in_region(0, 2));  // after the cut: in a region of it, and in another
+    space.mark_used(in_region(2, 2));
+    while (space.take()) {
+    }
+    ASSERT_EQ(sink.taken.size(), 2U);
+    for (const auto& [at, bits] : sink.taken) EXPECT_EQ(bits[0], 2) << at.second;
+    // What came later belongs to the next cut.
+    Regions next;
+    space.begin_cut(next);
+    while (space.take()) {
+    }
+    ASSERT_EQ(next.taken.size(), 2U);
+    EXPECT_EQ((next.taken[{0, 0}][0]), 6);
+    EXPECT_EQ((next.taken[{0, 2}][0]), 4);
+    // And loads as it was.
+    SpaceMap loaded;
+    loaded.add_device(0, 3 * SpaceMap::region_blocks);
+    EXPECT_TRUE(loaded.load_region(0, 0, next.taken[{0, 0}]).has_value());
+    EXPECT_FALSE(loaded.load_region(0, 9, next.taken[{0, 0}]).has_value());
+    EXPECT_FALSE(loaded.load_region(1, 0, next.taken[{0, 0}]).has_value());
+    EXPECT_FALSE(loaded.load_region(0, 0, "short").has_value());
+    EXPECT_EQ(loaded.used_blocks(), 2U);
+}
+
+// Random use against a set of blocks: nothing is handed out twice, nothing is lost.
+TEST(SpaceMap, AgreesWithASet) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        Random random(seed);
+        SpaceMap space = one_device(500);
+        std::set<uint64_t> used;
+        uint64_t group = 1;
+        for (int step = 0; step < 400; ++step) {
+            ++group;
+            const uint64_t want = 1 + random.below(40);
+            if (random.one_in(2) && space.reserve(0, want)) {
+                std::vector<BlockRun> runs;
+                space.allocate(0, want, runs);
+                uint64_t got = 0;
+                for (const BlockRun& run : runs) {
+                    for (uint32_t i = 0; i < run.blocks; ++i, ++got) {
+                        EXPECT_TRUE(used.insert(run.first.block() + i).second) << "seed " << seed;
+                        EXPECT_TRUE(space.mark_used(run.first + i));
+                    }
+                }
+                EXPECT_EQ(got, want);
+            } else {
+                for (uint64_t i = 0; i < want && !used.empty(); ++i) {
+                    const auto victim =
+                        std::next(used.begin(), static_cast<ptrdiff_t>(random.below(used.size())));
+                    EXPECT_TRUE(space.mark_free(BlockAddress::make(0, *victim), group));
+                    used.erase(victim);
+                }
+            }
+            if (random.one_in(3)) space.release(group);
+            EXPECT_EQ(space.used_blocks(), used.size());
+            EXPECT_EQ(space.available_blocks(0) + space.quarantined_blocks() + used.size(), 500U);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::engine
