@@ -1,0 +1,107 @@
+// The engine keeps the object contract as the product has it: files by O_DIRECT, RocksDB, a real
+// reactor and helper threads.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "engine_store.h"
+#include "ros2s/base/check.h"
+#include "ros2s/device/uring/file_device.h"
+#include "ros2s/engine/index/rocksdb/rocksdb_index.h"
+#include "ros2s/object/contract/contract.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::engine {
+namespace {
+
+using object::contract::Needs;
+
+class FileSetup final : public object::contract::Setup {
+  public:
+    explicit FileSetup(const Needs& needs) {
+        // Beside the program: /tmp may be a file system without O_DIRECT.
+        std::string name = std::filesystem::current_path() / "engine-test-XXXXXX";
+        ROS2S_CHECK(::mkdtemp(name.data()) != nullptr);
+        directory_ = name;
+        reactor_ = OsReactor::create({}, report_).value();
+        blocking_ = std::make_unique<ThreadPool>(2);
+        // Not written beforehand, which only costs time later.
+        const int fd = ::open(device_path().c_str(), O_RDWR | O_CREAT, 0600);
+        const auto bytes = static_cast<off_t>(round_up(needs.capacity_bytes, block_bytes) +
+                                              journal_bytes + 16 * block_bytes);
+        ROS2S_CHECK(fd >= 0 && ::ftruncate(fd, bytes) == 0 && ::close(fd) == 0);
+        expect(reactor_->run(make()));
+        expect(reactor_->run(open()));
+    }
+    ~FileSetup() override {
+        expect(reactor_->run(close()));
+        blocking_.reset();
+        reactor_.reset();
+        std::filesystem::remove_all(directory_);
+    }
+    object::ObjectStore& store() override { return *store_; }
+    Reactor& reactor() override { return *reactor_; }
+    void run(Task<> task) override { reactor_->run(std::move(task)); }
+    Task<bool> reopen() override {
+        expect(co_await close());
+        expect(co_await open());
+        co_return true;
+    }
+
+  private:
+    static constexpr uint64_t journal_bytes = 16 << 20;
+    [[nodiscard]] std::string device_path() const { return directory_ + "/device-0"; }
+    IndexFactory factory() {
+        return [this](std::string_view name, bool create, Report& report) {
+            const std::string path = directory_ + "/" + std::string(name);
+            return create ? create_rocksdb_index(path, {}, report)
+                          : open_rocksdb_index(path, {}, report);
+        };
+    }
+    Task<Result<>> make() {
+        const Env env{*reactor_, *blocking_};
+        ROS2S_CO_TRY_ASSIGN(
+            auto device, co_await device::FileDevice::open(*reactor_, device_path(), {}, report_));
+        device::BlockDevice* const pointer = device.get();
+        const Result<> made =
+            co_await EngineStore::create(env, {&pointer, 1}, factory(),
+                                         {.journal_bytes = journal_bytes, .progress = {}}, report_);
+        co_await device->close();
+        co_return made;
+    }
+    Task<Result<>> open() {
+        const Env env{*reactor_, *blocking_};
+        EngineStore::Devices devices;
+        ROS2S_CO_TRY_ASSIGN(devices.emplace_back(), co_await device::FileDevice::open(
+                                                        *reactor_, device_path(), {}, report_));
+        ROS2S_CO_TRY_ASSIGN(
+            store_, co_await EngineStore::open(env, std::move(devices), factory(), {}, report_));
+        co_return Result<>();
+    }
+    Task<Result<>> close() {
+        const Result<> closed = co_await store_->close();
+        store_.reset();
+        co_return closed;
+    }
+    void expect(const Result<>& result) {
+        if (result) return;
+        ADD_FAILURE() << describe(result.error()) << ": " << report_.text();
+        std::abort();
+    }
+
+    Report report_;
+    std::string directory_;
+    std::unique_ptr<OsReactor> reactor_;
+    std::unique_ptr<ThreadPool> blocking_;
+    std::unique_ptr<EngineStore> store_;
+};
+
+ROS2S_OBJECT_STORE_CONTRACT(EngineOnFiles,
+                            [](const Needs& needs) { return std::make_unique<FileSetup>(needs); });
+
+}  // namespace
+}  // namespace ros2s::engine
