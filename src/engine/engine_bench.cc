@@ -25,10 +25,36 @@ constexpr uint64_t device_bytes = uint64_t{2} << 30;
 constexpr uint64_t data_bytes = uint64_t{512} << 20;
 constexpr uint64_t chunk_bytes = 1 << 20;
 
+// Memory that answers at once: what is left is the engine itself.
+class NullDevice final : public device::BlockDevice {
+  public:
+    explicit NullDevice(uint64_t size) : memory_(size) { std::memset(memory_.data(), 0, size); }
+    const std::string& name() const noexcept override { return name_; }
+    std::string path() const override { return "memory"; }
+    uint64_t size() const noexcept override { return memory_.size(); }
+    const device::DeviceCounters& counters() const noexcept override { return counters_; }
+    Task<Result<>> read(uint64_t offset, Bytes into) override {
+        std::memcpy(into.data(), memory_.data() + offset, into.size());
+        co_return Result<>();
+    }
+    Task<Result<>> write(uint64_t offset, ConstBytes from) override {
+        std::memcpy(memory_.data() + offset, from.data(), from.size());
+        co_return Result<>();
+    }
+    Task<Result<>> flush() override { co_return Result<>(); }
+    Task<Result<>> discard(uint64_t, uint64_t) override { co_return Result<>(); }
+    Task<> close() override { co_return; }
+
+  private:
+    AlignedBuffer memory_;
+    std::string name_ = "null";
+    device::DeviceCounters counters_;
+};
+
 // One pool for all measurements, made when the first begins and removed at the end.
 class Pool {
   public:
-    Pool() {
+    explicit Pool(bool null) : null_(null) {
         const char* const parent = std::getenv("ROS2STORE_BENCH_DIR");
         std::string name = std::string(parent != nullptr ? parent : "/tmp") + "/engine-XXXXXX";
         ROS2S_CHECK(::mkdtemp(name.data()) != nullptr);
@@ -49,8 +75,16 @@ class Pool {
         reactor.reset();
         std::filesystem::remove_all(directory_);
     }
-    static Pool& get() {
-        static Pool pool;
+    static Pool& get(bool null) {
+        if (present() == nullptr || present()->null_ != null) {
+            present().reset();
+            present() = std::make_unique<Pool>(null);
+        }
+        return *present();
+    }
+    // Null at first; reset before main() ends, because reactors outlive no thread.
+    static std::unique_ptr<Pool>& present() {
+        static std::unique_ptr<Pool> pool;
         return pool;
     }
 
@@ -72,11 +106,15 @@ class Pool {
     Task<Result<>> open() {
         const Env env{*reactor, *blocking};
         const std::string path = directory_ + "/device-0";
-        ROS2S_CO_TRY(
-            co_await device::create_file_device(*reactor, path, device_bytes, {}, {}, {}, report_));
         EngineStore::Devices devices;
-        ROS2S_CO_TRY_ASSIGN(devices.emplace_back(),
-                            co_await device::FileDevice::open(*reactor, path, {}, report_));
+        if (null_) {
+            devices.push_back(std::make_unique<NullDevice>(device_bytes));
+        } else {
+            ROS2S_CO_TRY(co_await device::create_file_device(*reactor, path, device_bytes, {}, {},
+                                                             {}, report_));
+            ROS2S_CO_TRY_ASSIGN(devices.emplace_back(),
+                                co_await device::FileDevice::open(*reactor, path, {}, report_));
+        }
         device::BlockDevice* const device = devices[0].get();
         ROS2S_CO_TRY(co_await EngineStore::create(env, {&device, 1}, factory(), {}, report_));
         ROS2S_CO_TRY_ASSIGN(
@@ -107,6 +145,7 @@ class Pool {
     }
 
   private:
+    bool null_;
     Report report_;
     std::string directory_;
 };
@@ -147,8 +186,8 @@ Task<uint64_t> all(Pool& pool, Worker worker, uint64_t depth, uint64_t operation
     co_return failures;
 }
 
-void measure(benchmark::State& state, Worker worker, uint64_t per_round) {
-    Pool& pool = Pool::get();
+void measure(benchmark::State& state, Worker worker, uint64_t per_round, bool null = false) {
+    Pool& pool = Pool::get(null);
     const auto bytes = static_cast<uint64_t>(state.range(0));
     const auto depth = static_cast<uint64_t>(state.range(1));
     uint64_t failures = 0;
@@ -163,7 +202,11 @@ void read(benchmark::State& state) { measure(state, reader, 4096); }
 void write(benchmark::State& state) { measure(state, writer, 4096); }
 void read_large(benchmark::State& state) { measure(state, reader, 256); }
 void write_large(benchmark::State& state) { measure(state, writer, 256); }
+void null_read(benchmark::State& state) { measure(state, reader, 4096, true); }
+void null_write(benchmark::State& state) { measure(state, writer, 4096, true); }
 
+BENCHMARK(null_read)->Args({4096, 32})->UseRealTime()->MinTime(1);
+BENCHMARK(null_write)->Args({4096, 1})->Args({4096, 32})->UseRealTime()->MinTime(1);
 BENCHMARK(read)->Args({4096, 1})->Args({4096, 32})->UseRealTime()->MinTime(2);
 BENCHMARK(write)->Args({4096, 1})->Args({4096, 32})->Args({4096, 128})->UseRealTime()->MinTime(2);
 BENCHMARK(read_large)->Args({1 << 20, 8})->UseRealTime()->MinTime(1);
@@ -171,3 +214,10 @@ BENCHMARK(write_large)->Args({1 << 20, 8})->UseRealTime()->MinTime(1);
 
 }  // namespace
 }  // namespace ros2s::engine
+
+int main(int argc, char** argv) {
+    benchmark::Initialize(&argc, argv);
+    benchmark::RunSpecifiedBenchmarks();
+    ros2s::engine::Pool::present().reset();
+    return 0;
+}
