@@ -3,7 +3,7 @@
 //
 // Ownership: the store and the reactor outlive the file system. Thread rule: as FileSystem.
 //
-// What differs from a local file system, and why, is in docs/decisions/0101-dfs-posix.md: access
+// What differs from a local file system, and why, is in docs/decisions/0501-dfs-posix.md: access
 // times change only when they are set; directories have one link; a write clears set-id bits
 // whoever writes.
 //

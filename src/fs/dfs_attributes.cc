@@ -78,7 +78,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
             if (state != nullptr) state->has_set_id = (record.mode & (S_ISUID | S_ISGID)) != 0;
             co_return Result<>();
         }
-        if (!co_await conflicted(done.error())) co_return fail(done.error());
+        if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
     co_return fail(Code::busy);
 }
@@ -139,7 +139,7 @@ Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state) {
             co_return Result<>();
         }
         state.has_set_id = true;
-        if (!co_await conflicted(done.error())) co_return fail(done.error());
+        if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
     co_return fail(Code::busy);
 }

@@ -218,7 +218,7 @@ Task<Result<>> DfsMount::append_chunks(const Call& call, NodeId node, Window fro
         if (done) {
             from = from.slice(taken, from.length - taken);
             attempt = 0;
-        } else if (!co_await conflicted(done.error())) {
+        } else if (!co_await conflicted(done.error(), attempt)) {
             co_return fail(done.error());
         }
     }

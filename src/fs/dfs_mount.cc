@@ -162,10 +162,20 @@ Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Le
     return store_.update(call, container_, lease.transaction());
 }
 
-Task<bool> DfsMount::conflicted(const Error& error) {
+// A store may judge conditions by transactions that are not durable, hence not visible, yet; then
+// reading again at once reads the same. So all but the first further attempt wait, each longer,
+// and at random, so that those who collided do not do so again.
+Task<bool> DfsMount::conflicted(const Error& error, int attempt) {
     if (error.code != Code::condition_failed) co_return false;
     metrics_.conflicts.add();
-    co_await yield(reactor_);
+    if (attempt == 0) {
+        co_await yield(reactor_);
+        co_return true;
+    }
+    constexpr Duration wait_max = std::chrono::milliseconds(10);
+    const Duration most =
+        std::min<Duration>(std::chrono::microseconds(20) * (1 << std::min(attempt, 10)), wait_max);
+    co_await sleep_for(reactor_, Duration(reactor_.random().below(most.count())));
     co_return true;
 }
 
@@ -203,7 +213,7 @@ Task<Result<>> DfsMount::lease_nodes(const Call& call) {
             next_node_end_ = next.number;
             co_return Result<>();
         }
-        if (!co_await conflicted(done.error())) co_return fail(done.error());
+        if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
     co_return fail(Code::busy);
 }

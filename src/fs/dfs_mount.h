@@ -114,8 +114,8 @@ class DfsMount final : public Dfs {
 
     // ---- dfs_mount.cc
     Task<Result<Commit>> commit(const Call& call, const OperationSlots::Lease& lease);
-    // True, after a turn of the loop, when the error says "others were faster, try again".
-    Task<bool> conflicted(const Error& error);
+    // True, after a while, when the error says "others were faster, try again".
+    Task<bool> conflicted(const Error& error, int attempt);
     Task<Result<NodeId>> next_node(const Call& call);
     Task<Result<>> lease_nodes(const Call& call);
     [[nodiscard]] int64_t now_ns() const { return to_ns(reactor_.wall_time()); }

@@ -84,7 +84,7 @@ Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, std
         }
         const auto done = co_await commit(call, lease);
         if (done) co_return attributes_of(node, record, {}, chunk_bytes_);
-        if (!co_await conflicted(done.error())) co_return fail(done.error());
+        if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
     co_return fail(Code::busy);
 }
@@ -154,7 +154,7 @@ Task<Result<Attributes>> DfsMount::link(const Call& call, NodeId node, NodeId pa
         lease.add(put_inode(node, inode.record));
         const auto done = co_await commit(call, lease);
         if (done) co_return attributes_of(node, inode.record, contents, chunk_bytes_);
-        if (!co_await conflicted(done.error())) co_return fail(done.error());
+        if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
     co_return fail(Code::busy);
 }

@@ -119,7 +119,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             error.detail == removal.no_dkeys_condition) {
             co_return fail(Code::not_empty);
         }
-        if (!co_await conflicted(error)) co_return fail(error);
+        if (!co_await conflicted(error, attempt)) co_return fail(error);
     }
     co_return fail(Code::busy);
 }

@@ -175,7 +175,7 @@ Task<Result<>> DfsMount::rename(const Call& call, NodeId parent, std::string_vie
     Result<> done = fail(Code::busy);
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         done = co_await rename_once(call, renaming);
-        if (done || !co_await conflicted(done.error())) break;
+        if (done || !co_await conflicted(done.error(), attempt)) break;
         done = fail(Code::busy);
     }
     if (renaming.holds_directory_lock) directory_renames_.release();

@@ -81,7 +81,7 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
             co_return fail(condition == Condition::Kind::absent ? Code::exists
                                                                 : Code::no_attribute);
         }
-        if (!co_await conflicted(error)) co_return fail(error);
+        if (!co_await conflicted(error, attempt)) co_return fail(error);
     }
     co_return fail(Code::busy);
 }

@@ -96,7 +96,8 @@ Task<size_t> count_below(Fixture& f, NodeId node) {
 Task<> look_up_until(Fixture& f, string name, const bool& done, bool& missed) {
     while (!done) {
         if (!co_await f.fs.lookup(f.call, root_node, name)) missed = true;
-        co_await yield(f.reactor);
+        // Time must pass, or a simulated disk never gets its turn.
+        co_await sleep_for(f.reactor, std::chrono::microseconds(1));
     }
 }
 
