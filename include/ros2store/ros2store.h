@@ -28,10 +28,10 @@
  * blocked in it) and ros2s_close ends.
  *
  * FORK. After fork() the handles belong to the parent. In the child every call on them fails with
- * -EBADF ("opened before fork(); open it again in this process") and changes nothing, in the
- * child or the parent; closing them there is an error too, and frees nothing. An embedded pool has
- * one owner process at a time, so a child can open it only when the parent has closed it (or
- * through a mount, below).
+ * -EBADF ("opened before fork() and is the parent's") and changes nothing, in the child or the
+ * parent; closing them there fails too, and frees nothing. An embedded pool has one owner
+ * process, and a child of a process that has opened one cannot open any itself (-EOPNOTSUPP): start
+ * it as a new program (exec; multiprocessing's start method "spawn"), or work through a mount.
  *
  * ONE OWNER. While another process has the pool open, ros2s_open fails with -EBUSY and names that
  * process, unless it is a ros2store-fuse mount of the same container: then this library works
@@ -44,6 +44,9 @@
  * the URI's path. Symbolic links are followed within the container. Permission bits are stored and
  * returned, not enforced: who can open the pool's files can read them. New files belong to the
  * effective uid and gid of the process; `mode` is taken as it is, without the umask.
+ *
+ * ENVIRONMENT. ROS2STORE_LOG=debug|info|warning|error|off: what the library says on standard error
+ * about what nobody asked for; "warning" without it.
  *
  * STABILITY. Structs that may grow open with `struct_bytes`: set it to sizeof. Reserved fields are
  * zero. Functions and fields are only ever added within one SONAME.

@@ -26,7 +26,7 @@ bool in_child(const std::function<bool()>& body) {
 
 bool is_refused(int64_t rc) {
     return rc == -EBADF && std::string_view(ros2s_last_error())
-                               .contains("opened before fork(); open it again in this process");
+                               .contains("opened before fork() and is the parent's");
 }
 
 TEST(Fork, TheParentsHandlesFailInTheChildAndLiveOnInTheParent) {

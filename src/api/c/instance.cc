@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -57,6 +58,7 @@ class Instances {
     using Key = std::pair<dev_t, ino_t>;
 
     Result<Attachment> join(std::shared_ptr<Instance> instance, const Uri& uri, Report& report);
+    Result<Attachment> attach_in_child(const Uri& uri, Report& report);
     Result<Attachment> attach_mount(std::shared_ptr<Instance> instance, const Uri& uri,
                                     const OwnerRecord& owner, Report& report);
     void close_unused(const std::shared_ptr<Instance>& instance);
@@ -70,11 +72,23 @@ class Instances {
 
 namespace {
 
+// What goes wrong without anybody asking is said on standard error, unless the environment says
+// how much is wanted: ROS2STORE_LOG=debug, info, warning, error or off.
+Log log_of_process() {
+    const char* wanted = std::getenv("ROS2STORE_LOG");
+    const std::string_view level = wanted == nullptr ? "warning" : wanted;
+    if (level == "off") return {};
+    for (const auto each : {LogLevel::debug, LogLevel::info, LogLevel::error}) {
+        if (level == to_string(each)) return log_to_stderr(each);
+    }
+    return log_to_stderr(LogLevel::warning);
+}
+
 Result<std::shared_ptr<Instance>> start_instance(const std::string& directory, Report& report) {
     ROS2S_TRY_ASSIGN(const auto found, read_pool_directory(directory, report));
     ROS2S_TRY_ASSIGN(auto reactor, OsReactor::create(found.config.reactor_options(), report));
     ROS2S_TRY(reactor->start(report));
-    return std::make_shared<Instance>(std::move(reactor));
+    return std::make_shared<Instance>(std::move(reactor), log_of_process());
 }
 
 }  // namespace
@@ -94,21 +108,16 @@ Result<Attachment> Instances::attach(const Uri& uri, const std::string& program,
     if (const auto found = pools_.find(key); found != pools_.end()) {
         return join(found->second, uri, report);
     }
-    if (forked_from_user_) {
-        // The index library keeps helper threads for the whole process, which a child lacks.
-        return report.fail(Code::unsupported,
-                           "this process was forked from one that had opened a pool, and can open "
-                           "none itself: start it as a new program (exec; in Python, "
-                           "multiprocessing's start method 'spawn')");
-    }
-    used_ = true;
+    if (forked_from_user_) return attach_in_child(uri, report);
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri.dir, report));
-    const Environment environment{.reactor = instance->reactor(), .blocking = instance->blocking_};
     OwnerRecord owner;
     Report refusal;
     auto pool = instance->run([&] {
-        return EmbeddedPool::open(environment, uri.dir, {.program = program}, owner, refusal);
+        return EmbeddedPool::open(instance->environment(), uri.dir, {.program = program}, owner,
+                                  refusal);
     });
+    // A refusal for its owner's sake comes before anything of the pool is touched.
+    used_ = used_ || pool || pool.error().code != Code::busy;
     if (!pool) {
         if (pool.error().code == Code::busy && stands_in(owner, uri.container)) {
             return attach_mount(std::move(instance), uri, owner, report);
@@ -120,6 +129,20 @@ Result<Attachment> Instances::attach(const Uri& uri, const std::string& program,
     auto attached = join(instance, uri, report);
     if (!attached) close_unused(instance);
     return attached;
+}
+
+// The index library keeps helper threads for the whole process, which a child lacks: it would wait
+// for them for ever. A mount is another process's.
+Result<Attachment> Instances::attach_in_child(const Uri& uri, Report& report) {
+    const auto owner = find_owner(uri.dir);
+    if (owner && stands_in(*owner, uri.container)) {
+        ROS2S_TRY_ASSIGN(auto instance, start_instance(uri.dir, report));
+        return attach_mount(std::move(instance), uri, *owner, report);
+    }
+    return report.fail(Code::unsupported,
+                       "this process was forked from one that had opened a pool, and can open none "
+                       "itself: start it as a new program (exec; in Python, multiprocessing's "
+                       "start method 'spawn')");
 }
 
 Result<Attachment> Instances::join(std::shared_ptr<Instance> instance, const Uri& uri,
@@ -142,9 +165,8 @@ Result<Attachment> Instances::join(std::shared_ptr<Instance> instance, const Uri
 Result<Attachment> Instances::attach_mount(std::shared_ptr<Instance> instance, const Uri& uri,
                                            const OwnerRecord& owner, Report& report) {
     const Call call;
-    const Environment environment{.reactor = instance->reactor(), .blocking = instance->blocking_};
     ROS2S_TRY_ASSIGN(auto through, instance->run([&] {
-        return open_through_mount(call, environment, uri, owner, report);
+        return open_through_mount(call, instance->environment(), uri, owner, report);
     }));
     Mounted& mounted = instance->mounted_[uri.container];
     mounted.file_system = std::move(through.file_system);

@@ -44,12 +44,16 @@ void detach(Attachment attachment);
 
 class Instance {
   public:
-    explicit Instance(std::unique_ptr<OsReactor> reactor) : reactor_(std::move(reactor)) {}
+    Instance(std::unique_ptr<OsReactor> reactor, Log log)
+        : reactor_(std::move(reactor)), log_(std::move(log)) {}
     ~Instance();
     Instance(const Instance&) = delete;
     Instance& operator=(const Instance&) = delete;
 
     [[nodiscard]] OsReactor& reactor() { return *reactor_; }
+    [[nodiscard]] Environment environment() {
+        return {.reactor = *reactor_, .blocking = blocking_, .log = log_};
+    }
     // Null when it works through a mount.
     [[nodiscard]] EmbeddedPool* pool() { return pool_.get(); }
     // Runs make() on the core, awaits the Task it returns, and blocks for the result.
@@ -69,6 +73,7 @@ class Instance {
     static constexpr size_t blocking_threads_max = 8;
 
     std::unique_ptr<OsReactor> reactor_;
+    Log log_;
     ThreadPool blocking_{blocking_threads_max};
     std::unique_ptr<EmbeddedPool> pool_;
     std::map<std::string, Mounted> mounted_;  // by container; under the table's lock

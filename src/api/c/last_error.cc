@@ -26,8 +26,8 @@ int refuse(const Error& error, std::string_view what, std::string_view path) noe
 }
 
 int refuse_after_fork(std::string_view what) noexcept {
-    return refuse(EBADF, fmt::format("{}: the handle was opened before fork(); open it again in "
-                                     "this process",
+    return refuse(EBADF, fmt::format("{}: the handle was opened before fork() and is the parent's: "
+                                     "start this process as a new program and open it there",
                                      what));
 }
 
