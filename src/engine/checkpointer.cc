@@ -35,6 +35,7 @@ void Checkpointer::stop() {
 
 Task<> Checkpointer::run() {
     while (!stopping_) {
+        if (committer_.is_dead()) finished_.wake_all();  // there will be none to wait for
         if (!wanted_ || committer_.is_dead()) {
             co_await wake_;
             continue;

@@ -21,7 +21,7 @@ size_t chunk_bytes_for(const EngineOptions& options) {
 Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, State& state,
                      Journal& journal, const EngineOptions& options, const CommitRules& rules,
                      const Chain& chain)
-    : chunks(chunk_bytes_for(options)),
+    : chunks(chunk_bytes_for(options), options.staging_share() / 4),
       env_(env),
       devices_(std::move(devices)),
       state_(state),
@@ -261,6 +261,7 @@ void Committer::die(const Error& error, std::string reason) {
     opened_.wake_all();
     progress_.wake_all();
     wake_.wake_all();
+    if (want_checkpoint) want_checkpoint();
 }
 
 // ---- device I/O ----------------------------------------------------------------------------

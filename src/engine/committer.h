@@ -72,13 +72,15 @@ class Committer {
     // Commits an empty group where that would free blocks in quarantine. False: it would not, and
     // nothing is under way that could.
     [[nodiscard]] bool advance_proof();
+    // The last group that was sealed.
+    [[nodiscard]] uint64_t last_sequence() const { return chain_.last_sequence; }
     // Signalled when a group is done or blocks become available.
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
     void release_space();
     // A checkpoint has made room in the journal.
     void journal_trimmed() { wake_.wake_all(); }
-    // Set by the pool: called when a checkpoint is due.
+    // Set by the pool: called when a checkpoint is due, and when the committer has died.
     std::function<void()> want_checkpoint;
     // A new device's blocks may be used from now on.
     void add_device(device::BlockDevice* device);

@@ -11,10 +11,10 @@ const EngineMetrics& EngineStore::metrics() const { return parts_->metrics; }
 
 uint64_t EngineStore::memory_bytes() const {
     const Parts& p = *parts_;
-    const uint64_t staged = p.staging_blocks - p.staging.available();
-    const uint64_t bounced = p.bounce_blocks - p.bounce.available();
-    return p.state.cache.bytes() + (staged + bounced) * block_bytes + p.state.space.memory_bytes() +
-           p.state.replies.memory_bytes() + p.checkpointer->batch_bytes();
+    const uint64_t bounced = (p.bounce_blocks - p.bounce.available()) * block_bytes;
+    return p.state.cache.bytes() + p.committer->chunks.memory_bytes() + bounced +
+           p.state.space.memory_bytes() + p.state.replies.memory_bytes() +
+           p.checkpointer->batch_bytes();
 }
 
 std::vector<const device::BlockDevice*> EngineStore::devices() const {

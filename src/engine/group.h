@@ -17,21 +17,32 @@ namespace ros2s::engine {
 // Memory for staged payload, recycled in chunks of one size.
 class ChunkPool {
   public:
-    explicit ChunkPool(size_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+    // Keeps at most `spare_bytes_max` that nobody uses.
+    ChunkPool(size_t chunk_bytes, size_t spare_bytes_max)
+        : chunk_bytes_(chunk_bytes), spare_max_(spare_bytes_max / chunk_bytes) {}
     [[nodiscard]] size_t chunk_bytes() const { return chunk_bytes_; }
+    // In use and spare.
+    [[nodiscard]] size_t memory_bytes() const { return chunks_ * chunk_bytes_; }
     [[nodiscard]] AlignedBuffer take() {
-        if (spare_.empty()) return AlignedBuffer(chunk_bytes_);
+        if (spare_.empty()) {
+            ++chunks_;
+            return AlignedBuffer(chunk_bytes_);
+        }
         AlignedBuffer chunk = std::move(spare_.back());
         spare_.pop_back();
         return chunk;
     }
     void give(AlignedBuffer chunk) {
-        if (spare_.size() * chunk_bytes_ < spare_bytes_max) spare_.push_back(std::move(chunk));
+        if (spare_.size() < spare_max_) {
+            spare_.push_back(std::move(chunk));
+        } else {
+            --chunks_;
+        }
     }
 
   private:
-    static constexpr size_t spare_bytes_max = 16 << 20;
-    size_t chunk_bytes_;
+    size_t chunk_bytes_, spare_max_;
+    size_t chunks_ = 0;
     std::vector<AlignedBuffer> spare_;
 };
 

@@ -89,32 +89,33 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
         const uint32_t number = found[i].device_number;
         if (found[i].pool != newest.pool) {
             const auto other = static_cast<size_t>(newest_at - found.begin());
-            return report.fail(Code::invalid,
-                               fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices "
-                                           "of one pool",
-                                           name, found[i].pool.to_string(), devices[other]->name(),
-                                           pool));
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices "
+                            "of one pool",
+                            name, found[i].pool.to_string(), devices[other]->name(), pool));
         }
         if (number >= places.size() || newest.devices[number] != found[i].devices[number]) {
             return report.fail(Code::invalid,
                                fmt::format("{} is no longer a device of pool {}", name, pool));
         }
         if (places[number] != nobody) {
-            return report.fail(Code::invalid,
-                               fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
-                                           "Name each device once",
-                                           devices[places[number]]->name(), name, number, pool));
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
+                            "Name each device once",
+                            devices[places[number]]->name(), name, number, pool));
         }
         places[number] = i;
     }
     const auto missing = std::ranges::find(places, nobody);
     if (missing != places.end()) {
         const auto number = static_cast<size_t>(missing - places.begin());
-        return report.fail(Code::invalid,
-                           fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
-                                       "of them",
-                                       pool, places.size(), number,
-                                       newest.devices[number].uuid.to_string()));
+        return report.fail(
+            Code::invalid,
+            fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
+                        "of them",
+                        pool, places.size(), number, newest.devices[number].uuid.to_string()));
     }
     EngineStore::Devices ordered;
     for (const size_t place : places) ordered.push_back(std::move(devices[place]));

@@ -191,6 +191,40 @@ TEST(Pool, KeepsItsMemoryCapWithAnIndexTenTimesAsLarge) {
     pool.world.run(ten_times_the_cap(pool));
 }
 
+Task<> put_until_refused(Pool& pool, uint64_t first) {
+    const std::string text(30000, 'x');
+    for (uint64_t i = first;; ++i) {
+        object::Transaction transaction;
+        transaction.operations.push_back({.kind = object::Operation::Kind::put,
+                                          .object = {2, 1},
+                                          .dkey = object::Dkey::integer(i),
+                                          .akey = {"v"},
+                                          .window = object::Window::local(as_bytes(text))});
+        if (!co_await pool.store->update(pool.call, pool.container, transaction)) co_return;
+    }
+}
+Task<> dies_while_updates_wait(Pool& pool) {
+    co_await pool.start();
+    pool.disks[0]->set_hook([](const device::SimOperation& operation) {
+        const bool slot = operation.offset == block_bytes || operation.offset == 2 * block_bytes;
+        return slot ? device::SimFault::error : device::SimFault::none;
+    });
+    {
+        Nursery nursery(pool.world.core(), 8);
+        for (uint64_t w = 0; w < 8; ++w) {
+            co_await nursery.spawn(put_until_refused(pool, w * 10000));
+        }
+        co_await nursery.join();
+    }
+    EXPECT_THAT(pool.store->read_only_reason(), testing::HasSubstr("checkpoint"));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, UpdatesThatWaitForACheckpointThatFailsAreRefused) {
+    Pool pool(1);
+    pool.options.memory_bytes = 4 << 20;
+    pool.world.run(dies_while_updates_wait(pool));
+}
+
 // ---- replies -------------------------------------------------------------------------------
 
 Task<> replies(Pool& pool) {

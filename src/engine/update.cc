@@ -77,7 +77,7 @@ Task<Result<Commit>> EngineStore::Parts::update_once(const Call& call,
     if (!read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state.has_container(container)) co_return fail(Code::not_found);
     Draft draft(container, transaction, state);
-    ROS2S_CO_TRY(draft.build(static_cast<uint32_t>(devices.size())));
+    ROS2S_CO_TRY(draft.build(state.space.devices()));
     if (draft.blocks_max() > staging_blocks) {
         co_return fail(Code::no_memory, staging_blocks * block_bytes);
     }
@@ -122,10 +122,15 @@ bool EngineStore::Parts::try_reserve(Draft& draft) {
 }
 
 Task<Result<>> EngineStore::Parts::reserve(const Call& call, Draft& draft) {
+    const uint64_t begun = committer->last_sequence();
     while (!try_reserve(draft)) {
         ROS2S_CO_TRY(call.check(env.reactor.now()));
         if (committer->is_dead()) co_return fail(Code::read_only);
-        if (!committer->advance_proof()) co_return fail(Code::no_space);
+        // When all that had been displaced before has come back and it is still not enough, the
+        // pool is full: what others displace meanwhile they need themselves.
+        const uint64_t oldest = state.space.oldest_quarantined();
+        const bool all_back = state.applied >= begun && (oldest == 0 || oldest > begun);
+        if (all_back || !committer->advance_proof()) co_return fail(Code::no_space);
         co_await committer->progress();
     }
     co_return Result<>();

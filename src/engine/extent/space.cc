@@ -53,12 +53,16 @@ void SpaceMap::make_available() {
 }
 void SpaceMap::make_available(uint32_t number) {
     Device& device = devices_[number];
-    std::ranges::fill(device.available_bits, 0);
     device.available = 0;
-    for (uint64_t block = device.first; block < device.end; ++block) {
-        if (test(device.used_bits, block)) continue;
-        set(device.available_bits, block);
-        ++device.available;
+    for (size_t i = 0; i < device.used_bits.size(); ++i) {
+        // The bits of this word that lie in [first, end).
+        const uint64_t begin = std::clamp<uint64_t>(device.first, i * 64, i * 64 + 64) - i * 64;
+        const uint64_t end = std::clamp<uint64_t>(device.end, i * 64, i * 64 + 64) - i * 64;
+        const uint64_t below_end = end == 64 ? ~uint64_t{0} : (uint64_t{1} << end) - 1;
+        const uint64_t below_begin = begin == 64 ? ~uint64_t{0} : (uint64_t{1} << begin) - 1;
+        const uint64_t free = ~device.used_bits[i] & below_end & ~below_begin;
+        device.available_bits[i] = free;
+        device.available += static_cast<uint64_t>(std::popcount(free));
     }
 }
 
