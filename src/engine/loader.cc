@@ -117,8 +117,10 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
     const EntryValue* entry = head->entry();
     const uint64_t size =
         entry != nullptr && entry->kind == EntryValue::Kind::array ? entry->size : 0;
-    uint64_t first = change.hole_first / segment_blocks;
-    uint64_t end = (change.hole_first + change.hole_count + segment_blocks - 1) / segment_blocks;
+    // The block before the hole and the one behind it may be cut: they can lie in other segments.
+    const uint64_t hole_end = change.hole_first + change.hole_count + 1;
+    uint64_t first = (std::max<uint64_t>(change.hole_first, 1) - 1) / segment_blocks;
+    uint64_t end = (hole_end + segment_blocks - 1) / segment_blocks;
     if (change.kind == Change::Kind::punch_akey) {
         first = 0;
         end = UINT64_MAX;

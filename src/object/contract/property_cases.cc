@@ -168,6 +168,35 @@ Task<> run_seed(Probe& probe, uint64_t seed, int steps, int reopen_every) {
     co_await probe.must(Batch().punch_object({1, 0}).punch_object({1, 1}).punch_object({1, 2}));
 }
 
+// Cuts at the border of a 1 MiB segment, of which an engine may have forgotten one side.
+Task<> cuts_at_segments_after_reopening(Probe& probe) {
+    constexpr uint64_t mib = 1 << 20;
+    const Place place{{1, 1}, "d", "array"};
+    const Extent punches[] = {
+        {mib - 1000, 2000},     {2 * mib - 1000, 2000}, {2 * mib - 5000, 10'000},  {2 * mib, 1000},
+        {3 * mib - 1000, 1000}, {mib + 1, 2 * mib},     {3 * mib - 10'000, 10'001}};
+    const std::string bytes = pattern(1, 3 * mib + 50'000);
+    for (const Extent extent : punches) {
+        SCOPED_TRACE(testing::Message() << "[" << extent.offset << ", +" << extent.length << ")");
+        std::string model = bytes;
+        co_await probe.must(Batch().write(place, 0, bytes));
+        if (!co_await probe.setup().reopen()) co_return;
+        co_await probe.must(Batch().punch_extent(place, extent));
+        std::fill_n(model.begin() + static_cast<ptrdiff_t>(extent.offset), extent.length, '\0');
+        co_await probe.expect_array(place, model);
+    }
+    for (const uint64_t size : {3 * mib - 1000, 2 * mib + 1, 2 * mib - 1, mib - 4000}) {
+        SCOPED_TRACE(size);
+        std::string model = bytes.substr(0, size);
+        model.resize(size + 10'000, '\0');
+        co_await probe.must(Batch().write(place, 0, bytes));
+        if (!co_await probe.setup().reopen()) co_return;
+        co_await probe.must(Batch().set_size(place, size));
+        co_await probe.must(Batch().set_size(place, size + 10'000));
+        co_await probe.expect_array(place, model);
+    }
+}
+
 Task<> agrees_with_the_model(Probe& probe) {
     const PoolSpace before = co_await probe.space();
     for (uint64_t seed = 1; seed <= 8 && !testing::Test::HasFailure(); ++seed) {
@@ -185,7 +214,8 @@ Task<> agrees_with_the_model_after_reopening(Probe& probe) {
 }  // namespace
 
 std::vector<Case> property_cases() {
-    return {{"AgreesWithTheModel", agrees_with_the_model, {}, has_transactions},
+    return {{"CutsAtSegmentsAfterReopening", cuts_at_segments_after_reopening, {}, is_durable},
+            {"AgreesWithTheModel", agrees_with_the_model, {}, has_transactions},
             {"AgreesWithTheModelAfterReopening",
              agrees_with_the_model_after_reopening,
              {},
