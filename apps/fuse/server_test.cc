@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "mount_point.h"
+#include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -77,6 +78,18 @@ Task<int> run_on_memory(OsReactor& reactor, BlockingPool& blocking, Sharing shar
     co_return status;
 }
 
+// A file system that counts the kernel's references, over a directory of the machine.
+Task<int> run_on_directory(OsReactor& reactor, BlockingPool& blocking, std::string command) {
+    Report report;
+    const TemporaryDirectory below;
+    auto local = co_await foreign::open_local_fs(below.path(), reactor, blocking, report);
+    EXPECT_TRUE(local) << report.text();
+    const int status =
+        co_await run_in_mount(reactor, blocking, **local, Sharing::shared, std::move(command));
+    co_await (*local)->close_all();
+    co_return status;
+}
+
 int run(Sharing sharing, RingChoice ring, std::string command) {
     Report report;
     auto reactor = OsReactor::create({.ring = ring}, report);
@@ -99,6 +112,19 @@ TEST_F(ServerTest, PosixChecksPassWhenTheKernelCaches) {
 
 TEST_F(ServerTest, PosixChecksPassWithoutCaching) {
     EXPECT_EQ(run(Sharing::shared, RingChoice::automatic, "python3 -B " POSIX_CHECKS " $MOUNT"), 0);
+}
+
+TEST_F(ServerTest, ServesAnotherFileSystem) {
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    ThreadPool blocking(2);
+    EXPECT_EQ((*reactor)->run(run_on_directory(
+                  **reactor, blocking,
+                  "python3 -B " POSIX_CHECKS
+                  " $MOUNT memory_maps renames unlink_while_open hard_links symbolic_links holes "
+                  "truncation large_and_odd_transfers names_and_limits large_directory")),
+              0);
 }
 
 TEST_F(ServerTest, ServesWithoutIoUring) {

@@ -173,17 +173,22 @@ static int open_file(struct thread_data* td, struct fio_file* file) {
     return 0;
 }
 
+static void print_path_report(struct thread_data* td, ros2s_file* file) {
+    const ssize_t bytes = ros2s_path_report(file, ROS2S_TEXT, NULL, 0);
+    char* const text = bytes < 0 ? NULL : malloc((size_t)bytes + 1);
+
+    if (text != NULL && ros2s_path_report(file, ROS2S_TEXT, text, (size_t)bytes + 1) >= 0)
+        log_info("%s: %s\n", td->o.name, text);
+    free(text);
+}
+
 static int close_file(struct thread_data* td, struct fio_file* file) {
     const struct options* const options = td->eo;
     ros2s_file* const opened = FILE_ENG_DATA(file);
     int result;
 
     if (opened == NULL) return 0;
-    if (options->report) {
-        char text[4096];
-        if (ros2s_path_report(opened, ROS2S_TEXT, text, sizeof text) >= 0)
-            log_info("%s: %s: %s\n", td->o.name, file->file_name, text);
-    }
+    if (options->report) print_path_report(td, opened);
     FILE_SET_ENG_DATA(file, NULL);
     result = ros2s_file_close(opened);
     return result == 0 ? 0 : ros2s_fio_failed(td, result, "cannot close", file->file_name);
