@@ -53,6 +53,12 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         co_await nursery.spawn(serve_then_stop_watching(server, watch));
         co_await nursery.spawn(watch.watch(server, mount_point));
         co_await server.ready();
+        if (const auto set = set_read_ahead(mount_point, transfer_bytes_max); !set) {
+            environment.log.info(
+                "read-ahead stays at 128 KiB, which makes reading large files in "
+                "order slower: " +
+                describe(set.error()));
+        }
         environment.log.info(options.uri.to_string() + " is mounted on " + mount_point);
         starter.ready();
         co_await nursery.join();

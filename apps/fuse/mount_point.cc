@@ -20,8 +20,13 @@
 namespace ros2s::fuse {
 namespace {
 
-// Who is mounted on exactly this path: "fuse.ros2store", or empty.
-std::string file_system_mounted_on(const std::string& path) {
+struct Mounted {
+    std::string type;    // "fuse.ros2store"; empty: nothing
+    std::string device;  // "0:53"
+};
+
+// What is mounted on exactly this path.
+Mounted find_mounted_on(const std::string& path) {
     std::string escaped;  // as the table has it
     for (const char c : path) {
         switch (c) {
@@ -34,7 +39,7 @@ std::string file_system_mounted_on(const std::string& path) {
     }
     std::ifstream table("/proc/self/mountinfo");
     std::string line;
-    std::string found;
+    Mounted found;
     while (std::getline(table, line)) {
         // 36 35 98:0 /root /mount/point options - type source …   (proc(5))
         std::istringstream fields(line);
@@ -44,7 +49,7 @@ std::string file_system_mounted_on(const std::string& path) {
         }
         std::string type;
         fields >> type;
-        if (where == escaped) found = type;  // the last one is on top
+        if (where == escaped) found = {type, device};  // the last one is on top
     }
     return found;
 }
@@ -133,6 +138,18 @@ Result<> unmount_cleanly(const std::string& mount_point) {
     return run_fusermount(mount_point, false) == 0 ? Result<>{} : fail(Code::busy);
 }
 
+Result<> set_read_ahead(const std::string& mount_point, uint64_t bytes) {
+    const std::string setting =
+        "/sys/class/bdi/" + find_mounted_on(mount_point).device + "/read_ahead_kb";
+    const int descriptor = ::open(setting.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) return fail_errno(errno);
+    const std::string value = std::to_string(bytes / 1024);
+    const auto written = ::write(descriptor, value.data(), value.size());
+    const int error = errno;
+    ::close(descriptor);
+    return written < 0 ? Result<>(fail_errno(error)) : Result<>{};
+}
+
 Result<> write_back(const std::string& mount_point) {
     const int descriptor = ::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return fail_errno(errno);
@@ -174,7 +191,7 @@ Result<std::string> prepare_mount_point(const std::string& path, bool allow_othe
         return report.fail(Code::not_directory,
                            path + " is not a directory: a mount point must be one");
     }
-    const std::string mounted = file_system_mounted_on(absolute);
+    const std::string mounted = find_mounted_on(absolute).type;
     if (!mounted.empty()) {
         return report.fail(Code::busy, path + " is a mount point already (" + mounted +
                                            "): unmount it with `fusermount3 -u " + absolute +

@@ -20,4 +20,9 @@ namespace ros2s::fuse {
 // mount's process must go on serving meanwhile.
 [[nodiscard]] Result<> write_back(const std::string& mount_point);
 
+// How far the kernel reads ahead of a program that reads in order. FUSE mounts start at 128 KiB,
+// and only root may say more. Does not touch the mounted file system. Errors: denied, not_found,
+// io.
+[[nodiscard]] Result<> set_read_ahead(const std::string& mount_point, uint64_t bytes);
+
 }  // namespace ros2s::fuse
