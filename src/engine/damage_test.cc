@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <set>
+
 #include "engine_test_support.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/engine/format/checkpoint.h"
@@ -313,6 +316,51 @@ Task<> wrong_index(Pool& pool) {
 TEST(DamagedPool, AnIndexThatIsOldOrEmpty) {
     Pool pool(1);
     pool.world.run(wrong_index(pool));
+}
+
+// Anything may be damaged anywhere: what is read is what was once written there, or an error.
+Task<> random_damage(Pool& pool) {
+    Random& random = pool.world.random();
+    EXPECT_OK(co_await pool.fill());
+    std::array<std::set<uint8_t>, 4> written;
+    for (auto& values : written) values = {7};
+    for (uint8_t fill = 10; fill < 40; ++fill) {
+        const uint64_t block = random.below(4);
+        EXPECT_OK(co_await pool.write(block, fill));
+        written[block].insert(fill);
+        if (random.one_in(10)) EXPECT_OK(co_await pool.store->checkpoint());
+    }
+    if (random.one_in(2)) {
+        EXPECT_OK(co_await pool.close());
+    } else {
+        co_await pool.crash();
+    }
+    const uint64_t used = (journal_first + 256 + 64) * block_bytes;
+    for (uint64_t i = 1 + random.below(6); i > 0; --i) {
+        // Half of the damage where every byte matters.
+        const uint64_t journal = journal_first * block_bytes;
+        pool.disks[0]->rot(random.one_in(2)
+                               ? random.below(used)
+                               : journal + random.below(48) * block_bytes + random.below(400));
+    }
+    pool.report = {};
+    if (!co_await pool.open()) {
+        EXPECT_FALSE(pool.report.empty());
+        co_return;
+    }
+    for (uint64_t block = 0; block < 4; ++block) {
+        const auto found = co_await pool.first_byte(block);
+        if (found) EXPECT_TRUE(written[block].contains(*found)) << int{*found};
+    }
+    static_cast<void>(co_await pool.write(1, 99, 100));
+    static_cast<void>(co_await pool.close());
+}
+TEST(DamagedPool, RandomDamageIsAnErrorOrHarmless) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+        SCOPED_TRACE(seed);
+        Pool pool(seed);
+        pool.world.run(random_damage(pool));
+    }
 }
 
 // ---- errors while running ------------------------------------------------------------------

@@ -72,14 +72,33 @@ Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId containe
     if (items.size() == 1) {
         co_await parts.fetch_item(call, container, items[0]);
     } else {
-        Nursery nursery(parts.env.reactor, items_side_by_side);
-        for (object::FetchItem& item : items) {
-            co_await nursery.spawn(parts.fetch_item(call, container, item));
-        }
-        co_await nursery.join();
+        co_await parts.fetch_items(call, container, items);
     }
     parts.trim();
     co_return Result<>();
+}
+
+Task<> EngineStore::Parts::fetch_items(const Call& call, object::ContainerId container,
+                                       std::span<object::FetchItem> items) {
+    Nursery nursery(env.reactor, items_side_by_side);
+    for (object::FetchItem& item : items) {
+        co_await nursery.spawn(fetch_item(call, container, item));
+    }
+    co_await nursery.join();
+}
+
+// Plain functions, because a key being built is a kilobyte that a coroutine's frame need not hold.
+Node* EngineStore::Parts::resident_segment(object::ContainerId container,
+                                           const object::FetchItem& item, uint64_t segment) {
+    return loader.resident(entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
+                                     static_cast<uint32_t>(segment))
+                               .view());
+}
+std::string EngineStore::Parts::segment_key(object::ContainerId container,
+                                            const object::FetchItem& item, uint64_t segment) {
+    return entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
+                     static_cast<uint32_t>(segment))
+        .take();
 }
 
 // A fetch whose blocks lie side by side, into aligned memory: one read, straight into it.
@@ -114,11 +133,10 @@ Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId cont
     item.status = object::validate(item);
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
-    const KeyBuilder key = entry_key(container, item.object, item.dkey.bytes, item.akey.bytes, 0);
-    Node* node = loader.resident(key.view());
+    Node* node = resident_segment(container, item, 0);
     if (node == nullptr) {
         const Span span(call.trace, env.reactor, "engine.index");
-        const Result<Node*> loaded = co_await loader.load(key.take());
+        const Result<Node*> loaded = co_await loader.load(segment_key(container, item, 0));
         if (!loaded) {
             item.status = fail(loaded.error());
             co_return;
@@ -272,24 +290,17 @@ Task<Result<>> EngineStore::Parts::fetch_array(const Call& call, object::Contain
     uint64_t segments_end = 0;
     for (uint64_t s = first / segment_blocks;; ++s) {
         // The array may have grown while we waited: then there is more to load.
-        const KeyBuilder head_key =
-            entry_key(container, item.object, item.dkey.bytes, item.akey.bytes, 0);
-        const Node* const head = loader.resident(head_key.view());
+        const Node* const head = resident_segment(container, item, 0);
         if (head != nullptr && head->entry() != nullptr) size = head->entry()->size;
         segments_end = std::min(last / segment_blocks + 1, segments_of(size));
         if (s >= segments_end) break;
-        ROS2S_CO_TRY_ASSIGN(
-            Node * node, co_await loader.load(entry_key(container, item.object, item.dkey.bytes,
-                                                        item.akey.bytes, static_cast<uint32_t>(s))
-                                                  .take()));
+        ROS2S_CO_TRY_ASSIGN(Node * node, co_await loader.load(segment_key(container, item, s)));
         pins.adopt(*node);
     }
     // Everything is in memory: the item sees one moment, however many segments it spans.
     std::vector<BlockRef> blocks(last - first + 1, BlockRef{{}, zero_crc()});
     for (uint64_t s = first / segment_blocks; s < segments_end; ++s) {
-        const KeyBuilder key = entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
-                                         static_cast<uint32_t>(s));
-        const Node* const node = loader.resident(key.view());
+        const Node* const node = resident_segment(container, item, s);
         const EntryValue* const entry = node == nullptr ? nullptr : node->entry();
         if (entry == nullptr || entry->kind == EntryValue::Kind::single) continue;
         if (s == 0) {

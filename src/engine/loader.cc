@@ -65,6 +65,25 @@ Task<Result<>> Loader::pin(KeyBuilder key, Pins& pins) {
     co_return Result<>();
 }
 
+bool Loader::prepare_resident(object::ContainerId container, const Change& change, Pins& pins) {
+    using Kind = Change::Kind;
+    if ((change.kind != Kind::array && change.kind != Kind::put) || change.hole_first > 0 ||
+        change.hole_count > 0) {
+        return false;
+    }
+    for (uint8_t i = 0; i < change.piece_count; ++i) {
+        if (change.pieces[i].first + change.pieces[i].count > segment_blocks) return false;
+    }
+    Node* const head =
+        resident(entry_key(container, change.object, change.dkey, change.akey, 0).view());
+    if (head == nullptr) return false;
+    Node* const summary = resident(summary_key(container, change.object, change.akey).view());
+    if (summary == nullptr) return false;
+    pins.add(*head);
+    pins.add(*summary);
+    return true;
+}
+
 Task<Result<>> Loader::prepare(object::ContainerId container, const Change& change, Pins& pins,
                                size_t bytes_max) {
     using Kind = Change::Kind;

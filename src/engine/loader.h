@@ -61,6 +61,10 @@ class Loader {
     // The node, pinned once for the caller. Errors: those of Index::get; corrupt.
     Task<Result<Node*>> load(std::string key);
 
+    // The usual case of prepare(), without suspending: all is in memory. False: it is not, or it
+    // takes more than the first segment.
+    [[nodiscard]] bool prepare_resident(object::ContainerId container, const Change& change,
+                                        Pins& pins);
     // Everything that apply(change) will touch, in memory and pinned. Errors as load(); no_memory
     // when that is more than `bytes_max` (what a punch of very many keys at once can need).
     Task<Result<>> prepare(object::ContainerId container, const Change& change, Pins& pins,

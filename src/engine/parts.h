@@ -107,6 +107,12 @@ class EngineStore::Parts {
     Task<> fetch_item(const Call& call, object::ContainerId container, object::FetchItem& item);
     Task<Result<>> fetch_array(const Call& call, object::ContainerId container,
                                object::FetchItem& item, uint64_t size);
+    Task<> fetch_items(const Call& call, object::ContainerId container,
+                       std::span<object::FetchItem> items);
+    [[nodiscard]] Node* resident_segment(object::ContainerId container,
+                                         const object::FetchItem& item, uint64_t segment);
+    [[nodiscard]] static std::string segment_key(object::ContainerId container,
+                                                 const object::FetchItem& item, uint64_t segment);
     [[nodiscard]] bool plan_direct(object::FetchItem& item, const EntryValue& entry,
                                    BlockAddress& first);
     Task<Result<>> reread(Trace* trace, BlockAddress first, std::span<const uint32_t> crcs,

@@ -217,6 +217,7 @@ Task<Result<Commit>> EngineStore::Parts::update_locked(const Call& call,
     ROS2S_CO_TRY(co_await judge(container, transaction));
     Pins pins(state.cache);
     for (const Change& change : draft.changes()) {
+        if (loader.prepare_resident(container, change, pins)) continue;
         ROS2S_CO_TRY(co_await loader.prepare(container, change, pins, 2 * options.cache_share()));
     }
     ROS2S_CO_TRY(draft.plan());
