@@ -45,3 +45,8 @@ if(ROS2S_SANITIZE)
   add_compile_definitions(ROS2S_SANITIZED=1)
 endif()
 option(ROS2S_FUZZ "build the libFuzzer targets" OFF)
+if(ROS2S_FUZZ)
+  # What is fuzzed tells the fuzzer which of its inputs reach new code; without this it is blind.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -91,12 +91,8 @@ std::string Field::format(const Value& value) const {
     return quoted + '"';
 }
 
-std::string Field::value_text() const {
-    return format(current());
-}
-std::string Field::default_text() const {
-    return required_ ? std::string() : format(default_);
-}
+std::string Field::value_text() const { return format(current()); }
+std::string Field::default_text() const { return required_ ? std::string() : format(default_); }
 
 std::string Field::range() const {
     if (kind_ == Kind::choice) {
@@ -162,8 +158,10 @@ Result<Field::Value> Field::read(std::string_view text, Report& report) const {
             return no("a size; write a whole number and a unit, such as " + format({most_, {}}) +
                       " or " + format(default_));
         if (kind_ == Kind::duration)
-            return no("a duration; write a whole number and a unit (ns, us, ms, s, min, h), such "
-                      "as " + format(default_.number != 0 ? default_ : Value{most_, {}}));
+            return no(
+                "a duration; write a whole number and a unit (ns, us, ms, s, min, h), such "
+                "as " +
+                format(default_.number != 0 ? default_ : Value{most_, {}}));
         return no("a whole number; write " + range());
     }
     if (!number || *number < least_ || *number > most_)

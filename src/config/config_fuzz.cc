@@ -18,9 +18,10 @@ struct Settings {
 };
 Table describe(Settings& s) {
     return {{"", "", {text("pool", s.pool, "Name.").required()}},
-            {"engine", "", {size("memory", s.memory_bytes, 1 << 20, 1ull << 40, "Memory."),
-                            duration("idle", s.idle, 0s, 1s, "Idle."),
-                            flag("verify", s.verify, "Verify.")}}};
+            {"engine",
+             "",
+             {size("memory", s.memory_bytes, 1 << 20, 1ull << 40, "Memory."),
+              duration("idle", s.idle, 0s, 1s, "Idle."), flag("verify", s.verify, "Verify.")}}};
 }
 }  // namespace
 

@@ -14,13 +14,23 @@ TEST(Size, ReadsAndPrints) {
         std::string_view text;
         uint64_t bytes;
     };
-    for (const auto& [text, bytes] : std::initializer_list<Case>{
-             {"0", 0}, {"4096", 4096}, {"7B", 7}, {"1KiB", 1024}, {"512MiB", 512 << 20},
-             {"3 GiB", 3ull << 30}, {"2TiB", 2ull << 40}, {"4G", 4ull << 30}, {"1k", 1024},
-             {"1kB", 1000}, {"5MB", 5'000'000}, {"18446744073709551615", UINT64_MAX}}) {
+    for (const auto& [text, bytes] :
+         std::initializer_list<Case>{{"0", 0},
+                                     {"4096", 4096},
+                                     {"7B", 7},
+                                     {"1KiB", 1024},
+                                     {"512MiB", 512 << 20},
+                                     {"3 GiB", 3ull << 30},
+                                     {"2TiB", 2ull << 40},
+                                     {"4G", 4ull << 30},
+                                     {"1k", 1024},
+                                     {"1kB", 1000},
+                                     {"5MB", 5'000'000},
+                                     {"18446744073709551615", UINT64_MAX}}) {
         EXPECT_EQ(parse_size(text), bytes) << text;
     }
-    for (const char* text : {"", " ", "MiB", "-1", "1.5GiB", "1MiBs", "1  MiB", "0x10", "1Mib", "1 "})
+    for (const char* text :
+         {"", " ", "MiB", "-1", "1.5GiB", "1MiBs", "1  MiB", "0x10", "1Mib", "1 "})
         EXPECT_EQ(parse_size(text).error().code, Code::invalid) << text;
     for (const char* text : {"18446744073709551616", "16777216TiB", "18446744073709552kB"})
         EXPECT_EQ(parse_size(text).error().code, Code::too_large) << text;
@@ -64,7 +74,8 @@ Table describe(Settings& s) {
           count("groups_in_flight", s.groups, 1, 16, "Groups committed at once."),
           duration("idle", s.idle, 0s, 1s, "How long it polls before it sleeps."),
           flag("verify", s.verify, "Checks every block that is read.")}},
-        {"log", "What is told.",
+        {"log",
+         "What is told.",
          {choice("level", s.level, {"debug", "info", "warning"}, "The least that is said.")}},
     };
 }
@@ -80,7 +91,8 @@ engine:
   idle: 2ms
   verify: false
 log: {level: "debug"}
-)", "c", describe(s), report);
+)",
+                            "c", describe(s), report);
     ASSERT_TRUE(read) << report.text();
     EXPECT_EQ(s, (Settings{"tank", 1 << 30, 3, 2ms, false, "debug"}));
     EXPECT_TRUE(report.empty());
@@ -156,8 +168,7 @@ TEST(Config, SaysWhatIsWrongWhereAndWhatToDo) {
              {"pool: a\n]\n",
               "c.yaml:2: not YAML: illegal flow end; settings are lines of the form `key: value`, "
               "indented with spaces"},
-             {"",
-              "c.yaml: the setting pool is missing; add it. The pool's name in URIs."},
+             {"", "c.yaml: the setting pool is missing; add it. The pool's name in URIs."},
              {"pool: \"a",
               "c.yaml:1: not YAML: illegal EOF in scalar; settings are lines of the form `key: "
               "value`, indented with spaces"},
@@ -254,7 +265,8 @@ engine:
 TEST(Config, ADocumentReadsBackWithAllCommentsRemoved) {
     Settings s;
     std::string file = document(describe(s));
-    for (size_t at = 0; (at = file.find("\n# log:", at)) != std::string::npos;) file.erase(at + 1, 2);
+    for (size_t at = 0; (at = file.find("\n# log:", at)) != std::string::npos;)
+        file.erase(at + 1, 2);
     for (const std::string key : {"memory", "groups", "idle", "verify", "level"}) {
         const auto at = file.find("#   " + key);
         ASSERT_NE(at, std::string::npos) << key;

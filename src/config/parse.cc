@@ -69,8 +69,9 @@ class Parser {
                                                      "settings is; check the path");
         try {
             if (const auto rest = mark_behind_first_document(std::string(yaml))) {
-                wrong(*rest, "the settings end before this line; remove what follows, or a line "
-                             "of --- between them");
+                wrong(*rest,
+                      "the settings end before this line; remove what follows, or a line "
+                      "of --- between them");
             } else {
                 top(YAML::Load(std::string(yaml)));
             }
@@ -96,8 +97,9 @@ class Parser {
     void top(const YAML::Node& node) {
         if (node.IsNull()) return;
         if (!node.IsMap()) {
-            wrong(node.Mark(), "the file is not a list of settings; write lines of the form `key: "
-                               "value`");
+            wrong(node.Mark(),
+                  "the file is not a list of settings; write lines of the form `key: "
+                  "value`");
             return;
         }
         std::vector<std::string_view> known;
@@ -124,8 +126,9 @@ class Parser {
         const std::string name(group.name);
         if (node.IsNull()) return;
         if (!node.IsMap()) {
-            wrong(at.Mark(), "\"" + name + "\" is a group, not a setting; write its settings "
-                             "indented below it, one a line");
+            wrong(at.Mark(), "\"" + name +
+                                 "\" is a group, not a setting; write its settings "
+                                 "indented below it, one a line");
             return;
         }
         std::vector<std::string_view> known;
@@ -165,8 +168,9 @@ class Parser {
 
     std::optional<std::string> name_of(const YAML::Node& key, std::map<std::string, int>& seen) {
         if (!key.IsScalar()) {
-            wrong(key.Mark(), "a list or a group stands where a name is needed; write lines of the "
-                              "form `key: value`");
+            wrong(key.Mark(),
+                  "a list or a group stands where a name is needed; write lines of the "
+                  "form `key: value`");
             return std::nullopt;
         }
         const auto [first, added] = seen.emplace(key.Scalar(), key.Mark().line + 1);
@@ -208,10 +212,8 @@ class Parser {
                 const bool given = std::ranges::any_of(
                     values_, [&](const auto& value) { return value.first == &field; });
                 if (!field.is_required() || given) continue;
-                const std::string prefix =
-                    group.name.empty() ? "" : std::string(group.name) + ".";
-                wrong(YAML::Mark::null_mark(), "the setting " + prefix +
-                                                   std::string(field.name()) +
+                const std::string prefix = group.name.empty() ? "" : std::string(group.name) + ".";
+                wrong(YAML::Mark::null_mark(), "the setting " + prefix + std::string(field.name()) +
                                                    " is missing; add it. " +
                                                    std::string(field.help()));
             }

@@ -12,13 +12,30 @@ struct Unit {
 };
 constexpr uint64_t ki = 1024, mi = ki * ki, gi = ki * mi, ti = ki * gi;
 constexpr Unit size_units[] = {
-    {"TiB", ti}, {"GiB", gi}, {"MiB", mi}, {"KiB", ki}, {"B", 1},
-    {"T", ti},   {"G", gi},   {"M", mi},   {"K", ki},   {"k", ki},
-    {"TB", 1'000'000'000'000}, {"GB", 1'000'000'000}, {"MB", 1'000'000}, {"kB", 1000}, {"KB", 1000},
+    {"TiB", ti},
+    {"GiB", gi},
+    {"MiB", mi},
+    {"KiB", ki},
+    {"B", 1},
+    {"T", ti},
+    {"G", gi},
+    {"M", mi},
+    {"K", ki},
+    {"k", ki},
+    {"TB", 1'000'000'000'000},
+    {"GB", 1'000'000'000},
+    {"MB", 1'000'000},
+    {"kB", 1000},
+    {"KB", 1000},
 };
 constexpr Unit duration_units[] = {
-    {"h", 3'600'000'000'000}, {"min", 60'000'000'000}, {"s", 1'000'000'000}, {"ms", 1'000'000},
-    {"us", 1000}, {"ns", 1}, {"\u00b5s", 1000},
+    {"h", 3'600'000'000'000},
+    {"min", 60'000'000'000},
+    {"s", 1'000'000'000},
+    {"ms", 1'000'000},
+    {"us", 1000},
+    {"ns", 1},
+    {"\u00b5s", 1000},
 };
 
 // A number, and the factor of its unit; factor 0 where there is no unit.
@@ -61,9 +78,7 @@ Result<uint64_t> parse_size(std::string_view text) {
     return product(quantity.number, quantity.factor == 0 ? 1 : quantity.factor, UINT64_MAX);
 }
 
-std::string format_size(uint64_t bytes) {
-    return format(bytes, std::span(size_units).first(5));
-}
+std::string format_size(uint64_t bytes) { return format(bytes, std::span(size_units).first(5)); }
 
 Result<std::chrono::nanoseconds> parse_duration(std::string_view text) {
     ROS2S_TRY_ASSIGN(const auto quantity, parse(text, duration_units));

@@ -133,7 +133,8 @@ TEST(Format, BytesAreThoseOfTheGoldenFiles) {
         EXPECT_EQ(text, structure.golden) << structure.name;
         EXPECT_EQ(from_golden(text), structure.bytes) << structure.name;
         if (const char* directory = std::getenv("ROS2STORE_GOLDEN_DIR"))
-            std::ofstream(std::string(directory) + "/" + structure.name + "_v1.txt") << "R\"(" << text << ")\"\n";
+            std::ofstream(std::string(directory) + "/" + structure.name + "_v1.txt")
+                << "R\"(" << text << ")\"\n";
     }
 }
 
@@ -251,8 +252,8 @@ TEST(Format, RandomTransactionsReadBack) {
                     uint64_t at = 0;
                     for (uint32_t n = 0; n < change.pieces[i].count; ++n) {
                         if (n == 0 || random.one_in(5)) at = 1 + random.below(1 << 30);
-                        change.blocks.push_back({BlockAddress::make(0, at++),
-                                                 static_cast<uint32_t>(random.next())});
+                        change.blocks.push_back(
+                            {BlockAddress::make(0, at++), static_cast<uint32_t>(random.next())});
                     }
                 }
             }

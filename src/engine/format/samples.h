@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/base/random.h"
 #include "change.h"
 #include "checkpoint.h"
 #include "keys.h"
 #include "record.h"
+#include "ros2s/base/random.h"
 #include "superblock.h"
 #include "values.h"
 
@@ -94,7 +94,8 @@ inline EntryValue single() {
     return entry;
 }
 inline EntryValue array() {
-    EntryValue entry{.kind = EntryValue::Kind::array, .size = 1 << 20, .epoch = {9}, .time = time()};
+    EntryValue entry{
+        .kind = EntryValue::Kind::array, .size = 1 << 20, .epoch = {9}, .time = time()};
     for (uint32_t i = 0; i < 5; ++i)
         entry.map.set(i, {BlockAddress::make(0, 100 + i), 0x01010101 * (i + 1)});
     entry.map.set(7, {BlockAddress::make(2, 8), 0xdeadbeef});
@@ -107,8 +108,12 @@ inline EntryValue segment() {
     return entry;
 }
 inline SummaryValue summary() {
-    return {.entries = 12, .blocks = 345, .last_epoch = {678}, .last_time = time(),
-            .highest_known = true, .highest = object::Dkey::integer(11).bytes};
+    return {.entries = 12,
+            .blocks = 345,
+            .last_epoch = {678},
+            .last_time = time(),
+            .highest_known = true,
+            .highest = object::Dkey::integer(11).bytes};
 }
 inline ReplyValue reply() { return {.sequence = 77, .epoch = {5678}, .time = time()}; }
 inline ContainerValue container() {
@@ -117,8 +122,11 @@ inline ContainerValue container() {
             .retired = true};
 }
 inline MetaValue meta() {
-    return {.pool = uuid(0x10), .applied = 1234, .next_epoch = 5678,
-            .wall_time_ns = 1'700'000'000'123'456'789, .replies_dropped_upto = 42};
+    return {.pool = uuid(0x10),
+            .applied = 1234,
+            .next_epoch = 5678,
+            .wall_time_ns = 1'700'000'000'123'456'789,
+            .replies_dropped_upto = 42};
 }
 
 }  // namespace ros2s::engine::samples

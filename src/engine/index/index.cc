@@ -13,9 +13,7 @@ void IndexBatch::put(std::string_view key, std::string_view value) {
     add(key, value, static_cast<uint32_t>(value.size()));
 }
 
-void IndexBatch::erase(std::string_view key) {
-    add(key, {}, erased);
-}
+void IndexBatch::erase(std::string_view key) { add(key, {}, erased); }
 
 void IndexBatch::append(IndexBatch&& other) {
     for (auto& chunk : other.chunks_) chunks_.push_back(std::move(chunk));

@@ -113,10 +113,10 @@ struct IndexEntry {
 // The keys k with from <= k < to; an empty `to` means no upper end.
 struct IndexScan {
     std::string from, to;
-    size_t limit = 1000;               // entries in a page; at least 1
-    size_t bytes_max = 1024 * 1024;    // keys and values in a page; one entry always fits
-    bool reverse = false;              // greatest key first
-    bool keys_only = false;            // leaves the values empty
+    size_t limit = 1000;             // entries in a page; at least 1
+    size_t bytes_max = 1024 * 1024;  // keys and values in a page; one entry always fits
+    bool reverse = false;            // greatest key first
+    bool keys_only = false;          // leaves the values empty
 };
 struct IndexPage {
     std::vector<IndexEntry> entries;

@@ -224,8 +224,7 @@ TEST_P(IndexContract, ReadersSeeABatchWholeOrNotAtAll) {
     constexpr int width = 20, batches = 300;
     const auto fill = [&](int i) {
         IndexBatch batch;
-        for (int k = 0; k < width; ++k)
-            batch.put("k" + std::to_string(100 + k), std::to_string(i));
+        for (int k = 0; k < width; ++k) batch.put("k" + std::to_string(100 + k), std::to_string(i));
         ASSERT_TRUE(index().apply(std::move(batch)));
     };
     fill(0);

@@ -52,8 +52,7 @@ class Peak {
 };
 
 TEST(Memory, StaysInTheBudgetForAnIndexTenTimesAsLarge) {
-    auto directory =
-        (std::filesystem::temp_directory_path() / "ros2store-memory-XXXXXX").string();
+    auto directory = (std::filesystem::temp_directory_path() / "ros2store-memory-XXXXXX").string();
     ASSERT_NE(mkdtemp(directory.data()), nullptr);
     Report report;
     auto made = create_rocksdb_index(directory + "/index", {.memory_bytes = budget}, report);

@@ -20,7 +20,8 @@ class RenameOrder final : public rocksdb::FileSystemWrapper {
     }
 };
 
-// RocksDB takes files, clock and threads from an Env by different ways; all but the files are base's.
+// RocksDB takes files, clock and threads from an Env by different ways; all but the files are
+// base's.
 class RenameOrderEnv final : public rocksdb::EnvWrapper {
   public:
     explicit RenameOrderEnv(const std::shared_ptr<rocksdb::Env>& base) : EnvWrapper(base) {

@@ -100,7 +100,10 @@ class RocksDbIndex final : public Index {
   public:
     RocksDbIndex(std::unique_ptr<rocksdb::DB> db, std::shared_ptr<rocksdb::Cache> cache,
                  std::shared_ptr<rocksdb::Env> env, Log log)
-        : env_(std::move(env)), db_(std::move(db)), cache_(std::move(cache)), log_(std::move(log)) {}
+        : env_(std::move(env)),
+          db_(std::move(db)),
+          cache_(std::move(cache)),
+          log_(std::move(log)) {}
     ~RocksDbIndex() override { static_cast<void>(close()); }
 
     Result<std::optional<std::string>> get(std::string_view key) override {
@@ -232,9 +235,7 @@ class RocksDbIndex final : public Index {
     const Log log_;
 };
 
-std::string format_path(const std::string& directory) {
-    return directory + "/FORMAT";
-}
+std::string format_path(const std::string& directory) { return directory + "/FORMAT"; }
 
 // The sentence for a failure of RocksDB while `directory` was opened or made.
 std::unexpected<Error> explain(const rocksdb::Status& status, const std::string& directory,
@@ -297,18 +298,20 @@ Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, 
                                                 "`ros2store up DIR`");
     }
     std::string format;
-    auto status = guarded(
-        [&] { return rocksdb::ReadFileToString(&files, format_path(directory), &format); });
+    auto status =
+        guarded([&] { return rocksdb::ReadFileToString(&files, format_path(directory), &format); });
     if (!status.ok() && error_of(status).code != Code::not_found)
         return explain(status, directory, report);
     if (!status.ok()) {
         const bool made = std::ranges::count(children, "CURRENT") != 0;
         return report.fail(Code::not_found,
-                           made ? directory + " holds an index whose creation was interrupted "
-                                              "(it has no file FORMAT); remove the directory "
-                                              "and make the pool again"
-                                : directory + " is not an index of ros2store (it has no file "
-                                              "FORMAT); check the pool's path");
+                           made ? directory +
+                                      " holds an index whose creation was interrupted "
+                                      "(it has no file FORMAT); remove the directory "
+                                      "and make the pool again"
+                                : directory +
+                                      " is not an index of ros2store (it has no file "
+                                      "FORMAT); check the pool's path");
     }
     uint64_t version = 0;
     const bool ours = format.starts_with(format_magic);
@@ -317,7 +320,8 @@ Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, 
     if (!ours || parsed.ec != std::errc())
         return report.fail(Code::corrupt, "the file " + format_path(directory) +
                                               " is damaged; restore it from a copy, or write \"" +
-                                              std::string(format_magic) + "1\" into it if the "
+                                              std::string(format_magic) +
+                                              "1\" into it if the "
                                               "directory is known to be an index of ros2store");
     if (version != format_version) {
         report.say("the index " + directory + " has format version " + std::to_string(version) +
@@ -329,8 +333,7 @@ Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, 
 }
 
 // Makes the directory if need be; refuses one that has entries.
-Result<> make_directory(const std::string& directory, rocksdb::FileSystem& files,
-                        Report& report) {
+Result<> make_directory(const std::string& directory, rocksdb::FileSystem& files, Report& report) {
     std::vector<std::string> children;
     auto status = guarded([&] { return files.GetChildren(directory, {}, &children, nullptr); });
     if (status.ok()) {
@@ -358,8 +361,7 @@ std::string without_slash(std::string directory) {
 }  // namespace
 
 Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory,
-                                                    const RocksDbOptions& options,
-                                                    Report& report) {
+                                                    const RocksDbOptions& options, Report& report) {
     const std::string path = without_slash(directory);
     auto env = env_with_rename_order(options.env);
     auto& files = *env->GetFileSystem();
@@ -378,8 +380,7 @@ Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory
 }
 
 Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
-                                                  const RocksDbOptions& options,
-                                                  Report& report) {
+                                                  const RocksDbOptions& options, Report& report) {
     const std::string path = without_slash(directory);
     auto env = env_with_rename_order(options.env);
     ROS2S_TRY(check_format(path, *env->GetFileSystem(), report));

@@ -14,7 +14,8 @@
 // would reach compactions, and a failed compaction turns the database read-only.
 //
 // Background work: RocksDB's process-wide threads (at most two for us) run flushes and compactions;
-// nothing else runs at intervals, and no log file is written: what RocksDB has to say goes to `log`.
+// nothing else runs at intervals, and no log file is written: what RocksDB has to say goes to
+// `log`.
 //
 // A directory holds RocksDB's files and FORMAT, written last by create: a directory without it is
 // not an index, or one whose creation was interrupted. Nothing here deletes a file that RocksDB

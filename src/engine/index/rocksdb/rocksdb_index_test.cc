@@ -49,9 +49,7 @@ class RocksDbUnderTest final : public IndexUnderTest {
   private:
     TemporaryDirectory directory_;
 };
-std::unique_ptr<IndexUnderTest> make_rocksdb() {
-    return std::make_unique<RocksDbUnderTest>();
-}
+std::unique_ptr<IndexUnderTest> make_rocksdb() { return std::make_unique<RocksDbUnderTest>(); }
 INSTANTIATE_TEST_SUITE_P(RocksDb, IndexContract,
                          testing::Values(MakeIndexUnderTest{"RocksDB", make_rocksdb}));
 
@@ -174,7 +172,7 @@ TEST_F(RocksDbIndexTest, ASecondOpenerInAnotherProcessIsRefused) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-        struct flock lock {};
+        struct flock lock{};
         lock.l_type = F_WRLCK;
         lock.l_whence = SEEK_SET;
         const int file = ::open((path_ + "/LOCK").c_str(), O_RDWR);

@@ -32,8 +32,9 @@ Error error_of(const rocksdb::Status& status) {
 bool is_locked(const rocksdb::Status& status) {
     // "While lock file: …" is another process, "lock hold by current process" is this one.
     const std::string text = status.ToString();
-    return status.IsIOError() && (text.find("lock file") != std::string::npos ||
-                                  text.find("lock hold") != std::string::npos) &&
+    return status.IsIOError() &&
+           (text.find("lock file") != std::string::npos ||
+            text.find("lock hold") != std::string::npos) &&
            text.find("Permission denied") == std::string::npos;
 }
 

@@ -52,7 +52,8 @@ TEST(OrderedMapMedium, WhatSurvivedACrashSurvivesTheNext) {
     Random random(1);
     for (int round = 0; round < 50; ++round) {
         OrderedMapMedium medium;
-        for (const char* value : {"1", "2", "3"}) ASSERT_TRUE(medium.open()->apply(one("k", value)));
+        for (const char* value : {"1", "2", "3"})
+            ASSERT_TRUE(medium.open()->apply(one("k", value)));
         medium.crash(random);
         const auto first = *medium.open()->get("k");
         medium.crash(random);

@@ -81,9 +81,9 @@ class WritableFile final : public rocksdb::FSWritableFile {
     explicit WritableFile(Handle handle) : handle_(std::move(handle)) {}
     using FSWritableFile::Append;
     IOStatus Append(const Slice& data, const IOOptions&, IODebugContext*) override {
-        return status_of(handle_.tree->append(handle_.generation, *handle_.inode,
-                                              {data.data(), data.size()}),
-                         handle_.path);
+        return status_of(
+            handle_.tree->append(handle_.generation, *handle_.inode, {data.data(), data.size()}),
+            handle_.path);
     }
     IOStatus Truncate(uint64_t size, const IOOptions&, IODebugContext*) override {
         return status_of(handle_.tree->truncate(handle_.generation, *handle_.inode, size),
@@ -145,8 +145,7 @@ class FileSystem final : public rocksdb::FileSystem {
         return open<WritableFile>(path, tree_->create(generation_, path), result);
     }
     IOStatus NewDirectory(const std::string& path, const IOOptions&,
-                          std::unique_ptr<rocksdb::FSDirectory>* result,
-                          IODebugContext*) override {
+                          std::unique_ptr<rocksdb::FSDirectory>* result, IODebugContext*) override {
         return open<Directory>(path, tree_->find(generation_, path), result);
     }
 
@@ -223,8 +222,7 @@ class FileSystem final : public rocksdb::FileSystem {
     template <class File, class Base>
     IOStatus open(const std::string& path, const Result<InodePtr>& inode,
                   std::unique_ptr<Base>* result) {
-        if (inode)
-            *result = std::make_unique<File>(Handle{tree_, generation_, *inode, path});
+        if (inode) *result = std::make_unique<File>(Handle{tree_, generation_, *inode, path});
         return status_of(inode, path);
     }
 
@@ -258,29 +256,15 @@ std::shared_ptr<rocksdb::Env> SimulatedFiles::mount() {
     return std::make_shared<SimulatedEnv>(std::make_shared<FileSystem>(tree_));
 }
 
-void SimulatedFiles::crash(Random& random) {
-    tree_->crash(random);
-}
+void SimulatedFiles::crash(Random& random) { tree_->crash(random); }
 void SimulatedFiles::crash_after(uint64_t changes, uint64_t seed) {
     tree_->crash_after(changes, seed);
 }
-bool SimulatedFiles::cancel_crash() {
-    return tree_->cancel_crash();
-}
-void SimulatedFiles::fail_syncs(bool fail) {
-    tree_->fail_syncs(fail);
-}
-void SimulatedFiles::set_capacity(uint64_t bytes) {
-    tree_->set_capacity(bytes);
-}
-uint64_t SimulatedFiles::changes() const {
-    return tree_->changes();
-}
-uint64_t SimulatedFiles::bytes() const {
-    return tree_->bytes();
-}
-uint64_t SimulatedFiles::unsynced() const {
-    return tree_->unsynced();
-}
+bool SimulatedFiles::cancel_crash() { return tree_->cancel_crash(); }
+void SimulatedFiles::fail_syncs(bool fail) { tree_->fail_syncs(fail); }
+void SimulatedFiles::set_capacity(uint64_t bytes) { tree_->set_capacity(bytes); }
+uint64_t SimulatedFiles::changes() const { return tree_->changes(); }
+uint64_t SimulatedFiles::bytes() const { return tree_->bytes(); }
+uint64_t SimulatedFiles::unsynced() const { return tree_->unsynced(); }
 
 }  // namespace ros2s::engine

@@ -34,21 +34,17 @@ class SimulatedUnderTest final : public IndexUnderTest {
     SimulatedFiles files_;
     bool made_ = false;
 };
-std::unique_ptr<IndexUnderTest> make_simulated() {
-    return std::make_unique<SimulatedUnderTest>();
-}
-INSTANTIATE_TEST_SUITE_P(
-    RocksDbOnSimulatedFiles, IndexContract,
-    testing::Values(MakeIndexUnderTest{"RocksDB on simulated files", make_simulated}));
+std::unique_ptr<IndexUnderTest> make_simulated() { return std::make_unique<SimulatedUnderTest>(); }
+INSTANTIATE_TEST_SUITE_P(RocksDbOnSimulatedFiles, IndexContract,
+                         testing::Values(MakeIndexUnderTest{"RocksDB on simulated files",
+                                                            make_simulated}));
 
 // One life of an index: batches and flushes until the planned crash. Each batch writes its number
 // under "position" and under a key of its own.
 struct Life {
     uint64_t applied = 0, flushed = 0;
 };
-std::string own_key(uint64_t position) {
-    return "batch" + std::to_string(position % 50);
-}
+std::string own_key(uint64_t position) { return "batch" + std::to_string(position % 50); }
 std::string own_value(uint64_t position) {
     return std::string(500 + position % 2500, static_cast<char>('a' + position % 26));
 }
@@ -112,7 +108,8 @@ TEST(CrashContract, HoldsAtEveryChangeOfTheFiles) {
             }
             if (files.cancel_crash()) ++crashes;
             // Otherwise the machine loses power now.
-            else files.crash(random);
+            else
+                files.crash(random);
         }
         auto last = open_rocksdb_index("/index", simulated(files), report);
         ASSERT_TRUE(last) << report.text();
@@ -267,9 +264,8 @@ TEST(Tree, EveryOutcomeOfUnsyncedChangesOccurs) {
         }
         outcomes.insert(outcome);
     }
-    for (const char* expected :
-         {"kept=ab ", "kept=abc ", "kept=abcd ", "kept=abcd new= ", "moved=ab ", "moved=abcd new= ",
-          "moved=ab00 "}) {
+    for (const char* expected : {"kept=ab ", "kept=abc ", "kept=abcd ", "kept=abcd new= ",
+                                 "moved=ab ", "moved=abcd new= ", "moved=ab00 "}) {
         EXPECT_TRUE(outcomes.contains(expected)) << expected;
     }
     for (const auto& outcome : outcomes) {

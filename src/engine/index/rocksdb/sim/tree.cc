@@ -11,9 +11,7 @@ namespace {
 constexpr size_t page_bytes = 4096;
 constexpr size_t sector_bytes = 512;
 
-std::unexpected<Error> frozen() {
-    return fail(Error{Code::io, EIO, 0});
-}
+std::unexpected<Error> frozen() { return fail(Error{Code::io, EIO, 0}); }
 
 InodePtr make_inode(bool is_directory) {
     auto inode = std::make_shared<Inode>();
@@ -33,9 +31,7 @@ void put_names(Inode::Entries& entries, const Inode::Change& change) {
 
 // How much of the unsynced part of a file or directory a crash leaves.
 enum class Fate : uint8_t { none, all, first_few, any };
-Fate draw_fate(Random& random) {
-    return static_cast<Fate>(random.below(4));
-}
+Fate draw_fate(Random& random) { return static_cast<Fate>(random.below(4)); }
 
 std::string surviving_content(const Inode& file, Random& random) {
     const size_t unsynced = file.content.size() - file.synced;
