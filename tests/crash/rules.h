@@ -1,5 +1,5 @@
-// The nine rules of the commit protocol, and the promise that they protect (acknowledge-durable), by
-// name, for tests that remove them.
+// The nine rules of the commit protocol, and the promise that they protect (acknowledge-durable),
+// by name, for tests that remove them.
 #pragma once
 #include <array>
 #include <string_view>

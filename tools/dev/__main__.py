@@ -8,6 +8,7 @@ import build
 import check
 import fuzz
 import lint
+import sim
 import test
 
 
@@ -15,7 +16,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in (("build", build), ("test", test), ("check", check), ("fuzz", fuzz),
-                         ("lint", lint)):
+                         ("lint", lint), ("sim", sim)):
         command = commands.add_parser(name)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -1,0 +1,35 @@
+"""./dev sim: the crash suite at length, and docs/crash-rules.md anew."""
+
+import subprocess
+
+import build
+import console
+
+TABLE = "docs/crash-rules.md"
+
+
+def add_arguments(parser):
+    parser.add_argument("--points", type=int, default=10000,
+                        help="crash points with 1 and with 3 groups in flight; a tenth on RocksDB")
+    parser.add_argument("--seed", type=int, default=1, help="of the first trial")
+
+
+def run(options):
+    tally = console.Tally()
+    if not tally.add("release build", build.make("release", ["crash_suite", "crash_rules"])):
+        return tally.close()
+    programs = build.folder("release") / "tests" / "crash"
+    for index, points in (("ordered", options.points), ("rocksdb", max(1, options.points // 10))):
+        for groups in (1, 3):
+            command = [str(programs / "crash_suite"), "--points", str(points), "--seed",
+                       str(options.seed), "--groups", str(groups), "--index", index]
+            tally.add(f"{points} crash points, {groups} groups in flight, index {index}",
+                      call(command))
+    tally.add(f"each rule removed and missed ({TABLE})",
+              call([str(programs / "crash_rules"), "--write", TABLE]))
+    return tally.close()
+
+
+def call(command):
+    console.step(" ".join(command))
+    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
