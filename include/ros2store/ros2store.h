@@ -109,7 +109,7 @@ typedef struct ros2s_file ros2s_file;
  * others are -EINVAL. Regular files only (-EISDIR). */
 ROS2S_API int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode,
                               ros2s_file** file);
-/* -EBUSY while requests of a queue are under way on it. */
+/* -EBUSY while requests of a queue are under way on it; any other error closes it all the same. */
 ROS2S_API int ros2s_file_close(ros2s_file* file);
 
 /* Bytes read: fewer than `bytes` only at the end of the file; the buffer's rest is then undefined.

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "handles.h"
 #include "owner_of_new.h"
@@ -221,7 +220,7 @@ ssize_t ros2s_readlink(ros2s_fs* fs, const char* path, char* buffer, size_t byte
     if (target->size() > bytes) {
         return refuse(fail(Code::too_small, target->size()).error(), "readlink", path);
     }
-    std::memcpy(buffer, target->data(), target->size());
+    target->copy(buffer, target->size());  // without a NUL, as readlink(2)
     return static_cast<ssize_t>(target->size());
 }
 
