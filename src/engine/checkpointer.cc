@@ -41,7 +41,9 @@ Task<> Checkpointer::run() {
             continue;
         }
         wanted_ = false;
+        writing_ = true;
         const Result<> written = co_await checkpoint();
+        writing_ = false;
         if (!written) {
             committer_.die(written.error(),
                            "a checkpoint could not be written: " + describe(written.error()) +

@@ -37,6 +37,7 @@ class Checkpointer : private SpaceMap::CutSink {
     Task<Result<>> checkpoint();
     Counters counters;
     [[nodiscard]] bool is_requested() const { return wanted_; }
+    [[nodiscard]] bool is_writing() const { return writing_; }
     // Memory of the checkpoint being written.
     [[nodiscard]] uint64_t batch_bytes() const { return batch_.bytes() + handed_over_bytes_; }
 
@@ -56,7 +57,7 @@ class Checkpointer : private SpaceMap::CutSink {
     uint64_t number_;
     IndexBatch batch_;
     uint64_t handed_over_bytes_ = 0;
-    bool wanted_ = false, stopping_ = false;
+    bool wanted_ = false, writing_ = false, stopping_ = false;
     Event wake_, finished_;
 };
 

@@ -80,10 +80,14 @@ class EngineStore::Parts {
     Task<Result<>> recover(Report& report);
     Task<> resume_purges();
     Task<> close_parts();
-    // Keeps the cache under its share; called after anything that may have brought in nodes.
+    // Keeps the cache under its share, and what is dirty in it; called after anything that may have
+    // brought in nodes or changed them.
     void trim() {
         if (state.cache.bytes() > options.cache_share()) {
             state.cache.shrink(options.cache_share());
+        }
+        if (state.cache.dirty_bytes() > options.dirty_share() && !checkpointer->is_writing()) {
+            checkpointer->request();
         }
     }
 
