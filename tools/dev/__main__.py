@@ -6,6 +6,7 @@ import sys
 
 import build
 import check
+import demo
 import fuzz
 import lint
 import sim
@@ -15,8 +16,8 @@ import test
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in (("build", build), ("test", test), ("check", check), ("fuzz", fuzz),
-                         ("lint", lint), ("sim", sim)):
+    for name, module in (("build", build), ("test", test), ("check", check), ("demo", demo),
+                         ("fuzz", fuzz), ("lint", lint), ("sim", sim)):
         command = commands.add_parser(name)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

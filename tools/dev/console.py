@@ -36,5 +36,8 @@ class Tally:
         """Prints the last line; returns the exit status. Nothing run is a failure too."""
         if self.passed + self.failed == 0:
             self.failed = 1
-        print(f"{self.passed} passed, {self.failed} failed", flush=True)
+        print(self.line(), flush=True)
         return 1 if self.failed else 0
+
+    def line(self):
+        return f"{self.passed} passed, {self.failed} failed"

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -49,8 +50,21 @@ std::unexpected<Error> open_failed(const std::string& path, int error, bool dire
     return report.fail(code, fmt::format("{}: cannot open it ({})", path, describe(code)));
 }
 
-// The process that holds the lock on this file; nothing where /proc does not tell, as for one
-// that is dead.
+// A killed process leaves operations in the kernel that keep its files, and with them its locks,
+// until they land; /proc/locks goes on naming it. It is also dead while its parent has not asked.
+bool is_dead(pid_t pid) {
+    if (::kill(pid, 0) != 0) return errno == ESRCH;
+    // "4711 (a name) Z …": the name may hold anything but ends with the last ')'.
+    std::ifstream status(fmt::format("/proc/{}/stat", pid));
+    std::string line;
+    std::getline(status, line);
+    const size_t name_end = line.rfind(") ");
+    return name_end != std::string::npos &&
+           (line[name_end + 2] == 'Z' || line[name_end + 2] == 'X');
+}
+
+// The process that holds the lock on this file; nothing where /proc does not tell, or where that
+// process is dead.
 std::optional<pid_t> lock_owner(int fd) {
     struct stat status{};
     if (::fstat(fd, &status) != 0) return {};
@@ -66,7 +80,7 @@ std::optional<pid_t> lock_owner(int fd) {
             continue;
         }
         const pid_t pid = std::atoi(line.c_str() + line.rfind(' ', at - 1) + 1);
-        if (pid > 0) return pid;
+        if (pid > 0 && !is_dead(pid)) return pid;
     }
     return {};
 }

@@ -1,0 +1,205 @@
+#include "arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+namespace ros2s::cli {
+namespace {
+
+// One command: its options live in the closure that runs it.
+template <class Options>
+class Command {
+  public:
+    using Function = Task<Result<>> (*)(Workplace, Options);
+    Command(CLI::App& parent, Arguments& arguments, const char* name, const char* help,
+            Function function)
+        : options(std::make_shared<Options>()), app(*parent.add_subcommand(name, help)) {
+        app.callback([&arguments, function, options = options] {
+            arguments.command = [function, options](Workplace work) {
+                return function(work, std::move(*options));
+            };
+        });
+    }
+    std::shared_ptr<Options> options;
+    CLI::App& app;
+};
+
+constexpr const char* place_help =
+    "a URI (ros2s+local:///POOL/CONTAINER/PATH?dir=DIR) or a local path";
+constexpr const char* pool_help = "a pool directory or a URI";
+
+void add_creation(Command<UpOptions>& command, bool container) {
+    UpOptions& options = *command.options;
+    command.app.add_option("directory", options.directory, "where the pool's files go")->required();
+    command.app.add_option("--size", options.size, "of all devices together: 512M, 4G, 1T")
+        ->capture_default_str();
+    command.app.add_option("--devices", options.devices, "how many device files")
+        ->capture_default_str();
+    command.app.add_option("--device-dir", options.device_directories,
+                           "put the device files here instead, taking turns (repeat it per disk)");
+    command.app.add_option("--pool", options.pool, "the pool's name in URIs")
+        ->capture_default_str();
+    if (container) {
+        command.app.add_option("--container", options.container, "the first container's name")
+            ->capture_default_str();
+    } else {
+        options.container.clear();
+    }
+}
+
+void add_pool_life(CLI::App& app, Arguments& arguments) {
+    Command<UpOptions> up_command(
+        app, arguments, "up", "make a pool in a directory, ready to use; leaves no process", up);
+    add_creation(up_command, true);
+    Command<DownOptions> down_command(app, arguments, "down",
+                                      "unmount a pool, so that nobody has it open", down);
+    down_command.app.add_option("place", down_command.options->place, pool_help)->required();
+    Command<StatusOptions> status_command(
+        app, arguments, "status", "what is in a pool directory and who has it open", status);
+    status_command.app.add_option("place", status_command.options->place, pool_help)
+        ->capture_default_str();
+    Command<MountOptions> mount_command(app, arguments, "mount",
+                                        "mount a container (ros2store-fuse)", mount);
+    mount_command.app.add_option("uri", mount_command.options->uri, "the container's URI")
+        ->required();
+    mount_command.app
+        .add_option("mount-point", mount_command.options->mount_point, "an empty directory")
+        ->required();
+    mount_command.app.add_option("further", mount_command.options->further,
+                                 "options of ros2store-fuse, behind --");
+}
+
+void add_pool(CLI::App& app, Arguments& arguments) {
+    CLI::App& pool = *app.add_subcommand("pool", "create, list, query or destroy pools");
+    pool.require_subcommand(1);
+    Command<UpOptions> create(pool, arguments, "create", "make an empty pool", pool_create);
+    add_creation(create, false);
+    const auto add = [&](const char* name, const char* help,
+                         Command<PoolOptions>::Function function,
+                         const char* what) -> Command<PoolOptions> {
+        Command<PoolOptions> command(pool, arguments, name, help, function);
+        command.app.add_option("directory", command.options->directory, what)
+            ->capture_default_str();
+        return command;
+    };
+    add("list", "the pools in a directory's subdirectories", pool_list, "where to look");
+    add("query", "a pool's devices, space and containers", pool_query, "the pool directory");
+    auto destroy =
+        add("destroy", "remove a pool and everything in it", pool_destroy, "the pool directory");
+    destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");
+}
+
+void add_container(CLI::App& app, Arguments& arguments) {
+    CLI::App& container =
+        *app.add_subcommand("container", "create, list, query or destroy containers");
+    container.require_subcommand(1);
+    const auto add = [&](const char* name, const char* help,
+                         Command<ContainerOptions>::Function function,
+                         const char* what) -> Command<ContainerOptions> {
+        Command<ContainerOptions> command(container, arguments, name, help, function);
+        command.app.add_option("uri", command.options->place, what)->required();
+        return command;
+    };
+    constexpr const char* uri = "the container's URI";
+    auto create = add("create", "make an empty container", container_create, uri);
+    create.app
+        .add_option("--chunk", create.options->chunk, "into chunks of this size files are cut")
+        ->capture_default_str();
+    add("list", "the containers of a pool", container_list, pool_help);
+    add("query", "a container's id, chunk size and age", container_query, uri);
+    auto destroy =
+        add("destroy", "remove a container and everything in it", container_destroy, uri);
+    destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");
+}
+
+void add_files(CLI::App& app, Arguments& arguments) {
+    const auto add = [&](const char* name, const char* help,
+                         Command<FileOptions>::Function function,
+                         int least) -> Command<FileOptions> {
+        Command<FileOptions> command(app, arguments, name, help, function);
+        command.app.add_option("place", command.options->places, place_help)
+            ->required()
+            ->expected(least, 1 << 20);
+        return command;
+    };
+    auto ls_command = add("ls", "list directories", ls, 1);
+    ls_command.app.add_flag("-l,--long", ls_command.options->long_form, "mode, owner, size, time");
+    ls_command.app.add_flag("-a,--all", ls_command.options->all, "names that begin with a dot too");
+    ls_command.app.add_flag("-R,--recursive", ls_command.options->recursive, "subdirectories too");
+    auto cp_command = add("cp", "copy files and trees, with modes, owners, times and links", cp, 2);
+    cp_command.app.add_flag("-r,--recursive", cp_command.options->recursive, "directories too");
+    add("cat", "write files to standard output", cat, 1);
+    auto rm_command = add("rm", "remove files and trees", rm, 1);
+    rm_command.app.add_flag("-r,--recursive", rm_command.options->recursive, "directories too");
+    rm_command.app.add_flag("-f,--force", rm_command.options->force,
+                            "what is not there is no error");
+    auto mkdir_command = add("mkdir", "make directories", mkdir, 1);
+    mkdir_command.app.add_flag("-p,--parents", mkdir_command.options->parents,
+                               "parents too; one that is there is no error");
+    add("mv", "rename within a container or within the local file system", mv, 2);
+    add("stat", "everything about files", stat, 1);
+}
+
+void add_questions(CLI::App& app, Arguments& arguments) {
+    Command<WhyOptions> why_command(
+        app, arguments, "why", "how I/O on a file travels, and one read of it step by step", why);
+    why_command.app.add_option("file", why_command.options->place, place_help)->required();
+    why_command.app
+        .add_option("--offset", why_command.options->offset, "of the 4 KiB that are read")
+        ->capture_default_str();
+    why_command.app.add_flag("--write", why_command.options->write,
+                             "also trace a write of the very bytes that were read");
+    Command<DoctorOptions> doctor_command(
+        app, arguments, "doctor", "what this machine lacks, and the command that mends it", doctor);
+    doctor_command.app
+        .add_option("directory", doctor_command.options->directory, "where pools are or shall be")
+        ->capture_default_str();
+}
+
+}  // namespace
+
+std::optional<Arguments> parse_arguments(int count, char** values, int& status) {
+    Arguments arguments;
+    CLI::App app(
+        "ros2store: POSIX files on objects on raw block I/O.\n"
+        "(An object storage system; nothing to do with the Robot Operating System.)\n"
+        "Begin with: ros2store up DIR",
+        "ros2store");
+    app.set_version_flag("--version", "ros2store " ROS2STORE_VERSION);
+    app.add_flag("--json", arguments.json, "answer with one JSON value");
+    app.require_subcommand(1);
+    app.fallthrough();
+    add_pool_life(app, arguments);
+    add_pool(app, arguments);
+    add_container(app, arguments);
+    add_files(app, arguments);
+    add_questions(app, arguments);
+    try {
+        app.parse(count, values);
+    } catch (const CLI::Success& wanted) {
+        status = app.exit(wanted);
+        return std::nullopt;
+    } catch (const CLI::ParseError& error) {
+        std::string help = "ros2store";
+        std::string what = error.what();
+        if (app.get_subcommands().empty() && count > 1) {
+            // The library would only say that a subcommand is missing.
+            const auto* const named = std::find_if(
+                values + 1, values + count, [](const char* value) { return value[0] != '-'; });
+            if (named != values + count) what = fmt::format("there is no command '{}'", *named);
+        }
+        for (const CLI::App* level = &app; !level->get_subcommands().empty();) {
+            level = level->get_subcommands().front();
+            help += " " + level->get_name();
+        }
+        Session(arguments.json).complain(fmt::format("{}; see `{} --help`", what, help));
+        status = 2;
+        return std::nullopt;
+    }
+    return arguments;
+}
+
+}  // namespace ros2s::cli

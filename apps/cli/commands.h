@@ -1,0 +1,100 @@
+// The commands: what each takes, and the coroutine that does it. arguments.cc fills the options
+// from the command line; every command says its results through the workplace's session, and its
+// one sentence of failure through the workplace's report.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ros2s/api/environment.h"
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/task.h"
+#include "session.h"
+
+namespace ros2s::cli {
+
+// What a command works with. Everything here outlives the command.
+struct Workplace {
+    const Session& session;
+    api::Environment environment;
+    const Call& call;
+    Report& report;
+};
+
+struct UpOptions {
+    std::string directory;
+    std::string size = "4G";
+    uint32_t devices = 1;
+    std::vector<std::string> device_directories;
+    std::string pool = "pool";
+    std::string container = "main";
+};
+Task<Result<>> up(Workplace work, UpOptions options);
+
+struct DownOptions {
+    std::string place;  // a pool directory or a URI
+};
+Task<Result<>> down(Workplace work, DownOptions options);
+
+struct StatusOptions {
+    std::string place = ".";
+};
+Task<Result<>> status(Workplace work, StatusOptions options);
+
+struct PoolOptions {
+    std::string directory = ".";
+    bool yes = false;  // destroy
+};
+Task<Result<>> pool_create(Workplace work, UpOptions options);
+Task<Result<>> pool_list(Workplace work, PoolOptions options);
+Task<Result<>> pool_query(Workplace work, PoolOptions options);
+Task<Result<>> pool_destroy(Workplace work, PoolOptions options);
+
+struct ContainerOptions {
+    std::string place;  // list: a pool directory or URI; otherwise the container's URI
+    std::string chunk = "1M";
+    bool yes = false;
+};
+Task<Result<>> container_create(Workplace work, ContainerOptions options);
+Task<Result<>> container_list(Workplace work, ContainerOptions options);
+Task<Result<>> container_query(Workplace work, ContainerOptions options);
+Task<Result<>> container_destroy(Workplace work, ContainerOptions options);
+
+struct FileOptions {
+    std::vector<std::string> places;
+    bool all = false;        // ls: names that begin with a dot too
+    bool long_form = false;  // ls
+    bool recursive = false;  // cp, rm, ls
+    bool parents = false;    // mkdir
+    bool force = false;      // rm: what is not there is no error
+};
+Task<Result<>> ls(Workplace work, FileOptions options);
+Task<Result<>> cat(Workplace work, FileOptions options);
+Task<Result<>> stat(Workplace work, FileOptions options);
+Task<Result<>> mkdir(Workplace work, FileOptions options);
+Task<Result<>> rm(Workplace work, FileOptions options);
+Task<Result<>> mv(Workplace work, FileOptions options);
+Task<Result<>> cp(Workplace work, FileOptions options);
+
+struct WhyOptions {
+    std::string place;
+    uint64_t offset = 0;
+    bool write = false;  // also rewrite, with the bytes that it holds, the block that was read
+};
+Task<Result<>> why(Workplace work, WhyOptions options);
+
+struct DoctorOptions {
+    std::string directory = ".";
+};
+Task<Result<>> doctor(Workplace work, DoctorOptions options);
+
+struct MountOptions {
+    std::string uri;
+    std::string mount_point;
+    std::vector<std::string> further;  // for ros2store-fuse
+};
+// Becomes ros2store-fuse; returns only when that fails.
+Task<Result<>> mount(Workplace work, MountOptions options);
+
+}  // namespace ros2s::cli

@@ -1,0 +1,93 @@
+// container create, list, query, destroy. They need the pool itself: not while it is mounted.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "describe.h"
+#include "pool_place.h"
+#include "ros2s/api/pool_directory.h"
+
+namespace ros2s::cli {
+namespace {
+
+Json value_of(const object::ContainerRecord& container, const std::string& uri) {
+    return Json::object({{"container", container.properties.label},
+                         {"uri", uri},
+                         {"id", container.id.uuid.to_string()},
+                         {"chunk_bytes", container.properties.chunk_bytes},
+                         {"created_ns", container.created.time_since_epoch().count()}});
+}
+
+}  // namespace
+
+Task<Result<>> container_create(Workplace work, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool_of(work, uri));
+    const auto made =
+        co_await pool->create_container(work.call, {.label = uri.container, .chunk_bytes = chunk},
+                                        {.uid = geteuid(), .gid = getegid()}, work.report);
+    co_await pool->close();
+    ROS2S_CO_TRY(made);
+    work.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
+    work.session.answer(value_of(*made, uri.to_string()));
+    co_return Result<>{};
+}
+
+Task<Result<>> container_list(Workplace work, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory known,
+                        api::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool(work, known.directory));
+    const auto containers = co_await pool->store().list_containers(work.call);
+    co_await pool->close();
+    ROS2S_CO_TRY(containers);
+    std::vector<Json> values;
+    for (const auto& container : *containers) {
+        const std::string uri = api::Uri{.pool = known.config.pool,
+                                         .container = container.properties.label,
+                                         .dir = known.directory}
+                                    .to_string();
+        work.session.say(fmt::format("{:<16} {}  {}", container.properties.label,
+                                     time_text(container.created), uri));
+        values.push_back(value_of(container, uri));
+    }
+    work.session.answer(Json::object({{"containers", Json::array(values)}}));
+    co_return Result<>{};
+}
+
+Task<Result<>> container_query(Workplace work, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool_of(work, uri));
+    const auto container = co_await pool->find_container(work.call, uri.container, work.report);
+    co_await pool->close();
+    ROS2S_CO_TRY(container);
+    work.session.say(fmt::format("container   {}\nid          {}\nchunks      {}\ncreated     {}",
+                                 container->properties.label, container->id.uuid.to_string(),
+                                 human_bytes(container->properties.chunk_bytes),
+                                 time_text(container->created)));
+    work.session.answer(value_of(*container, uri.to_string()));
+    co_return Result<>{};
+}
+
+Task<Result<>> container_destroy(Workplace work, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+    if (!options.yes) {
+        co_return work.report.fail(
+            Code::denied,
+            fmt::format("this removes the container '{}' of pool '{}' and every file in "
+                        "it; if that is what you want, add --yes",
+                        uri.container, uri.pool));
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool_of(work, uri));
+    const auto container = co_await pool->find_container(work.call, uri.container, work.report);
+    Result<> done = fail(Code::not_found);
+    if (container) done = co_await pool->store().destroy_container(work.call, container->id);
+    co_await pool->close();
+    ROS2S_CO_TRY(container);
+    ROS2S_CO_TRY(done);
+    work.session.say(fmt::format("removed the container '{}'", uri.container));
+    work.session.answer(Json::object({{"container", uri.container}}));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli

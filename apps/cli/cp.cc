@@ -1,0 +1,118 @@
+// cp: files and trees between containers and local directories, in any direction.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <chrono>
+
+#include "places.h"
+#include "tree_copy.h"
+
+namespace ros2s::cli {
+namespace {
+
+struct Target {
+    Place place;
+    bool is_directory = false;
+    fs::NodeId node{};  // where it is a directory
+};
+
+Task<Result<Target>> find_target(Workplace work, Places& places, const FileOptions& options) {
+    Target target;
+    ROS2S_CO_TRY_ASSIGN(target.place, co_await places.open(options.places.back()));
+    const auto there = co_await find_if_there(work, target.place, Follow::yes);
+    if (!there && there.error().code != Code::not_found) {
+        co_return explain(work, target.place.shown, there.error());
+    }
+    if (there && S_ISDIR(there->mode)) {
+        target.is_directory = true;
+        target.node = there->node;
+    } else if (options.places.size() > 2) {
+        co_return work.report.fail(
+            Code::not_directory,
+            fmt::format(
+                "{} is no directory, and several files cannot have one name; make it first: "
+                "ros2store mkdir {}",
+                target.place.shown, shell_word(target.place.shown)));
+    }
+    co_return target;
+}
+
+// A tree that is copied into itself would never end.
+bool is_inside(const Place& from, const Place& to) {
+    return from.file_system == to.file_system &&
+           (from.path.empty() || (to.path + "/").starts_with(from.path + "/"));
+}
+
+Task<Result<>> copy_one(Workplace work, const Place& from, const Target& target,
+                        const FileOptions& options, CopyCounts& counts) {
+    if (from.local && target.place.local) {
+        co_return work.report.fail(Code::unsupported,
+                                   "both are local paths; the system's own cp copies them");
+    }
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes source, co_await find(work, from, Follow::no));
+    if (S_ISDIR(source.mode) && !options.recursive) {
+        co_return work.report.fail(Code::is_directory,
+                                   fmt::format("{} is a directory; `cp -r` copies it", from.shown));
+    }
+    if (S_ISDIR(source.mode) && is_inside(from, target.place)) {
+        co_return work.report.fail(Code::invalid,
+                                   fmt::format("{} lies in {}: a tree cannot be copied into itself",
+                                               target.place.shown, from.shown));
+    }
+    TreeCopy tree(work, from, target.place);
+    Result<> done;
+    if (from.path.empty() && target.is_directory) {
+        // A whole container, or "DIR/.", has no name of its own: what is in it is copied.
+        done = co_await tree.copy_content(source, target.node);
+    } else {
+        Slot from_slot;
+        if (!from.path.empty()) {
+            ROS2S_CO_TRY_ASSIGN(from_slot, co_await find_slot(work, from));
+        }
+        Slot to_slot{.directory = target.node, .name = from_slot.name};
+        if (!target.is_directory) {
+            ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_slot(work, target.place));
+        }
+        done = co_await tree.copy(std::move(from_slot), source, std::move(to_slot));
+    }
+    counts += tree.counts();
+    co_return done;
+}
+
+std::string counted(uint64_t count, std::string_view one, std::string_view many) {
+    return count == 0 ? "" : fmt::format(", {} {}", count, count == 1 ? one : many);
+}
+
+Task<Result<>> cp_all(Workplace work, Places& places, const FileOptions& options) {
+    const Time begin = work.environment.reactor.now();
+    ROS2S_CO_TRY_ASSIGN(const Target target, co_await find_target(work, places, options));
+    CopyCounts counts;
+    for (size_t i = 0; i + 1 < options.places.size(); ++i) {
+        ROS2S_CO_TRY_ASSIGN(const Place from, co_await places.open(options.places[i]));
+        ROS2S_CO_TRY(co_await copy_one(work, from, target, options, counts));
+    }
+    const double seconds =
+        std::chrono::duration<double>(work.environment.reactor.now() - begin).count();
+    work.session.say(fmt::format(
+        "copied {} file{}{}{}{}{}: {} in {:.1f} s", counts.files, counts.files == 1 ? "" : "s",
+        counted(counts.directories, "directory", "directories"),
+        counted(counts.symbolic_links, "symbolic link", "symbolic links"),
+        counted(counts.hard_links, "hard link", "hard links"),
+        counted(counts.others, "other", "others"), human_bytes(counts.bytes), seconds));
+    work.session.answer(Json::object({{"files", counts.files},
+                                      {"directories", counts.directories},
+                                      {"symbolic_links", counts.symbolic_links},
+                                      {"hard_links", counts.hard_links},
+                                      {"others", counts.others},
+                                      {"bytes", counts.bytes},
+                                      {"seconds", seconds}}));
+    co_return Result<>{};
+}
+
+}  // namespace
+
+Task<Result<>> cp(Workplace work, FileOptions options) {
+    return with_places(work, std::move(options), cp_all);
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,116 @@
+// TreeCopy's copy of one regular file: small ones with one read and one write, large ones in pieces
+// side by side, holes left out.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "tree_copy.h"
+
+namespace ros2s::cli {
+namespace {
+
+constexpr uint64_t piece_bytes = uint64_t{1} << 20;
+constexpr size_t pieces_side_by_side = 8;
+
+bool all_zero(ConstBytes bytes) {
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+// One of a bounded number of buffers, for as long as the holder lives.
+class TreeCopy::BufferHold {
+  public:
+    // After one slot of owner.buffer_slots_ was acquired.
+    explicit BufferHold(TreeCopy& owner) : owner_(owner), slot_(owner.buffer_slots_) {
+        if (owner.free_buffers_.empty()) {
+            buffer_ = AlignedBuffer(piece_bytes);
+        } else {
+            buffer_ = std::move(owner.free_buffers_.back());
+            owner.free_buffers_.pop_back();
+        }
+    }
+    BufferHold(const BufferHold&) = delete;
+    BufferHold& operator=(const BufferHold&) = delete;
+    ~BufferHold() { owner_.free_buffers_.push_back(std::move(buffer_)); }
+    [[nodiscard]] Bytes bytes() const { return buffer_.bytes(); }
+
+  private:
+    TreeCopy& owner_;
+    SemaphoreHold slot_;
+    AlignedBuffer buffer_;
+};
+
+Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
+    Item& item = items_[index];
+    ROS2S_CO_TRY_ASSIGN(const fs::Opened from,
+                        co_await from_.file_system->open(work_.call, source, {.read = true}));
+    const auto to = co_await to_.file_system->create(
+        work_.call, target_directory(item), target_name(index),
+        S_IFREG | (item.source.mode & 0777U) | 0200U,
+        {.read = false, .write = true, .truncate = true}, owner_of(item.source));
+    Result<> done = to ? Result<>{} : Result<>(std::unexpected(to.error()));
+    if (to) {
+        item.made = to->attributes.node;
+        done = co_await copy_data(from, item.made, to->handle);
+        // Last, because writing takes set-id bits away and changes times.
+        if (done) done = co_await copy_xattrs(source, item.made);
+        if (done) done = co_await set_attributes(item.source, item.made);
+        const auto closed = co_await to_.file_system->close(work_.call, to->handle);
+        if (done) done = closed;
+    }
+    const auto closed = co_await from_.file_system->close(work_.call, from.handle);
+    if (done) ++counts_.files;
+    co_return done ? closed : done;
+}
+
+Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::FileHandle handle) {
+    const uint64_t size = from.attributes.size;
+    const bool sparse = from.attributes.bytes_used + block_bytes < size;
+    Result<> failure;
+    if (size <= piece_bytes) {
+        // To the end, wherever that is: files in /proc say that they are empty.
+        uint64_t copied = piece_bytes;
+        for (uint64_t offset = 0; copied == piece_bytes && failure; offset += piece_bytes) {
+            co_await copy_piece(from.handle, handle, offset, sparse, copied, failure);
+        }
+    } else {
+        std::vector<uint64_t> copied(size / piece_bytes + 1, 0);
+        Nursery nursery(work_.environment.reactor, pieces_side_by_side);
+        for (size_t piece = 0; piece * piece_bytes < size && failure && go_on(); ++piece) {
+            co_await nursery.spawn(copy_piece(from.handle, handle, piece * piece_bytes, sparse,
+                                              copied[piece], failure));
+        }
+        co_await nursery.join();
+    }
+    if (!failure || !sparse) co_return failure;
+    // A hole at the end was not written.
+    co_return co_await set(to, {.size = size});
+}
+
+Task<> TreeCopy::copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
+                            uint64_t& copied, Result<>& failure) {
+    co_await buffer_slots_.acquire();
+    const BufferHold buffer(*this);
+    const auto got = co_await from_.file_system->pread(work_.call, from,
+                                                       fs::Window::local(buffer.bytes()), offset);
+    if (!got) {
+        failure = std::unexpected(got.error());
+        co_return;
+    }
+    copied = *got;
+    const Bytes bytes = buffer.bytes().first(*got);
+    if (!bytes.empty() && !(sparse && all_zero(bytes))) {
+        const auto put = co_await to_.file_system->pwrite(
+            work_.call, to, fs::Window::local(ConstBytes(bytes)), offset);
+        if (!put) {
+            failure = std::unexpected(put.error());
+            co_return;
+        }
+    }
+    counts_.bytes += *got;
+    progress_.update(counts_.bytes, total_bytes_);
+}
+
+}  // namespace ros2s::cli

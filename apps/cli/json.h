@@ -1,0 +1,35 @@
+// Json: a value that is printed once, for --json. Object members keep the order in which they were
+// set. Bytes that are no UTF-8 (file names may hold any) become lone surrogates U+DC80..U+DCFF, the
+// way Python writes them, so that os.fsencode(json.loads(…)) gives the very name back.
+#pragma once
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ros2s::cli {
+
+class Json {
+  public:
+    Json() : text_("null") {}
+    Json(std::string_view text) : text_(quoted(text)) {}
+    Json(const std::string& text) : text_(quoted(text)) {}
+    Json(const char* text) : text_(quoted(text)) {}
+    Json(bool value) : text_(value ? "true" : "false") {}
+    template <std::integral T>
+    Json(T value) : text_(std::to_string(value)) {}
+    Json(double value);
+
+    using Member = std::pair<std::string_view, Json>;
+    [[nodiscard]] static Json object(const std::vector<Member>& members = {});
+    [[nodiscard]] static Json array(const std::vector<Json>& values = {});
+
+    [[nodiscard]] const std::string& text() const { return text_; }
+
+  private:
+    static std::string quoted(std::string_view text);
+    std::string text_;
+};
+
+}  // namespace ros2s::cli

@@ -1,0 +1,98 @@
+// ls: directories, sorted by name, or single files.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "describe.h"
+#include "places.h"
+
+namespace ros2s::cli {
+namespace {
+
+struct Listing {
+    const FileOptions& options;
+    std::vector<Json> values;
+};
+
+Task<Result<>> show(Workplace work, const Place& place, const fs::Attributes& attributes,
+                    const std::string& name, const std::string& path, Listing& listing) {
+    std::string target;
+    if (S_ISLNK(attributes.mode)) {
+        auto read = co_await place.file_system->readlink(work.call, attributes.node);
+        if (!read) co_return explain(work, path, read.error());
+        target = std::move(*read);
+    }
+    if (listing.options.long_form) {
+        work.session.say(fmt::format(
+            "{} {:>3} {:<8} {:<8} {:>10} {} {}{}", mode_text(attributes.mode), attributes.links,
+            user_text(attributes.uid), group_text(attributes.gid), human_bytes(attributes.size),
+            time_text(attributes.modified), name, target.empty() ? "" : " -> " + target));
+    } else {
+        work.session.say(name + (S_ISDIR(attributes.mode) ? "/" : ""));
+    }
+    if (work.session.json()) {
+        listing.values.push_back(attributes_value(path, attributes, target));
+    }
+    co_return Result<>{};
+}
+
+// `path` is shown; the node is read. Subdirectories come after the directory, as with ls -R.
+Task<Result<>> list_directory(Workplace work, const Place& place, fs::NodeId node, std::string path,
+                              Listing& listing) {
+    fs::FileSystem& file_system = *place.file_system;
+    auto entries = co_await read_directory(work, file_system, node);
+    if (!entries) co_return explain(work, path, entries.error());
+    std::ranges::sort(*entries, {}, &fs::DirectoryEntry::name);
+    std::vector<std::pair<std::string, fs::NodeId>> below;
+    for (const auto& entry : *entries) {
+        if (entry.name.starts_with('.') && !listing.options.all) continue;
+        ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
+        const auto attributes = co_await file_system.lookup(work.call, node, entry.name);
+        // Somebody removed it meanwhile.
+        if (!attributes && attributes.error().code == Code::not_found) continue;
+        const std::string full = path + (path.ends_with('/') ? "" : "/") + entry.name;
+        if (!attributes) co_return explain(work, full, attributes.error());
+        ROS2S_CO_TRY(co_await show(work, place, *attributes, entry.name, full, listing));
+        if (listing.options.recursive && S_ISDIR(attributes->mode)) {
+            below.emplace_back(full, attributes->node);
+        } else {
+            file_system.forget(attributes->node, 1);
+        }
+    }
+    for (const auto& [name, child] : below) {
+        work.session.say(fmt::format("\n{}:", name));
+        ROS2S_CO_TRY(co_await list_directory(work, place, child, name, listing));
+        file_system.forget(child, 1);
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> ls_all(Workplace work, Places& places, const FileOptions& options) {
+    Listing listing{.options = options, .values = {}};
+    for (const std::string& text : options.places) {
+        ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(text));
+        ROS2S_CO_TRY_ASSIGN(const fs::Attributes attributes,
+                            co_await find(work, place, Follow::yes));
+        if (!S_ISDIR(attributes.mode)) {
+            ROS2S_CO_TRY(co_await show(work, place, attributes, place.shown, place.shown, listing));
+            continue;
+        }
+        if (options.places.size() > 1 || options.recursive) {
+            work.session.say(fmt::format("{}:", place.shown));
+        }
+        // Paths below a URI are shown from the container's root, below a directory from itself.
+        ROS2S_CO_TRY(co_await list_directory(
+            work, place, attributes.node, place.local ? place.shown : "/" + place.path, listing));
+    }
+    work.session.answer(Json::object({{"entries", Json::array(listing.values)}}));
+    co_return Result<>{};
+}
+
+}  // namespace
+
+Task<Result<>> ls(Workplace work, FileOptions options) {
+    return with_places(work, std::move(options), ls_all);
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,98 @@
+// ros2store: the command line. Parses, composes a reactor with helper threads, and runs one command
+// on it. Exit status: 0 done, 1 the command failed, 2 the arguments make no sense, 130 interrupted.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "arguments.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::cli {
+namespace {
+
+// Ctrl-C asks the running command to stop and clean up; a second one ends the process at once.
+class Interrupts final : public Poller {
+  public:
+    explicit Interrupts(OsReactor& reactor) : reactor_(reactor) {
+        awake = &reactor_;
+        reactor_.attach(*this);
+        struct sigaction action{};
+        action.sa_handler = [](int) {
+            interrupted = 1;
+            awake->wake();
+        };
+        action.sa_flags = static_cast<int>(SA_RESETHAND);
+        sigaction(SIGINT, &action, nullptr);
+        sigaction(SIGTERM, &action, nullptr);
+    }
+    Interrupts(const Interrupts&) = delete;
+    Interrupts& operator=(const Interrupts&) = delete;
+    ~Interrupts() override {
+        (void)std::signal(SIGINT, SIG_DFL);
+        (void)std::signal(SIGTERM, SIG_DFL);
+        reactor_.detach(*this);
+    }
+    [[nodiscard]] StopToken token() { return stop_.token(); }
+
+    bool poll() noexcept override {
+        if (interrupted == 0 || stop_.stop_requested()) return false;
+        stop_.request_stop();
+        return true;
+    }
+    bool prepare_sleep() noexcept override { return interrupted == 0 || stop_.stop_requested(); }
+
+  private:
+    // A signal handler has no other way to them.
+    static inline volatile std::sig_atomic_t interrupted = 0;
+    static inline OsReactor* awake = nullptr;
+    OsReactor& reactor_;
+    StopSource stop_;
+};
+
+// A copy of a large tree holds many local descriptors open.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int run(const Arguments& arguments) {
+    const Session session(arguments.json);
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    if (!reactor) {
+        session.complain(report.text());
+        return 1;
+    }
+    Interrupts interrupts(**reactor);
+    ThreadPool threads(8);
+    const Call call{.stop = interrupts.token()};
+    const Workplace work{.session = session,
+                         .environment = {.reactor = **reactor,
+                                         .blocking = threads,
+                                         .log = log_to_stderr(LogLevel::warning)},
+                         .call = call,
+                         .report = report};
+    const Result<> done = (*reactor)->run(arguments.command(work));
+    if (done) return 0;
+    if (done.error().code == Code::cancelled) {
+        session.complain("interrupted");
+        return 130;
+    }
+    session.complain(report.empty() ? describe(done.error()) : report.text());
+    return 1;
+}
+
+}  // namespace
+}  // namespace ros2s::cli
+
+int main(int argc, char** argv) {
+    ros2s::cli::raise_descriptor_limit();
+    int status = 0;
+    const auto arguments = ros2s::cli::parse_arguments(argc, argv, status);
+    return arguments ? ros2s::cli::run(*arguments) : status;
+}

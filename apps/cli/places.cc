@@ -1,0 +1,198 @@
+#include "places.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include "pool_place.h"
+#include "ros2s/foreign/local_fs.h"
+#include "ros2s/fs/path_walk.h"
+
+namespace ros2s::cli {
+namespace {
+
+// The directory in which a local path is looked up, and the rest: the kernel walks as far as there
+// are directories, so that links that lead out of them work as everywhere.
+struct LocalPath {
+    std::string directory;
+    std::string rest;
+};
+
+LocalPath split(const std::string& text) {
+    const std::filesystem::path path(text.empty() ? "." : text);
+    std::error_code ignored;
+    const bool directory_itself =
+        text.ends_with('/') || path.filename() == "." || path.filename() == "..";
+    if (directory_itself && std::filesystem::is_directory(path, ignored))
+        return {path.string(), ""};
+    std::filesystem::path above = path.parent_path();
+    std::filesystem::path rest = path.filename();
+    if (rest.empty()) {  // a trailing slash on what does not exist
+        rest = above.filename();
+        above = above.parent_path();
+    }
+    while (!above.empty() && !std::filesystem::is_directory(above, ignored)) {
+        rest = above.filename() / rest;
+        above = above.parent_path();
+    }
+    return {above.empty() ? "." : above.string(), rest.string()};
+}
+
+}  // namespace
+
+// ---- opening ---------------------------------------------------------------------------------
+
+Task<Result<Place>> Places::open(std::string text) {
+    if (is_uri(text)) co_return co_await open_container(std::move(text));
+    co_return co_await open_local(std::move(text));
+}
+
+Task<Result<Place>> Places::open_container(std::string text) {
+    ROS2S_CO_TRY_ASSIGN(api::Uri uri, container_uri(text, work_.report));
+    Place place{.path = uri.path, .shown = std::move(text)};
+    uri.path.clear();
+    ROS2S_CO_TRY_ASSIGN(place.file_system, co_await container_of(uri, place.travels));
+    co_return place;
+}
+
+Task<Result<fs::FileSystem*>> Places::container_of(const api::Uri& uri, std::string& travels) {
+    const std::string key = uri.to_string();
+    if (const auto found = containers_.find(key); found != containers_.end()) {
+        travels = found->second.travels;
+        co_return found->second.file_system();
+    }
+    Container container;
+    for (const auto& [name, other] : containers_) {
+        api::EmbeddedPool* const pool =
+            other.deployment != nullptr && other.deployment->uri().dir == uri.dir
+                ? other.deployment->pool()
+                : nullptr;
+        if (pool == nullptr) continue;
+        // Another container of a pool that this process has open.
+        ROS2S_CO_TRY_ASSIGN(container.beside,
+                            co_await pool->open_container(work_.call, uri.container, work_.report));
+        container.travels = other.travels;
+        break;
+    }
+    if (container.beside == nullptr) {
+        ROS2S_CO_TRY_ASSIGN(
+            container.deployment,
+            co_await api::Deployment::open(work_.call, work_.environment, uri,
+                                           {.embedded = {.program = "ros2store"}}, work_.report));
+        container.travels = container.deployment->path();
+    }
+    travels = container.travels;
+    co_return containers_.emplace(key, std::move(container)).first->second.file_system();
+}
+
+Task<Result<Place>> Places::open_local(std::string text) {
+    LocalPath path = split(text);
+    ROS2S_CO_TRY_ASSIGN(auto file_system,
+                        co_await foreign::open_local_fs(path.directory, work_.environment.reactor,
+                                                        work_.environment.blocking, work_.report));
+    local_.push_back(std::move(file_system));
+    co_return Place{.file_system = local_.back().get(),
+                    .path = std::move(path.rest),
+                    .shown = std::move(text),
+                    .local = true,
+                    .travels = "a local directory"};
+}
+
+Task<> Places::close() {
+    for (auto& [key, container] : containers_) {
+        if (container.beside == nullptr) continue;
+        co_await container.beside->close_all();
+        container.beside.reset();
+    }
+    for (auto& [key, container] : containers_) {
+        if (container.deployment != nullptr) co_await container.deployment->close();
+    }
+    containers_.clear();
+    for (const auto& file_system : local_) co_await file_system->close_all();
+    local_.clear();
+}
+
+Task<Result<>> with_places(Workplace work, FileOptions options,
+                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&)) {
+    Places places(work);
+    const auto done = co_await body(work, places, options);
+    co_await places.close();
+    co_return done;
+}
+
+// ---- finding ---------------------------------------------------------------------------------
+
+Task<Result<fs::Attributes>> find_if_there(Workplace work, const Place& place, Follow follow) {
+    return fs::resolve(*place.file_system, work.call, place.path,
+                       follow == Follow::yes ? fs::LastLink::follow : fs::LastLink::keep);
+}
+
+Task<Result<fs::Attributes>> find(Workplace work, const Place& place, Follow follow) {
+    auto found = co_await find_if_there(work, place, follow);
+    if (!found) co_return explain(work, place.shown, found.error());
+    co_return found;
+}
+
+Task<Result<Slot>> find_slot(Workplace work, const Place& place) {
+    auto walked = co_await fs::walk(*place.file_system, work.call, place.path, fs::LastLink::keep);
+    if (!walked) co_return explain(work, place.shown, walked.error());
+    if (walked->name.empty()) {
+        co_return work.report.fail(
+            Code::invalid,
+            fmt::format("{} is the root, which is there and stays; name what is in it",
+                        place.shown));
+    }
+    co_return Slot{.directory = walked->parent, .name = std::move(walked->name)};
+}
+
+Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
+                                                             fs::FileSystem& file_system,
+                                                             fs::NodeId directory) {
+    ROS2S_CO_TRY_ASSIGN(const fs::Opened opened,
+                        co_await file_system.open(work.call, directory, {.read = true}));
+    std::vector<fs::DirectoryEntry> all;
+    Result<> done;
+    for (uint64_t cookie = 0;;) {
+        auto page = co_await file_system.readdir(work.call, opened.handle, cookie, 1024);
+        if (!page) done = std::unexpected(page.error());
+        if (!page || page->empty()) break;
+        cookie = page->back().cookie;
+        std::ranges::move(*page, std::back_inserter(all));
+    }
+    const auto closed = co_await file_system.close(work.call, opened.handle);
+    ROS2S_CO_TRY(done);
+    ROS2S_CO_TRY(closed);
+    co_return all;
+}
+
+Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::FileHandle handle,
+                                    uint64_t offset, Bytes buffer) {
+    const auto bytes =
+        co_await place.file_system->pread(work.call, handle, fs::Window::local(buffer), offset);
+    if (!bytes) co_return explain(work, place.shown, bytes.error());
+    co_return ConstBytes(buffer).first(*bytes);
+}
+
+// ---- words -----------------------------------------------------------------------------------
+
+std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error) {
+    std::string_view remedy;
+    switch (error.code) {
+        case Code::no_space:
+            remedy = "; remove something (ros2store rm -r …), or copy into a larger pool";
+            break;
+        case Code::corrupt:
+            remedy =
+                "; the bytes on the media are not those that were written: restore this file from "
+                "a copy, and look at the disk";
+            break;
+        case Code::is_directory: remedy = "; add -r"; break;
+        default: break;
+    }
+    return work.report.fail(error, fmt::format("{}: {}{}", what, describe(error), remedy));
+}
+
+}  // namespace ros2s::cli

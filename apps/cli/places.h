@@ -1,0 +1,88 @@
+// Places: what the arguments of file commands name, a path in a container or a local path, made
+// one: a FileSystem and a path in it. The same commands then serve both.
+//
+// A container is opened at most once per run, however many arguments name it, because a pool has
+// one owner and two file systems over one container would not see each other's open files.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands.h"
+#include "ros2s/api/deployment.h"
+#include "ros2s/fs/file_system.h"
+
+namespace ros2s::cli {
+
+struct Place {
+    fs::FileSystem* file_system = nullptr;
+    std::string path;   // from the file system's root, without a leading '/'; "" is the root
+    std::string shown;  // as the person wrote it
+    bool local = false;
+    std::string travels;  // how I/O on it travels, in words
+};
+
+// A name in a directory: what commands create, remove and rename.
+struct Slot {
+    fs::NodeId directory{};
+    std::string name;
+};
+
+class Places {
+  public:
+    explicit Places(Workplace work) : work_(work) {}
+    Places(const Places&) = delete;
+    Places& operator=(const Places&) = delete;
+    // After the last use of every place; must be called.
+    Task<> close();
+
+    // Errors: those of Deployment::open; not_found (the local directory). Reported.
+    Task<Result<Place>> open(std::string text);
+
+  private:
+    Task<Result<Place>> open_container(std::string text);
+    Task<Result<Place>> open_local(std::string text);
+    // `uri` without a path.
+    Task<Result<fs::FileSystem*>> container_of(const api::Uri& uri, std::string& travels);
+
+    struct Container {
+        std::unique_ptr<api::Deployment> deployment;
+        std::unique_ptr<fs::FileSystem> beside;  // instead: another one of a pool that is open
+        std::string travels;
+        [[nodiscard]] fs::FileSystem* file_system() const {
+            return beside != nullptr ? beside.get() : &deployment->file_system();
+        }
+    };
+    Workplace work_;
+    std::map<std::string, Container> containers_;  // by URI without a path
+    std::vector<std::unique_ptr<fs::FileSystem>> local_;
+};
+
+// Runs `body` with places and closes them, however it ended.
+Task<Result<>> with_places(Workplace work, FileOptions options,
+                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&));
+
+// Symbolic links inside the path are followed; the last one where `follow` says so. Errors:
+// reported.
+enum class Follow : uint8_t { no, yes };
+Task<Result<fs::Attributes>> find(Workplace work, const Place& place, Follow follow);
+// The same without a report where there is nothing: not_found then.
+Task<Result<fs::Attributes>> find_if_there(Workplace work, const Place& place, Follow follow);
+// The directory of the place's last component, which need not exist. Errors: invalid for the root.
+Task<Result<Slot>> find_slot(Workplace work, const Place& place);
+
+// All entries of a directory.
+Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
+                                                             fs::FileSystem& file_system,
+                                                             fs::NodeId directory);
+
+// Reads an open file from `offset` on; less than the buffer only at its end. Errors: reported.
+Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::FileHandle handle,
+                                    uint64_t offset, Bytes buffer);
+
+// "<what>: <why>", and what to do where that is known.
+std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error);
+
+}  // namespace ros2s::cli

@@ -1,0 +1,49 @@
+#include "pool_place.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/api/deployment.h"
+
+namespace ros2s::cli {
+
+bool is_uri(std::string_view text) {
+    if (text.starts_with("ros2s:") || text.starts_with("ros2s+")) return true;
+    const size_t colon = text.find("://");
+    return colon != std::string_view::npos && !text.substr(0, colon).contains('/');
+}
+
+Result<api::Uri> container_uri(std::string_view text, Report& report) {
+    ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(text, report));
+    ROS2S_TRY(api::check_transport(uri, report));
+    return uri;
+}
+
+Result<std::string> pool_directory_of(std::string_view place, Report& report) {
+    if (!is_uri(place)) return std::string(place);
+    ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
+    return uri.dir;
+}
+
+Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report) {
+    const auto owner = api::find_owner(directory);
+    if (owner) return owner;
+    return report.fail(owner.error(), fmt::format("cannot tell who has {} open: {}", directory,
+                                                  describe(owner.error())));
+}
+
+Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work, std::string directory) {
+    api::OwnerRecord present;
+    co_return co_await api::EmbeddedPool::open(work.environment, std::move(directory),
+                                               {.program = "ros2store"}, present, work.report);
+}
+
+Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool_of(Workplace work, api::Uri uri) {
+    ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(work, uri.dir));
+    if (const auto checked = api::check_pool_name(uri, *pool, work.report); !checked) {
+        co_await pool->close();
+        co_return std::unexpected(checked.error());
+    }
+    co_return std::move(pool);
+}
+
+}  // namespace ros2s::cli

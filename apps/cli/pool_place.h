@@ -1,0 +1,28 @@
+// Where a pool is: the arguments of the commands about pools and containers.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "commands.h"
+#include "ros2s/api/embedded_pool.h"
+#include "ros2s/api/uri.h"
+
+namespace ros2s::cli {
+
+[[nodiscard]] bool is_uri(std::string_view text);
+// The pool directory that "DIR" or a URI names. Errors: invalid (the URI).
+[[nodiscard]] Result<std::string> pool_directory_of(std::string_view place, Report& report);
+// Who has it open now; pid 0 when nobody does. Errors: those of find_owner, reported.
+[[nodiscard]] Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report);
+// A URI of this machine. Errors: invalid, unsupported.
+[[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
+
+// Opens a pool that nobody has open. Errors: those of EmbeddedPool::open.
+[[nodiscard]] Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work,
+                                                                         std::string directory);
+// The same, and it has the name that the URI says.
+[[nodiscard]] Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool_of(Workplace work,
+                                                                            api::Uri uri);
+
+}  // namespace ros2s::cli

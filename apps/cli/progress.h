@@ -1,0 +1,37 @@
+// Progress: one line on a terminal, for work that takes longer than a second. Silent where standard
+// error is no terminal, and with --json.
+//
+//     copying  [#########-----------]  45 %  312 MiB of 690 MiB  156 MiB/s  2 s left
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace ros2s::cli {
+
+class Progress {
+  public:
+    enum class Unit : uint8_t { bytes, files };
+    Progress(std::string what, Unit unit, bool shown);
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+    ~Progress();
+
+    // total 0: not known.
+    void update(uint64_t done, uint64_t total);
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    std::string what_;
+    Unit unit_;
+    bool shown_;
+    bool drawn_ = false;
+    Clock::time_point begin_ = Clock::now();
+    Clock::time_point drawn_at_{};
+};
+
+// The line itself, for a terminal `width` characters wide.
+[[nodiscard]] std::string progress_line(const std::string& what, Progress::Unit unit, uint64_t done,
+                                        uint64_t total, double seconds, size_t width);
+
+}  // namespace ros2s::cli

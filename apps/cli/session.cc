@@ -1,0 +1,65 @@
+#include "session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "ros2s/config/units.h"
+
+namespace ros2s::cli {
+
+void Session::say(std::string_view line) const {
+    if (!json_) fmt::print("{}\n", line);
+}
+
+void Session::answer(const Json& value) const {
+    if (json_) fmt::print("{}\n", value.text());
+}
+
+void Session::complain(std::string_view sentence) const {
+    // What was said before comes first, also where both go to one file.
+    std::fflush(stdout);
+    if (json_) {
+        fmt::print(stderr, "{}\n", Json::object({{"error", sentence}}).text());
+    } else {
+        fmt::print(stderr, "ros2store: {}\n", sentence);
+    }
+}
+
+std::string human_bytes(uint64_t bytes) {
+    if (bytes < 1024) return fmt::format("{} B", bytes);
+    static constexpr std::string_view units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = static_cast<double>(bytes) / 1024;
+    size_t unit = 0;
+    while (value >= 1023.95 && unit + 1 < std::size(units)) {
+        value /= 1024;
+        ++unit;
+    }
+    // 4 GiB, not 4.0 GiB.
+    const std::string number = fmt::format("{:.1f}", value);
+    const bool whole = number.ends_with(".0");
+    return fmt::format("{} {}", whole ? number.substr(0, number.size() - 2) : number, units[unit]);
+}
+
+Result<uint64_t> size_of(std::string_view text, Report& report) {
+    const auto bytes = config::parse_size(text);
+    if (bytes) return *bytes;
+    return report.fail(
+        bytes.error(),
+        fmt::format("'{}' is no size; write a number and K, M, G or T, as in 512M or 4G", text));
+}
+
+std::string shell_word(std::string_view text) {
+    const auto plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("+,-./:=@_%").contains(c);
+    };
+    if (!text.empty() && std::ranges::all_of(text, plain)) return std::string(text);
+    std::string word = "'";
+    for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return word + "'";
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,37 @@
+// Session: how one run of the program talks to the person or program that called it. Standard
+// output carries either sentences or, with --json, one JSON value; progress and errors go to
+// standard error.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "json.h"
+#include "ros2s/base/result.h"
+
+namespace ros2s::cli {
+
+class Session {
+  public:
+    explicit Session(bool json) : json_(json) {}
+
+    [[nodiscard]] bool json() const { return json_; }
+    // A line for people; nothing with --json.
+    void say(std::string_view line) const;
+    // The command's answer; nothing without --json. Once per run.
+    void answer(const Json& value) const;
+    // The one line that a failed command ends with.
+    void complain(std::string_view sentence) const;
+
+  private:
+    bool json_;
+};
+
+// "1.5 GiB", "12 KiB", "7 B".
+[[nodiscard]] std::string human_bytes(uint64_t bytes);
+// What people write as "4G" or "512MiB". Errors: invalid, with a sentence.
+[[nodiscard]] Result<uint64_t> size_of(std::string_view text, Report& report);
+// For the commands that a message proposes: quoted for a shell where that is needed.
+[[nodiscard]] std::string shell_word(std::string_view text);
+
+}  // namespace ros2s::cli

@@ -1,0 +1,112 @@
+// TreeCopy: copies a file or a whole tree from one file system to another, with modes, owners,
+// times, links (hard and symbolic), holes and user xattrs.
+//
+// Five passes: scan the source (which also gives the total for the progress line); make directories
+// from the top down; copy files side by side, because each step on the target is durable when it
+// returns and a group of them shares one flush; make the other names of hard links; set the
+// attributes of directories, whose times the passes before have changed.
+//
+// Invariants
+// - A file's first name is copied, its others become links to that copy.
+// - The first failure is the result; what runs then is finished, nothing new is begun.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "places.h"
+#include "progress.h"
+#include "ros2s/base/bytes.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::cli {
+
+struct CopyCounts {
+    uint64_t files = 0, directories = 0, symbolic_links = 0, hard_links = 0, others = 0;
+    uint64_t bytes = 0;
+    CopyCounts& operator+=(const CopyCounts& other) {
+        files += other.files;
+        directories += other.directories;
+        symbolic_links += other.symbolic_links;
+        hard_links += other.hard_links;
+        others += other.others;
+        bytes += other.bytes;
+        return *this;
+    }
+};
+
+class TreeCopy {
+  public:
+    TreeCopy(Workplace work, const Place& from, const Place& to);
+
+    // Copies the node `source`, found as `from_slot`, to the name `to_slot`. Where a directory
+    // meets a directory they are merged; files are overwritten.
+    Task<Result<>> copy(Slot from_slot, fs::Attributes source, Slot to_slot);
+    // Copies what is in the directory `source` into the directory `into`.
+    Task<Result<>> copy_content(fs::Attributes source, fs::NodeId into);
+    [[nodiscard]] const CopyCounts& counts() const { return counts_; }
+
+  private:
+    static constexpr size_t none = SIZE_MAX;
+    struct Item {
+        size_t parent = none;  // the item of the directory it is in
+        std::string name;      // in the source and, but for the first item, in the target
+        fs::Attributes source;
+        fs::NodeId made{};  // the copy
+    };
+
+    class BufferHold;
+
+    Task<Result<>> run();
+    Task<Result<>> scan();
+    Task<> scan_directory(size_t index);
+    Task<Result<>> make_directories();
+    Task<> make_directory(size_t index);
+    Task<Result<>> finish_directories();
+    Task<> finish_directory(size_t index);
+
+    Task<Result<>> copy_files();
+    Task<> copy_item(size_t index);
+    Task<Result<>> copy_file(size_t index, fs::NodeId source);
+    Task<Result<>> copy_data(const fs::Opened& from, fs::NodeId to, fs::FileHandle handle);
+    Task<> copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
+                      uint64_t& copied, Result<>& failure);
+    Task<Result<>> copy_symbolic_link(size_t index, fs::NodeId source);
+    Task<Result<>> copy_special(size_t index);
+    Task<Result<>> clear_name(size_t index);
+    Task<Result<>> link_names();
+    Task<> link_name(size_t index, fs::NodeId first);
+
+    Task<Result<>> copy_xattrs(fs::NodeId from, fs::NodeId to);
+    Task<Result<>> set_attributes(const fs::Attributes& source, fs::NodeId to);
+    Task<Result<>> set(fs::NodeId to, fs::SetAttributes changes);
+    [[nodiscard]] bool keeps_owners() const;
+    [[nodiscard]] fs::Owner owner_of(const fs::Attributes& source) const;
+
+    [[nodiscard]] static bool keeps_node(const fs::Attributes& attributes);
+    void release_nodes();
+    [[nodiscard]] fs::NodeId source_directory(const Item& item) const;
+    [[nodiscard]] fs::NodeId target_directory(const Item& item) const;
+    [[nodiscard]] std::string target_name(size_t index) const;
+    [[nodiscard]] std::string path_of(size_t index) const;
+    [[nodiscard]] bool go_on();
+    void note(size_t index, const Error& error);
+
+    Workplace work_;
+    const Place& from_;
+    const Place& to_;
+    Progress progress_;
+    std::vector<Item> items_;  // directories before what is in them
+    Slot from_slot_, to_slot_;
+    bool merge_root_ = false;  // the first item's target is to_slot_.directory itself
+    std::map<fs::NodeId, size_t> first_names_;  // of files with several
+    uint64_t total_bytes_ = 0;
+    CopyCounts counts_;
+    Result<> first_failure_;
+
+    Semaphore buffer_slots_;
+    std::vector<AlignedBuffer> free_buffers_;
+};
+
+}  // namespace ros2s::cli

@@ -1,0 +1,77 @@
+// up and pool create: a pool in a directory, written fully once, with progress.
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "progress.h"
+#include "ros2s/api/pool_directory.h"
+#include "ros2s/api/uri.h"
+
+namespace ros2s::cli {
+namespace {
+
+Task<Result<api::PoolDirectory>> create(Workplace work, const UpOptions& options) {
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, size_of(options.size, work.report));
+    Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
+    const api::PoolCreation creation{
+        .directory = options.directory,
+        .pool = options.pool,
+        .bytes = bytes,
+        .devices = options.devices,
+        .device_directories = options.device_directories,
+        .container = options.container,
+        .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
+    ROS2S_CO_TRY(co_await api::create_pool(work.call, work.environment, creation, work.report));
+    co_return api::read_pool_directory(options.directory, work.report);
+}
+
+std::string devices_text(const api::PoolDirectory& pool) {
+    return fmt::format("{} on {} device{}", human_bytes(pool.device_bytes), pool.devices.size(),
+                       pool.devices.size() == 1 ? "" : "s");
+}
+
+std::vector<Json> device_list(const api::PoolDirectory& pool) {
+    return {pool.devices.begin(), pool.devices.end()};
+}
+
+}  // namespace
+
+Task<Result<>> up(Workplace work, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create(work, options));
+    api::Uri uri{.pool = pool.config.pool, .container = options.container, .dir = pool.directory};
+    const std::string container = uri.to_string();
+    uri.path = "include";
+    const Session& session = work.session;
+    session.answer(Json::object({{"uri", container},
+                                 {"directory", pool.directory},
+                                 {"pool", pool.config.pool},
+                                 {"container", options.container},
+                                 {"bytes", pool.device_bytes},
+                                 {"devices", Json::array(device_list(pool))}}));
+    session.say(fmt::format("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool,
+                            options.container, devices_text(pool), pool.directory));
+    session.say(fmt::format("  {}\n", container));
+    session.say("Next, for example:");
+    session.say(fmt::format("  ros2store cp -r /usr/include {}", shell_word(uri.to_string())));
+    session.say(fmt::format("  ros2store ls -l {}", shell_word(uri.to_string())));
+    session.say(fmt::format("  mkdir -p /mnt/ros2s && ros2store mount {} /mnt/ros2s",
+                            shell_word(container)));
+    session.say(fmt::format("  ros2store down {0} && ros2store pool destroy --yes {0}",
+                            shell_word(pool.directory)));
+    co_return Result<>{};
+}
+
+Task<Result<>> pool_create(Workplace work, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create(work, options));
+    work.session.answer(Json::object({{"directory", pool.directory},
+                                      {"pool", pool.config.pool},
+                                      {"bytes", pool.device_bytes},
+                                      {"devices", Json::array(device_list(pool))}}));
+    work.session.say(fmt::format("Pool '{}' is ready: {} in {}", pool.config.pool,
+                                 devices_text(pool), pool.directory));
+    const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
+    work.session.say(
+        fmt::format("Next: ros2store container create {}", shell_word(uri.to_string())));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli

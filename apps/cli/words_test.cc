@@ -1,0 +1,77 @@
+// What the program prints: JSON, sizes, shell words, modes, the progress line.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "describe.h"
+#include "json.h"
+#include "progress.h"
+#include "session.h"
+
+namespace ros2s::cli {
+namespace {
+
+TEST(Json, ValuesAndNesting) {
+    const Json value = Json::object({{"name", "a\"b\\c\n"},
+                                     {"yes", true},
+                                     {"n", -3},
+                                     {"x", 1.5},
+                                     {"none", Json()},
+                                     {"list", Json::array({1, "two"})}});
+    EXPECT_EQ(value.text(),
+              R"({"name": "a\"b\\c\u000a", "yes": true, "n": -3, "x": 1.5, "none": null, )"
+              R"("list": [1, "two"]})");
+}
+
+TEST(Json, BytesThatAreNoUtf8BecomeSurrogates) {
+    EXPECT_EQ(Json("gr\u00fc\u00df \U0001f600").text(), "\"gr\u00fc\u00df \U0001f600\"");
+    EXPECT_EQ(Json("a\xff"
+                   "b")
+                  .text(),
+              R"("a\udcffb")");
+    EXPECT_EQ(Json("\xc0\x80").text(), R"("\udcc0\udc80")") << "overlong";
+    EXPECT_EQ(Json("\xed\xa0\x80").text(), R"("\udced\udca0\udc80")") << "a surrogate itself";
+    EXPECT_EQ(Json("\xe2\x82").text(), R"("\udce2\udc82")") << "cut short";
+}
+
+TEST(Words, Bytes) {
+    EXPECT_EQ(human_bytes(7), "7 B");
+    EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+    EXPECT_EQ(human_bytes(uint64_t{4} << 30), "4 GiB");
+    EXPECT_EQ(human_bytes((uint64_t{1} << 20) - 1), "1 MiB");
+}
+
+TEST(Words, Sizes) {
+    Report report;
+    EXPECT_EQ(size_of("4G", report), uint64_t{4} << 30);
+    EXPECT_EQ(size_of("512MiB", report), uint64_t{512} << 20);
+    EXPECT_FALSE(size_of("four", report));
+    EXPECT_EQ(report.text(),
+              "'four' is no size; write a number and K, M, G or T, as in 512M or 4G");
+}
+
+TEST(Words, ShellWordsSurviveTheShell) {
+    EXPECT_EQ(shell_word("/srv/ros2s"), "/srv/ros2s");
+    EXPECT_EQ(shell_word("ros2s+local:///pool/main?dir=/x"), "'ros2s+local:///pool/main?dir=/x'");
+    EXPECT_EQ(shell_word("it's"), R"('it'\''s')");
+    EXPECT_EQ(shell_word(""), "''");
+}
+
+TEST(Words, Modes) {
+    EXPECT_EQ(mode_text(S_IFREG | 0644), "-rw-r--r--");
+    EXPECT_EQ(mode_text(S_IFDIR | 01777), "drwxrwxrwt");
+    EXPECT_EQ(mode_text(S_IFREG | 04711), "-rws--x--x");
+    EXPECT_EQ(mode_text(S_IFREG | 02600), "-rw---S---");
+    EXPECT_EQ(mode_text(S_IFLNK | 0777), "lrwxrwxrwx");
+}
+
+TEST(Words, ProgressLine) {
+    EXPECT_EQ(progress_line("copying", Progress::Unit::bytes, uint64_t{512} << 20,
+                            uint64_t{1} << 30, 2, 200),
+              "copying  [##########----------]  50 %  512 MiB of 1 GiB  256 MiB/s  2 s left");
+    EXPECT_EQ(progress_line("removing", Progress::Unit::files, 30, 0, 3, 200),
+              "removing  30 files  10 files/s");
+    EXPECT_EQ(progress_line("copying", Progress::Unit::bytes, 1, 2, 1, 7), "copying");
+}
+
+}  // namespace
+}  // namespace ros2s::cli

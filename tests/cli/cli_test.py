@@ -1,0 +1,407 @@
+"""The command line as a person uses it: the real program on real directories.
+
+usage: cli_test.py PROGRAM [unittest options]"""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else None
+SIZE = "256M"
+
+
+def run(*arguments, expect=0, stdin=subprocess.DEVNULL, **more):
+    done = subprocess.run([PROGRAM, *map(str, arguments)], stdin=stdin, capture_output=True,
+                          text=True, errors="surrogateescape", timeout=120, check=False, **more)
+    if done.returncode != expect:
+        raise AssertionError(f"{arguments}: status {done.returncode}, expected {expect}\n"
+                             f"{done.stdout}{done.stderr}")
+    return done
+
+
+def answer(*arguments):
+    return json.loads(run("--json", *arguments).stdout)
+
+
+class Refusal(unittest.TestCase):
+    """Each refusal: one line on standard error, the status, nothing on standard output."""
+
+    def refused(self, *arguments, says, status=1, **more):
+        done = run(*arguments, expect=status, **more)
+        self.assertEqual(done.stdout, "")
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].startswith("ros2store: "), lines[0])
+        for each in [says] if isinstance(says, str) else says:
+            self.assertIn(each, lines[0])
+
+    def setUp(self):
+        self.scratch = Path(tempfile.mkdtemp(prefix="ros2store-cli-"))
+        self.addCleanup(shutil.rmtree, self.scratch)
+
+
+class WithPool(Refusal):
+    """One pool for the class; each test has a directory of its own in it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.base = Path(tempfile.mkdtemp(prefix="ros2store-cli-"))
+        cls.pool = cls.base / "pool"
+        cls.up = answer("up", cls.pool, "--size", SIZE)
+
+    @classmethod
+    def tearDownClass(cls):
+        run("pool", "destroy", "--yes", cls.pool)
+        shutil.rmtree(cls.base)
+
+    def setUp(self):
+        super().setUp()
+        self.name = self.id().rsplit(".", 1)[-1]
+        run("mkdir", self.uri(self.name))
+
+    def uri(self, path, container="main"):
+        return f"ros2s+local:///pool/{container}/{path}?dir={self.pool}"
+
+    def mine(self, path=""):
+        return self.uri(f"{self.name}/{path}" if path else self.name)
+
+
+class Arguments(Refusal):
+    def test_unknown_command(self):
+        self.refused("frobnicate", says=["no command 'frobnicate'", "--help"], status=2)
+
+    def test_missing_argument(self):
+        self.refused("up", says=["required", "ros2store up --help"], status=2)
+
+    def test_unknown_option(self):
+        self.refused("ls", "--colour", "/", says="--colour", status=2)
+
+    def test_help_and_version(self):
+        self.assertIn("nothing to do with the Robot", run("--help").stdout)
+        self.assertRegex(run("--version").stdout, r"^ros2store \d+\.\d+\.\d+\n$")
+
+    def test_errors_are_json_with_json(self):
+        done = run("--json", "status", self.scratch, expect=1)
+        self.assertIn("no pool in", json.loads(done.stderr)["error"])
+
+
+class BadPlaces(Refusal):
+    def test_bad_uris(self):
+        for uri in ("ros2s:/x", "ros2s+local:///pool", "ros2s+local:///pool/main/%zz?dir=/x",
+                    "ros2s+local:///pool/main?color=red", "http://pool/main"):
+            with self.subTest(uri=uri):
+                self.refused("ls", uri, says=["URI", "ros2s+local:///"])
+
+    def test_transports_of_later_versions(self):
+        self.refused("ls", "ros2s+dpu:///pool/main", says="network")
+
+    def test_missing_pool(self):
+        self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}/none",
+                     says=["none", "ros2store up"])
+        self.refused("status", self.scratch, says="no pool in")
+        self.refused("down", self.scratch, says="no pool in")
+
+    def test_bad_sizes(self):
+        self.refused("up", self.scratch / "p", "--size", "4 parsecs", says=["no size", "4G"])
+        self.refused("up", self.scratch / "p", "--size", "1M", says="64")
+        self.assertFalse((self.scratch / "p" / "config.yaml").exists())
+
+    def test_bad_names_and_counts(self):
+        self.refused("up", self.scratch / "p", "--pool", "a b", says="a b")
+        self.refused("up", self.scratch / "p", "--devices", "17", says="16")
+
+    def test_more_than_the_disk_has(self):
+        self.refused("up", self.scratch / "p", "--size", "900T", says="free")
+        self.assertFalse((self.scratch / "p").exists() and any((self.scratch / "p").iterdir()))
+
+    def test_directory_with_other_files(self):
+        (self.scratch / "p").mkdir()
+        (self.scratch / "p" / "thesis.txt").write_text("years of work")
+        self.refused("up", self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
+        self.assertEqual((self.scratch / "p" / "thesis.txt").read_text(), "years of work")
+
+
+class PoolLife(Refusal):
+    def test_up_status_list_destroy(self):
+        pool = self.scratch / "p"
+        up = answer("up", pool, "--size", SIZE, "--devices", "2", "--pool", "fast",
+                    "--container", "data")
+        self.assertEqual(up["uri"], f"ros2s+local:///fast/data?dir={pool}")
+        self.assertEqual(len(up["devices"]), 2)
+        self.assertEqual(up["bytes"], 256 << 20)
+        for device in up["devices"]:
+            self.assertEqual(os.stat(device).st_blocks * 512, 128 << 20, "written fully once")
+        status = answer("status", pool)
+        self.assertEqual(status["containers"], ["data"])
+        self.assertIsNone(status["owner"])
+        self.assertGreater(status["free_bytes"], 100 << 20)
+        self.assertEqual(answer("status", up["uri"]), status)
+        self.assertEqual([p["pool"] for p in answer("pool", "list", self.scratch)["pools"]], ["fast"])
+        self.refused("pool", "destroy", pool, says="--yes")
+        run("down", pool)
+        run("pool", "destroy", "--yes", pool)
+        self.assertFalse(pool.exists())
+
+    def test_up_says_what_comes_next(self):
+        said = run("up", self.scratch / "p", "--size", SIZE).stdout
+        for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):
+            self.assertIn(word, said)
+
+    def test_second_up(self):
+        run("up", self.scratch / "p", "--size", SIZE)
+        before = (self.scratch / "p" / "config.yaml").read_bytes()
+        self.refused("up", self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
+        self.assertEqual((self.scratch / "p" / "config.yaml").read_bytes(), before)
+        run("ls", f"ros2s+local:///pool/main?dir={self.scratch}/p")
+
+    def test_interrupted_up_leaves_nothing(self):
+        with subprocess.Popen([PROGRAM, "up", self.scratch / "p", "--size", "8G"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            while not (self.scratch / "p" / "device-0").exists() and process.poll() is None:
+                pass
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, said)
+        self.assertFalse((self.scratch / "p" / "device-0").exists())
+        run("up", self.scratch / "p", "--size", SIZE)
+
+    def test_unknown_config_key(self):
+        run("up", self.scratch / "p", "--size", SIZE)
+        config = self.scratch / "p" / "config.yaml"
+        config.write_text(config.read_text() + "\nmemmory: 1G\n")
+        self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}/p",
+                     says=["config.yaml", "memmory"])
+
+    def test_containers(self):
+        pool = self.scratch / "p"
+        run("pool", "create", pool, "--size", SIZE)
+        uri = f"ros2s+local:///pool/one?dir={pool}"
+        self.refused("ls", uri, says="one")
+        made = answer("container", "create", uri, "--chunk", "64K")
+        self.assertEqual(made["chunk_bytes"], 65536)
+        self.refused("container", "create", uri, says="one")
+        self.assertEqual([c["container"] for c in answer("container", "list", pool)["containers"]],
+                         ["one"])
+        self.assertEqual(answer("container", "query", uri)["id"], made["id"])
+        run("mkdir", f"ros2s+local:///pool/one/d?dir={pool}")
+        self.refused("container", "destroy", uri, says="--yes")
+        run("container", "destroy", "--yes", uri)
+        self.assertEqual(answer("container", "list", pool)["containers"], [])
+
+
+class PoolInUse(WithPool):
+    def test_owner_is_named(self):
+        run("cp", "/bin/true", self.mine("big"))
+        with subprocess.Popen([PROGRAM, "cat"] + [self.mine("big")] * 400, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
+            try:
+                owner.stdout.read(1)  # it has opened the pool, and now waits for room in the pipe
+                self.refused("ls", self.mine(), says=[str(owner.pid), "ros2store"])
+                self.refused("down", self.pool, says=[str(owner.pid), "kill"])
+                self.assertEqual(answer("status", self.pool)["owner"]["pid"], owner.pid)
+            finally:
+                owner.kill()
+        run("ls", self.mine())
+
+
+class Files(WithPool):
+    def test_cp_cat_stat_rm(self):
+        source = self.scratch / "poem"
+        source.write_bytes(b"so much depends\nupon\n")
+        os.chmod(source, 0o640)
+        os.utime(source, ns=(1_000_000_000, 1_500_000_000_123_456_789))
+        run("cp", source, self.mine("poem"))
+        self.assertEqual(run("cat", self.mine("poem")).stdout, "so much depends\nupon\n")
+        found = answer("stat", self.mine("poem"))["files"][0]
+        self.assertEqual((found["bytes"], found["mode"], found["modified_ns"]),
+                         (21, "0640", 1_500_000_000_123_456_789))
+        run("rm", self.mine("poem"))
+        self.refused("cat", self.mine("poem"), says="not found")
+        self.refused("rm", self.mine("poem"), says="not found")
+        run("rm", "-f", self.mine("poem"))
+
+    def test_ls(self):
+        for name in ("b", "a", ".hidden"):
+            run("mkdir", self.mine(name))
+        self.assertEqual(run("ls", self.mine()).stdout, "a/\nb/\n")
+        self.assertEqual(run("ls", "-a", self.mine()).stdout, ".hidden/\na/\nb/\n")
+        self.assertRegex(run("ls", "-l", self.mine()).stdout.splitlines()[0],
+                         r"^drwxr-xr-x .* \d{4}-\d\d-\d\d \d\d:\d\d a$")
+        self.assertEqual({e["path"].rsplit("/", 1)[-1] for e in answer("ls", self.mine())["entries"]},
+                         {"a", "b"})
+        run("mkdir", self.mine("a/below"))
+        self.assertIn("below/", run("ls", "-R", self.mine()).stdout)
+
+    def test_mkdir(self):
+        self.refused("mkdir", self.mine("x/y/z"), says="not found")
+        run("mkdir", "-p", self.mine("x/y/z"))
+        run("mkdir", "-p", self.mine("x/y/z"))
+        self.refused("mkdir", self.mine("x"), says="exists")
+
+    def test_mv(self):
+        run("mkdir", self.mine("from"), self.mine("to"))
+        run("cp", "/bin/true", self.mine("from/f"))
+        run("mv", self.mine("from/f"), self.mine("from/g"))
+        run("mv", self.mine("from/g"), self.mine("to"))
+        self.assertEqual(run("ls", self.mine("to")).stdout, "g\n")
+        self.refused("mv", self.mine("from"), self.mine("from/inside"), says="itself")
+        self.refused("mv", self.mine("to/g"), self.scratch / "g", says="cp -r")
+
+    def test_rm_of_trees(self):
+        run("mkdir", "-p", self.mine("t/u/v"))
+        run("cp", "/bin/true", self.mine("t/u/f"))
+        self.refused("rm", self.mine("t"), says="rm -r")
+        self.assertEqual(answer("rm", "-r", self.mine("t"))["removed"], 4)
+        self.assertEqual(run("ls", self.mine()).stdout, "")
+
+    def test_errors_of_cp(self):
+        self.refused("cp", self.scratch / "none", self.mine(), says="not found")
+        self.refused("cp", "/usr/include", self.mine(), says="cp -r")
+        self.refused("cp", "/bin/true", self.mine("no/such/dir"), says="not found")
+        run("cp", "/bin/true", self.mine("f"))
+        self.refused("cp", "/bin/true", "/bin/false", self.mine("f"), says="no directory")
+        self.refused("cp", self.mine("f"), self.mine("f"), says="same file")
+        run("mkdir", self.mine("d"))
+        self.refused("cp", "-r", self.mine("d"), self.mine("d/e"), says="into itself")
+
+    def test_large_and_sparse_files(self):
+        source = self.scratch / "large"
+        block = os.urandom(1 << 20)
+        with open(source, "wb") as file:
+            for piece in (0, 1, 2, 9, 17):
+                file.seek(piece << 20)
+                file.write(block)
+            file.truncate((20 << 20) + 123)
+        run("cp", source, self.mine("large"))
+        found = answer("stat", self.mine("large"))["files"][0]
+        self.assertEqual(found["bytes"], (20 << 20) + 123)
+        self.assertLess(found["bytes_used"], 6 << 20, "holes stay holes")
+        run("cp", self.mine("large"), self.scratch / "back")
+        self.assertEqual(digest(self.scratch / "back"), digest(source))
+
+    def test_why(self):
+        run("cp", "/usr/include/stdio.h", self.mine("f"))
+        said = run("why", self.mine("f")).stdout
+        self.assertIn("io_uring", said)
+        why = answer("why", "--write", self.mine("f"))
+        self.assertIn("O_DIRECT", why["io_path"])
+        for request in ("read", "write"):
+            self.assertGreater(len(why[request]["steps"]), 2)
+        with open("/usr/include/stdio.h", encoding="utf-8") as file:
+            self.assertEqual(run("cat", self.mine("f")).stdout, file.read(), "why wrote what it read")
+        self.refused("why", self.mine(), says="no regular file")
+
+
+class Trees(WithPool):
+    def make(self):
+        tree = self.scratch / "tree"
+        (tree / "deep" / "er").mkdir(parents=True)
+        (tree / "empty").mkdir()
+        (tree / "a").write_bytes(os.urandom(100_000))
+        (tree / "deep" / "er" / "b").write_text("b")
+        os.link(tree / "a", tree / "deep" / "a-too")
+        os.symlink("../a", tree / "deep" / "link")
+        os.symlink("/nowhere", tree / "dangling")
+        os.mkfifo(tree / "fifo", 0o600)
+        (tree / os.fsdecode(b"odd \xff name")).write_text("odd")
+        (tree / "ünï").write_text("")
+        os.chmod(tree / "deep" / "er", 0o500)
+        os.chmod(tree / "a", 0o4755)
+        if os.geteuid() == 0:
+            os.lchown(tree / "deep" / "er" / "b", 1234, 4321)
+        try:
+            os.setxattr(tree / "a", "user.colour", b"green\0ish")
+        except OSError:
+            pass  # this file system has none
+        for path in sorted(tree.rglob("*"), reverse=True):
+            os.utime(path, ns=(10**18, 10**18 + len(str(path))), follow_symlinks=False)
+        self.addCleanup(os.chmod, tree / "deep" / "er", 0o700)
+        return tree
+
+    def test_there_and_back(self):
+        tree = self.make()
+        counts = answer("cp", "-r", tree, self.mine("copy"))
+        self.assertEqual((counts["files"], counts["hard_links"], counts["symbolic_links"],
+                          counts["others"], counts["directories"]), (4, 1, 2, 1, 4))
+        run("cp", "-r", self.mine("copy"), self.scratch / "back")
+        self.addCleanup(os.chmod, self.scratch / "back" / "deep" / "er", 0o700)
+        self.assertEqual(describe(self.scratch / "back"), describe(tree))
+
+    def test_into_a_directory_and_merging(self):
+        tree = self.make()
+        run("cp", "-r", tree, self.mine())
+        self.assertIn("a\n", run("ls", self.mine("tree")).stdout)
+        (tree / "a").write_text("second edition")
+        run("cp", "-r", tree, self.mine())
+        self.assertEqual(run("cat", self.mine("tree/a")).stdout, "second edition")
+        self.assertEqual(run("cat", self.mine("tree/deep/a-too")).stdout, "second edition")
+
+    def test_a_real_tree(self):
+        run("cp", "-r", "/usr/include/linux", self.mine("linux"))
+        run("cp", "-r", self.mine("linux"), self.scratch / "linux")
+        self.assertEqual(describe(self.scratch / "linux"), describe(Path("/usr/include/linux")))
+
+
+class FullPool(Refusal):
+    def test_full_pool(self):
+        pool = self.scratch / "p"
+        run("up", pool, "--size", "64M")
+        uri = f"ros2s+local:///pool/main/f?dir={pool}"
+        source = self.scratch / "big"
+        source.write_bytes(os.urandom(1 << 20) * 100)
+        self.refused("cp", source, uri, says=["the pool is full", "rm"])
+        # Full is no end: what is removed makes room.
+        run("rm", uri)
+        small = self.scratch / "small"
+        small.write_bytes(b"x" * 1_000_000)
+        run("cp", small, uri)
+        self.assertEqual(len(run("cat", uri).stdout), 1_000_000)
+
+
+def digest(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def describe(tree):
+    """Everything about a tree that a copy keeps."""
+    names = {}
+    inodes = {}
+    for path in sorted(tree.rglob("*"), key=os.fsencode):
+        status = os.lstat(path)
+        value = [oct(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns]
+        if stat.S_ISREG(status.st_mode):
+            value += [digest(path), inodes.setdefault(status.st_ino, os.fsencode(path.relative_to(tree)))]
+            value += [(name, os.getxattr(path, name)) for name in os.listxattr(path)
+                      if name.startswith("user.")]
+        elif stat.S_ISLNK(status.st_mode):
+            value.append(os.readlink(path))
+        names[os.fsencode(path.relative_to(tree))] = value
+    return names
+
+
+class Doctor(Refusal):
+    def test_findings(self):
+        findings = {f["what"]: f for f in json.loads(subprocess.run(
+            [PROGRAM, "--json", "doctor", str(self.scratch)], capture_output=True, text=True,
+            check=False).stdout)["findings"]}
+        self.assertEqual(findings["O_DIRECT"]["grade"], "ok")
+        self.assertIn("io_uring", findings["io_uring"]["found"])
+        for finding in findings.values():
+            self.assertEqual(finding["grade"] == "ok", finding["remedy"] == "", finding)
+
+    def test_missing_directory(self):
+        done = run("doctor", self.scratch / "none", expect=1)
+        self.assertIn(f"mkdir -p {self.scratch}/none", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,61 @@
+// The kill test's writer and its verifier. A writer overwrites random blocks of one file, many side
+// by side, while a second thread creates, renames and unlinks small files. Each thing that the
+// library acknowledges is written to standard output, a pipe to another process, which outlives the
+// writer's death by SIGKILL and then asks the verifier whether everything acknowledged is there.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "ros2store/ros2store.h"
+
+namespace ros2s::kill_test {
+
+// One acknowledgement. A pipe passes it whole or not at all (it is shorter than PIPE_BUF).
+struct Acknowledged {
+    enum Kind : uint32_t { written = 1, created = 2, renamed = 3, unlinked = 4 };
+    uint32_t kind = 0;
+    uint32_t reserved = 0;
+    uint64_t sequence = 0;  // rises over all writes, or names, of all rounds
+    uint64_t block = 0;     // written: which one
+};
+static_assert(sizeof(Acknowledged) == 24);
+
+inline constexpr size_t block_size = 4096;
+// A file is unlinked when so many younger ones have been renamed.
+inline constexpr uint64_t names_kept = 20;
+inline constexpr const char* data_name = "blocks";
+
+// What a block holds: its sequence, its place, and bytes that follow from both.
+struct alignas(block_size) Block {
+    std::array<uint64_t, block_size / sizeof(uint64_t)> words;
+
+    void fill(uint64_t sequence, uint64_t block) {
+        words[0] = sequence;
+        words[1] = block;
+        uint64_t state = sequence * 0x9e3779b97f4a7c15U + block;
+        for (size_t i = 2; i < words.size(); ++i) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            words[i] = state;
+        }
+    }
+    [[nodiscard]] bool is_whole(uint64_t block) const {
+        Block expected;
+        expected.fill(words[0], block);
+        return words == expected.words;
+    }
+};
+static_assert(sizeof(Block) == block_size);
+
+inline std::string new_name(uint64_t sequence) { return "new-" + std::to_string(sequence); }
+inline std::string kept_name(uint64_t sequence) { return "kept-" + std::to_string(sequence); }
+
+// Runs until it is killed. `first_sequence` is greater than any of earlier rounds.
+int write_until_killed(ros2s_fs* fs, uint64_t blocks, uint32_t depth, uint64_t first_sequence);
+// Reads acknowledgements from standard input and what they promise from the container.
+int verify(ros2s_fs* fs);
+
+}  // namespace ros2s::kill_test

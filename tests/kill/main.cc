@@ -1,0 +1,33 @@
+// kill_writer write URI BLOCKS DEPTH FIRST-SEQUENCE    until it is killed; acknowledgements to stdout
+// kill_writer verify URI                               acknowledgements from stdin; 1: something is
+// lost
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "kill_test.h"
+
+int main(int argc, char** argv) {
+    using namespace ros2s::kill_test;
+    const std::string_view command = argc > 1 ? argv[1] : "";
+    const bool writes = command == "write" && argc == 6;
+    if (!writes && !(command == "verify" && argc == 3)) {
+        std::fprintf(stderr,
+                     "usage: kill_writer write URI BLOCKS DEPTH FIRST-SEQUENCE\n"
+                     "       kill_writer verify URI\n");
+        return 2;
+    }
+    char error[512];
+    ros2s_fs* fs = nullptr;
+    if (ros2s_open(argv[2], nullptr, &fs, error, sizeof error) != 0) {
+        std::fprintf(stderr, "kill_writer: %s\n", error);
+        return 2;
+    }
+    if (writes) {
+        return write_until_killed(fs, std::strtoull(argv[3], nullptr, 10),
+                                  static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)),
+                                  std::strtoull(argv[5], nullptr, 10));
+    }
+    const int status = verify(fs);
+    return ros2s_close(fs) == 0 ? status : 2;
+}

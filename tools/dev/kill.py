@@ -1,0 +1,73 @@
+"""The kill test: what the library acknowledged is there after SIGKILL, at every round.
+
+The writer (tests/kill) reports each acknowledgement through a pipe to this process, which kills it
+with writes in flight, opens the pool again and lets the verifier read everything back."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+import console
+import shown
+
+ACKNOWLEDGED_BYTES = 24  # kill_test.h: Acknowledged
+BLOCKS = 16384           # of 4 KiB: 64 MiB
+DEPTH = 32
+
+
+class Log:
+    """Every acknowledgement of every round, as the writer sent it."""
+
+    def __init__(self):
+        self.bytes = bytearray()
+
+    @property
+    def count(self):
+        return len(self.bytes) // ACKNOWLEDGED_BYTES
+
+
+def write_and_kill(program, uri, log, least, first_sequence):
+    """One round. Returns how many were acknowledged. Errors: Failed (the writer ended by itself)."""
+    command = [str(program), "write", uri, str(BLOCKS), str(DEPTH), str(first_sequence)]
+    console.command(command)
+    before = log.count
+    wanted = least + random.randrange(least)
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as writer:
+        received = bytearray()
+        while len(received) < wanted * ACKNOWLEDGED_BYTES:
+            part = os.read(writer.stdout.fileno(), 1 << 16)
+            if not part:
+                raise shown.Failed(f"the writer ended by itself with status {writer.wait()} after "
+                                   f"{len(received) // ACKNOWLEDGED_BYTES} acknowledgements")
+            received += part
+        # At no particular moment of the commit cycle.
+        time.sleep(random.random() * 0.003)
+        writer.send_signal(signal.SIGKILL)
+        while part := os.read(writer.stdout.fileno(), 1 << 16):
+            received += part
+    log.bytes += received[:len(received) // ACKNOWLEDGED_BYTES * ACKNOWLEDGED_BYTES]
+    return log.count - before
+
+
+def verify(program, uri, log):
+    """True when nothing that was acknowledged is lost."""
+    command = [str(program), "verify", uri]
+    console.command(command)
+    done = subprocess.run(command, input=bytes(log.bytes), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False, timeout=300)
+    print("\n".join("  " + line for line in done.stdout.decode(errors="replace").splitlines()),
+          flush=True)
+    if done.returncode not in (0, 1):
+        raise shown.Failed(f"the verifier ended with status {done.returncode}")
+    return done.returncode == 0
+
+
+def rounds(program, uri, count, least):
+    """Yields (acknowledged, nothing lost) after each of `count` kills."""
+    log = Log()
+    for number in range(count):
+        # Greater than any sequence that an earlier round can have reached.
+        acknowledged = write_and_kill(program, uri, log, least, 1 + number * (1 << 32))
+        yield acknowledged, verify(program, uri, log)
