@@ -1,6 +1,7 @@
-// kill_writer write URI BLOCKS DEPTH FIRST-SEQUENCE    until it is killed; acknowledgements to stdout
-// kill_writer verify URI                               acknowledgements from stdin; 1: something is
-// lost
+// kill_writer write URI BLOCKS DEPTH FIRST-SEQUENCE
+//     Writes until it is killed; acknowledgements go to standard output.
+// kill_writer verify URI
+//     Acknowledgements come from standard input; exit status 1: something is lost.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
