@@ -66,9 +66,10 @@ struct opened* ros2s_fio_acquire(struct thread_data* td) {
     struct opened* opened;
 
     if (options->uri == NULL) {
-        log_err("ros2s: the job %s needs uri=…: `ros2store up DIRECTORY` makes a pool and prints "
-                "its URI\n",
-                td->o.name);
+        log_err(
+            "ros2s: the job %s needs uri=…: `ros2store up DIRECTORY` makes a pool and prints "
+            "its URI\n",
+            td->o.name);
         td_verror(td, EINVAL, "uri");
         return NULL;
     }
@@ -76,8 +77,9 @@ struct opened* ros2s_fio_acquire(struct thread_data* td) {
     if (opened == NULL) {
         log_err("ros2s: %s\n", error);
         if (result == -EBUSY && !td->o.use_thread)
-            log_err("ros2s: jobs that are processes own the pool one after the other; for several "
-                    "at once give thread=1, for one after the other stonewall\n");
+            log_err(
+                "ros2s: jobs that are processes own the pool one after the other; for several "
+                "at once give thread=1, for one after the other stonewall\n");
         td_verror(td, -result, "open");
     }
     return opened;
@@ -144,8 +146,9 @@ static int iomem_alloc(struct thread_data* td, size_t bytes) {
         const int result = ros2s_buffer_register(job->opened->fs, &registration, &job->buffer);
         if (result != 0) return ros2s_fio_failed(td, result, "cannot register", "the buffers");
         if (!ros2s_buffer_is_pinned(job->buffer))
-            log_info("ros2s: the kernel does not take the buffers (see `ulimit -l`): each I/O maps "
-                     "its pages\n");
+            log_info(
+                "ros2s: the kernel does not take the buffers (see `ulimit -l`): each I/O maps "
+                "its pages\n");
     }
     return 0;
 }
@@ -232,12 +235,8 @@ static enum fio_q_status queue(struct thread_data* td, struct io_u* io_u) {
             break;
         case DDIR_SYNC:
         case DDIR_DATASYNC:
-        case DDIR_SYNC_FILE_RANGE:
-            request->opcode = ROS2S_OP_FSYNC;
-            break;
-        default:
-            io_u->error = EOPNOTSUPP;
-            return FIO_Q_COMPLETED;
+        case DDIR_SYNC_FILE_RANGE: request->opcode = ROS2S_OP_FSYNC; break;
+        default: io_u->error = EOPNOTSUPP; return FIO_Q_COMPLETED;
     }
     job->waiting_count++;
     return FIO_Q_QUEUED;

@@ -2,8 +2,8 @@
  * it wants, and has what is missing written.
  *
  * A process that had a pool open leaves its forked children unable to open one (the fork rule of
- * ros2store.h), and fio forks its jobs. So fio's first process never opens a pool: each step here is
- * done by a child of its own, which opens, does it, closes and ends. What a step changes (sizes,
+ * ros2store.h), and fio forks its jobs. So fio's first process never opens a pool: each step here
+ * is done by a child of its own, which opens, does it, closes and ends. What a step changes (sizes,
  * the job's error) lies in memory that fio shares with its children.
  */
 #include <errno.h>

@@ -30,9 +30,10 @@ TEST(Crc32c, ExtendsAcrossEverySplit) {
 }
 
 TEST(Result, ErrnoComesBackFromACode) {
-    for (const int number : {ENOENT, EEXIST, EINVAL, ENOTDIR, EISDIR, ENOTEMPTY, ELOOP, ENOSPC,
-                             ENAMETOOLONG, ENOMEM, EROFS, EPERM, EBUSY, ENODATA, ERANGE, ESTALE,
-                             EOPNOTSUPP, ECANCELED, EIO, EACCES, EDQUOT}) {
+    for (const int number :
+         {ENOENT, EEXIST,       EINVAL,     ENOTDIR,   EISDIR, ENOTEMPTY, ELOOP,
+          ENOSPC, ENAMETOOLONG, ENOMEM,     EROFS,     EPERM,  EBUSY,     ENODATA,
+          ERANGE, ESTALE,       EOPNOTSUPP, ECANCELED, EIO,    EACCES,    EDQUOT}) {
         const Error error = fail_errno(number).error();
         EXPECT_EQ(to_errno(error), number);
     }

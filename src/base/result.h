@@ -63,7 +63,8 @@ using Result = std::expected<T, Error>;
 // `os_errno` is positive, as in errno. ENOSPC, EACCES and their like keep their own codes.
 [[nodiscard]] std::unexpected<Error> fail_errno(int os_errno);
 // The way back, for callers that speak errno: the kernel's own where it gave one, else the nearest.
-// Positive. `loop` is ELOOP: a rename of a directory into itself is EINVAL to POSIX, its caller's job.
+// Positive. `loop` is ELOOP: a rename of a directory into itself is EINVAL to POSIX, its caller's
+// job.
 [[nodiscard]] int to_errno(const Error& error) noexcept;
 [[nodiscard]] inline std::unexpected<Error> fail(const Error& error) {
     return std::unexpected(error);
