@@ -11,6 +11,11 @@ namespace {
 // Writes in flight of one group; a group of 32 MiB in pieces of 1 MiB stays below it.
 constexpr size_t group_io_max = 64;
 
+// A burst is over when nothing has joined for so long, or for so many turns of the core (virtual
+// time does not pass by turns).
+constexpr Duration gather_quiet_max = std::chrono::microseconds(10);
+constexpr uint32_t gather_turns_max = 200;
+
 size_t chunk_bytes_for(const EngineOptions& options) {
     return std::clamp<size_t>(round_up<size_t>(options.staging_share() / 16, block_bytes),
                               64 * 1024, 1024 * 1024);
@@ -106,6 +111,10 @@ Task<> Committer::run() {
             co_await wake_;
             continue;
         }
+        if (open_->transactions.size() < burst_) {
+            co_await gather();
+            continue;
+        }
         const uint64_t blocks = record_bytes(open_->payload_bytes_max) / block_bytes;
         if (!journal_.fits(blocks)) {
             counters.journal_waits.add();
@@ -118,6 +127,24 @@ Task<> Committer::run() {
         if (journal_.used_blocks() > journal_.blocks() / 2) want_checkpoint();
     }
     co_await nursery_.join();
+}
+
+// Whoever waited for the last group sends its next requests in a burst, a few microseconds apart.
+// Sealing at the first of them splits the clients into halves that wait for each other's flushes:
+// with 32 in flight, groups of 16.
+Task<> Committer::gather() {
+    Time grown = env_.reactor.now();
+    uint32_t turns = 0;
+    while (!dead_ && open_->transactions.size() < burst_ && turns < gather_turns_max &&
+           env_.reactor.now() - grown < gather_quiet_max) {
+        const size_t before = open_->transactions.size();
+        co_await yield(env_.reactor);
+        ++turns;
+        if (open_->transactions.size() == before) continue;
+        grown = env_.reactor.now();
+        turns = 0;
+    }
+    burst_ = 0;
 }
 
 void Committer::stop() {
@@ -237,6 +264,7 @@ void Committer::finish(Group& group) {
     release_space();
     ordered_.wake_all();
     group.done.set();
+    burst_ = group.transactions.size() + open_->transactions.size();
 }
 
 void Committer::fail_group(Group& group) {

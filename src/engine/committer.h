@@ -103,6 +103,7 @@ class Committer {
 
   private:
     [[nodiscard]] bool can_seal() const;
+    Task<> gather();
     std::shared_ptr<Group> seal();
     void place_blocks(Group& group);
     Task<> commit(std::shared_ptr<Group> group);
@@ -127,6 +128,7 @@ class Committer {
     std::shared_ptr<Group> open_;
     uint32_t in_flight_ = 0;
     bool want_empty_ = false;
+    size_t burst_ = 0;  // transactions that the next group may grow to
     bool stopping_ = false;
     uint64_t durable_ = 0;      // every group up to it is durable and visible
     uint64_t proven_ = 0;       // the greatest durable_upto of a durable record

@@ -302,6 +302,29 @@ TEST(Pool, RequestsSideBySideShareAGroupARunAndAFlush) {
     pool.world.run(groups(pool));
 }
 
+// A client that sends its next request a moment after the answer to the last, each its own moment.
+Task<> closed_loop(Pool& pool, uint64_t client, int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+        for (uint64_t i = 0; i < client; ++i) co_await yield(pool.world.core());
+        EXPECT_OK(co_await pool.write(client, 1, 1));
+    }
+}
+Task<> bursts(Pool& pool) {
+    constexpr int rounds = 20;
+    co_await pool.start();
+    const uint64_t done = pool.metric("ros2store_engine_groups_total");
+    Nursery nursery(pool.world.core(), 32);
+    for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(closed_loop(pool, i, rounds));
+    co_await nursery.join();
+    EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done,
+              rounds * 3 / 2);  // halves would make 40
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ClientsThatAnswerInABurstShareTheNextGroup) {
+    Pool pool(1);
+    pool.world.run(bursts(pool));
+}
+
 Task<> traced(Pool& pool) {
     co_await pool.start();
     Trace trace;
