@@ -222,6 +222,18 @@ TEST(Format, UnknownVersionsAreNamed) {
     }
 }
 
+// Found by the fuzzer: what was accepted could not be written again.
+TEST(Format, ASuperblocksDirectoryNameMustEnd) {
+    std::string block = from_golden(superblock_golden);
+    constexpr size_t crc_at = 12, name_at = 104, name_bytes = 64;
+    std::ranges::fill(std::span(block).subspan(name_at, name_bytes), 'x');
+    uint32_t crc = 0;
+    std::memcpy(block.data() + crc_at, &crc, sizeof crc);
+    crc = crc32c(as_bytes(block));
+    std::memcpy(block.data() + crc_at, &crc, sizeof crc);
+    EXPECT_EQ(decode_superblock(as_bytes(block)).error().code, Code::corrupt);
+}
+
 std::string random_text(Random& random, size_t most) {
     std::string text(random.below(most + 1), '\0');
     for (auto& c : text) c = static_cast<char>(random.below(3) == 0 ? 0 : random.next());

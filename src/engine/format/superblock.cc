@@ -112,6 +112,7 @@ Result<Superblock> decode_superblock(ConstBytes block) {
         superblock.devices.push_back({layout.devices[i].uuid, layout.devices[i].blocks});
     }
     const std::string_view name(layout.index_directory, sizeof layout.index_directory);
+    if (!name.contains('\0')) return fail(Code::corrupt);
     superblock.index_directory = name.substr(0, name.find('\0'));
     if (!places_make_sense(superblock)) return fail(Code::corrupt);
     return superblock;
