@@ -12,7 +12,11 @@ import console
 import shown
 
 # name, fio options of both, further ones of raw
+# The order matters: a pool never overwrites in place, so random writes scatter a file's blocks, and
+# what reads it in large pieces afterwards is slower (raw is not).
 ROWS = (
+    ("1 MiB write, depth 8; raw never synced", dict(rw="write", bs="1m", iodepth=8), {}),
+    ("1 MiB read, depth 8", dict(rw="read", bs="1m", iodepth=8), {}),
     ("4 KiB random read, depth 1", dict(rw="randread", bs="4k", iodepth=1), {}),
     ("4 KiB random read, depth 32", dict(rw="randread", bs="4k", iodepth=32), {}),
     ("4 KiB random write, depth 1; raw with fdatasync each",
@@ -21,8 +25,6 @@ ROWS = (
      dict(rw="randwrite", bs="4k", iodepth=32), dict(fdatasync=32)),
     ("4 KiB random write, depth 32; raw never synced",
      dict(rw="randwrite", bs="4k", iodepth=32), {}),
-    ("1 MiB read, depth 8", dict(rw="read", bs="1m", iodepth=8), {}),
-    ("1 MiB write, depth 8; raw never synced", dict(rw="write", bs="1m", iodepth=8), {}),
 )
 
 
