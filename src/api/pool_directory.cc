@@ -65,6 +65,14 @@ Result<> check_request(const PoolCreation& creation, Report& report) {
     return {};
 }
 
+// A pool that has lost its settings is not nobody's: its data are there.
+std::string lost_settings(const std::string& directory, const std::string& data) {
+    return fmt::format(
+        "{} holds a pool's data ('{}') but no {}: put it back from a copy, or write "
+        "one with the line `pool: NAME` (the name in its URIs); nothing was changed",
+        directory, data, config_name);
+}
+
 // Refuses a directory that holds something. Changes nothing.
 Result<> check_directory(const std::string& directory, Report& report) {
     if (exists(in(directory, config_name)) && !exists(in(directory, half_made_name))) {
@@ -73,6 +81,11 @@ Result<> check_directory(const std::string& directory, Report& report) {
                                        "{}`), or remove it with all its data first: `ros2store "
                                        "pool destroy {}`",
                                        directory, directory, directory));
+    }
+    const auto data = data_names(directory);
+    if (!data) return cannot("list", directory, data.error(), report);
+    if (!data->empty() && !exists(in(directory, half_made_name))) {
+        return report.fail(Code::exists, lost_settings(directory, data->front()));
     }
     const auto names = foreign_names(directory);
     if (!names) return cannot("list", directory, names.error(), report);
@@ -289,6 +302,10 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
     text << file.rdbuf();
     if (!file) {
         const int cause = exists(config_path) ? EACCES : ENOENT;
+        const auto data = data_names(directory);
+        if (cause == ENOENT && data && !data->empty()) {
+            return report.fail(Code::not_found, lost_settings(directory, data->front()));
+        }
         return report.fail(fail_errno(cause).error(),
                            cause == ENOENT
                                ? fmt::format("there is no pool in {} (it has no {}); `ros2store up "

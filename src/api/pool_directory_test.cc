@@ -181,6 +181,32 @@ TEST_F(PoolDirectoryTest, AKilledCreationIsClearedByTheNext) {
     EXPECT_TRUE(read_pool_directory(directory_, report_));
 }
 
+TEST_F(PoolDirectoryTest, APoolThatLostItsSettingsIsNotOverwritten) {
+    ASSERT_TRUE(create(creation())) << report_.text();
+    const std::string settings = directory_ + "/config.yaml";
+    ASSERT_TRUE(files::remove(settings));
+    const auto before = names();
+    refuses(creation(), Code::exists, "holds a pool's data");
+    EXPECT_EQ(names(), before);
+    Report report;
+    EXPECT_FALSE(read_pool_directory(directory_, report));
+    EXPECT_THAT(report.text(), HasSubstr("put it back"));
+    write(settings, "pool: pool\n");
+    Report restored;
+    EXPECT_TRUE(read_pool_directory(directory_, restored)) << restored.text();
+}
+
+TEST_F(PoolDirectoryTest, ARelativeDeviceLinkIsFollowedFromWhereItLies) {
+    ASSERT_TRUE(create(creation())) << report_.text();
+    files::rename(directory_ + "/device-0", base_ + "/elsewhere");
+    files::create_symlink("../elsewhere", directory_ + "/device-0");
+    const auto outside = files::current_path().parent_path() / "elsewhere";
+    ASSERT_FALSE(files::exists(outside));
+    Report report;
+    EXPECT_TRUE(destroy_pool(directory_, report)) << report.text();
+    EXPECT_FALSE(files::exists(base_ + "/elsewhere"));
+}
+
 TEST_F(PoolDirectoryTest, AnOwnedPoolIsNotDestroyed) {
     ASSERT_TRUE(create(creation()));
     OwnerRecord present;

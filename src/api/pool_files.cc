@@ -43,8 +43,10 @@ Result<> remove_file(const std::string& path) {
 // The file, where it is a link what it points to first, and what a creation left of either.
 Result<> remove_device(const std::string& path) {
     std::error_code error;
-    const auto target = std::filesystem::read_symlink(path, error);
+    auto target = std::filesystem::read_symlink(path, error);
     if (!error) {
+        // A relative link starts where it lies, not where this process happens to be.
+        if (target.is_relative()) target = std::filesystem::path(path).parent_path() / target;
         ROS2S_TRY(remove_file(target));
         ROS2S_TRY(remove_file(target.string() + ".new"));
     }
@@ -63,6 +65,13 @@ Result<std::vector<std::string>> foreign_names(const std::string& directory) {
     ROS2S_TRY_ASSIGN(auto names, names_in(directory));
     std::erase_if(names,
                   [](const auto& name) { return is_pool_file(name) || name == "lost+found"; });
+    return names;
+}
+
+Result<std::vector<std::string>> data_names(const std::string& directory) {
+    ROS2S_TRY_ASSIGN(auto names, names_in(directory));
+    std::erase_if(names,
+                  [](const auto& name) { return !is_device_name(name) && name != index_name; });
     return names;
 }
 

@@ -20,6 +20,9 @@ inline constexpr std::string_view half_made_name = "half-made";
 // Names in the directory that no pool and no new file system (lost+found) explains.
 [[nodiscard]] Result<std::vector<std::string>> foreign_names(const std::string& directory);
 
+// Names in the directory that may hold a pool's data: device files and the index.
+[[nodiscard]] Result<std::vector<std::string>> data_names(const std::string& directory);
+
 // The file becomes `text`, whole or not at all, and durable. Errors: those of the file system.
 [[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text);
 // Names made or removed in the directory are durable.
