@@ -192,6 +192,28 @@ TEST(DamagedPool, SuperblocksDamagedOrFromTheFuture) {
     pool.world.run(superblocks(pool));
 }
 
+Task<> read_only_features(Pool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.close());
+    const AlignedBuffer block = pool.peek(0, 0);
+    auto superblock = decode_superblock(block.bytes());
+    EXPECT_OK(superblock);
+    superblock->read_only_features = 2;
+    encode(*superblock, block.bytes());
+    pool.poke(0, 0, block.bytes());
+    pool.poke(0, pool.last_block(0), block.bytes());
+    EXPECT_OK(co_await pool.open());
+    EXPECT_NE(pool.store->read_only_reason().find("bits 0x2"), std::string::npos);
+    EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
+    const auto refused = co_await pool.write(0, 8);
+    EXPECT_TRUE(!refused && refused.error().code == Code::read_only);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, FeaturesThatOnlyForbidWritingMakeItReadOnly) {
+    Pool pool(1);
+    pool.world.run(read_only_features(pool));
+}
+
 // ---- checkpoint, journal, index ------------------------------------------------------------
 
 Task<> checkpoints(Pool& pool) {

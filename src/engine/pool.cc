@@ -264,6 +264,12 @@ std::vector<device::BlockDevice*> EngineStore::Parts::device_pointers() const {
 
 std::string EngineStore::Parts::read_only_reason() const {
     if (!damage.empty()) return damage;
+    if (superblock.read_only_features != 0) {
+        return fmt::format(
+            "it uses features that this program can read but not write (bits "
+            "{:#x}): write to it with the version of ros2store that made it",
+            superblock.read_only_features);
+    }
     if (committer && committer->is_dead()) return committer->reason();
     if (options.read_only) return "the pool was opened read-only, as asked";
     return {};

@@ -68,6 +68,7 @@ void encode(const Superblock& superblock, Bytes block) {
     layout.version = Superblock::version_value;
     layout.pool = superblock.pool;
     layout.generation = superblock.generation;
+    layout.read_only_features = superblock.read_only_features;
     layout.device_number = superblock.device_number;
     layout.device_count = static_cast<uint32_t>(superblock.devices.size());
     layout.checkpoint_first = superblock.checkpoint_first;
@@ -100,6 +101,7 @@ Result<Superblock> decode_superblock(ConstBytes block) {
     }
     Superblock superblock{.pool = layout.pool,
                           .generation = layout.generation,
+                          .read_only_features = layout.read_only_features,
                           .device_number = layout.device_number,
                           .devices = {},
                           .checkpoint_first = layout.checkpoint_first,

@@ -20,6 +20,8 @@ struct Superblock {
 
     Uuid pool;
     uint64_t generation = 0;
+    // Bits of features without which the pool can be read but not written. This version has none.
+    uint64_t read_only_features = 0;
     uint32_t device_number = 0;  // of the device that holds this copy
     struct Device {
         Uuid uuid;
