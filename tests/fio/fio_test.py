@@ -33,7 +33,7 @@ class Pool:
     def command(self, *options, uri=None):
         uri = self.uri if uri is None else uri
         return ["fio", f"--ioengine=external:{PLUGIN}", f"--uri={uri}", "--output-format=json",
-                *options]
+                "--verify_state_save=0", *options]
 
     def fio(self, *options, fails=False, uri=None):
         """Runs fio; its report and all that it said."""
