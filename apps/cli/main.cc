@@ -78,7 +78,7 @@ int run(const Arguments& arguments) {
                          .call = call,
                          .report = report};
     const Result<> done = (*reactor)->run(arguments.command(work));
-    if (done) return 0;
+    if (done) return session.finish() ? 0 : 1;
     if (done.error().code == Code::cancelled) {
         session.complain("interrupted");
         return 130;
@@ -94,5 +94,6 @@ int main(int argc, char** argv) {
     ros2s::cli::raise_descriptor_limit();
     int status = 0;
     const auto arguments = ros2s::cli::parse_arguments(argc, argv, status);
-    return arguments ? ros2s::cli::run(*arguments) : status;
+    if (arguments) return ros2s::cli::run(*arguments);
+    return status == 0 && !ros2s::cli::Session(false).finish() ? 1 : status;
 }

@@ -4,18 +4,30 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "ros2s/config/units.h"
 
 namespace ros2s::cli {
 
+namespace {
+
+// What fails is found by finish().
+void put(std::string_view line) {
+    (void)std::fwrite(line.data(), 1, line.size(), stdout);
+    (void)std::fputc('\n', stdout);
+}
+
+}  // namespace
+
 void Session::say(std::string_view line) const {
-    if (!json_) fmt::print("{}\n", line);
+    if (!json_) put(line);
 }
 
 void Session::answer(const Json& value) const {
-    if (json_) fmt::print("{}\n", value.text());
+    if (json_) put(value.text());
 }
 
 void Session::complain(std::string_view sentence) const {
@@ -26,6 +38,15 @@ void Session::complain(std::string_view sentence) const {
     } else {
         fmt::print(stderr, "ros2store: {}\n", sentence);
     }
+}
+
+bool Session::finish() const {
+    const bool failed_before = std::ferror(stdout) != 0;
+    const int failure = std::fflush(stdout) != 0 ? errno : 0;
+    if (!failed_before && failure == 0) return true;
+    complain(fmt::format("standard output: {}; the answer is not complete",
+                         failure != 0 ? std::strerror(failure) : "it could not be written"));
+    return false;
 }
 
 std::string human_bytes(uint64_t bytes) {
