@@ -14,7 +14,10 @@ Result<> write_out(Workplace work, ConstBytes bytes) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return explain(work, "standard output", fail_errno(errno).error());
+        if (written < 0) {
+            constexpr std::string_view name = "standard output";
+            return explain(work, name, fail_errno(errno).error(), name);
+        }
         bytes = bytes.subspan(static_cast<size_t>(written));
     }
     return {};

@@ -39,6 +39,7 @@ Task<Result<Target>> find_target(Workplace work, Places& places, const FileOptio
 
 // A tree that is copied into itself would never end.
 bool is_inside(const Place& from, const Place& to) {
+    if (inside_on_host(from, to)) return true;
     return from.file_system == to.file_system &&
            (from.path.empty() || (to.path + "/").starts_with(from.path + "/"));
 }
@@ -72,6 +73,10 @@ Task<Result<>> copy_one(Workplace work, const Place& from, const Target& target,
         Slot to_slot{.directory = target.node, .name = from_slot.name};
         if (!target.is_directory) {
             ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_slot(work, target.place));
+        }
+        if (same_on_host(from, target.place, target.is_directory ? from_slot.name : "")) {
+            co_return work.report.fail(Code::invalid, fmt::format("{} and {} are the same file",
+                                                                  from.shown, target.place.shown));
         }
         done = co_await tree.copy(std::move(from_slot), source, std::move(to_slot));
     }

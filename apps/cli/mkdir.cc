@@ -23,7 +23,7 @@ Task<Result<>> make(Workplace work, const Place& place, bool may_exist) {
         ROS2S_CO_TRY_ASSIGN(const auto there, co_await find(work, place, Follow::yes));
         if (S_ISDIR(there.mode)) co_return Result<>{};
     }
-    co_return explain(work, place.shown, made.error());
+    co_return explain(work, place.shown, made.error(), place.local ? place.shown : "");
 }
 
 Task<Result<>> mkdir_all(Workplace work, Places& places, const FileOptions& options) {

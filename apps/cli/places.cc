@@ -54,15 +54,20 @@ Task<Result<Place>> Places::open_container(std::string text) {
     ROS2S_CO_TRY_ASSIGN(api::Uri uri, container_uri(text, work_.report));
     Place place{.path = uri.path, .shown = std::move(text)};
     uri.path.clear();
-    ROS2S_CO_TRY_ASSIGN(place.file_system, co_await container_of(uri, place.travels));
+    ROS2S_CO_TRY(co_await find_container(uri, place));
     co_return place;
 }
 
-Task<Result<fs::FileSystem*>> Places::container_of(const api::Uri& uri, std::string& travels) {
+Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
+    const auto use = [&place](const Container& container) {
+        place.file_system = container.file_system();
+        place.travels = container.travels;
+        if (container.deployment != nullptr) place.host = container.deployment->mount_point();
+    };
     const std::string key = uri.to_string();
     if (const auto found = containers_.find(key); found != containers_.end()) {
-        travels = found->second.travels;
-        co_return found->second.file_system();
+        use(found->second);
+        co_return Result<>{};
     }
     Container container;
     for (const auto& [name, other] : containers_) {
@@ -84,8 +89,8 @@ Task<Result<fs::FileSystem*>> Places::container_of(const api::Uri& uri, std::str
                                            {.embedded = {.program = "ros2store"}}, work_.report));
         container.travels = container.deployment->path();
     }
-    travels = container.travels;
-    co_return containers_.emplace(key, std::move(container)).first->second.file_system();
+    use(containers_.emplace(key, std::move(container)).first->second);
+    co_return Result<>{};
 }
 
 Task<Result<Place>> Places::open_local(std::string text) {
@@ -98,7 +103,8 @@ Task<Result<Place>> Places::open_local(std::string text) {
                     .path = std::move(path.rest),
                     .shown = std::move(text),
                     .local = true,
-                    .travels = "a local directory"};
+                    .travels = "a local directory",
+                    .host = std::move(path.directory)};
 }
 
 Task<> Places::close() {
@@ -176,9 +182,52 @@ Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::File
     co_return ConstBytes(buffer).first(*bytes);
 }
 
+// ---- one file by two ways --------------------------------------------------------------------
+
+namespace {
+
+std::filesystem::path host_path(const Place& place) {
+    return std::filesystem::path(place.host) / place.path;
+}
+
+bool same_inode(const std::filesystem::path& one, const std::filesystem::path& other) {
+    struct stat first{};
+    struct stat second{};
+    return ::lstat(one.c_str(), &first) == 0 && ::lstat(other.c_str(), &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+}  // namespace
+
+bool same_on_host(const Place& from, const Place& to, const std::string& name) {
+    if (from.host.empty() || to.host.empty()) return false;
+    return same_inode(host_path(from), name.empty() ? host_path(to) : host_path(to) / name);
+}
+
+bool inside_on_host(const Place& from, const Place& to) {
+    if (from.host.empty() || to.host.empty()) return false;
+    std::error_code failed;
+    const auto source = std::filesystem::canonical(host_path(from), failed);
+    if (failed) return false;
+    auto level = std::filesystem::canonical(host_path(to), failed);
+    if (failed) level = std::filesystem::canonical(host_path(to).parent_path(), failed);
+    if (failed) return false;
+    for (; !same_inode(source, level); level = level.parent_path()) {
+        if (level == level.parent_path()) return false;
+    }
+    return true;
+}
+
 // ---- words -----------------------------------------------------------------------------------
 
-std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error) {
+std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error,
+                               std::string_view local) {
+    if (error.code == Code::no_space && !local.empty()) {
+        return work.report.fail(
+            error, fmt::format("{}: no space is left where {} is, on this machine (no pool is "
+                               "full); make room there, or write to another place",
+                               what, local));
+    }
     std::string_view remedy;
     switch (error.code) {
         case Code::no_space:

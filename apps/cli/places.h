@@ -22,6 +22,9 @@ struct Place {
     std::string shown;  // as the person wrote it
     bool local = false;
     std::string travels;  // how I/O on it travels, in words
+    // The directory of this machine that the file system's root is: of local paths, and of a
+    // container that is reached through a mount. Otherwise "".
+    std::string host;
 };
 
 // A name in a directory: what commands create, remove and rename.
@@ -44,8 +47,8 @@ class Places {
   private:
     Task<Result<Place>> open_container(std::string text);
     Task<Result<Place>> open_local(std::string text);
-    // `uri` without a path.
-    Task<Result<fs::FileSystem*>> container_of(const api::Uri& uri, std::string& travels);
+    // Into `place`: its file system and the way there. `uri` without a path.
+    Task<Result<>> find_container(const api::Uri& uri, Place& place);
 
     struct Container {
         std::unique_ptr<api::Deployment> deployment;
@@ -82,7 +85,18 @@ Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
 Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::FileHandle handle,
                                     uint64_t offset, Bytes buffer);
 
-// "<what>: <why>", and what to do where that is known.
-std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error);
+// One file may be reached by two ways: through a mount's path, and through the URI of the container
+// that is mounted there. These compare what the kernel finds, and are false where one of the two is
+// not there or is no file of this machine.
+
+// Whether `from` is the name `name` in `to`, or `to` itself where `name` is empty.
+[[nodiscard]] bool same_on_host(const Place& from, const Place& to, const std::string& name);
+// Whether `to` is, or lies below, the directory `from`; of a `to` that is not there, its directory.
+[[nodiscard]] bool inside_on_host(const Place& from, const Place& to);
+
+// "<what>: <why>", and what to do where that is known. `local` is what is full on no_space where
+// that is no pool but something of this machine.
+std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error,
+                               std::string_view local = {});
 
 }  // namespace ros2s::cli

@@ -333,7 +333,9 @@ bool TreeCopy::go_on() {
 void TreeCopy::note(size_t index, const Error& error) {
     if (!first_failure_) return;
     first_failure_ = std::unexpected(error);
-    if (work_.report.empty()) explain(work_, fmt::format("copying {}", path_of(index)), error);
+    if (!work_.report.empty()) return;
+    explain(work_, fmt::format("copying {}", path_of(index)), error,
+            to_.local ? std::string_view(to_.shown) : std::string_view());
 }
 
 }  // namespace ros2s::cli

@@ -31,6 +31,7 @@ Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
                             co_await open_through_mount(call, environment, uri, owner, report));
         deployment->file_system_ = std::move(mounted.file_system);
         deployment->path_ = std::move(mounted.path);
+        deployment->mount_point_ = owner.mount_point;
         co_return std::move(deployment);
     }
     deployment->pool_ = std::move(*pool);

@@ -39,6 +39,8 @@ class Deployment {
     [[nodiscard]] fs::FileSystem& file_system() { return *file_system_; }
     // "embedded: engine in this process" or "through the mount at /mnt/x of process 4711 …".
     [[nodiscard]] const std::string& path() const { return path_; }
+    // Where it works through a mount: its mount point; otherwise "".
+    [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null when it works through a mount.
     [[nodiscard]] EmbeddedPool* pool() { return pool_.get(); }
 
@@ -46,6 +48,7 @@ class Deployment {
     Deployment() = default;
     Uri uri_;
     std::string path_;
+    std::string mount_point_;
     std::unique_ptr<EmbeddedPool> pool_;
     std::unique_ptr<fs::FileSystem> file_system_;
 };

@@ -273,6 +273,54 @@ class Files(WithPool):
         run("mkdir", self.mine("d"))
         self.refused("cp", "-r", self.mine("d"), self.mine("d/e"), says="into itself")
 
+    def test_full_outside_the_pool(self):
+        run("cp", "/bin/true", self.mine("f"))
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for command in (["cat", self.mine("f")], ["--json", "status", self.pool], ["--help"]):
+                with self.subTest(command=command[0]):
+                    done = subprocess.run([PROGRAM, *map(str, command)], stdout=full,
+                                          stderr=subprocess.PIPE, text=True, check=False)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                    self.assertIn("standard output", done.stderr)
+                    self.assertNotIn("the pool is full", done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
+    def test_full_local_file_system(self):
+        small = self.scratch / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small],
+                          stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("cannot mount here")
+        try:
+            run("cp", "/bin/bash", self.mine("f"))
+            self.refused("cp", self.mine("f"), small / "f", says=[str(small), "no space", "machine"])
+        finally:
+            subprocess.run(["umount", small], check=True)
+
+    @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0
+                         and (Path(PROGRAM or "").parent / "ros2store-fuse").exists(),
+                         "cannot mount here")
+    def test_one_file_by_two_ways(self):
+        pool, mounted = self.scratch / "p", self.scratch / "mnt"
+        mounted.mkdir()
+        run("up", pool, "--size", SIZE)
+        uri = f"ros2s+local:///pool/main/%s?dir={pool}"
+        run("mount", uri % "", mounted)
+        try:
+            (mounted / "d" / "e").mkdir(parents=True)
+            (mounted / "f").write_text("words")
+            for one, other in ((mounted / "f", uri % "f"), (uri % "f", mounted / "f"),
+                               (mounted / "f", uri % "")):
+                self.refused("cp", one, other, says="same file")
+            self.assertEqual((mounted / "f").read_text(), "words")
+            self.refused("cp", "-r", mounted / "d", uri % "d/e", says="into itself")
+            self.refused("cp", "-r", uri % "d", mounted / "d" / "new", says="into itself")
+            run("cp", mounted / "f", uri % "g")
+            self.assertEqual((mounted / "g").read_text(), "words")
+        finally:
+            run("down", pool)
+
     def test_large_and_sparse_files(self):
         source = self.scratch / "large"
         block = os.urandom(1 << 20)
