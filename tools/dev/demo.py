@@ -32,6 +32,10 @@ def run(options):
     tally = DemoTally()
     place = Path("build/demo-kept" if options.keep else "build/demo").absolute()
     demo = Demo(place, options, tally)
+    if options.keep and place.exists():
+        tally.add(f"stopped: {place} is what an earlier --keep left. Use it, or end it first:\n  "
+                  f"{STORE} down {demo.pool}; rm -rf {place}", False)
+        return tally.close()
     try:
         demo.prepare()
         demo.run()
@@ -55,12 +59,15 @@ def clear(place):
     """Unmounts and removes what a demo made, however far it came."""
     mount_point = place / "mnt"
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
-        mounted = any(line.split(" ")[1] == str(mount_point) for line in mounts)
-    if mounted:
+        # The kernel writes a space as \040.
+        names = [line.split(" ")[1].replace("\\040", " ") for line in mounts]
+    if str(mount_point) in names:
         for command in (["umount", mount_point], ["fusermount3", "-u", mount_point],
                         ["umount", "-l", mount_point]):
             if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0:
                 break
+    if os.path.ismount(mount_point):
+        raise shown.Failed(f"{mount_point} is still mounted; end it with: umount -l {mount_point}")
     if place.exists():
         shutil.rmtree(place)
 
