@@ -44,24 +44,57 @@ class TreeCopy::BufferHold {
 
 Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
     Item& item = items_[index];
+    fs::FileSystem& target = *to_.file_system;
+    const fs::NodeId directory = target_directory(item);
+    const std::string name = target_name(index);
+    const auto there = co_await target.lookup(work_.call, directory, name);
+    if (there) target.forget(there->node, 1);
+    if (there && S_ISDIR(there->mode)) {
+        co_return work_.report.fail(
+            Code::is_directory, fmt::format("copying {}: a directory has its name in {}, and stays",
+                                            path_of(index), to_.shown));
+    }
+    // Devices and the like are written to; a link refuses in write_file().
+    const bool whole = !there || S_ISREG(there->mode);
+    const std::string first_name =
+        whole ? fmt::format(".ros2store-{:016x}-{}", mark_, index) : name;
+
     ROS2S_CO_TRY_ASSIGN(const fs::Opened from,
                         co_await from_.file_system->open(work_.call, source, {.read = true}));
-    const auto to = co_await to_.file_system->create(
-        work_.call, target_directory(item), target_name(index),
-        S_IFREG | (item.source.mode & 0777U) | 0200U,
-        {.read = false, .write = true, .truncate = true}, owner_of(item.source));
-    Result<> done = to ? Result<>{} : Result<>(std::unexpected(to.error()));
-    if (to) {
-        item.made = to->attributes.node;
-        done = co_await copy_data(from, item.made, to->handle);
-        // Last, because writing takes set-id bits away and changes times.
-        if (done) done = co_await copy_xattrs(source, item.made);
-        if (done) done = co_await set_attributes(item.source, item.made);
-        const auto closed = co_await to_.file_system->close(work_.call, to->handle);
-        if (done) done = closed;
-    }
+    Result<> done = co_await write_file(index, from, first_name, whole);
     const auto closed = co_await from_.file_system->close(work_.call, from.handle);
-    if (done) ++counts_.files;
+    if (done) done = closed;
+    if (done && whole) {
+        done = co_await target.rename(work_.call, directory, first_name, directory, name, {});
+    }
+    if (done) {
+        ++counts_.files;
+        co_return done;
+    }
+    if (item.made.value != 0) {
+        // Also after an interruption, which `work_.call` tells of.
+        if (whole) (void)co_await target.unlink(Call{}, directory, first_name);
+        if (index > 0) target.forget(item.made, 1);
+        item.made = {};
+    }
+    co_return done;
+}
+
+// The file `name`, with everything that `from` has where it is one of our `whole` copies.
+Task<Result<>> TreeCopy::write_file(size_t index, const fs::Opened& from, const std::string& name,
+                                    bool whole) {
+    Item& item = items_[index];
+    ROS2S_CO_TRY_ASSIGN(
+        const fs::Opened to,
+        co_await to_.file_system->create(
+            work_.call, target_directory(item), name, S_IFREG | (item.source.mode & 0777U) | 0200U,
+            {.read = false, .write = true, .exclusive = whole}, owner_of(item.source)));
+    item.made = to.attributes.node;
+    Result<> done = co_await copy_data(from, item.made, to.handle);
+    // Last, because writing takes set-id bits away and changes times.
+    if (done && whole) done = co_await copy_xattrs(from.attributes.node, item.made);
+    if (done && whole) done = co_await set_attributes(item.source, item.made);
+    const auto closed = co_await to_.file_system->close(work_.call, to.handle);
     co_return done ? closed : done;
 }
 

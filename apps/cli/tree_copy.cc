@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <random>
 
 namespace ros2s::cli {
 namespace {
@@ -19,6 +20,7 @@ TreeCopy::TreeCopy(Workplace work, const Place& from, const Place& to)
       from_(from),
       to_(to),
       progress_("copying", Progress::Unit::bytes, !work.session.json()),
+      mark_((uint64_t{std::random_device()()} << 32) | std::random_device()()),
       buffer_slots_(work.environment.reactor, buffers_max) {}
 
 Task<Result<>> TreeCopy::copy(Slot from_slot, fs::Attributes source, Slot to_slot) {
@@ -50,6 +52,12 @@ Task<Result<>> TreeCopy::run() {
     if (done) done = co_await link_names();
     if (done) done = co_await finish_directories();
     release_nodes();
+    if (done && failures_ > 0) {
+        co_return work_.report.fail(
+            first_failure_, fmt::format("{} failure{} in copying {}, named above; the rest was "
+                                        "copied",
+                                        failures_, failures_ == 1 ? "" : "s", from_.shown));
+    }
     co_return done;
 }
 
@@ -63,7 +71,7 @@ Task<Result<>> TreeCopy::scan() {
             total_bytes_ += items_[index].source.size;
         }
     }
-    co_return first_failure_;
+    co_return stopped_;
 }
 
 Task<> TreeCopy::scan_directory(size_t index) {
@@ -79,7 +87,7 @@ Task<> TreeCopy::scan_directory(size_t index) {
         if (!found && found.error().code == Code::not_found) continue;  // removed meanwhile
         if (!found) {
             note(index, found.error());
-            co_return;
+            continue;
         }
         items_.push_back({.parent = index, .name = entry.name, .source = *found});
         if (!keeps_node(*found)) file_system.forget(found->node, 1);
@@ -111,7 +119,7 @@ Task<Result<>> TreeCopy::make_directories() {
         if (S_ISDIR(items_[index].source.mode)) co_await nursery.spawn(make_directory(index));
     }
     co_await nursery.join();
-    co_return first_failure_;
+    co_return stopped_;
 }
 
 Task<> TreeCopy::make_directory(size_t index) {
@@ -122,6 +130,7 @@ Task<> TreeCopy::make_directory(size_t index) {
         co_return;
     }
     const fs::NodeId parent = target_directory(item);
+    if (parent.value == 0) co_return;  // that one's failure has been named
     const std::string name = target_name(index);
     // Its owner may write to it until finish_directories() gives it its own mode.
     auto made = co_await target.mkdir(work_.call, parent, name, (item.source.mode & 07777U) | 0700U,
@@ -144,12 +153,13 @@ Task<Result<>> TreeCopy::finish_directories() {
         if (S_ISDIR(items_[index].source.mode)) co_await nursery.spawn(finish_directory(index));
     }
     co_await nursery.join();
-    co_return first_failure_;
+    co_return stopped_;
 }
 
 Task<> TreeCopy::finish_directory(size_t index) {
     const Item& item = items_[index];
     if (index == 0 && merge_root_) co_return;  // it was there before, with attributes of its own
+    if (item.made.value == 0) co_return;
     Result<> done = co_await copy_xattrs(item.source.node, item.made);
     if (done) done = co_await set_attributes(item.source, item.made);
     if (!done) note(index, done.error());
@@ -161,12 +171,12 @@ Task<Result<>> TreeCopy::copy_files() {
     Nursery nursery(work_.environment.reactor, files_side_by_side);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         const fs::Attributes& source = items_[index].source;
-        if (S_ISDIR(source.mode)) continue;
+        if (S_ISDIR(source.mode) || target_directory(items_[index]).value == 0) continue;
         if (source.links > 1 && !first_names_.try_emplace(source.node, index).second) continue;
         co_await nursery.spawn(copy_item(index));
     }
     co_await nursery.join();
-    co_return first_failure_;
+    co_return stopped_;
 }
 
 Task<> TreeCopy::copy_item(size_t index) {
@@ -240,11 +250,19 @@ Task<Result<>> TreeCopy::link_names() {
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         const fs::Attributes& source = items_[index].source;
         if (S_ISDIR(source.mode) || source.links < 2) continue;
+        if (target_directory(items_[index]).value == 0) continue;
         const size_t first = first_names_.at(source.node);
-        if (first != index) co_await nursery.spawn(link_name(index, items_[first].made));
+        if (first == index) continue;
+        if (items_[first].made.value == 0) {
+            work_.report.say(fmt::format("copying {}: it is the same file as {}, which failed",
+                                         path_of(index), path_of(first)));
+            note(index, items_[first].failure);
+        } else {
+            co_await nursery.spawn(link_name(index, items_[first].made));
+        }
     }
     co_await nursery.join();
-    co_return first_failure_;
+    co_return stopped_;
 }
 
 Task<> TreeCopy::link_name(size_t index, fs::NodeId first) {
@@ -326,16 +344,26 @@ std::string TreeCopy::path_of(size_t index) const {
 
 bool TreeCopy::go_on() {
     const auto allowed = work_.call.check(work_.environment.reactor.now());
-    if (!allowed && first_failure_) first_failure_ = allowed;
-    return first_failure_.has_value();
+    if (!allowed && stopped_) stopped_ = allowed;
+    return stopped_.has_value();
 }
 
 void TreeCopy::note(size_t index, const Error& error) {
-    if (!first_failure_) return;
-    first_failure_ = std::unexpected(error);
-    if (!work_.report.empty()) return;
-    explain(work_, fmt::format("copying {}", path_of(index)), error,
-            to_.local ? std::string_view(to_.shown) : std::string_view());
+    items_[index].failure = error;
+    if (!stopped_) return;
+    if (work_.report.empty()) {
+        explain(work_, fmt::format("copying {}", path_of(index)), error,
+                to_.local ? std::string_view(to_.shown) : std::string_view());
+    }
+    // Without its root there is no tree, and what is full or was told to stop stays so.
+    if (index == 0 || error.code == Code::no_space || error.code == Code::cancelled ||
+        error.code == Code::deadline) {
+        stopped_ = std::unexpected(error);
+        return;
+    }
+    if (failures_++ == 0) first_failure_ = error;
+    work_.session.complain(work_.report.text());
+    work_.report = {};
 }
 
 }  // namespace ros2s::cli

@@ -8,7 +8,10 @@
 //
 // Invariants
 // - A file's first name is copied, its others become links to that copy.
-// - The first failure is the result; what runs then is finished, nothing new is begun.
+// - A regular file gets its name when its copy is whole: what has the name before stays until then.
+// - A failure inside a tree is named, and the rest is copied; the result is an error then. One that
+//   leaves no hope for the rest (the root's own, no space, an interruption) ends the copy: what
+//   runs then is finished, nothing new is begun.
 #pragma once
 #include <map>
 #include <string>
@@ -53,7 +56,8 @@ class TreeCopy {
         size_t parent = none;  // the item of the directory it is in
         std::string name;      // in the source and, but for the first item, in the target
         fs::Attributes source;
-        fs::NodeId made{};  // the copy
+        fs::NodeId made{};  // the copy; 0 where there is none
+        Error failure{};    // why
     };
 
     class BufferHold;
@@ -69,6 +73,8 @@ class TreeCopy {
     Task<Result<>> copy_files();
     Task<> copy_item(size_t index);
     Task<Result<>> copy_file(size_t index, fs::NodeId source);
+    Task<Result<>> write_file(size_t index, const fs::Opened& from, const std::string& name,
+                              bool whole);
     Task<Result<>> copy_data(const fs::Opened& from, fs::NodeId to, fs::FileHandle handle);
     Task<> copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
                       uint64_t& copied, Result<>& failure);
@@ -103,7 +109,10 @@ class TreeCopy {
     std::map<fs::NodeId, size_t> first_names_;  // of files with several
     uint64_t total_bytes_ = 0;
     CopyCounts counts_;
-    Result<> first_failure_;
+    uint64_t failures_ = 0;  // named so far
+    Error first_failure_{};
+    Result<> stopped_;
+    const uint64_t mark_;  // in the names of files that are not whole yet
 
     Semaphore buffer_slots_;
     std::vector<AlignedBuffer> free_buffers_;

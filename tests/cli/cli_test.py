@@ -294,7 +294,10 @@ class Files(WithPool):
             self.skipTest("cannot mount here")
         try:
             run("cp", "/bin/bash", self.mine("f"))
+            (small / "f").write_text("good")
             self.refused("cp", self.mine("f"), small / "f", says=[str(small), "no space", "machine"])
+            self.assertEqual(os.listdir(small), ["f"])
+            self.assertEqual((small / "f").read_text(), "good")
         finally:
             subprocess.run(["umount", small], check=True)
 
@@ -393,6 +396,15 @@ class Trees(WithPool):
         self.assertEqual(run("cat", self.mine("tree/a")).stdout, "second edition")
         self.assertEqual(run("cat", self.mine("tree/deep/a-too")).stdout, "second edition")
 
+    def test_one_failure_does_not_end_a_copy(self):
+        tree = self.make()
+        run("mkdir", "-p", self.mine("tree/a"))
+        done = run("cp", "-r", tree, self.mine(), expect=1)
+        said = done.stderr.splitlines()
+        self.assertIn(f"{tree}/a: a directory has its name", done.stderr)
+        self.assertIn("named above", said[-1])
+        self.assertEqual(run("cat", self.mine("tree/deep/er/b")).stdout, "b")
+
     def test_a_real_tree(self):
         run("cp", "-r", "/usr/include/linux", self.mine("linux"))
         run("cp", "-r", self.mine("linux"), self.scratch / "linux")
@@ -407,8 +419,8 @@ class FullPool(Refusal):
         source = self.scratch / "big"
         source.write_bytes(os.urandom(1 << 20) * 100)
         self.refused("cp", source, uri, says=["the pool is full", "rm"])
-        # Full is no end: what is removed makes room.
-        run("rm", uri)
+        # Nothing looks like a whole file, and there is room again.
+        self.assertEqual(run("ls", "-a", f"ros2s+local:///pool/main?dir={pool}").stdout, "")
         small = self.scratch / "small"
         small.write_bytes(b"x" * 1_000_000)
         run("cp", small, uri)
