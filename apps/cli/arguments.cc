@@ -9,6 +9,15 @@
 namespace ros2s::cli {
 namespace {
 
+// Commands that open no pool, or work without one too, name none.
+template <class Options>
+std::vector<std::string> places_of(const Options&) {
+    return {};
+}
+std::vector<std::string> places_of(const FileOptions& options) { return options.places; }
+std::vector<std::string> places_of(const WhyOptions& options) { return {options.place}; }
+std::vector<std::string> places_of(const ContainerOptions& options) { return {options.place}; }
+
 // One command: its options live in the closure that runs it.
 template <class Options>
 class Command {
@@ -18,6 +27,7 @@ class Command {
             Function function)
         : options(std::make_shared<Options>()), app(*parent.add_subcommand(name, help)) {
         app.callback([&arguments, function, options = options] {
+            arguments.places = places_of(*options);
             arguments.command = [function, options](Workplace work) {
                 return function(work, std::move(*options));
             };

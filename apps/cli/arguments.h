@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 
@@ -10,6 +11,8 @@ namespace ros2s::cli {
 
 struct Arguments {
     bool json = false;
+    // What the command's pools are named by, among local paths: its arguments as they were written.
+    std::vector<std::string> places;
     // Starts the chosen command.
     std::function<Task<Result<>>(Workplace)> command;
 };

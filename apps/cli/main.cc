@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "arguments.h"
+#include "pool_place.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
@@ -63,7 +64,7 @@ void raise_descriptor_limit() {
 int run(const Arguments& arguments) {
     const Session session(arguments.json);
     Report report;
-    auto reactor = OsReactor::create({}, report);
+    auto reactor = OsReactor::create(reactor_options_for(arguments.places), report);
     if (!reactor) {
         session.complain(report.text());
         return 1;

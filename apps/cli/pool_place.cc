@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "ros2s/api/deployment.h"
+#include "ros2s/api/pool_directory.h"
 
 namespace ros2s::cli {
 
@@ -22,6 +25,19 @@ Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     if (!is_uri(place)) return std::string(place);
     ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
     return uri.dir;
+}
+
+OsReactorOptions reactor_options_for(const std::vector<std::string>& places) {
+    std::map<std::string, OsReactorOptions> pools;
+    for (const std::string& place : places) {
+        Report ignored;
+        if (!is_uri(place)) continue;
+        const auto uri = container_uri(place, ignored);
+        if (!uri) continue;
+        const auto pool = api::read_pool_directory(uri->dir, ignored);
+        if (pool) pools.emplace(pool->directory, pool->config.reactor_options());
+    }
+    return pools.size() == 1 ? pools.begin()->second : OsReactorOptions{};
 }
 
 Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report) {

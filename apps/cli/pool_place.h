@@ -3,10 +3,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.h"
 #include "ros2s/api/embedded_pool.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::cli {
 
@@ -17,6 +19,11 @@ namespace ros2s::cli {
 [[nodiscard]] Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report);
 // A URI of this machine. Errors: invalid, unsupported.
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
+
+// How the reactor is to be for a command with these arguments: as the settings of the pool say
+// where their URIs name exactly one, else the default. What is wrong with a place, its opening
+// reports.
+[[nodiscard]] OsReactorOptions reactor_options_for(const std::vector<std::string>& places);
 
 // Opens a pool that nobody has open. Errors: those of EmbeddedPool::open.
 [[nodiscard]] Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work,

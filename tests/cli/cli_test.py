@@ -352,6 +352,17 @@ class Files(WithPool):
         self.refused("why", self.mine(), says="no regular file")
 
 
+class Settings(Refusal):
+    def test_the_back_end_of_the_pool(self):
+        pool = self.scratch / "p"
+        run("up", pool, "--size", "64M")
+        file = f"ros2s+local:///pool/main/f?dir={pool}"
+        run("cp", "/bin/true", file)
+        with open(pool / "config.yaml", "a", encoding="utf-8") as config:
+            config.write("\nio:\n  back_end: threads\n")
+        self.assertIn("threads", answer("why", file)["io_path"])
+
+
 class Trees(WithPool):
     def make(self):
         tree = self.scratch / "tree"
