@@ -116,6 +116,7 @@ Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::Fi
                                               copied[piece], failure));
         }
         co_await nursery.join();
+        if (failure) failure = stopped_;  // with pieces left out
     }
     if (!failure || !sparse) co_return failure;
     // A hole at the end was not written.

@@ -324,6 +324,25 @@ class Files(WithPool):
         finally:
             run("down", pool)
 
+    def test_interrupted_copy_leaves_nothing(self):
+        source, target = self.scratch / "large", self.scratch / "out"
+        with open(source, "wb") as file:
+            for _ in range(150):
+                file.write(os.urandom(1 << 20))
+        run("cp", source, self.mine("large"))
+        target.mkdir()
+        with subprocess.Popen([PROGRAM, "cp", self.mine("large"), target], stdin=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+            while not os.listdir(target) and process.poll() is None:
+                pass
+            process.send_signal(signal.SIGINT)
+            status = process.wait(timeout=60)
+        run("rm", self.mine("large"))
+        if status == 130:
+            self.assertEqual(os.listdir(target), [])
+        else:  # it was faster
+            self.assertEqual((status, os.listdir(target)), (0, ["large"]))
+
     def test_large_and_sparse_files(self):
         source = self.scratch / "large"
         block = os.urandom(1 << 20)
