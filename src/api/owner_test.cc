@@ -68,22 +68,26 @@ TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {
     auto first = take({.pid = getpid(), .program = "parent"});
     ASSERT_TRUE(first);
     // The child outlives the parent's ownership and destroys its copy: neither matters.
-    std::array<int, 2> go{};
+    std::array<int, 2> go{}, up{};
     ASSERT_EQ(pipe(go.data()), 0);
+    ASSERT_EQ(pipe(up.data()), 0);
     const pid_t child = fork();
+    char byte = 0;
     if (child == 0) {
         first->reset();
-        char byte = 0;
+        [[maybe_unused]] const auto said = write(up[1], &byte, 1);
         [[maybe_unused]] const auto n = read(go[0], &byte, 1);
         _exit(0);
     }
+    // It gives the lock up as it starts to run.
+    ASSERT_EQ(read(up[0], &byte, 1), 1);
     EXPECT_EQ(in_child([&] { return take({.pid = getpid()}) ? 1 : 0; }), 0);
     first->reset();
     EXPECT_EQ(in_child([&] { return take({.pid = getpid()}) ? 0 : 1; }), 0);
     close(go[1]);
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    close(go[0]);
+    for (const int end : {go[0], up[0], up[1]}) close(end);
 }
 
 TEST_F(OwnerTest, ADeadOwnerIsNone) {
