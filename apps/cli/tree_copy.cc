@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
+
+#include "ros2s/base/random.h"
 
 namespace ros2s::cli {
 namespace {
@@ -20,7 +21,7 @@ TreeCopy::TreeCopy(Workplace work, const Place& from, const Place& to)
       from_(from),
       to_(to),
       progress_("copying", Progress::Unit::bytes, !work.session.json()),
-      mark_((uint64_t{std::random_device()()} << 32) | std::random_device()()),
+      mark_(random_seed()),
       buffer_slots_(work.environment.reactor, buffers_max) {}
 
 Task<Result<>> TreeCopy::copy(Slot from_slot, fs::Attributes source, Slot to_slot) {
