@@ -6,6 +6,7 @@
 #include <new>
 
 #include "engine_test_support.h"
+#include "null_device.h"
 
 // Sanitizers bring their own allocator, and take frames from it.
 #ifndef ROS2S_SANITIZED
@@ -26,32 +27,6 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace ros2s::engine {
 namespace {
-
-// Memory that answers at once.
-class NullDevice final : public device::BlockDevice {
-  public:
-    explicit NullDevice(uint64_t size) : memory_(size) { std::memset(memory_.data(), 0, size); }
-    const std::string& name() const noexcept override { return name_; }
-    std::string path() const override { return "memory"; }
-    uint64_t size() const noexcept override { return memory_.size(); }
-    const device::DeviceCounters& counters() const noexcept override { return counters_; }
-    Task<Result<>> read(uint64_t offset, Bytes into) override {
-        std::memcpy(into.data(), memory_.data() + offset, into.size());
-        co_return Result<>();
-    }
-    Task<Result<>> write(uint64_t offset, ConstBytes from) override {
-        std::memcpy(memory_.data() + offset, from.data(), from.size());
-        co_return Result<>();
-    }
-    Task<Result<>> flush() override { co_return Result<>(); }
-    Task<Result<>> discard(uint64_t, uint64_t) override { co_return Result<>(); }
-    Task<> close() override { co_return; }
-
-  private:
-    AlignedBuffer memory_;
-    std::string name_ = "null";
-    device::DeviceCounters counters_;
-};
 
 Task<Result<uint64_t>> fetch_many(Bench& bench) {
     auto device = std::make_unique<NullDevice>(4 << 20);

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "engine_store.h"
+#include "null_device.h"
 #include "ros2s/base/check.h"
 #include "ros2s/device/uring/file_device.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
@@ -24,32 +25,6 @@ namespace {
 constexpr uint64_t device_bytes = uint64_t{2} << 30;
 constexpr uint64_t data_bytes = uint64_t{512} << 20;
 constexpr uint64_t chunk_bytes = 1 << 20;
-
-// Memory that answers at once: what is left is the engine itself.
-class NullDevice final : public device::BlockDevice {
-  public:
-    explicit NullDevice(uint64_t size) : memory_(size) { std::memset(memory_.data(), 0, size); }
-    const std::string& name() const noexcept override { return name_; }
-    std::string path() const override { return "memory"; }
-    uint64_t size() const noexcept override { return memory_.size(); }
-    const device::DeviceCounters& counters() const noexcept override { return counters_; }
-    Task<Result<>> read(uint64_t offset, Bytes into) override {
-        std::memcpy(into.data(), memory_.data() + offset, into.size());
-        co_return Result<>();
-    }
-    Task<Result<>> write(uint64_t offset, ConstBytes from) override {
-        std::memcpy(memory_.data() + offset, from.data(), from.size());
-        co_return Result<>();
-    }
-    Task<Result<>> flush() override { co_return Result<>(); }
-    Task<Result<>> discard(uint64_t, uint64_t) override { co_return Result<>(); }
-    Task<> close() override { co_return; }
-
-  private:
-    AlignedBuffer memory_;
-    std::string name_ = "null";
-    device::DeviceCounters counters_;
-};
 
 // One pool for all measurements, made when the first begins and removed at the end.
 class Pool {
