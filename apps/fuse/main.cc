@@ -62,6 +62,10 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         environment.log.info(options.uri.to_string() + " is mounted on " + mount_point);
         starter.ready();
         co_await nursery.join();
+        if (!server.answered_all()) {
+            environment.log.error("programs went on using " + mount_point +
+                                  " for a minute after it was to end: what they did last failed");
+        }
         server.unmount();
         environment.log.info(mount_point + " is unmounted");
     }

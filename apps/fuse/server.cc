@@ -33,6 +33,8 @@ void keep_what_libfuse_says(fuse_log_level, const char* format, va_list argument
 constexpr double cached_seconds = 365.0 * 24 * 3600;
 // Requests taken in one go before everything else on the core gets its turn.
 constexpr int requests_per_turn = 16;
+// How long programs that go on using the mount may keep it from ending.
+constexpr auto longest_stop = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -195,7 +197,7 @@ Task<> Server::run_and_release(Task<> task) {
 
 Task<> Server::serve() {
     int in_a_row = 0;
-    while (!requests_->cancelled()) {
+    while (!stop_by_ || reactor_.now() < *stop_by_) {
         co_await slots_.acquire();
         const Received received = receive();
         if (received == Received::request) {
@@ -208,12 +210,22 @@ Task<> Server::serve() {
         slots_.release();
         in_a_row = 0;
         if (received == Received::end) break;
-        if (received == Received::nothing) co_await requests_->readable();
+        if (received == Received::nothing) {
+            // Each answer may let the kernel send what it held back: the end is when there is
+            // neither a request in hand nor one to take.
+            if (stop_by_ && nursery_.running() == 0) break;
+            if (stop_by_) co_await nursery_.join();
+            co_await requests_->readable();
+        }
     }
+    answered_all_ = !stop_by_ || reactor_.now() < *stop_by_;
     co_await nursery_.join();
     ready_.set();
 }
 
-void Server::stop() noexcept { requests_->cancel(); }
+void Server::stop() noexcept {
+    stop_by_ = reactor_.now() + longest_stop;
+    requests_->cancel();
+}
 
 }  // namespace ros2s::fuse

@@ -63,8 +63,14 @@ class Server {
     // Answers requests until the file system is unmounted or stop() was called; returns when the
     // last request in hand is answered.
     Task<> serve();
-    // Ends serve() soon. What the kernel has queued meanwhile fails in the callers with ENOTCONN.
+    // Ends serve() once all that the kernel has queued is answered, or after 60 s where it does not
+    // cease. What comes later fails in the callers with ENOTCONN.
+    //
+    // The kernel's sync of a mount like this one returns when the writes are queued, not when they
+    // are answered, so that a server that ended at once would lose them.
     void stop() noexcept;
+    // After serve(): false when those 60 s were over.
+    [[nodiscard]] bool answered_all() const noexcept { return answered_all_; }
     // co_await ready(): until the kernel has shaken hands, so that the mount answers. Also passes
     // when serve() ended before that.
     [[nodiscard]] Event& ready() noexcept { return ready_; }
@@ -112,6 +118,8 @@ class Server {
     size_t current_bytes_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on
+    std::optional<Time> stop_by_;
+    bool answered_all_ = true;
     std::unordered_map<uint64_t, gid_t> set_group_id_directories_;
 };
 

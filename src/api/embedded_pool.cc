@@ -33,7 +33,9 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
         .program = options.program.empty() ? ::program_invocation_short_name : options.program,
         .mount_point = options.mount_point,
         .container = options.container};
-    ROS2S_CO_TRY_ASSIGN(auto ownership, Ownership::take(found.directory, self, present, report));
+    ROS2S_CO_TRY_ASSIGN(auto ownership,
+                        co_await Ownership::take_patiently(environment.reactor, found.directory,
+                                                           self, present, report));
     auto parts =
         std::make_unique<Parts>(Parts{.environment = environment, .directory = std::move(found)});
     parts->ownership = std::move(ownership);

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 
 #include "ros2s/runtime/fork.h"
@@ -84,6 +86,8 @@ struct flock whole_file(short type) {
     return lock;
 }
 
+bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
+
 std::string owner_path(const std::string& directory) { return directory + "/owner"; }
 
 }  // namespace
@@ -123,6 +127,25 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                            fmt::format("cannot write {} ({})", path, std::strerror(cause)));
     }
     return ownership;
+}
+
+Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reactor,
+                                                                   std::string directory,
+                                                                   OwnerRecord self,
+                                                                   OwnerRecord& present,
+                                                                   Report& report) {
+    const auto give_up = reactor.now() + std::chrono::seconds(1);
+    for (;;) {
+        Report attempt;
+        auto taken = take(directory, self, present, attempt);
+        const bool owner_is_known = present.pid > 0 && is_alive(present.pid);
+        if (taken || taken.error().code != Code::busy || owner_is_known ||
+            reactor.now() >= give_up) {
+            if (!taken) report.say(attempt.text());
+            co_return std::move(taken);
+        }
+        co_await sleep_for(reactor, std::chrono::milliseconds(2));
+    }
 }
 
 Ownership::~Ownership() {

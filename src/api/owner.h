@@ -12,6 +12,8 @@
 
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/task.h"
 
 namespace ros2s::api {
 
@@ -31,6 +33,11 @@ class Ownership {
                                                                  const OwnerRecord& self,
                                                                  OwnerRecord& present,
                                                                  Report& report);
+    // The same, but an owner that is just coming or leaving, which has the lock and no record, and
+    // one that died while a child that it started still has its lock, are waited for: 1 s at most.
+    [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(
+        Reactor& reactor, std::string directory, OwnerRecord self, OwnerRecord& present,
+        Report& report);
     // Releases it. In a forked child, where the lock was given up at once, does nothing.
     ~Ownership();
     Ownership(const Ownership&) = delete;

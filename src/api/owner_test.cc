@@ -8,6 +8,9 @@
 #include <csignal>
 #include <filesystem>
 
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+
 namespace ros2s::api {
 namespace {
 
@@ -33,6 +36,19 @@ class OwnerTest : public testing::Test {
         int status = 0;
         waitpid(child, &status, 0);
         return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+    }
+
+    static Task<> leave(Reactor& on, std::unique_ptr<Ownership>& owner) {
+        co_await sleep_for(on, std::chrono::milliseconds(20));
+        owner.reset();
+    }
+    Task<bool> take_while_it_leaves(Reactor& on, std::unique_ptr<Ownership>& owner) {
+        Nursery nursery(on, 1);
+        co_await nursery.spawn(leave(on, owner));
+        const auto taken = co_await Ownership::take_patiently(on, directory_, {.pid = getpid()},
+                                                              present_, report_);
+        co_await nursery.join();
+        co_return taken.has_value();
     }
 
     std::string directory_;
@@ -88,6 +104,28 @@ TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     for (const int end : {go[0], up[0], up[1]}) close(end);
+}
+
+TEST_F(OwnerTest, AnOwnerThatIsJustLeavingIsWaitedFor) {
+    auto first = take({.pid = getpid()});
+    ASSERT_TRUE(first);
+    ASSERT_EQ(truncate((directory_ + "/owner").c_str(), 0), 0);
+    const auto reactor = OsReactor::create({}, report_);
+    ASSERT_TRUE(reactor);
+    EXPECT_TRUE((*reactor)->run(take_while_it_leaves(**reactor, *first))) << report_.text();
+}
+
+TEST_F(OwnerTest, AnOwnerThatNeverSaysWhoItIsIsReported) {
+    auto first = take({.pid = getpid()});
+    ASSERT_TRUE(first);
+    ASSERT_EQ(truncate((directory_ + "/owner").c_str(), 0), 0);
+    const auto reactor = OsReactor::create({}, report_);
+    ASSERT_TRUE(reactor);
+    const auto taken = (*reactor)->run(
+        Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_));
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code, Code::busy);
+    EXPECT_THAT(report_.text(), HasSubstr("fuser -v"));
 }
 
 TEST_F(OwnerTest, ADeadOwnerIsNone) {

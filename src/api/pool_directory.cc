@@ -242,7 +242,8 @@ Task<Result<>> create_pool(const Call& call, Environment environment, const Pool
     ROS2S_CO_TRY(check_directory(directory, report));
     OwnerRecord present;
     const OwnerRecord self{.pid = ::getpid(), .program = ::program_invocation_short_name};
-    ROS2S_CO_TRY_ASSIGN(auto ownership, Ownership::take(directory, self, present, report));
+    ROS2S_CO_TRY_ASSIGN(auto ownership, co_await Ownership::take_patiently(
+                                            environment.reactor, directory, self, present, report));
     ROS2S_CO_TRY(check_directory(directory, report));
     if (const auto cleared = remove_pool_files(directory); !cleared) {
         co_return cannot("clear what an interrupted creation left in", directory, cleared.error(),

@@ -49,16 +49,28 @@ def ctest(preset, tally, names=(), exclude_label=None, label=None):
 
 
 def count(results, tally):
-    """Adds each test; passes are only counted, everything else is named."""
-    skipped = []
+    """Adds each test; passes are only counted, everything else is named: first all in short."""
+    skipped, failed = [], []
     for case in ElementTree.parse(results).getroot().iter("testcase"):
         name = f"{case.get('classname', '')} {case.get('name', '')}".split(" ", 1)[-1]
         if case.find("failure") is not None or case.get("status") == "fail":
+            output = case.findtext("system-out") or ""
+            failed.append((name, output))
             tally.add(name, False)
-            print((case.findtext("system-out") or "")[-6000:], flush=True)
+            print(gist(output), end="", flush=True)
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
             skipped.append(name)
         else:
             tally.passed += 1
+    for name, output in failed:
+        print(f"---- {name}\n{output[-6000:]}", flush=True)
     if skipped:
         print(f"not run ({len(skipped)}): {', '.join(skipped)}")
+
+
+def gist(output):
+    """The lines of a failed test's output that say what failed; its last ones where none does."""
+    lines = [line[:300] for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines
+               if re.match(r"FAILED |\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: ", line)]
+    return "".join(f"     {line}\n" for line in (telling or lines)[-8:])
