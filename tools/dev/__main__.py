@@ -4,6 +4,7 @@ import argparse
 import signal
 import sys
 
+import bench
 import build
 import check
 import demo
@@ -17,7 +18,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in (("build", build), ("test", test), ("check", check), ("demo", demo),
-                         ("fuzz", fuzz), ("lint", lint), ("sim", sim)):
+                         ("bench", bench), ("fuzz", fuzz), ("lint", lint), ("sim", sim)):
         command = commands.add_parser(name)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -1,43 +1,94 @@
-"""The figures: fio on a raw file and fio on a pool, in turn, in one run; ratios of medians.
+"""The figures: fio on a raw file and fio on pools, in turn, in one run; ratios of medians.
 
 Raw is fio's io_uring with direct=1 and fixed buffers on a fully written file of the same size in
 the same file system. A write to the pool is durable when it completes, so raw writes are shown with
 an fdatasync after as many writes as are in flight, and once without any."""
 
+import dataclasses
 import json
+import os
+import resource
 import statistics
 import subprocess
+from pathlib import Path
 
 import console
 import shown
 
-# name, fio options of both, further ones of raw
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    key: str  # what ./dev bench calls it
+    name: str
+    options: dict  # of fio, for both
+    only_raw: dict = dataclasses.field(default_factory=dict)
+
+    def in_mib(self):
+        return self.options["bs"] == "1m"
+
+
 # The order matters: a pool never overwrites in place, so random writes scatter a file's blocks, and
 # what reads it in large pieces afterwards is slower (raw is not).
 ROWS = (
-    ("1 MiB write, depth 8; raw never synced", dict(rw="write", bs="1m", iodepth=8), {}),
-    ("1 MiB read, depth 8", dict(rw="read", bs="1m", iodepth=8), {}),
-    ("4 KiB random read, depth 1", dict(rw="randread", bs="4k", iodepth=1), {}),
-    ("4 KiB random read, depth 32", dict(rw="randread", bs="4k", iodepth=32), {}),
-    ("4 KiB random write, depth 1; raw with fdatasync each",
-     dict(rw="randwrite", bs="4k", iodepth=1), dict(fdatasync=1)),
-    ("4 KiB random write, depth 32; raw with fdatasync=32",
-     dict(rw="randwrite", bs="4k", iodepth=32), dict(fdatasync=32)),
-    ("4 KiB random write, depth 32; raw never synced",
-     dict(rw="randwrite", bs="4k", iodepth=32), {}),
+    Row("write-1m", "1 MiB write, depth 8; raw never synced",
+        dict(rw="write", bs="1m", iodepth=8)),
+    Row("read-1m", "1 MiB read, depth 8", dict(rw="read", bs="1m", iodepth=8)),
+    Row("randread-1", "4 KiB random read, depth 1", dict(rw="randread", bs="4k", iodepth=1)),
+    Row("randread-32", "4 KiB random read, depth 32", dict(rw="randread", bs="4k", iodepth=32)),
+    Row("randwrite-1", "4 KiB random write, depth 1; raw with fdatasync each",
+        dict(rw="randwrite", bs="4k", iodepth=1), dict(fdatasync=1)),
+    Row("randwrite-32", "4 KiB random write, depth 32; raw with fdatasync=32",
+        dict(rw="randwrite", bs="4k", iodepth=32), dict(fdatasync=32)),
+    Row("randwrite-32-unsynced", "4 KiB random write, depth 32; raw never synced",
+        dict(rw="randwrite", bs="4k", iodepth=32)),
 )
 
 
-def fio_command(target, options):
-    return ["fio", "--name=figure", "--output-format=json", *target,
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """Whom a row measures: a name, and the fio options that say where the I/O goes."""
+    name: str
+    target: list
+    is_raw: bool = False
+
+
+def raw_side(file):
+    return Side("raw", ["--ioengine=io_uring", "--direct=1", "--fixedbufs=1",
+                        f"--filename={file}"], is_raw=True)
+
+
+def pool_side(name, built, uri, file):
+    """A file in a container, through the fio plug-in of the build in directory `built`."""
+    plugin = Path(built).absolute() / "plugins/fio/libros2store-fio.so"
+    return Side(name, [f"--ioengine=external:{plugin}", f"--uri={uri}", f"--filename={file}"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """What one run of fio says, and what it costs."""
+    rate: float  # MiB/s or operations per second
+    cpu_us: float  # user and kernel time of the process and its threads, per operation
+
+
+def fill(side, size):
+    """Writes the file that the rows use."""
+    synced = ["--end_fsync=1"] if side.is_raw else []
+    shown.run("fio", "--name=fill", *side.target, "--rw=write", "--bs=1m", "--iodepth=8",
+              f"--size={size}", *synced, quiet=True)
+
+
+def fio_command(row, side, shared):
+    options = shared | row.options | (row.only_raw if side.is_raw else {})
+    return ["fio", "--name=figure", "--output-format=json", *side.target,
             *(f"--{key}={value}" for key, value in options.items())]
 
 
-def figure(target, options):
-    """One run of fio: operations and MiB per second."""
-    command = fio_command(target, options)
+def measure(row, side, shared):
+    command = fio_command(row, side, shared)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False, timeout=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Warnings may stand before the JSON.
     text = done.stdout[done.stdout.find("{"):]
     if done.returncode != 0 or not text:
@@ -45,34 +96,51 @@ def figure(target, options):
     job = json.loads(text)["jobs"][0]
     if job["error"] != 0:
         raise shown.Failed(f"{' '.join(command)}\nfio reports error {job['error']}")
-    side = job["write" if "write" in options["rw"] else "read"]
-    return side["iops"], side["bw_bytes"] / 2**20
+    moved = job["write" if "write" in row.options["rw"] else "read"]
+    spent = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+    return Figure(moved["bw_bytes"] / 2**20 if row.in_mib() else moved["iops"],
+                  spent * 1e6 / max(1, moved["total_ios"]))
 
 
-def table(raw, ours, size, seconds, turns):
-    """Yields (name, raw median, our median, ratio, spread of the ratios) for each row."""
+def table(rows, sides, size, seconds, turns):
+    """Yields (row, a list of each side's figures, turn by turn) for each row."""
     shared = dict(size=size, time_based=1, runtime=seconds, randrepeat=0, norandommap=1)
-    for name, options, only_raw in ROWS:
-        in_mib = options["bs"] == "1m"
-        console.command(fio_command(raw, shared | options | only_raw))
-        console.command(fio_command(ours, shared | options))
-        pairs = []
+    for row in rows:
+        for side in sides:
+            console.command(fio_command(row, side, shared))
+        figures = [[] for _ in sides]
         for turn in range(turns):
             # Who goes first alternates too.
-            order = [(raw, only_raw), (ours, {})]
-            values = [figure(target, shared | options | more)[in_mib]
-                      for target, more in (order if turn % 2 == 0 else reversed(order))]
-            pairs.append(values if turn % 2 == 0 else values[::-1])
-        ratios = [our / plain for plain, our in pairs]
-        unit = "MiB/s" if in_mib else "IOPS"
-        yield (name, unit, statistics.median(plain for plain, _ in pairs),
-               statistics.median(our for _, our in pairs), statistics.median(ratios),
-               (min(ratios), max(ratios)))
+            order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
+            for i in order:
+                figures[i].append(measure(row, sides[i], shared))
+        yield row, figures
 
 
-def show(rows):
-    """Prints the table as Markdown, for the README."""
+def ratio(figures, base):
+    """The median of the turns' ratios and their spread, as text."""
+    ratios = [ours.rate / other.rate for ours, other in zip(figures, base)]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+
+
+def rate(row, figures):
+    unit = "MiB/s" if row.in_mib() else "IOPS"
+    return f"{statistics.median(figure.rate for figure in figures):,.0f} {unit}"
+
+
+def show(results):
+    """Prints raw against one pool as Markdown, for the README."""
     print("| | raw | embedded | ratio (spread) |\n|---|---|---|---|")
-    for name, unit, raw, ours, ratio, (low, high) in rows:
-        print(f"| {name} | {raw:,.0f} {unit} | {ours:,.0f} {unit} | {ratio:.2f} ({low:.2f}–{high:.2f}) |",
+    for row, (raw, ours) in results:
+        print(f"| {row.name} | {rate(row, raw)} | {rate(row, ours)} | {ratio(ours, raw)} |",
               flush=True)
+
+
+def machine():
+    """The machine in a line."""
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        model = next((line.split(":")[1].strip() for line in info if line.startswith("model name")),
+                     os.uname().machine)
+    kind = subprocess.run(["stat", "-f", "-c", "%T", "build"], capture_output=True, text=True,
+                          check=False).stdout.strip()
+    return f"{len(os.sched_getaffinity(0))} cores of {model}, Linux {os.uname().release}, {kind}"

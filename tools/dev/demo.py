@@ -18,7 +18,6 @@ import shown
 
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
-FIO = Path("build/release/plugins/fio/libros2store-fio.so").absolute()
 MIB_NEEDED = 6500
 
 
@@ -176,11 +175,9 @@ class Demo:
         self.tally.add("sha256 of every file, and its attributes, through cp out", not differences)
         shutil.rmtree(out)
 
-    def ours(self, name):
-        return [f"--ioengine=external:{FIO}", f"--uri={self.uri}", f"--filename={name}"]
-
     def fio_verify(self):
-        out = shown.run("fio", "--name=verify", *self.ours("fio-verify"), "--rw=randwrite", "--bs=4k",
+        ours = compare.pool_side("embedded", build.folder("release"), self.uri, "fio-verify")
+        out = shown.run("fio", "--name=verify", *ours.target, "--rw=randwrite", "--bs=4k",
                         "--iodepth=32", "--size=128m", "--verify=crc32c", "--do_verify=1",
                         "--verify_fatal=1", "--verify_state_save=0", quiet=True)
         print("\n".join("  " + line.strip() for line in out.splitlines()
@@ -203,27 +200,15 @@ class Demo:
 
     def figures(self):
         size, seconds, turns = ("512m", 1, 1) if self.options.short else ("1g", 4, 5)
-        raw_file = self.place / "raw"
-        shown.run("fio", "--name=fill", f"--filename={raw_file}", "--rw=write", "--bs=1m",
-                  "--ioengine=io_uring", "--iodepth=8", "--direct=1", f"--size={size}",
-                  "--end_fsync=1", quiet=True)
-        shown.run("fio", "--name=fill", *self.ours("figures"), "--rw=write", "--bs=1m",
-                  "--iodepth=8", f"--size={size}", quiet=True)
-        raw = ["--ioengine=io_uring", "--direct=1", "--fixedbufs=1", f"--filename={raw_file}"]
-        rows = list(compare.table(raw, self.ours("figures"), size, seconds, turns))
-        print(f"\n{machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s each way")
-        compare.show(rows)
+        raw = compare.raw_side(self.place / "raw")
+        ours = compare.pool_side("embedded", build.folder("release"), self.uri, "figures")
+        compare.fill(raw, size)
+        compare.fill(ours, size)
+        results = list(compare.table(compare.ROWS, [raw, ours], size, seconds, turns))
+        print(f"\n{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s "
+              "each way")
+        compare.show(results)
         self.tally.add("figures", True)
-
-
-def machine():
-    """The machine in a line."""
-    with open("/proc/cpuinfo", encoding="utf-8") as info:
-        model = next((line.split(":")[1].strip() for line in info if line.startswith("model name")),
-                     os.uname().machine)
-    kind = subprocess.run(["stat", "-f", "-c", "%T", "build"], capture_output=True, text=True,
-                          check=False).stdout.strip()
-    return f"{len(os.sched_getaffinity(0))} cores of {model}, Linux {os.uname().release}, {kind}"
 
 
 def entries(root):
