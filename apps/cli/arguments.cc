@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "pool_place.h"
+
 namespace ros2s::cli {
 namespace {
 
@@ -14,8 +16,16 @@ template <class Options>
 std::vector<std::string> places_of(const Options&) {
     return {};
 }
-std::vector<std::string> places_of(const FileOptions& options) { return options.places; }
-std::vector<std::string> places_of(const WhyOptions& options) { return {options.place}; }
+// A local path is no pool that is opened.
+std::vector<std::string> uris_in(std::vector<std::string> places) {
+    std::erase_if(places, [](const std::string& place) { return !is_uri(place); });
+    return places;
+}
+std::vector<std::string> places_of(const FileOptions& options) { return uris_in(options.places); }
+std::vector<std::string> places_of(const WhyOptions& options) { return uris_in({options.place}); }
+std::vector<std::string> places_of(const GrowOptions& options) { return {options.place}; }
+std::vector<std::string> places_of(const StatusOptions& options) { return {options.place}; }
+std::vector<std::string> places_of(const PoolOptions& options) { return {options.directory}; }
 std::vector<std::string> places_of(const ContainerOptions& options) { return {options.place}; }
 
 // One command: its options live in the closure that runs it.
@@ -83,7 +93,7 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
 }
 
 void add_pool(CLI::App& app, Arguments& arguments) {
-    CLI::App& pool = *app.add_subcommand("pool", "create, list, query or destroy pools");
+    CLI::App& pool = *app.add_subcommand("pool", "create, list, query, grow or destroy pools");
     pool.require_subcommand(1);
     Command<UpOptions> create(pool, arguments, "create", "make an empty pool", pool_create);
     add_creation(create, false);
@@ -97,6 +107,12 @@ void add_pool(CLI::App& app, Arguments& arguments) {
     };
     add("list", "the pools in a directory's subdirectories", pool_list, "where to look");
     add("query", "a pool's devices, space and containers", pool_query, "the pool directory");
+    Command<GrowOptions> grow(pool, arguments, "grow", "add a device file to a pool", pool_grow);
+    grow.app.add_option("place", grow.options->place, pool_help)->required();
+    grow.app.add_option("--size", grow.options->size, "of the new device file: 512M, 4G, 1T")
+        ->required();
+    grow.app.add_option("--device-dir", grow.options->device_directory,
+                        "put the file here instead, on another disk, say");
     auto destroy =
         add("destroy", "remove a pool and everything in it", pool_destroy, "the pool directory");
     destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");

@@ -51,6 +51,13 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options);
 Task<Result<>> pool_query(Workplace work, PoolOptions options);
 Task<Result<>> pool_destroy(Workplace work, PoolOptions options);
 
+struct GrowOptions {
+    std::string place;  // a pool directory or a URI
+    std::string size;
+    std::string device_directory;
+};
+Task<Result<>> pool_grow(Workplace work, GrowOptions options);
+
 struct ContainerOptions {
     std::string place;  // list: a pool directory or URI; otherwise the container's URI
     std::string chunk = "1M";

@@ -231,7 +231,9 @@ std::unexpected<Error> explain(Workplace work, std::string_view what, const Erro
     std::string_view remedy;
     switch (error.code) {
         case Code::no_space:
-            remedy = "; remove something (ros2store rm -r …), or copy into a larger pool";
+            remedy =
+                "; remove something (ros2store rm -r …), or add a device file to the pool "
+                "(ros2store pool grow DIR --size …)";
             break;
         case Code::corrupt:
             remedy =

@@ -31,10 +31,9 @@ OsReactorOptions reactor_options_for(const std::vector<std::string>& places) {
     std::map<std::string, OsReactorOptions> pools;
     for (const std::string& place : places) {
         Report ignored;
-        if (!is_uri(place)) continue;
-        const auto uri = container_uri(place, ignored);
-        if (!uri) continue;
-        const auto pool = api::read_pool_directory(uri->dir, ignored);
+        const auto directory = pool_directory_of(place, ignored);
+        if (!directory) continue;
+        const auto pool = api::read_pool_directory(*directory, ignored);
         if (pool) pools.emplace(pool->directory, pool->config.reactor_options());
     }
     return pools.size() == 1 ? pools.begin()->second : OsReactorOptions{};

@@ -21,8 +21,8 @@ namespace ros2s::cli {
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
 
 // How the reactor is to be for a command with these arguments: as the settings of the pool say
-// where their URIs name exactly one, else the default. What is wrong with a place, its opening
-// reports.
+// where their URIs and pool directories name exactly one, else the default. What is wrong with a
+// place, its opening reports.
 [[nodiscard]] OsReactorOptions reactor_options_for(const std::vector<std::string>& places);
 
 // Opens a pool that nobody has open. Errors: those of EmbeddedPool::open.

@@ -49,20 +49,7 @@ bool Session::finish() const {
     return false;
 }
 
-std::string human_bytes(uint64_t bytes) {
-    if (bytes < 1024) return fmt::format("{} B", bytes);
-    static constexpr std::string_view units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = static_cast<double>(bytes) / 1024;
-    size_t unit = 0;
-    while (value >= 1023.95 && unit + 1 < std::size(units)) {
-        value /= 1024;
-        ++unit;
-    }
-    // 4 GiB, not 4.0 GiB.
-    const std::string number = fmt::format("{:.1f}", value);
-    const bool whole = number.ends_with(".0");
-    return fmt::format("{} {}", whole ? number.substr(0, number.size() - 2) : number, units[unit]);
-}
+std::string human_bytes(uint64_t bytes) { return config::human_size(bytes); }
 
 Result<uint64_t> size_of(std::string_view text, Report& report) {
     const auto bytes = config::parse_size(text);

@@ -1,9 +1,11 @@
-// up and pool create: a pool in a directory, written fully once, with progress.
+// up, pool create and pool grow: device files, written fully once, with progress.
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "pool_place.h"
 #include "progress.h"
 #include "ros2s/api/pool_directory.h"
+#include "ros2s/api/pool_growth.h"
 #include "ros2s/api/uri.h"
 
 namespace ros2s::cli {
@@ -71,6 +73,33 @@ Task<Result<>> pool_create(Workplace work, UpOptions options) {
     const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
     work.session.say(
         fmt::format("Next: ros2store container create {}", shell_word(uri.to_string())));
+    co_return Result<>{};
+}
+
+Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, size_of(options.size, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto before, api::read_pool_directory(directory, work.report));
+    {
+        Progress progress("writing the new device file once", Progress::Unit::bytes,
+                          !work.session.json());
+        const auto show = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
+        ROS2S_CO_TRY(co_await api::grow_pool(work.call, work.environment,
+                                             {.directory = directory,
+                                              .bytes = bytes,
+                                              .device_directory = options.device_directory,
+                                              .progress = show},
+                                             work.report));
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto pool, api::read_pool_directory(directory, work.report));
+    const uint64_t added = pool.device_bytes - before.device_bytes;
+    work.session.answer(Json::object({{"directory", pool.directory},
+                                      {"pool", pool.config.pool},
+                                      {"added_bytes", added},
+                                      {"bytes", pool.device_bytes},
+                                      {"devices", Json::array(device_list(pool))}}));
+    work.session.say(fmt::format("Pool '{}' has grown by {}: {} in {}", pool.config.pool,
+                                 human_bytes(added), devices_text(pool), pool.directory));
     co_return Result<>{};
 }
 

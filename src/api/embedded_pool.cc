@@ -7,7 +7,7 @@
 #include "container.h"
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/fs/dfs.h"
-#include "store_stack.h"
+#include "settled_stack.h"
 
 namespace ros2s::api {
 
@@ -27,20 +27,21 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
                                                                EmbeddedOptions options,
                                                                OwnerRecord& present,
                                                                Report& report) {
-    ROS2S_CO_TRY_ASSIGN(auto found, read_pool_directory(directory, report));
+    ROS2S_CO_TRY_ASSIGN(const auto named, read_pool_directory(directory, report));
     const OwnerRecord self{
         .pid = ::getpid(),
         .program = options.program.empty() ? ::program_invocation_short_name : options.program,
         .mount_point = options.mount_point,
         .container = options.container};
     ROS2S_CO_TRY_ASSIGN(auto ownership,
-                        co_await Ownership::take_patiently(environment.reactor, found.directory,
+                        co_await Ownership::take_patiently(environment.reactor, named.directory,
                                                            self, present, report));
+    // Again, now that nobody else changes it.
+    ROS2S_CO_TRY_ASSIGN(auto found, read_pool_directory(named.directory, report));
     auto parts =
         std::make_unique<Parts>(Parts{.environment = environment, .directory = std::move(found)});
     parts->ownership = std::move(ownership);
-    ROS2S_CO_TRY_ASSIGN(parts->stack,
-                        co_await StoreStack::open(environment, parts->directory, report));
+    ROS2S_CO_TRY_ASSIGN(parts->stack, co_await open_settled(environment, parts->directory, report));
     parts->path = parts->stack->store().path();
     std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(std::move(parts)));
     if (const auto why = pool->parts_->stack->engine().read_only_reason(); !why.empty()) {

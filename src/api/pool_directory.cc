@@ -4,30 +4,23 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 
 #include "container.h"
+#include "device_files.h"
 #include "pool_files.h"
 #include "ros2s/api/embedded_pool.h"
 #include "ros2s/api/owner.h"
 #include "ros2s/config/units.h"
-#include "ros2s/device/uring/file_device.h"
 #include "store_stack.h"
 
 namespace ros2s::api {
 namespace {
-
-std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,
-                              Report& report) {
-    return report.fail(error, fmt::format("cannot {} {}: {}", do_what, path, describe(error)));
-}
 
 Result<std::string> absolute(const std::string& path, Report& report) {
     std::error_code error;
@@ -36,11 +29,6 @@ Result<std::string> absolute(const std::string& path, Report& report) {
         return report.fail(Code::invalid, "the pool's directory has no name");
     if (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
     return whole;
-}
-
-bool exists(const std::string& path) {
-    struct stat status{};
-    return ::lstat(path.c_str(), &status) == 0;
 }
 
 Result<> check_request(const PoolCreation& creation, Report& report) {
@@ -98,62 +86,17 @@ Result<> check_directory(const std::string& directory, Report& report) {
     return {};
 }
 
-// Where the device files go: path and, where that is elsewhere, the link to it.
-struct DevicePlace {
-    std::string path;
-    std::string link;  // empty: none
-};
+// What an index takes beside the devices at first.
+constexpr uint64_t index_bytes = uint64_t{64} << 20;
 
 std::vector<DevicePlace> place_devices(const std::string& directory, const PoolCreation& creation) {
     std::vector<DevicePlace> places;
+    const auto& others = creation.device_directories;
     for (size_t i = 0; i < creation.devices; ++i) {
-        const auto& others = creation.device_directories;
-        if (others.empty()) {
-            places.push_back({.path = in(directory, device_name(i))});
-        } else {
-            places.push_back({.path = fmt::format("{}/ros2store-{}-{}", others[i % others.size()],
-                                                  creation.pool, device_name(i)),
-                              .link = in(directory, device_name(i))});
-        }
+        places.push_back(place_device(directory, creation.pool, i,
+                                      others.empty() ? "" : others[i % others.size()]));
     }
     return places;
-}
-
-// Before anything is written: room for all device files that share a file system, and for what an
-// index takes beside them.
-Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
-                     Report& report) {
-    constexpr uint64_t index_bytes = uint64_t{64} << 20;
-    std::map<dev_t, uint64_t> needed;
-    for (const auto& place : places) {
-        const auto parent = std::filesystem::path(place.path).parent_path().string();
-        struct stat status{};
-        if (::stat(parent.c_str(), &status) != 0) {
-            return cannot("make a device file in", parent, fail_errno(errno).error(), report);
-        }
-        struct statvfs space{};
-        if (::statvfs(parent.c_str(), &space) != 0) {
-            return cannot("ask for the free space of", parent, fail_errno(errno).error(), report);
-        }
-        const uint64_t free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
-        uint64_t& sum = needed.try_emplace(status.st_dev, index_bytes).first->second;
-        sum += device_bytes;
-        if (sum > free_bytes) {
-            constexpr double gib = 1 << 30;
-            return report.fail(
-                Code::no_space,
-                fmt::format(
-                    "{} needs {:.1f} GiB of free space and has {:.1f} GiB: free some, choose "
-                    "another directory, or a smaller --size",
-                    parent, static_cast<double>(sum) / gib, static_cast<double>(free_bytes) / gib));
-        }
-        if (exists(place.path)) {
-            return report.fail(Code::exists, fmt::format("{} exists already: remove it, or choose "
-                                                         "another name for the pool",
-                                                         place.path));
-        }
-    }
-    return {};
 }
 
 Task<Result<>> make_devices(const Call& call, Environment environment, const PoolCreation& creation,
@@ -161,17 +104,11 @@ Task<Result<>> make_devices(const Call& call, Environment environment, const Poo
                             Report& report) {
     const uint64_t total = device_bytes * places.size();
     for (size_t i = 0; i < places.size(); ++i) {
-        const auto& place = places[i];
-        if (!place.link.empty() && ::symlink(place.path.c_str(), place.link.c_str()) != 0) {
-            co_return cannot("make the link", place.link, fail_errno(errno).error(), report);
-        }
-        const device::Progress progress = [&creation, i, device_bytes, total](uint64_t done,
-                                                                              uint64_t) {
+        const auto progress = [&creation, i, device_bytes, total](uint64_t done) {
             if (creation.progress) creation.progress(i * device_bytes + done, total);
         };
-        ROS2S_CO_TRY(co_await device::create_file_device(
-            environment.reactor, place.path, device_bytes, {.buffered = creation.config.page_cache},
-            progress, call.stop, report));
+        ROS2S_CO_TRY(co_await make_device(call, environment, places[i], device_bytes,
+                                          creation.config.page_cache, progress, report));
     }
     co_return {};
 }
@@ -199,7 +136,7 @@ Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCr
                          std::string directory, Report& report) {
     const auto places = place_devices(directory, creation);
     const auto device_bytes = round_down(creation.bytes / creation.devices, block_bytes);
-    ROS2S_CO_TRY(check_space(places, device_bytes, report));
+    ROS2S_CO_TRY(check_space(places, device_bytes, index_bytes, report));
     if (const auto marked = replace_file(in(directory, half_made_name), "\n"); !marked) {
         co_return cannot("write in", directory, marked.error(), report);
     }
@@ -226,6 +163,36 @@ Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCr
         co_return cannot("make durable", directory, synced.error(), report);
     }
     co_return {};
+}
+
+// The path of the device file that is being added, or "".
+Result<std::string> growing_in(const std::string& directory, Report& report) {
+    const auto path = in(directory, growing_name);
+    if (!exists(path)) return std::string();
+    std::ifstream file(path);
+    std::string name;
+    if (!std::getline(file, name) || !is_device_name(name) || name.ends_with(".new")) {
+        return report.fail(Code::corrupt,
+                           fmt::format("{} does not name the device file that is being added: "
+                                       "write its name there ({}, say), or remove {} where "
+                                       "none is",
+                                       path, device_name(1), path));
+    }
+    return in(directory, name);
+}
+
+Result<uint64_t> bytes_of_device(const std::string& device, Report& report) {
+    struct stat status{};
+    if (::stat(device.c_str(), &status) == 0) return static_cast<uint64_t>(status.st_size);
+    const auto error = fail_errno(errno).error();
+    std::error_code no_link;
+    const auto target = std::filesystem::read_symlink(device, no_link).string();
+    if (no_link) return cannot("open the device file", device, error, report);
+    return report.fail(
+        error, fmt::format("the device file {0} is a link to {1}, which cannot be opened ({2}): "
+                           "mount the disk that holds it, or link to where it is now: ln -sfn "
+                           "FILE {0}",
+                           device, target, describe(error)));
 }
 
 }  // namespace
@@ -316,13 +283,12 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
     }
     PoolDirectory found{.directory = std::move(directory)};
     ROS2S_TRY_ASSIGN(found.config, PoolConfig::parse(text.str(), config_path, report));
+    ROS2S_TRY_ASSIGN(found.growing, growing_in(found.directory, report));
     for (size_t i = 0; i < pool_devices_max; ++i) {
         const auto device = in(found.directory, device_name(i));
-        if (!exists(device)) continue;  // the engine knows whether one is missing
-        if (::stat(device.c_str(), &status) != 0) {
-            return cannot("open the device file", device, fail_errno(errno).error(), report);
-        }
-        found.device_bytes += static_cast<uint64_t>(status.st_size);
+        if (!exists(device) || device == found.growing) continue;
+        ROS2S_TRY_ASSIGN(const uint64_t bytes, bytes_of_device(device, report));
+        found.device_bytes += bytes;
         found.devices.push_back(device);
     }
     if (found.devices.empty()) {

@@ -6,6 +6,7 @@
 //     DIR/owner         who has it open (owner.h)
 //
 //     DIR/half-made     only while the pool is being made or removed
+//     DIR/growing       only while a device file is being added (pool_growth.h)
 //
 // A directory is a pool when it has config.yaml and no half-made. What a creation or removal that
 // was killed left is cleared by the next creation or removal.
@@ -58,6 +59,9 @@ struct PoolDirectory {
     PoolConfig config;
     std::vector<std::string> devices;  // the device files, in order
     uint64_t device_bytes = 0;         // of all together
+    // The device file of a growth that is under way or was interrupted, there or not, and none of
+    // `devices`. Empty: none.
+    std::string growing;
 };
 // Errors: not_found (no pool there), invalid (config.yaml), denied, io.
 [[nodiscard]] Result<PoolDirectory> read_pool_directory(const std::string& directory,

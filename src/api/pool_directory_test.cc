@@ -137,7 +137,7 @@ TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
     refuses(wanted, Code::invalid, "the pool name 'a b'");
     wanted = creation();
     wanted.bytes = uint64_t{1} << 60;
-    refuses(wanted, Code::no_space, "GiB of free space and has");
+    refuses(wanted, Code::no_space, "1 EiB of free space and has");
     EXPECT_FALSE(files::exists(directory_));
     wanted.directory = base_ + "/missing/pool";
     refuses(wanted, Code::not_found, "cannot make the directory");

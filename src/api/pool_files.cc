@@ -2,25 +2,25 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
 namespace ros2s::api {
 namespace {
 
-bool is_device_name(std::string_view name) {
-    if (!name.starts_with("device-")) return false;
-    name.remove_prefix(7);
-    if (name.ends_with(".new")) name.remove_suffix(4);
-    return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
-}
+// replace_file() goes by way of NAME.new.
+constexpr std::string_view replaced_names[] = {config_name, half_made_name, growing_name};
 
 bool is_pool_file(std::string_view name) {
-    return name == config_name || name == fmt::format("{}.new", config_name) ||
-           name == index_name || name == owner_name || name == half_made_name ||
-           name == fmt::format("{}.new", half_made_name) || is_device_name(name);
+    const auto may_be_new = [name](std::string_view each) {
+        return name == each || name == fmt::format("{}.new", each);
+    };
+    return std::ranges::any_of(replaced_names, may_be_new) || name == index_name ||
+           name == owner_name || is_device_name(name);
 }
 
 Result<std::vector<std::string>> names_in(const std::string& directory) {
@@ -40,25 +40,29 @@ Result<> remove_file(const std::string& path) {
     return {};
 }
 
-// The file, where it is a link what it points to first, and what a creation left of either.
-Result<> remove_device(const std::string& path) {
-    std::error_code error;
-    auto target = std::filesystem::read_symlink(path, error);
-    if (!error) {
-        // A relative link starts where it lies, not where this process happens to be.
-        if (target.is_relative()) target = std::filesystem::path(path).parent_path() / target;
-        ROS2S_TRY(remove_file(target));
-        ROS2S_TRY(remove_file(target.string() + ".new"));
-    }
-    return remove_file(path);
-}
-
 }  // namespace
+
+bool is_device_name(std::string_view name) {
+    if (!name.starts_with("device-")) return false;
+    name.remove_prefix(7);
+    if (name.ends_with(".new")) name.remove_suffix(4);
+    return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 std::string device_name(size_t number) { return fmt::format("device-{}", number); }
 
 std::string in(const std::string& directory, std::string_view name) {
     return fmt::format("{}/{}", directory, name);
+}
+
+bool exists(const std::string& path) {
+    struct stat status{};
+    return ::lstat(path.c_str(), &status) == 0;
+}
+
+std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,
+                              Report& report) {
+    return report.fail(error, fmt::format("cannot {} {}: {}", do_what, path, describe(error)));
 }
 
 Result<std::vector<std::string>> foreign_names(const std::string& directory) {
@@ -101,6 +105,19 @@ Result<> sync_directory(const std::string& directory) {
     return synced;
 }
 
+Result<> remove_device(const std::string& path) {
+    std::error_code error;
+    auto target = std::filesystem::read_symlink(path, error);
+    if (!error) {
+        // A relative link starts where it lies, not where this process happens to be.
+        if (target.is_relative()) target = std::filesystem::path(path).parent_path() / target;
+        ROS2S_TRY(remove_file(target));
+        ROS2S_TRY(remove_file(target.string() + ".new"));
+    }
+    ROS2S_TRY(remove_file(path + ".new"));
+    return remove_file(path);
+}
+
 Result<> remove_pool_files(const std::string& directory) {
     ROS2S_TRY_ASSIGN(const auto names, names_in(directory));
     for (const auto& name : names) {
@@ -109,9 +126,10 @@ Result<> remove_pool_files(const std::string& directory) {
     std::error_code error;
     std::filesystem::remove_all(in(directory, index_name), error);
     if (error) return fail_errno(error.value());
-    ROS2S_TRY(remove_file(in(directory, config_name)));
-    ROS2S_TRY(remove_file(in(directory, fmt::format("{}.new", config_name))));
-    ROS2S_TRY(remove_file(in(directory, fmt::format("{}.new", half_made_name))));
+    for (const auto name : replaced_names) {
+        if (name != half_made_name) ROS2S_TRY(remove_file(in(directory, name)));
+        ROS2S_TRY(remove_file(in(directory, fmt::format("{}.new", name))));
+    }
     ROS2S_TRY(remove_file(in(directory, half_made_name)));
     return sync_directory(directory);
 }

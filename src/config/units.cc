@@ -1,5 +1,7 @@
 #include "units.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <span>
 
@@ -79,6 +81,21 @@ Result<uint64_t> parse_size(std::string_view text) {
 }
 
 std::string format_size(uint64_t bytes) { return format(bytes, std::span(size_units).first(5)); }
+
+std::string human_size(uint64_t bytes) {
+    if (bytes < ki) return std::to_string(bytes) + " B";
+    static constexpr std::string_view names[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = static_cast<double>(bytes) / ki;
+    size_t unit = 0;
+    while (value >= 1023.95 && unit + 1 < std::size(names)) {
+        value /= ki;
+        ++unit;
+    }
+    // 4 GiB, not 4.0 GiB.
+    const std::string number = fmt::format("{:.1f}", value);
+    const bool whole = number.ends_with(".0");
+    return fmt::format("{} {}", whole ? number.substr(0, number.size() - 2) : number, names[unit]);
+}
 
 Result<std::chrono::nanoseconds> parse_duration(std::string_view text) {
     ROS2S_TRY_ASSIGN(const auto quantity, parse(text, duration_units));

@@ -15,6 +15,8 @@ namespace ros2s::config {
 [[nodiscard]] Result<uint64_t> parse_size(std::string_view text);
 // The largest binary unit that divides it: "512MiB", "4097B".
 [[nodiscard]] std::string format_size(uint64_t bytes);
+// Rounded, for people: "1.5 GiB", "12 KiB", "7 B".
+[[nodiscard]] std::string human_size(uint64_t bytes);
 
 // Whole numbers with a unit: ns, us, ms, s, min, h. Only 0 needs none.
 // Errors: invalid (not a duration), too_large (over 292 years).

@@ -115,8 +115,9 @@ Task<> missing_device(Pool& pool) {
     EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
     pool.disks.pop_back();
-    co_await expect_refused(pool, Code::invalid, "device 0 (");
-    EXPECT_THAT(pool.report.text(), HasSubstr("is missing. Name all"));
+    const std::string present = pool.disks[0]->name();
+    co_await expect_refused(pool, Code::invalid, "has 2 devices; missing: device-0 (");
+    EXPECT_THAT(pool.report.text(), HasSubstr("here: " + present + ". Mount the disk"));
 }
 TEST(DamagedPool, AMissingDevice) {
     Pool pool(1, 2);
@@ -144,7 +145,7 @@ Task<> foreign_device(Pool& pool, Pool& other) {
 TEST(DamagedPool, AnotherPoolsDeviceACopyAndAnEmptyOne) {
     Pool pool(1, 2);
     Pool other(2, 2);
-    other.world.run(other.create());
+    EXPECT_OK(other.world.run(other.create()));
     pool.world.run(foreign_device(pool, other));
 }
 

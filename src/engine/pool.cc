@@ -76,13 +76,31 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
                                       device.name()));
 }
 
+constexpr size_t nobody = SIZE_MAX;
+
+// `places` has, by number, which of `devices` it is.
+std::string missing_devices(const Superblock& pool, const EngineStore::Devices& devices,
+                            const std::vector<size_t>& places) {
+    std::string missing, present;
+    for (size_t number = 0; number < places.size(); ++number) {
+        const bool here = places[number] != nobody;
+        std::string& list = here ? present : missing;
+        if (!list.empty()) list += ", ";
+        list += here ? devices[places[number]]->name()
+                     : fmt::format("device-{} ({})", number, pool.devices[number].uuid.to_string());
+    }
+    return fmt::format(
+        "pool {} has {} devices; missing: {}; here: {}. Mount the disk that holds what is missing, "
+        "or put the file back, or a link to it, from a copy; nothing was changed",
+        pool.pool.to_string(), places.size(), missing, present);
+}
+
 // Puts the devices in their order. The newest superblock says which belong to the pool.
 Result<Superblock> match_devices(EngineStore::Devices& devices,
                                  const std::vector<Superblock>& found, Report& report) {
     const auto newest_at = std::ranges::max_element(found, {}, &Superblock::generation);
     const Superblock& newest = *newest_at;
     const std::string pool = newest.pool.to_string();
-    constexpr size_t nobody = SIZE_MAX;
     std::vector<size_t> places(newest.devices.size(), nobody);
     for (size_t i = 0; i < found.size(); ++i) {
         const std::string& name = devices[i]->name();
@@ -108,14 +126,8 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
         }
         places[number] = i;
     }
-    const auto missing = std::ranges::find(places, nobody);
-    if (missing != places.end()) {
-        const auto number = static_cast<size_t>(missing - places.begin());
-        return report.fail(
-            Code::invalid,
-            fmt::format("pool {} has {} devices; device {} ({}) is missing. Name all "
-                        "of them",
-                        pool, places.size(), number, newest.devices[number].uuid.to_string()));
+    if (std::ranges::count(places, nobody) > 0) {
+        return report.fail(Code::invalid, missing_devices(newest, devices, places));
     }
     EngineStore::Devices ordered;
     for (const size_t place : places) ordered.push_back(std::move(devices[place]));
@@ -123,6 +135,25 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
     Superblock superblock = newest;
     superblock.device_number = 0;
     return superblock;
+}
+
+// A growth that a crash interrupted: no device may hold data before all know of it. `found` as the
+// devices had them, in any order.
+Task<Result<>> finish_growth(Superblock newest, const std::vector<Superblock>& found,
+                             EngineStore::Devices& devices, Report& report) {
+    for (const Superblock& each : found) {
+        if (each.generation == newest.generation) continue;
+        newest.device_number = each.device_number;
+        auto& device = *devices[each.device_number];
+        const Result<> written = co_await write_superblocks(newest, device);
+        if (written) continue;
+        co_return report.fail(
+            written.error(),
+            fmt::format("{}: writing its superblock, to finish the pool's growth, failed: {}. "
+                        "Look at the disk, then open the pool again",
+                        device.name(), describe(written.error())));
+    }
+    co_return Result<>();
 }
 
 Task<> close_all(EngineStore::Devices& devices) {
@@ -355,6 +386,9 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
         } else {
             result = fail(matched.error());
         }
+    }
+    if (result && superblock.read_only_features == 0 && !options.read_only) {
+        result = co_await finish_growth(superblock, found, devices, report);
     }
     Result<std::unique_ptr<Index>> index;
     if (result) {

@@ -130,6 +130,12 @@ Task<> grow_and_crash(Pool& pool, uint64_t at) {
     EXPECT_OK(co_await pool.expect(0, 4, 5));
     EXPECT_OK(co_await pool.write(1, 4, 6));
     EXPECT_OK(co_await pool.close());
+    if (pool.disks.size() == 1) co_return;
+    // Once a pool was open with the new device, it is not without.
+    pool.disks.pop_back();
+    const auto without = co_await pool.open();
+    EXPECT_FALSE(without.has_value());
+    if (without) EXPECT_OK(co_await pool.close());
 }
 TEST(Pool, ACrashWhileGrowingLosesNothing) {
     for (uint64_t at = 0; at < 12; ++at) {

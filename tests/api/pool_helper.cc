@@ -2,6 +2,8 @@
 // pool cannot fork one that does.
 //
 //     pool_helper make DIRECTORY        makes a pool of the least size, with the container "main"
+//     pool_helper grow DIRECTORY BYTES KILLED_AT   adds a device file, and kills itself with -9 at
+//                                       the KILLED_AT-th report of progress; 0: never
 //     pool_helper fill URI PATH BYTES   writes a file of that size
 //     pool_helper report URI PATH       prints the path report of a file
 //     pool_helper hold URI PROGRAM      opens it, prints "open", and keeps it until stdin ends;
@@ -11,12 +13,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "ros2s/api/pool_directory.h"
+#include "ros2s/api/pool_growth.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
@@ -31,6 +35,26 @@ int make(const char* directory) {
     const api::PoolCreation creation{.directory = directory, .bytes = api::pool_bytes_min};
     if (reactor && (*reactor)->run(api::create_pool(
                        call, {.reactor = **reactor, .blocking = blocking}, creation, report))) {
+        return 0;
+    }
+    std::fprintf(stderr, "%s\n", report.text().c_str());
+    return 1;
+}
+
+int grow(const char* directory, unsigned long long bytes, int killed_at) {
+    using namespace ros2s;
+    Report report;
+    const auto reactor = OsReactor::create({}, report);
+    ThreadPool blocking(2);
+    const Call call;
+    const auto progress = [&killed_at](uint64_t, uint64_t) {
+        if (--killed_at == 0) ::raise(SIGKILL);
+    };
+    if (reactor &&
+        (*reactor)->run(api::grow_pool(
+            call, {.reactor = **reactor, .blocking = blocking},
+            {.directory = directory, .bytes = bytes, .device_directory = {}, .progress = progress},
+            report))) {
         return 0;
     }
     std::fprintf(stderr, "%s\n", report.text().c_str());
@@ -86,6 +110,10 @@ int report(const char* uri, const char* path) {
 
 int main(int count, char** arguments) {
     if (count == 3 && std::strcmp(arguments[1], "make") == 0) return make(arguments[2]);
+    if (count == 5 && std::strcmp(arguments[1], "grow") == 0) {
+        return grow(arguments[2], std::strtoull(arguments[3], nullptr, 10),
+                    std::atoi(arguments[4]));
+    }
     if (count == 4 && std::strcmp(arguments[1], "hold") == 0) {
         return hold(arguments[2], arguments[3]);
     }
@@ -96,7 +124,8 @@ int main(int count, char** arguments) {
         return report(arguments[2], arguments[3]);
     }
     std::fprintf(stderr,
-                 "usage: pool_helper make DIRECTORY | fill URI PATH BYTES | report URI PATH | "
+                 "usage: pool_helper make DIRECTORY | grow DIRECTORY BYTES KILLED_AT | fill URI "
+                 "PATH BYTES | report URI PATH | "
                  "hold URI PROGRAM\n");
     return 2;
 }

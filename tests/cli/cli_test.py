@@ -155,6 +155,47 @@ class PoolLife(Refusal):
         for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):
             self.assertIn(word, said)
 
+    def test_grow(self):
+        pool, source = self.scratch / "p", self.scratch / "source"
+        run("up", pool, "--size", "64M")
+        source.write_bytes(os.urandom(40 << 20))
+        uri = f"ros2s+local:///pool/main/%s?dir={pool}"
+        run("cp", source, uri % "one")
+        self.refused("cp", source, uri % "two", says=["the pool is full", "pool grow"])
+        for arguments, says in ((["--size", "1M"], "64MiB at least"), ([], "--size"),
+                                (["--size", "900T"], "too little")):
+            self.refused("pool", "grow", pool, *arguments, says=says,
+                         status=1 if arguments else 2)
+        (self.scratch / "disk").mkdir()
+        grown = answer("pool", "grow", pool, "--size", "128M", "--device-dir", self.scratch / "disk")
+        self.assertEqual((grown["added_bytes"], grown["bytes"]), (128 << 20, 192 << 20))
+        self.assertEqual(grown["devices"], [f"{pool}/device-0", f"{pool}/device-1"])
+        self.assertIn("grown by 64 MiB: 256 MiB on 3 devices",
+                      run("pool", "grow", uri % "", "--size", "64M").stdout)
+        status = answer("status", pool)
+        self.assertEqual(len(status["devices"]), 3)
+        self.assertGreater(status["total_bytes"], 200 << 20)
+        run("cp", source, uri % "two")
+        run("cp", source, uri % "three")
+        for name in ("one", "two", "three"):
+            run("cp", uri % name, self.scratch / name)
+            self.assertEqual(digest(self.scratch / name), digest(source))
+        run("pool", "destroy", "--yes", pool)
+        self.assertEqual(os.listdir(self.scratch / "disk"), [])
+
+    def test_a_missing_device_and_a_dangling_link(self):
+        pool = self.scratch / "p"
+        run("up", pool, "--size", SIZE, "--devices", "3")
+        os.rename(pool / "device-1", self.scratch / "away")
+        self.refused("status", pool, says=["has 3 devices; missing: device-1 (", f"{pool}/device-0",
+                                           f"{pool}/device-2", "Mount the disk"])
+        os.symlink(self.scratch / "gone", pool / "device-1")
+        self.refused("status", pool, says=[f"{pool}/device-1 is a link to {self.scratch}/gone",
+                                           "mount the disk", "ln -sfn"])
+        os.unlink(pool / "device-1")
+        os.symlink(self.scratch / "away", pool / "device-1")
+        run("status", pool)
+
     def test_second_up(self):
         run("up", self.scratch / "p", "--size", SIZE)
         before = (self.scratch / "p" / "config.yaml").read_bytes()

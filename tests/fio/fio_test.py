@@ -76,6 +76,17 @@ def verified_at_depths_1_and_32():
 
 
 @test
+def a_pool_that_grew():
+    with Pool("128MiB") as pool:
+        files = ("--name=f", "--filename=f", "--size=160M", "--bs=64k", "--iodepth=16")
+        grown = subprocess.run([CLI, "pool", "grow", pool.directory, "--size", "256MiB"],
+                               capture_output=True, text=True)
+        assert grown.returncode == 0, grown.stderr
+        report, _ = pool.fio(*files, *WRITE)
+        assert total(report, "write") == total(report, "read") == 2560
+
+
+@test
 def verification_would_notice():
     with Pool() as pool:
         job = ("--name=f", "--size=1M", "--bs=4k", "--iodepth=8")
