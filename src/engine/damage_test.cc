@@ -174,6 +174,11 @@ Task<> superblocks(Pool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
+    // The opening has made the damaged copy again.
+    pool.disks[0]->rot(pool.last_block(0) * block_bytes + 200);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.close());
+    pool.disks[0]->rot(100);
     pool.disks[0]->rot(pool.last_block(0) * block_bytes + 200);
     co_await expect_refused(pool, Code::corrupt, "both copies of its superblock are damaged");
     // A version from the future, whole and sound.

@@ -70,7 +70,7 @@ class EngineStore::Parts {
     // Updates under way, by request slot: a repetition waits for the first.
     std::map<std::pair<Uuid, uint32_t>, uint64_t> running;
     Event slot_done;
-    Semaphore container_turn;  // creations and destructions go one by one
+    Semaphore container_turn;  // creations and destructions go one by one, growths too
     std::optional<Nursery> background;
     bool is_closed = false;
 
@@ -78,6 +78,7 @@ class EngineStore::Parts {
     [[nodiscard]] std::string read_only_reason() const;
     void start(const Committer::Chain& chain, uint64_t checkpoint_number);
     Task<Result<>> recover(Report& report);
+    Task<Result<>> renew_superblocks(Report& report);
     Task<> resume_purges();
     Task<> close_parts();
     // Keeps the cache under its share, and what is dirty in it; called after anything that may have

@@ -137,25 +137,6 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
     return superblock;
 }
 
-// A growth that a crash interrupted: no device may hold data before all know of it. `found` as the
-// devices had them, in any order.
-Task<Result<>> finish_growth(Superblock newest, const std::vector<Superblock>& found,
-                             EngineStore::Devices& devices, Report& report) {
-    for (const Superblock& each : found) {
-        if (each.generation == newest.generation) continue;
-        newest.device_number = each.device_number;
-        auto& device = *devices[each.device_number];
-        const Result<> written = co_await write_superblocks(newest, device);
-        if (written) continue;
-        co_return report.fail(
-            written.error(),
-            fmt::format("{}: writing its superblock, to finish the pool's growth, failed: {}. "
-                        "Look at the disk, then open the pool again",
-                        device.name(), describe(written.error())));
-    }
-    co_return Result<>();
-}
-
 Task<> close_all(EngineStore::Devices& devices) {
     for (auto& device : devices) {
         if (device != nullptr) co_await device->close();
@@ -335,12 +316,42 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
         ++recovered.checkpoint_number;
     }
     ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
+    ROS2S_CO_TRY(co_await renew_superblocks(report));
     start(recovered.chain, recovered.checkpoint_number);
     background.emplace(env.reactor, 3);
     co_await background->spawn(committer->run());
     co_await background->spawn(checkpointer->run());
     co_await background->spawn(resume_purges());
     if (journal.used_blocks() > journal.blocks() / 2) checkpointer->request();
+    co_return Result<>();
+}
+
+// A crash while the pool grew may have left copies that are torn, or that know nothing of the new
+// device. Before that is used each copy names it: no opening may go without it then, and the next
+// growth, which overwrites one copy at a time, finds the other one whole. What the newest copy says
+// is durable: recovery has flushed every device.
+Task<Result<>> EngineStore::Parts::renew_superblocks(Report& report) {
+    AlignedBuffer block(block_bytes);
+    for (uint32_t i = 0; i < devices.size(); ++i) {
+        Superblock wanted = superblock;
+        wanted.device_number = i;
+        device::BlockDevice& device = *devices[i];
+        for (const uint64_t at : {uint64_t{0}, superblock.devices[i].blocks - 1}) {
+            Result<> done = co_await device.read(at * block_bytes, block.bytes());
+            const Result<Superblock> found = decode_superblock(block.bytes());
+            const bool another_version = !found && found.error().code == Code::bad_version;
+            if (done && !another_version && (!found || *found != wanted)) {
+                encode(wanted, block.bytes());
+                done = co_await device.write(at * block_bytes, block.bytes());
+                if (done) done = co_await device.flush();
+            }
+            if (done) continue;
+            co_return report.fail(done.error(),
+                                  fmt::format("{}: renewing its superblock failed: {}. See to the "
+                                              "device and open the pool again",
+                                              device.name(), describe(done.error())));
+        }
+    }
     co_return Result<>();
 }
 
@@ -386,9 +397,6 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
         } else {
             result = fail(matched.error());
         }
-    }
-    if (result && superblock.read_only_features == 0 && !options.read_only) {
-        result = co_await finish_growth(superblock, found, devices, report);
     }
     Result<std::unique_ptr<Index>> index;
     if (result) {
@@ -468,6 +476,8 @@ Task<Result<>> EngineStore::checkpoint() {
 Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Report& report) {
     Parts& parts = *parts_;
     const Gate::Hold hold(parts.gate);
+    co_await parts.container_turn.acquire();
+    const SemaphoreHold turn(parts.container_turn);
     const std::string reason = parts.read_only_reason();
     Superblock grown = parts.superblock;
     Result<> result;

@@ -104,6 +104,80 @@ TEST(Pool, IsFullGrowsAndGoesOn) {
     pool.world.run(fill_and_grow(pool));
 }
 
+// Leaves the old device's superblocks as a crash does that comes when only the new one is written.
+Task<> grow_half(Pool& pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write(0, 4, 5));
+    pool.add_disk(4 << 20);
+    AlignedBuffer before(block_bytes);
+    const uint64_t last = pool.disks[0]->size() - block_bytes;
+    pool.disks[0]->peek(0, before.bytes());
+    auto device = co_await pool.device(1);
+    EXPECT_OK(co_await pool.store->grow(std::move(*device), pool.report));
+    EXPECT_OK(co_await pool.close());
+    pool.disks[0]->poke(0, before.bytes());
+    pool.disks[0]->poke(last, before.bytes());
+}
+Task<> open_after_half_a_growth(Pool& pool) {
+    co_await grow_half(pool);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.expect(0, 4, 5));
+    for (uint64_t dkey = 1; dkey < 20; ++dkey) EXPECT_OK(co_await pool.write(dkey, 16, 6));
+    EXPECT_OK(co_await pool.close());
+    auto second = std::move(pool.disks[1]);
+    pool.disks.pop_back();
+    const auto opened = co_await pool.open();
+    EXPECT_FALSE(opened.has_value());
+    EXPECT_THAT(pool.report.text(), testing::HasSubstr("missing: device-1"));
+    pool.disks.push_back(std::move(second));
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ADeviceInUseIsMissedAlsoWhereGrowingWasInterrupted) {
+    Pool pool(1, 1, 4 << 20);
+    pool.world.run(open_after_half_a_growth(pool));
+}
+
+Task<> lose_the_copies_in_turn(Pool& pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write(0, 4, 5));
+    EXPECT_OK(co_await pool.close());
+    for (const uint64_t at : {uint64_t{0}, pool.disks[1]->size() - block_bytes, uint64_t{0}}) {
+        pool.disks[1]->rot(at + 100);
+        EXPECT_OK(co_await pool.open());
+        EXPECT_OK(co_await pool.expect(0, 4, 5));
+        EXPECT_OK(co_await pool.close());
+    }
+}
+TEST(Pool, ATornCopyOfASuperblockIsMadeAgain) {
+    Pool pool(1, 2, 4 << 20);
+    pool.world.run(lose_the_copies_in_turn(pool));
+}
+
+Task<> grow_twice_at_once(Pool& pool) {
+    co_await pool.start();
+    pool.add_disk(4 << 20);
+    pool.add_disk(4 << 20);
+    auto one = co_await pool.device(1);
+    auto other = co_await pool.device(2);
+    const auto grow = [](Pool& of, std::unique_ptr<device::BlockDevice> device) -> Task<> {
+        Report report;
+        EXPECT_OK(co_await of.store->grow(std::move(device), report));
+    };
+    Nursery nursery(pool.world.core(), 2);
+    co_await nursery.spawn(grow(pool, std::move(*one)));
+    co_await nursery.spawn(grow(pool, std::move(*other)));
+    co_await nursery.join();
+    for (uint64_t dkey = 0; dkey < 40; ++dkey) EXPECT_OK(co_await pool.write(dkey, 16, 7));
+    EXPECT_OK(co_await pool.reopen());
+    for (uint64_t dkey = 0; dkey < 40; ++dkey) EXPECT_OK(co_await pool.expect(dkey, 16, 7));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, TwoGrowthsAtOnceGoOneByOne) {
+    Pool pool(1, 1, 4 << 20);
+    pool.world.run(grow_twice_at_once(pool));
+}
+
 Task<> grow_and_crash(Pool& pool, uint64_t at) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 5));
