@@ -17,7 +17,9 @@ const Call no_call;
 }  // namespace
 
 History::History(Reactor& reactor, std::vector<Place> witnesses, std::vector<Column> columns)
-    : oracle_(reactor, {.capacity_bytes = uint64_t{1} << 40}), columns_(std::move(columns)) {
+    : reactor_(reactor),
+      oracle_(reactor, {.capacity_bytes = uint64_t{1} << 40}),
+      columns_(std::move(columns)) {
     for (Place& witness : witnesses) clients_.push_back({.witness = std::move(witness)});
 }
 
@@ -99,7 +101,7 @@ bool History::abandon(size_t number) {
 
 // ---- the check -----------------------------------------------------------------------------
 
-Task<> History::check(ObjectStore& store, ContainerId container, uint64_t free_bytes_empty) {
+Task<> History::check(ObjectStore& store, ContainerId container, uint64_t used_elsewhere) {
     const Snapshot found = co_await take_snapshot(store, container, columns_);
     for (const std::string& text : found.problems) problem(text);
     for (size_t i = 0; i < clients_.size(); ++i) judge_witness(i, found);
@@ -110,12 +112,27 @@ Task<> History::check(ObjectStore& store, ContainerId container, uint64_t free_b
     versions_.clear();
     const Snapshot expected = co_await take_snapshot(oracle_, container_, columns_);
     compare(found, expected);
-    uint64_t used = 0;
+    uint64_t used = used_elsewhere;
     for (const auto& [column, query] : expected.queries) used += query.bytes_used;
-    if (found.free_bytes + used != free_bytes_empty) {
-        problem(fmt::format("{} bytes are free, but {} - {} should be", found.free_bytes,
-                            free_bytes_empty, used));
+    co_await judge_space(store, used);
+}
+
+// The space of a destroyed container comes back step by step, also after a restart.
+Task<> History::judge_space(ObjectStore& store, uint64_t used) {
+    constexpr int looks_max = 200;
+    PoolSpace space;
+    for (int i = 0; i < looks_max; ++i) {
+        const auto found = co_await store.space(no_call);
+        if (!found) {
+            problem(fmt::format("no answer about space: {}", describe(found.error())));
+            co_return;
+        }
+        space = *found;
+        if (space.free_bytes + used == space.total_bytes) co_return;
+        co_await sleep_for(reactor_, std::chrono::milliseconds(1 + i));
     }
+    problem(fmt::format("{} bytes are free, but {} - {} should be", space.free_bytes,
+                        space.total_bytes, used));
 }
 
 void History::judge_witness(size_t number, const Snapshot& snapshot) {

@@ -16,6 +16,7 @@
 //   nothing that did not happen.
 // - A repeated operation id happened once.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -79,10 +80,13 @@ class History {
     void saw(SeenRead read) { reads_.push_back(std::move(read)); }
     void problem(std::string text);
 
-    // After a restart, while nothing runs: judges all since the last check. `free_bytes_empty` is
-    // what an empty store has free.
+    // Something else was acknowledged at this epoch: in another container of the pool.
+    void passed(object::Epoch epoch) { acknowledged_ = std::max(acknowledged_, epoch); }
+
+    // After a restart, while nothing runs: judges all since the last check. `used_elsewhere` is
+    // what the pool's other containers use, in bytes.
     Task<> check(object::ObjectStore& store, object::ContainerId container,
-                 uint64_t free_bytes_empty);
+                 uint64_t used_elsewhere);
 
     [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
     [[nodiscard]] uint64_t transactions() const { return transactions_; }
@@ -106,6 +110,7 @@ class History {
     Task<> apply_happened();
     Task<> apply(const Issued& issued);
     [[nodiscard]] object::Transaction translate(const object::Transaction& transaction) const;
+    Task<> judge_space(object::ObjectStore& store, uint64_t used);
     Task<Version> look(Place place, object::Epoch from);
     Task<> follow(const object::Transaction& transaction, object::Epoch epoch);
     void judge_read(const SeenRead& read);
@@ -116,6 +121,7 @@ class History {
     // The store's epoch for the oracle's.
     [[nodiscard]] object::Epoch real(object::Epoch oracle) const { return epochs_[oracle.value]; }
 
+    Reactor& reactor_;
     object::MemoryStore oracle_;
     object::ContainerId container_{};
     std::vector<object::Epoch> epochs_{object::Epoch{}};  // by the oracle's

@@ -26,7 +26,9 @@ struct CrashPlan {
 // How the machine was found at a crash.
 struct CrashPoint {
     CrashKind kind = CrashKind::power;
-    bool in_recovery = false;     // set by the trial
+    // Set by the trial: while the store was opened; while it was asked to grow; while a container
+    // was being made or destroyed.
+    bool in_recovery = false, in_growth = false, in_container_change = false;
     size_t unflushed_writes = 0;  // in flight included
     std::string operation;        // "read", "write", "flush", "discard"
 };
@@ -38,6 +40,12 @@ class Rig {
     virtual Task<Result<object::ObjectStore*>> open(Report& report) = 0;
     // Also after a crash, and after an open() that failed; again, and nothing happens.
     virtual Task<> close() = 0;
+
+    // Adds to the store's space while it works, and tells what came of it. A crash may come in
+    // between: then the next open() finds the one or the other.
+    virtual Task<Result<>> grow(Report& report) = 0;
+    // False when it has grown as far as it does.
+    [[nodiscard]] virtual bool can_grow() const = 0;
 
     // From now on; disarmed by the crash.
     virtual void arm(const CrashPlan& plan) = 0;

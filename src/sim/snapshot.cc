@@ -133,12 +133,6 @@ Task<Snapshot> take_snapshot(ObjectStore& store, ContainerId container,
     const auto repeated = std::ranges::unique(columns);
     columns.erase(repeated.begin(), repeated.end());
     for (const Column& column : columns) co_await reader.query(column);
-    const auto space = co_await store.space(reader.call);
-    if (space) {
-        reader.snapshot.free_bytes = space->free_bytes;
-    } else {
-        reader.problem(fmt::format("no answer about space: {}", describe(space.error())));
-    }
     co_return std::move(reader.snapshot);
 }
 

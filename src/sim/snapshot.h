@@ -24,7 +24,6 @@ struct SnapshotEntry {
 struct Snapshot {
     std::map<Place, SnapshotEntry> entries;
     std::map<Column, object::QueryReply> queries;
-    uint64_t free_bytes = 0;
     // What contradicts itself: a listed key that cannot be fetched, a checksum that is not that of
     // the bytes.
     std::vector<std::string> problems;

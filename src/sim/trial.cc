@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "container_client.h"
 #include "ros2s/runtime/nursery.h"
 #include "workload.h"
 
@@ -23,6 +26,7 @@ class Trial {
           rig_(factory(world, random_)),
           workload_(draw_workload(random_)),
           history_(world.core(), workload_witnesses(workload_), workload_columns(workload_)) {
+        container_client_.emplace(world.core(), seed, history_);
         for (size_t i = 0; i < workload_.clients; ++i) {
             clients_.emplace_back(i, seed, workload_, history_);
         }
@@ -34,7 +38,10 @@ class Trial {
     Task<bool> begin();
     Task<bool> round(bool last);
     Task<> work(bool crash, uint64_t requests);
+    [[nodiscard]] bool is_condemned() const { return !history_.problems().empty(); }
+    Task<> grow(Run& run);
     Task<bool> recover();
+    Task<> judge_total();
     CrashPlan draw_plan(bool after_process_crash);
     void note_point(bool in_recovery);
 
@@ -45,9 +52,11 @@ class Trial {
     WorkloadOptions workload_;
     History history_;
     std::vector<WorkloadClient> clients_;
+    std::optional<ContainerClient> container_client_;
     ObjectStore* store_ = nullptr;
     ContainerId container_{};
-    uint64_t free_bytes_empty_ = 0;
+    uint64_t total_bytes_ = 0;  // of the store, as it told us last
+    bool growing_ = false;      // since it was asked to grow, until it is known what came of that
 };
 
 Task<> Trial::run(size_t rounds) {
@@ -57,6 +66,7 @@ Task<> Trial::run(size_t rounds) {
     for (const std::string& text : history_.problems()) report_.problems.push_back(text);
     report_.transactions = history_.transactions();
     report_.reads = history_.reads_judged();
+    report_.containers = container_client_->made();
 }
 
 Task<bool> Trial::begin() {
@@ -77,7 +87,7 @@ Task<bool> Trial::begin() {
         co_return false;
     }
     container_ = record->id;
-    free_bytes_empty_ = space->free_bytes;
+    total_bytes_ = space->total_bytes;
     co_return true;
 }
 
@@ -97,6 +107,8 @@ CrashPlan Trial::draw_plan(bool after_process_crash) {
 void Trial::note_point(bool in_recovery) {
     CrashPoint point = rig_->point();
     point.in_recovery = in_recovery;
+    point.in_growth = !in_recovery && growing_;
+    point.in_container_change = !in_recovery && container_client_->is_changing();
     report_.points.push_back(std::move(point));
 }
 
@@ -117,17 +129,52 @@ Task<bool> Trial::round(bool last) {
     if (!recovered) co_return false;
     // Looking takes time in which the store may tidy up; so the work sometimes goes on at once, and
     // the look comes after the next crash.
-    if (!last && random_.one_in(2)) co_return history_.problems().empty();
-    co_await history_.check(*store_, container_, free_bytes_empty_);
-    co_return history_.problems().empty();
+    if (!last && random_.one_in(2)) co_return !is_condemned();
+    const uint64_t used_elsewhere = co_await container_client_->check(*store_, container_);
+    co_await history_.check(*store_, container_, used_elsewhere);
+    co_return !is_condemned();
 }
 
 Task<> Trial::work(bool crash, uint64_t requests) {
     Run run{world_.core(), *store_, container_, rig_->crashed()};
-    Nursery nursery(world_.core(), clients_.size());
+    Nursery nursery(world_.core(), clients_.size() + 2);
     for (WorkloadClient& client : clients_) co_await nursery.spawn(client.work(run, requests));
+    co_await nursery.spawn(container_client_->work(run, requests));
+    if (rig_->can_grow() && random_.one_in(4)) co_await nursery.spawn(grow(run));
     co_await nursery.join();
     if (crash && !rig_->crashed()) history_.problem("the clients were done before the crash came");
+}
+
+// At some moment of the round.
+Task<> Trial::grow(Run& run) {
+    co_await sleep_for(run.reactor, std::chrono::microseconds(random_.below(4000)));
+    if (run.crashed) co_return;
+    growing_ = true;
+    Report report;
+    const Result<> grown = co_await rig_->grow(report);
+    if (run.crashed) co_return;
+    growing_ = false;
+    const auto space = co_await store_->space(no_call);
+    if (!grown) {
+        history_.problem("the store did not grow: " + report.text());
+    } else if (!space || space->total_bytes <= total_bytes_) {
+        history_.problem("the store has grown, but has no more space than before");
+    } else {
+        total_bytes_ = space->total_bytes;
+        ++report_.growths;
+    }
+}
+
+// What it has grown by stays; what was under way may have happened.
+Task<> Trial::judge_total() {
+    const auto space = co_await store_->space(no_call);
+    const uint64_t total = space ? space->total_bytes : 0;
+    if (total < total_bytes_ || (total > total_bytes_ && !growing_)) {
+        history_.problem(fmt::format(
+            "the store has {} bytes of space after the restart, and had {}", total, total_bytes_));
+    }
+    growing_ = false;
+    total_bytes_ = total;
 }
 
 // Opens the store again; false when that is not to be had.
@@ -159,6 +206,7 @@ Task<bool> Trial::recover() {
             co_return false;
         }
         store_ = *store;
+        co_await judge_total();
         co_return true;
     }
     co_return false;

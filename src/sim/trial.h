@@ -26,6 +26,8 @@ struct TrialReport {
     uint64_t transactions = 0;
     uint64_t reads = 0;
     uint64_t clean_closes = 0;
+    uint64_t growths = 0;     // that were acknowledged
+    uint64_t containers = 0;  // that the client of containers made
 };
 
 [[nodiscard]] TrialReport run_trial(uint64_t seed, const RigFactory& factory,

@@ -27,13 +27,24 @@ enum class Bug : uint8_t {
     lose_the_seen,   // what was read before the crash, but not acknowledged, is gone
     leak,            // space is lost at a restart
     refuse,          // the store does not open again
+    lose_container,  // one that was made is gone after a restart
+    revive,          // one that was destroyed is there again
+    mix_containers,  // what was written to the one is found in the other
+    shrink,          // what the store had grown by is gone after a restart
 };
 
+// A transaction, or a container made or destroyed.
 struct Logged {
+    enum class Kind : uint8_t { update, create, destroy };
+    Kind kind = Kind::update;
+    ContainerId container;
+    ContainerProperties properties;
     Transaction transaction;
     std::deque<std::string> payloads;
     bool acknowledged = false;
-    explicit Logged(const Transaction& from) : transaction(from) {
+    Logged(Kind what, ContainerId where, ContainerProperties of = {})
+        : kind(what), container(where), properties(std::move(of)) {}
+    Logged(ContainerId where, const Transaction& from) : container(where), transaction(from) {
         for (Operation& operation : transaction.operations) {
             payloads.emplace_back(as_text(operation.window.bytes()));
             operation.window = Window::local(as_bytes(payloads.back()));
@@ -47,56 +58,72 @@ class LoggedStore final : public ObjectStore {
     LoggedStore(Reactor& reactor, Random& random, Bug bug)
         : reactor_(reactor), random_(random), bug_(bug) {}
 
-    Features features() const override { return store_->features(); }
+    Features features() const override { return now_.store->features(); }
     std::string path() const override { return "log"; }
     Task<Result<>> fetch(const Call& call, ContainerId container,
                          std::span<FetchItem> items) override {
         count();
-        if (bug_ == Bug::stale_reads && old_ != nullptr) {
-            return old_->fetch(call, container_of(*old_, container), items);
-        }
-        return store_->fetch(call, container_of(*store_, container), items);
+        const Made& from = bug_ == Bug::stale_reads && old_.store != nullptr ? old_ : now_;
+        return from.store->fetch(call, from.id(container), items);
     }
     Task<Result<Commit>> update(const Call& call, ContainerId container,
                                 const Transaction& transaction) override {
         count();
-        const ContainerId id = container_of(*store_, container);
-        auto logged = std::make_shared<Logged>(transaction);
-        Result<Commit> commit = co_await store_->update(call, id, transaction);
+        auto logged = std::make_shared<Logged>(container, transaction);
+        Result<Commit> commit = co_await now_.store->update(call, now_.id(container), transaction);
         if (!commit || commit->replayed) co_return commit;
-        log_.push_back(std::move(logged));
-        const size_t mine = log_.size() - 1;
+        log_.push_back(logged);
         if (random_.one_in(8) && bug_ == Bug::stale_reads) co_await remake(old_);
         // Visible already, but the reply takes its time.
         co_await sleep_for(reactor_, Duration(random_.below(2'000'000)));
-        if (!crashed) log_[mine]->acknowledged = true;
+        if (!crashed) logged->acknowledged = true;
         co_return commit;
     }
     Task<Result<ListReply>> list(const Call& call, ContainerId container,
                                  const ListRequest& request) override {
-        return store_->list(call, container_of(*store_, container), request);
+        return now_.store->list(call, now_.id(container), request);
     }
     Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                    const Akey& akey) override {
-        return store_->query(call, container_of(*store_, container), object, akey);
+        return now_.store->query(call, now_.id(container), object, akey);
     }
     Task<Result<ContainerRecord>> create_container(const Call& call,
                                                    const ContainerProperties& properties) override {
-        (void)call;
-        (void)properties;
-        co_return ContainerRecord{};
+        Result<ContainerRecord> record = co_await now_.store->create_container(call, properties);
+        if (!record) co_return record;
+        record->created = {};  // a store that is made anew has a time of its own
+        now_.ids[record->id] = record->id;
+        log_.push_back(std::make_shared<Logged>(Logged::Kind::create, record->id, properties));
+        co_await sleep_for(reactor_, Duration(random_.below(2'000'000)));
+        co_return record;
     }
     Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
-        return store_->destroy_container(call, container);
+        const Result<> destroyed = co_await now_.store->destroy_container(call, now_.id(container));
+        if (!destroyed) co_return destroyed;
+        log_.push_back(std::make_shared<Logged>(Logged::Kind::destroy, container));
+        co_await sleep_for(reactor_, Duration(random_.below(2'000'000)));
+        co_return destroyed;
     }
     Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
-        return store_->list_containers(call);
+        auto records = co_await now_.store->list_containers(call);
+        for (ContainerRecord& record : *records) {
+            for (const auto& [given, id] : now_.ids) {
+                if (id != record.id) continue;
+                record.id = given;
+                break;
+            }
+            record.created = {};
+        }
+        co_return records;
     }
     Task<Result<PoolSpace>> space(const Call& call) override {
-        auto space = co_await store_->space(call);
+        auto space = co_await now_.store->space(call);
         if (bug_ == Bug::leak) space->free_bytes -= restarts_ * block_bytes;
+        space->total_bytes += grown_ * block_bytes;
+        space->free_bytes += grown_ * block_bytes;
         co_return space;
     }
+    void grow() { ++grown_; }
 
     // Makes the store from the log, with the bug.
     Task<> restart(bool first) {
@@ -105,42 +132,83 @@ class LoggedStore final : public ObjectStore {
             harm();
             ++restarts_;
         }
-        old_ = nullptr;
-        co_await remake(store_);
+        old_ = {};
+        co_await remake(now_);
     }
 
     bool crashed = false;
     uint64_t requests_left = ~uint64_t{0};
 
   private:
-    // There is one container; its id differs from one making to the next.
-    ContainerId container_of(MemoryStore& store, ContainerId) {
-        return &store == store_.get() ? container_ : old_container_;
-    }
+    // A store made from the log. The ids of its containers are not those that were given out.
+    struct Made {
+        std::unique_ptr<MemoryStore> store;
+        std::map<ContainerId, ContainerId> ids;
+        [[nodiscard]] ContainerId id(ContainerId given) const {
+            const auto found = ids.find(given);
+            return found == ids.end() ? given : found->second;
+        }
+    };
     void count() {
         if (requests_left == 0) return;
         if (--requests_left == 0) crashed = true;
     }
-    Task<> remake(std::unique_ptr<MemoryStore>& store) {
+    Task<> remake(Made& made) {
         const Call call;
-        const bool main = &store == &store_;
-        auto fresh = std::make_unique<MemoryStore>(reactor_,
-                                                   MemoryStore::Options{.capacity_bytes = 1 << 20});
-        const ContainerProperties properties{.label = "log"};
-        const auto record = co_await fresh->create_container(call, properties);
+        Made fresh;
+        fresh.store = std::make_unique<MemoryStore>(
+            reactor_, MemoryStore::Options{.capacity_bytes = 1 << 20});
         for (const auto& logged : log_) {
-            (void)co_await fresh->update(call, record->id, logged->transaction);
+            if (logged->kind == Logged::Kind::create) {
+                const auto record =
+                    co_await fresh.store->create_container(call, logged->properties);
+                if (record) fresh.ids[logged->container] = record->id;
+            } else if (logged->kind == Logged::Kind::destroy) {
+                (void)co_await fresh.store->destroy_container(call, fresh.id(logged->container));
+            } else {
+                (void)co_await fresh.store->update(call, fresh.id(logged->container),
+                                                   logged->transaction);
+            }
         }
-        (main ? container_ : old_container_) = record->id;
-        store = std::move(fresh);
+        made = std::move(fresh);
+    }
+    // Removes one entry of the log that `matches`, the last or any.
+    template <class Matches>
+    void remove_one(bool last, const Matches& matches) {
+        std::vector<size_t> found;
+        for (size_t i = 0; i < log_.size(); ++i) {
+            if (matches(*log_[i])) found.push_back(i);
+        }
+        if (found.empty()) return;
+        const size_t at = last ? found.back() : found[random_.below(found.size())];
+        log_.erase(log_.begin() + static_cast<ptrdiff_t>(at));
     }
     void harm() {
         if (log_.empty()) return;
-        const size_t any = random_.below(log_.size());
-        if (bug_ == Bug::lose_last) log_.pop_back();
-        if (bug_ == Bug::lose_any) log_.erase(log_.begin() + static_cast<ptrdiff_t>(any));
+        const auto is = [](Logged::Kind kind) {
+            return [kind](const Logged& logged) { return logged.kind == kind; };
+        };
+        const ContainerId first = log_.front()->container;
+        const auto is_main = [&](const Logged& logged) {
+            return logged.kind == Logged::Kind::update && logged.container == first;
+        };
+        if (bug_ == Bug::lose_last) remove_one(true, is_main);
+        if (bug_ == Bug::lose_any) remove_one(false, is_main);
+        if (bug_ == Bug::lose_container && log_.size() > 1) {
+            remove_one(true, is(Logged::Kind::create));
+        }
+        if (bug_ == Bug::revive) remove_one(true, is(Logged::Kind::destroy));
+        if (bug_ == Bug::mix_containers) {
+            for (const auto& logged : log_) {
+                if (is_main(*logged) || logged->kind != Logged::Kind::update) continue;
+                if (random_.one_in(4)) logged->container = first;
+            }
+        }
+        if (bug_ == Bug::shrink) grown_ = 0;
         if (bug_ == Bug::lose_the_seen) {
-            while (!log_.empty() && !log_.back()->acknowledged) log_.pop_back();
+            std::erase_if(log_, [&](const auto& logged) {
+                return is_main(*logged) && !logged->acknowledged;
+            });
         }
         if (bug_ == Bug::forget_replies) {
             for (auto& logged : log_) logged->transaction.id = {};
@@ -155,25 +223,25 @@ class LoggedStore final : public ObjectStore {
         }
         if (bug_ == Bug::flip && log_.size() > 10) {
             for (size_t i = log_.size() - 10; i < log_.size(); ++i) {
+                if (log_[i]->payloads.empty()) continue;
                 std::string& payload = log_[i]->payloads.front();
                 if (!payload.empty()) payload[random_.below(payload.size())] ^= 1;
             }
         }
         if (bug_ == Bug::invent) {
             const auto batch = Batch().put({{1, 9}, "d", "value"}, "x");
-            log_.push_back(std::make_shared<Logged>(batch.transaction()));
+            log_.push_back(std::make_shared<Logged>(first, batch.transaction()));
         }
     }
 
     Reactor& reactor_;
     Random& random_;
     Bug bug_;
-    std::unique_ptr<MemoryStore> store_;
-    std::unique_ptr<MemoryStore> old_;  // for stale reads
-    ContainerId container_{};
-    ContainerId old_container_{};
+    Made now_;
+    Made old_;  // for stale reads
     std::vector<std::shared_ptr<Logged>> log_;
     uint64_t restarts_ = 0;
+    uint64_t grown_ = 0;  // blocks
 };
 
 // It crashes after a number of requests, in place of device operations.
@@ -188,6 +256,11 @@ class LoggedRig final : public Rig {
         co_return &store_;
     }
     Task<> close() override { co_return; }
+    Task<Result<>> grow(Report&) override {
+        store_.grow();
+        co_return Result<>();
+    }
+    bool can_grow() const override { return true; }
     void arm(const CrashPlan& plan) override {
         point_.kind = plan.kind;
         store_.requests_left = plan.operations + 1;
@@ -210,17 +283,21 @@ TrialReport run_with(Bug bug, uint64_t seed) {
 }
 
 TEST(Trial, AStoreWithoutFaultsPasses) {
-    uint64_t points = 0, reads = 0, transactions = 0;
+    uint64_t points = 0, reads = 0, transactions = 0, containers = 0, growths = 0;
     for (uint64_t seed = 1; seed <= 25; ++seed) {
         const TrialReport report = run_with(Bug::none, seed);
         EXPECT_THAT(report.problems, testing::IsEmpty()) << "seed " << seed;
         points += report.points.size();
         reads += report.reads;
         transactions += report.transactions;
+        containers += report.containers;
+        growths += report.growths;
     }
     EXPECT_GT(points, 60U);
     EXPECT_GT(reads, 300U);
     EXPECT_GT(transactions, 1000U);
+    EXPECT_GT(containers, 50U);
+    EXPECT_GT(growths, 10U);
 }
 
 TEST(Trial, IsDecidedByItsSeed) {
@@ -250,7 +327,11 @@ INSTANTIATE_TEST_SUITE_P(Trial, Bugs,
                                          std::pair{Bug::stale_reads, "replaced at"},
                                          std::pair{Bug::lose_the_seen, "which did not happen"},
                                          std::pair{Bug::leak, "bytes are free"},
-                                         std::pair{Bug::refuse, "could not be opened again"}));
+                                         std::pair{Bug::refuse, "could not be opened again"},
+                                         std::pair{Bug::lose_container, "is lost"},
+                                         std::pair{Bug::revive, "should not be there"},
+                                         std::pair{Bug::mix_containers, "does not hold"},
+                                         std::pair{Bug::shrink, "of space after the restart"}));
 
 }  // namespace
 }  // namespace ros2s::sim

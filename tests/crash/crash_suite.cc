@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ros2s/sim/engine/engine_rig.h"
 #include "ros2s/sim/trial.h"
@@ -23,6 +24,8 @@ namespace ros2s::sim {
 namespace {
 
 constexpr size_t failures_shown_max = 5;
+// So many points must be spread as Distribution::lacks says; fewer replay something.
+constexpr uint64_t points_of_campaign = 100;
 
 struct Options {
     uint64_t points = 1000;
@@ -80,12 +83,16 @@ std::string command(const Options& options, uint64_t seed) {
                        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
 
-// Where the crashes came.
+// Where the crashes came. A campaign must have met enough of each kind to mean something: what the
+// engine or the workload changes moves these shares, and a suite that no longer looks where things
+// break would pass.
 class Distribution {
   public:
     void add(const CrashPoint& point) {
         ++points_;
         in_recovery_ += point.in_recovery ? 1 : 0;
+        in_growth_ += point.in_growth ? 1 : 0;
+        in_container_change_ += point.in_container_change ? 1 : 0;
         power_ += point.kind == CrashKind::power ? 1 : 0;
         two_unflushed_ += point.unflushed_writes >= 2 ? 1 : 0;
         ++at_[point.operation];
@@ -96,6 +103,31 @@ class Distribution {
         ++unflushed_[bucket];
     }
     [[nodiscard]] uint64_t points() const { return points_; }
+    // What there is too little of; empty in a campaign that is worth its name.
+    [[nodiscard]] std::vector<std::string> lacks() const {
+        struct Floor {
+            std::string_view what;
+            uint64_t found;
+            uint64_t percent;
+        };
+        const Floor floors[] = {
+            {"points with two or more unflushed writes", two_unflushed_, 50},
+            {"points inside recovery", in_recovery_, 15},
+            {"power losses", power_, 50},
+            {"process crashes", points_ - power_, 15},
+            {"points while a container was made or destroyed", in_container_change_, 2},
+        };
+        std::vector<std::string> lacking;
+        for (const Floor& floor : floors) {
+            if (floor.found * 100 >= floor.percent * points_) continue;
+            lacking.push_back(fmt::format("{} {}, of {}; at least {} % should be", floor.found,
+                                          floor.what, points_, floor.percent));
+        }
+        if (points_ >= points_of_campaign && in_growth_ == 0) {
+            lacking.emplace_back("no point while a device was added");
+        }
+        return lacking;
+    }
     void print() const {
         const auto share = [&](uint64_t n) {
             return 100.0 * static_cast<double>(n) / static_cast<double>(points_);
@@ -105,6 +137,8 @@ class Distribution {
             "recovery; {} ({:.0f} %) with two or more unflushed writes\n",
             points_, power_, points_ - power_, in_recovery_, share(in_recovery_), two_unflushed_,
             share(two_unflushed_));
+        fmt::print("  {} while a device was added, {} while a container was made or destroyed\n",
+                   in_growth_, in_container_change_);
         fmt::print("  at a");
         for (const auto& [operation, count] : at_) fmt::print("  {} {}", operation, count);
         fmt::print("\n  unflushed writes");
@@ -120,7 +154,8 @@ class Distribution {
 
   private:
     static constexpr size_t buckets[] = {0, 1, 2, 3, 5, 9, 17, 33};
-    uint64_t points_ = 0, in_recovery_ = 0, power_ = 0, two_unflushed_ = 0;
+    uint64_t points_ = 0, in_recovery_ = 0, power_ = 0, two_unflushed_ = 0, in_growth_ = 0,
+             in_container_change_ = 0;
     std::map<std::string, uint64_t> at_;
     uint64_t unflushed_[std::size(buckets)] = {};
 };
@@ -143,7 +178,7 @@ int run(const Options& options) {
         return make_engine_rig(world, random, rig);
     };
     Distribution distribution;
-    uint64_t transactions = 0, reads = 0, trials = 0, clean = 0;
+    uint64_t transactions = 0, reads = 0, trials = 0, clean = 0, containers = 0, growths = 0;
     std::vector<uint64_t> failed;
     const auto begin = std::chrono::steady_clock::now();
     for (uint64_t seed = options.seed; distribution.points() < options.points; ++seed) {
@@ -155,6 +190,8 @@ int run(const Options& options) {
         transactions += report.transactions;
         reads += report.reads;
         clean += report.clean_closes;
+        containers += report.containers;
+        growths += report.growths;
         if (!report.problems.empty()) {
             failed.push_back(seed);
             if (failed.size() <= failures_shown_max) {
@@ -175,10 +212,16 @@ int run(const Options& options) {
     if (distribution.points() > 0) distribution.print();
     fmt::print(
         "  {} trials from seed {} on, {} groups in flight: {} transactions, {} reads judged, "
-        "{} clean closes, {:.1f} s\n",
-        trials, options.seed, options.groups, transactions, reads, clean, seconds);
-    fmt::print("{} passed, {} failed\n", trials - failed.size(), failed.size());
-    return failed.empty() ? 0 : 1;
+        "{} containers, {} devices added, {} clean closes, {:.1f} s\n",
+        trials, options.seed, options.groups, transactions, reads, containers, growths, clean,
+        seconds);
+    std::vector<std::string> lacking;
+    if (options.points >= points_of_campaign && options.remove_rule.empty()) {
+        lacking = distribution.lacks();
+    }
+    for (const std::string& what : lacking) fmt::print("FAILED: too few crashes: {}\n", what);
+    fmt::print("{} passed, {} failed\n", trials - failed.size(), failed.size() + lacking.size());
+    return failed.empty() && lacking.empty() ? 0 : 1;
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ using namespace engine;
 
 namespace {
 
+constexpr size_t disks_max = 5;
+
 std::string_view name_of(device::SimKind kind) {
     switch (kind) {
         case device::SimKind::read: return "read";
@@ -32,6 +34,8 @@ class EngineRig final : public Rig {
 
     Task<Result<object::ObjectStore*>> open(Report& report) override;
     Task<> close() override;
+    Task<Result<>> grow(Report& report) override;
+    bool can_grow() const override { return disks_.size() < disks_max; }
     void arm(const CrashPlan& plan) override {
         plan_ = plan;
         operations_ = 0;
@@ -42,6 +46,7 @@ class EngineRig final : public Rig {
 
   private:
     Task<Result<>> create(Report& report);
+    Task<Result<>> open_store(Report& report);
     Task<Result<EngineStore::Devices>> open_devices(Report& report);
     Result<std::unique_ptr<Index>> open_index(bool create, Report& report);
     IndexFactory index_factory() {
@@ -50,6 +55,7 @@ class EngineRig final : public Rig {
         };
     }
     void draw_sizes();
+    void add_disk(uint64_t size);
     void on_operation(const device::SimOperation& operation);
     void crash(const device::SimOperation& operation, size_t unflushed);
 
@@ -58,7 +64,9 @@ class EngineRig final : public Rig {
     EngineRigOptions options_;
     EngineOptions engine_options_;
     CreateOptions create_options_;
+    device::SimDiskOptions disk_;
     std::vector<std::unique_ptr<device::SimDisk>> disks_;
+    bool growing_ = false;  // the last disk may not belong to the pool
     OrderedMapMedium ordered_index_;
     SimulatedFiles files_;
     bool made_ = false;
@@ -87,21 +95,25 @@ void EngineRig::draw_sizes() {
     const auto microseconds = [&](uint64_t from, uint64_t to) {
         return std::chrono::microseconds(from + random_.below(to - from));
     };
-    device::SimDiskOptions disk{.read_latency = microseconds(20, 100),
-                                .write_latency = microseconds(20, 400),
-                                .flush_latency = microseconds(50, 1500),
-                                .torn_sectors = true};
+    disk_ = {.read_latency = microseconds(20, 100),
+             .write_latency = microseconds(20, 400),
+             .flush_latency = microseconds(50, 1500),
+             .torn_sectors = true};
     for (uint64_t i = 0; i < count; ++i) {
         // Superblocks, checkpoint slots and the journal lie on the first one, beside its data.
-        disk.size = round_up(data_each, block_bytes) + 8 * block_bytes +
-                    (i == 0 ? create_options_.journal_bytes : 0);
-        disks_.push_back(
-            std::make_unique<device::SimDisk>(random_, disk, fmt::format("sim {}", i)));
-        disks_.back()->set_hook([this](const device::SimOperation& operation) {
-            on_operation(operation);
-            return device::SimFault::none;
-        });
+        add_disk(round_up(data_each, block_bytes) + 8 * block_bytes +
+                 (i == 0 ? create_options_.journal_bytes : 0));
     }
+}
+
+void EngineRig::add_disk(uint64_t size) {
+    disk_.size = size;
+    disks_.push_back(
+        std::make_unique<device::SimDisk>(random_, disk_, fmt::format("sim {}", disks_.size())));
+    disks_.back()->set_hook([this](const device::SimOperation& operation) {
+        on_operation(operation);
+        return device::SimFault::none;
+    });
 }
 
 // ---- opening and closing -------------------------------------------------------------------
@@ -147,14 +159,40 @@ Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
         ROS2S_CO_TRY(co_await create(report));
         made_ = true;
     }
-    ROS2S_CO_TRY_ASSIGN(EngineStore::Devices devices, co_await open_devices(report));
-    const Env env{world_.core(), world_.blocking()};
-    ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), index_factory(),
-                                                           engine_options_, report));
+    Report first;
+    Result<> opened = co_await open_store(first);
+    if (!opened && growing_ && !crashed_) {
+        // As long as nothing was acknowledged, the pool may know nothing of the new disk.
+        disks_.pop_back();
+        growing_ = false;
+        opened = co_await open_store(report);
+    } else if (!opened) {
+        (void)report.fail(opened.error(), first.text());
+    }
+    ROS2S_CO_TRY(opened);
+    growing_ = false;
     if (const std::string reason = store_->read_only_reason(); !reason.empty()) {
         if (!crashed_) co_return report.fail(Code::read_only, reason);
     }
     co_return store_.get();
+}
+
+Task<Result<>> EngineRig::open_store(Report& report) {
+    ROS2S_CO_TRY_ASSIGN(EngineStore::Devices devices, co_await open_devices(report));
+    const Env env{world_.core(), world_.blocking()};
+    ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), index_factory(),
+                                                           engine_options_, report));
+    co_return Result<>();
+}
+
+Task<Result<>> EngineRig::grow(Report& report) {
+    growing_ = true;
+    add_disk((34 + random_.below(100)) * block_bytes);
+    auto device = co_await device::SimDevice::open(world_.core(), *disks_.back(), report);
+    if (!device) co_return fail(device.error());
+    ROS2S_CO_TRY(co_await store_->grow(std::move(*device), report));
+    if (!crashed_) growing_ = false;
+    co_return Result<>();
 }
 
 Task<> EngineRig::close() {
