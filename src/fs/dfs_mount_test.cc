@@ -244,7 +244,7 @@ TEST_F(DfsMountTest, PunchesLargeFilesInBatches) {
     const Opened file = create("file");
     const uint64_t free_before = world_.run(fs_->space(call_))->free_bytes;
     write(file.handle, 30 * 8192, 0);
-    world_.run(fs_->close(call_, file.handle));
+    ASSERT_TRUE(world_.run(fs_->close(call_, file.handle)).has_value());
     store_.reset();
     ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, "file")).has_value());
     EXPECT_GE(store_.updates, 7u);

@@ -38,7 +38,8 @@ Task<> operations_take_effect_in_order(Probe& probe) {
                             .set_size(array, 6)
                             .write(array, 8, "end")
                             .punch_extent(array, {1, 2}));
-    co_await probe.expect_array(array, std::string("0\0\0x45\0\0end", 11));
+    co_await probe.expect_array(
+        array, std::string("0") + std::string(2, '\0') + "x45" + std::string(2, '\0') + "end");
     co_await probe.must(Batch()
                             .put(value, "first")
                             .punch_object(one)

@@ -162,9 +162,10 @@ TEST(CrashContract, AFailedSyncFailsTheFlushAndStaysFailed) {
     batch.put(own_key(1), own_value(1));
     ASSERT_TRUE((*index)->apply(std::move(batch)));
     ASSERT_TRUE((*index)->flush());
-    batch.put("position", "2");
-    batch.put(own_key(2), own_value(2));
-    ASSERT_TRUE((*index)->apply(std::move(batch)));
+    IndexBatch second;
+    second.put("position", "2");
+    second.put(own_key(2), own_value(2));
+    ASSERT_TRUE((*index)->apply(std::move(second)));
     files.fail_syncs(true);
     EXPECT_EQ((*index)->flush().error().code, Code::io);
     files.fail_syncs(false);

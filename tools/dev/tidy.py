@@ -1,0 +1,154 @@
+"""clang-tidy over every source, with a cache of what was clean.
+
+A result holds as long as its inputs do: the source, every header that it includes, its compile
+command, .clang-tidy and the program. An entry of the cache is named by the source's own part of
+these and lists the headers, each with its digest; only clean results are kept. The cache lies
+beside the compiler's (which checkouts share, so paths in it are relative to the checkout)."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import build
+import console
+
+TIDY = "clang-tidy-19"
+KEPT_SECONDS = 30 * 24 * 3600  # an entry that nobody asked for is removed after so long
+ROOT = str(Path.cwd()) + "/"
+INSIDE = "<checkout>/"  # in place of ROOT
+
+
+class Cache:
+    def __init__(self):
+        self.folder = cache_folder()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True)
+        self.common = version.stdout + Path(".clang-tidy").read_text(encoding="utf-8")
+
+    def entry(self, path, commands):
+        words = [self.common, relative("\n".join(commands)), str(path), digest(str(path))]
+        return self.folder / hashlib.sha256("\0".join(words).encode()).hexdigest()
+
+    @staticmethod
+    def holds(entry):
+        try:
+            headers = json.loads(entry.read_text(encoding="utf-8"))
+            if all(digest(absolute(name)) == known for name, known in headers.items()):
+                os.utime(entry)
+                return True
+        except (OSError, ValueError):
+            pass  # none, or half an entry: it is made again
+        return False
+
+    @staticmethod
+    def keep(entry, commands):
+        """After a clean result. Nothing is kept where the headers cannot be told."""
+        headers = set()
+        for command in commands:
+            found = headers_of(command)
+            if found is None:
+                return
+            headers |= found
+        text = json.dumps({relative(name): digest(name) for name in sorted(headers)})
+        part = entry.with_name(f"{entry.name}.{os.getpid()}")
+        part.write_text(text, encoding="utf-8")
+        part.replace(entry)
+
+    def forget_the_old(self):
+        for entry in self.folder.iterdir():
+            if time.time() - entry.stat().st_mtime > KEPT_SECONDS:
+                entry.unlink(missing_ok=True)
+
+
+def cache_folder():
+    if shutil.which("ccache"):
+        said = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True,
+                              text=True, check=False)
+        if said.returncode == 0 and os.access(Path(said.stdout.strip()).parent, os.W_OK):
+            return Path(said.stdout.strip()) / "clang-tidy"
+    return Path("build/clang-tidy")
+
+
+def relative(text):
+    return text.replace(ROOT, INSIDE)
+
+
+def absolute(name):
+    return name.replace(INSIDE, ROOT)
+
+
+@lru_cache(maxsize=None)
+def digest(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def headers_of(command):
+    """What a compile command reads besides its source, as absolute paths; None where it fails."""
+    words = re.sub(r" -o \S+", "", command["command"]).split()
+    done = subprocess.run([*words, "-M"], cwd=command["directory"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return None
+    names = done.stdout.replace("\\\n", " ").split()[2:]
+    return {os.path.normpath(os.path.join(command["directory"], name)) for name in names}
+
+
+def commands_by_file(preset):
+    """The compile commands of each source, by its path in the checkout."""
+    text = (build.folder(preset) / "compile_commands.json").read_text(encoding="utf-8")
+    found = {}
+    for command in json.loads(text):
+        found.setdefault(relative(command["file"]).removeprefix(INSIDE), []).append(command)
+    return found
+
+
+def check(tally, files):
+    """clang-tidy with the checks of .clang-tidy, all of them errors, over the sources in `files`."""
+    commands = commands_by_file("release")
+    cache = Cache()
+    stale = []
+    clean = 0
+    for path in files:
+        if str(path) not in commands:
+            continue
+        words = [command["command"] for command in commands[str(path)]]
+        entry = cache.entry(path, words)
+        if cache.holds(entry):
+            clean += 1
+        else:
+            stale.append((path, entry))
+    console.step(f"clang-tidy: {len(stale)} files to look at, {clean} as they were")
+
+    def look(item):
+        path, entry = item
+        done = subprocess.run([TIDY, "--quiet", "-p", str(build.folder("release")), str(path)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            cache.keep(entry, commands[str(path)])
+        return path, done
+
+    said = time.monotonic()
+    failed = 0
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for number, (path, done) in enumerate(pool.map(look, stale), 1):
+            if done.returncode != 0:
+                failed += 1
+                print(f"{path}:\n{done.stdout}{errors_of(done.stderr)}", flush=True)
+            if time.monotonic() - said > build.NEWS_SECONDS:
+                said = time.monotonic()
+                console.step(f"clang-tidy: {number} of {len(stale)}")
+    cache.forget_the_old()
+    tally.add(f"clang-tidy ({clean + len(stale)} files)", failed == 0)
+
+
+def errors_of(text):
+    """Without clang-tidy's count of the warnings that it did not show."""
+    return "\n".join(line for line in text.splitlines()
+                     if not re.match(r"\d+ (warnings?|errors?) ", line))
