@@ -78,8 +78,8 @@ void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
     server.run(release_task(server, request, handle_of(*file)));
 }
 
-Task<> read_task(Server& server, fuse_req_t request, fs::FileHandle handle, size_t bytes,
-                 uint64_t offset) {
+Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
+                 size_t bytes, uint64_t offset) {
     const Call call;
     AlignedBuffer buffer = server.read_buffers().take(bytes);
     const auto got = co_await server.file_system().pread(
@@ -90,18 +90,20 @@ Task<> read_task(Server& server, fuse_req_t request, fs::FileHandle handle, size
         counters.read_bytes += *got;
         fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
     } else {
+        server.note_failure(node, got.error());
         reply_error(request, got.error());
     }
     server.read_buffers().give(std::move(buffer));
 }
-void read(fuse_req_t request, fuse_ino_t, size_t bytes, off_t offset, fuse_file_info* file) {
+void read(fuse_req_t request, fuse_ino_t node, size_t bytes, off_t offset, fuse_file_info* file) {
     Server& server = server_of(request);
-    server.run(read_task(server, request, handle_of(*file), bytes, static_cast<uint64_t>(offset)));
+    server.run(read_task(server, request, node_of(node), handle_of(*file), bytes,
+                         static_cast<uint64_t>(offset)));
 }
 
 // `received` is the request's own memory; `data` lies in it.
-Task<> write_task(Server& server, fuse_req_t request, fs::FileHandle handle, ReceiveBuffer received,
-                  ConstBytes data, uint64_t offset) {
+Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
+                  ReceiveBuffer received, ConstBytes data, uint64_t offset) {
     const Call call;
     const auto written =
         co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset);
@@ -111,15 +113,17 @@ Task<> write_task(Server& server, fuse_req_t request, fs::FileHandle handle, Rec
         counters.written_bytes += *written;
         fuse_reply_write(request, *written);
     } else {
+        server.note_failure(node, written.error());
         reply_error(request, written.error());
     }
     server.give_receive_buffer(std::move(received));
 }
-void write(fuse_req_t request, fuse_ino_t, const char* data, size_t bytes, off_t offset,
+void write(fuse_req_t request, fuse_ino_t node, const char* data, size_t bytes, off_t offset,
            fuse_file_info* file) {
     Server& server = server_of(request);
-    server.run(write_task(server, request, handle_of(*file), server.take_receive_buffer(),
-                          as_bytes({data, bytes}), static_cast<uint64_t>(offset)));
+    server.run(write_task(server, request, node_of(node), handle_of(*file),
+                          server.take_receive_buffer(), as_bytes({data, bytes}),
+                          static_cast<uint64_t>(offset)));
 }
 
 Task<> fsync_task(Server& server, fuse_req_t request, fs::FileHandle handle) {

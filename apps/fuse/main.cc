@@ -44,7 +44,8 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                    .source = options.uri.to_string(),
                    .sharing = options.shared ? Sharing::shared : Sharing::exclusive,
                    .read_only = options.read_only,
-                   .allow_other = options.allow_other});
+                   .allow_other = options.allow_other,
+                   .log = environment.log});
     ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals);
     const auto mounted = server.mount(report);

@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -96,6 +97,15 @@ Result<> Server::mount(Report& report) {
         return error;
     }
     return {};
+}
+
+void Server::note_failure(fs::NodeId node, const Error& error) {
+    constexpr uint32_t lines_max = 100;
+    if (error.code != Code::corrupt || ++corrupt_ > lines_max) return;
+    options_.log.error(fmt::format(
+        "inode {0} on {1}: {2}; `find {1} -xdev -inum {0}` names the file: restore it from a copy, "
+        "and look at the disk",
+        node.value, options_.mount_point, describe(error)));
 }
 
 void Server::unmount() noexcept {

@@ -22,6 +22,7 @@
 #include "buffers.h"
 #include "fuse_api.h"
 #include "poll_wait.h"
+#include "ros2s/base/log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
@@ -44,6 +45,7 @@ struct ServerOptions {
     bool read_only = false;
     bool allow_other = false;
     size_t requests_max = 128;
+    Log log{};
 };
 
 struct ServerCounters {
@@ -83,6 +85,8 @@ class Server {
     [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
     [[nodiscard]] ServerCounters& counters() noexcept { return counters_; }
     [[nodiscard]] ReadBuffers& read_buffers() noexcept { return read_buffers_; }
+    // Says which file, and where in it, where the error is `corrupt`: the caller learns EIO alone.
+    void note_failure(fs::NodeId node, const Error& error);
     // The request that is being dispatched goes on as this task. At most once a request.
     void run(Task<> task);
     // The memory that the request being dispatched lies in: the caller keeps its payload alive.
@@ -119,6 +123,7 @@ class Server {
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on
     std::optional<Time> stop_by_;
+    uint32_t corrupt_ = 0;  // reads and writes that met corrupt bytes
     bool answered_all_ = true;
     std::unordered_map<uint64_t, gid_t> set_group_id_directories_;
 };

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ros2s/base/bytes.h"
+
 namespace ros2s {
 
 std::string_view describe(Code code) noexcept {
@@ -38,6 +40,10 @@ std::string_view describe(Code code) noexcept {
 
 std::string describe(const Error& error) {
     std::string text{describe(error.code)};
+    if (error.code == Code::corrupt && error.detail > 0) {
+        text += ", in the 4 KiB at byte ";
+        text += std::to_string(round_down(error.detail - 1, block_bytes));
+    }
     if (error.os_errno != 0) {
         text += " (";
         text += std::strerror(error.os_errno);

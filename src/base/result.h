@@ -28,7 +28,8 @@ enum class Code : uint16_t {
     denied,            // not permitted
     busy,              // in use (an exclusive owner, a mounted file system)
     condition_failed,  // a transaction's condition does not hold; detail = its index
-    corrupt,           // bytes read are not the bytes written
+    corrupt,           // bytes read are not the bytes written; detail of a read of a file or
+                       // array: the end of the block that is bad, 0 where that is not known
     io,                // the device or kernel reported an error; see os_errno
     no_attribute,      // no such extended attribute
     too_small,         // the caller's buffer is too small; detail = bytes needed

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/object/checksum.h"
+#include "ros2s/object/place_text.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/trace.h"
 
@@ -27,19 +28,6 @@ bool is_failure(const FetchItem& item) {
     if (item.status) return false;
     const Code code = item.status.error().code;
     return code != Code::not_found && code != Code::too_small;
-}
-
-// Printable as it is; everything else as \xNN.
-std::string quoted(std::string_view key) {
-    std::string text = "\"";
-    for (const char c : key) {
-        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
-            text += c;
-        } else {
-            text += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
-        }
-    }
-    return text + '"';
 }
 
 }  // namespace
@@ -77,7 +65,7 @@ Task<Result<>> ClientStore::fetch(const Call& call, ContainerId container,
 
 void ClientStore::check(ContainerId container, FetchItem& item) {
     if (!item.status) {
-        if (item.status.error().code == Code::corrupt) withhold(item);
+        if (item.status.error().code == Code::corrupt) withhold(item, item.status.error().detail);
         return;
     }
     if (!has_checksums_ || !item.window.is_local()) return;
@@ -91,12 +79,13 @@ void ClientStore::check(ContainerId container, FetchItem& item) {
         return;
     }
     say_corrupt(container, item, bad);
-    withhold(item);
+    const uint64_t block_end = round_down(bad.offset, block_bytes) + block_bytes;
+    withhold(item, item.is_value ? 0 : std::min(bad.end(), block_end));
 }
 
-void ClientStore::withhold(FetchItem& item) {
+void ClientStore::withhold(FetchItem& item, uint64_t detail) {
     metrics_.corrupt.add();
-    item.status = fail(Code::corrupt);
+    item.status = fail(Code::corrupt, detail);
     item.checksums.clear();
     if (item.window.is_local()) {
         std::ranges::fill(item.window.bytes().first(item.extent.length), std::byte{0});
@@ -107,11 +96,10 @@ void ClientStore::say_corrupt(ContainerId container, const FetchItem& item, Exte
     const uint64_t number = metrics_.corrupt.value() + 1;
     if (number > corrupt_lines_max) return;
     log_.error(fmt::format(
-        "corrupt bytes were withheld: container {} object {:016x}.{:016x} dkey {} akey {} {} "
-        "[{}, {}): what came from the store is not what it has the checksum of; look at the memory "
-        "and the disk of this machine, then restore these bytes from a copy{}",
-        container.uuid.to_string(), item.object.high, item.object.low, quoted(item.dkey.bytes),
-        quoted(item.akey.bytes), item.is_value ? "value" : "extent", bad.offset, bad.end(),
+        "corrupt bytes were withheld: {}: what came from the store is not what it has the checksum "
+        "of; look at the memory and the disk of this machine, then restore these bytes from a "
+        "copy{}",
+        place_text(container, item, bad),
         number == corrupt_lines_max ? " (further ones are only counted)" : ""));
 }
 

@@ -56,7 +56,7 @@ class ClientStore final : public object::ObjectStore {
     Task<Result<T>> counted(const Call& call, std::string_view name, RequestMetrics& metrics,
                             Task<Result<T>> request);
     void check(object::ContainerId container, object::FetchItem& item);
-    void withhold(object::FetchItem& item);
+    void withhold(object::FetchItem& item, uint64_t detail);
     void say_corrupt(object::ContainerId container, const object::FetchItem& item,
                      object::Extent bad) const;
     [[nodiscard]] std::unique_ptr<object::Transaction> take_copy(

@@ -160,11 +160,12 @@ struct Rig {
 TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::flip;
-    for (const uint64_t byte : {0, 4095, 4096, 9999}) {
+    for (const auto& [byte, block_end] :
+         {std::pair<uint64_t, uint64_t>{0, 4096}, {4095, 8192}, {4096, 8192}, {9999, 10'001}}) {
         rig.wire.flipped_bit = byte * 8 + byte % 8;
         FetchItem item = rig.item(Rig::array, {1, 10'000});
         EXPECT_TRUE(rig.fetch(item).has_value());
-        EXPECT_EQ(item.status, Result<>(fail(Code::corrupt)));
+        EXPECT_EQ(item.status, Result<>(fail(Code::corrupt, block_end)));
         EXPECT_TRUE(item.checksums.empty());
         EXPECT_EQ(rig.window.substr(0, 10'000), std::string(10'000, '\0'));
         EXPECT_EQ(rig.window.substr(10'000), std::string(2'000, '?'));

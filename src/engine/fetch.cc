@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "parts.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/checksum.h"
+#include "ros2s/object/place_text.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/trace.h"
 
@@ -38,12 +41,28 @@ size_t run_at(std::span<const BlockRef> blocks) {
     return count;
 }
 
-bool matches(std::span<const BlockRef> blocks, ConstBytes bytes) {
-    for (size_t i = 0; i < blocks.size(); ++i) {
-        if (crc32c(bytes.subspan(i * block_bytes, block_bytes)) != blocks[i].crc) return false;
+// How many match before the first that does not.
+size_t matching(std::span<const BlockRef> blocks, ConstBytes bytes) {
+    size_t i = 0;
+    while (i < blocks.size() &&
+           crc32c(bytes.subspan(i * block_bytes, block_bytes)) == blocks[i].crc) {
+        ++i;
     }
-    return true;
+    return i;
 }
+bool matches(std::span<const BlockRef> blocks, ConstBytes bytes) {
+    return matching(blocks, bytes) == blocks.size();
+}
+
+// A `corrupt` of blocks from `offset` on, as one of the array that they are of.
+Result<> at_offset(Result<> read, uint64_t offset, uint64_t end) {
+    if (!read && read.error().code == Code::corrupt) {
+        return fail(Code::corrupt, std::min(offset + read.error().detail, end));
+    }
+    return read;
+}
+
+constexpr uint64_t rotten_lines_max = 100;
 
 class BounceHeld {
   public:
@@ -181,14 +200,29 @@ Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId cont
         }
         committer->release_space();
         if (!read) {
-            item.status = read;
+            item.status = at_offset(read, item.extent.offset, item.extent.end());
+            say_rotten(container, item);
             item.checksums.clear();
         }
         co_return;
     }
     item.checksums.clear();
     item.status = co_await fetch_array(call, container, item, entry.size);
-    if (!item.status) item.checksums.clear();
+    if (item.status) co_return;
+    item.checksums.clear();
+    say_rotten(container, item);
+}
+
+void EngineStore::Parts::say_rotten(object::ContainerId container,
+                                    const object::FetchItem& item) const {
+    if (item.status.error().code != Code::corrupt ||
+        metrics.fetch_corrupt.value() > rotten_lines_max) {
+        return;
+    }
+    env.log.error(fmt::format(
+        "rotten bytes on the media were withheld: {}; look at the disk, and restore what has them "
+        "from a copy",
+        object::place_text(container, item, object::damaged(item))));
 }
 
 // The bytes in the caller's memory do not match: that memory may have been changed by somebody
@@ -201,7 +235,8 @@ Task<Result<>> EngineStore::Parts::reread(Trace* trace, BlockAddress first,
         const BounceHeld held(bounce, 1);
         const AlignedBuffer buffer(block_bytes);
         const BlockRef block{first + i, crcs[i]};
-        ROS2S_CO_TRY(co_await read_verified(trace, {&block, 1}, buffer.bytes()));
+        const Result<> read = co_await read_verified(trace, {&block, 1}, buffer.bytes());
+        ROS2S_CO_TRY(at_offset(read, i * block_bytes, UINT64_MAX));
         std::ranges::copy(buffer.bytes(), window.subspan(i * block_bytes).begin());
     }
     co_return Result<>();
@@ -215,9 +250,15 @@ Task<Result<>> EngineStore::Parts::read_verified(Trace* trace, std::span<const B
         const Bytes part = into.subspan(at * block_bytes, count * block_bytes);
         const Span span(trace, env.reactor, "device.read");
         ROS2S_CO_TRY(co_await devices[first.device()]->read(first.block() * block_bytes, part));
-        if (!matches(blocks.subspan(at, count), part)) {
+        const size_t good = matching(blocks.subspan(at, count), part);
+        if (good < count) {
             metrics.fetch_corrupt.add();
-            co_return fail(Code::corrupt);
+            if (metrics.fetch_corrupt.value() <= rotten_lines_max) {
+                env.log.error(fmt::format("{}: the 4 KiB at byte {} are not what was written there",
+                                          devices[first.device()]->name(),
+                                          (first.block() + good) * block_bytes));
+            }
+            co_return fail(Code::corrupt, (at + good + 1) * block_bytes);
         }
         at += count;
     }
@@ -262,7 +303,7 @@ Task<> EngineStore::Parts::fetch_run(Trace* trace, object::FetchItem& item,
             const std::span<const uint32_t> crcs(item.checksums.data() + at, run.size());
             read = co_await reread(trace, run[0].address, crcs, window);
         }
-        if (!read && result) result = read;
+        if (!read && result) result = at_offset(read, start, extent.end());
         co_return;
     }
     metrics.fetch_bounced.add();
@@ -271,7 +312,7 @@ Task<> EngineStore::Parts::fetch_run(Trace* trace, object::FetchItem& item,
     const AlignedBuffer buffer(run.size() * block_bytes);
     const Result<> read = co_await read_verified(trace, run, buffer.bytes());
     if (!read) {
-        if (result) result = read;
+        if (result) result = at_offset(read, start, extent.end());
         co_return;
     }
     std::ranges::copy(buffer.bytes().subspan(from - start, to - from), window.begin());

@@ -120,11 +120,13 @@ class EngineStore::Parts {
                                                  const object::FetchItem& item, uint64_t segment);
     [[nodiscard]] bool plan_direct(object::FetchItem& item, const EntryValue& entry,
                                    BlockAddress& first);
+    void say_rotten(object::ContainerId container, const object::FetchItem& item) const;
     Task<Result<>> reread(Trace* trace, BlockAddress first, std::span<const uint32_t> crcs,
                           Bytes window);
     Task<> fetch_run(Trace* trace, object::FetchItem& item, std::span<const BlockRef> run,
                      size_t at, Result<>& result);
-    // Reads blocks of the media into engine memory and verifies them.
+    // Reads blocks of the media into engine memory and verifies them. Errors: io; corrupt, whose
+    // detail is where the first bad one ends.
     Task<Result<>> read_verified(Trace* trace, std::span<const BlockRef> blocks, Bytes into);
 
     // list.cc

@@ -195,7 +195,9 @@ Task<Result<>> EngineStore::Parts::read_edges(const Call& call, Draft& draft) {
         metrics.partial_blocks.add();
         edge.memory = AlignedBuffer(block_bytes);
         const BlockRef base = edge.base;
-        ROS2S_CO_TRY(co_await read_verified(call.trace, {&base, 1}, edge.memory.bytes()));
+        const Result<> read = co_await read_verified(call.trace, {&base, 1}, edge.memory.bytes());
+        // The caller knows what it writes; where in it the old bytes are bad is not told.
+        if (!read) co_return fail(Error{read.error().code, read.error().os_errno, 0});
     }
     co_return Result<>();
 }

@@ -24,9 +24,9 @@ Operation DfsMount::data_operation(NodeId node, Window from, uint64_t offset) co
 
 namespace {
 // A chunk that does not exist reads as a hole: not an error.
-Result<> read_status(const FetchItem& item) {
+Result<> read_status(const FetchItem& item, uint64_t chunk_bytes) {
     if (item.status || item.status.error().code == Code::not_found) return {};
-    return fail(item.status.error());
+    return fail(error_in_file(item, chunk_bytes));
 }
 // The array reaches to the extent's end: every byte read is the file's.
 bool complete(const FetchItem& item) { return item.status && item.extent.end() <= item.size; }
@@ -48,7 +48,7 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
         FetchItem item = data_item(file->node.node, into, offset);
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
         if (!complete(item)) [[unlikely]] {
-            ROS2S_CO_TRY(read_status(item));
+            ROS2S_CO_TRY(read_status(item, chunk_bytes_));
             ROS2S_CO_TRY_ASSIGN(bytes,
                                 co_await finish_short_read(call, *file, into, offset, {&item, 1}));
         }
@@ -78,7 +78,7 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
         }
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
         for (const FetchItem& item : items) {
-            ROS2S_CO_TRY(read_status(item));
+            ROS2S_CO_TRY(read_status(item, chunk_bytes_));
             all = all && complete(item);
         }
         if (all) continue;
@@ -115,7 +115,7 @@ Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& f
     }
     if (!again.empty()) {
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, again));
-        for (const FetchItem& item : again) ROS2S_CO_TRY(read_status(item));
+        for (const FetchItem& item : again) ROS2S_CO_TRY(read_status(item, chunk_bytes_));
     }
     co_return std::min(into.length, size - offset);
 }

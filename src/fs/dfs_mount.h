@@ -31,6 +31,15 @@ struct DfsMetrics {
         set_ids_cleared;
 };
 
+// The error of an item of file contents: what it says of a place in the chunk, of one in the file.
+[[nodiscard]] inline Error error_in_file(const FetchItem& item, uint64_t chunk_bytes) {
+    Error error = item.status.error();
+    if (error.code == Code::corrupt && error.detail > 0) {
+        error.detail += item.dkey.number() * chunk_bytes;
+    }
+    return error;
+}
+
 class DfsMount final : public Dfs {
   public:
     DfsMount(object::ObjectStore& store, object::ContainerId container, Reactor& reactor,

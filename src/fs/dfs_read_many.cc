@@ -119,7 +119,9 @@ Task<Result<>> DfsMount::flush_many(const Call& call, ManyFetch& batch) {
         if (item.status || !read.status) continue;
         // A chunk that does not exist is a hole; a record that does not, a file that is gone.
         const bool hole = item.status.error().code == Code::not_found && item.akey == data_akey();
-        if (!hole) read.status = item.status;
+        if (hole) continue;
+        read.status = item.akey == data_akey() ? fail(error_in_file(item, chunk_bytes_))
+                                               : fail(item.status.error());
     }
     batch.items.clear();
     batch.owners.clear();

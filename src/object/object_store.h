@@ -37,7 +37,8 @@ struct FetchItem {
     Window window{};  // where they go
 
     // Set by the store. `status`: not_found (no such akey; an array's window is then zeroed, so
-    // that a hole of a whole chunk reads like any other), corrupt, io; too_small for a single
+    // that a hole of a whole chunk reads like any other); corrupt (detail of an array: the end of
+    // the first bad block, cut at the extent's; 0: not known); io; too_small for a single
     // value larger than extent.length (detail = its size, nothing is written).
     Result<> status{};
     bool is_value = false;  // a single value lies there, not an array

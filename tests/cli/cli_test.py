@@ -412,6 +412,34 @@ class Files(WithPool):
         self.refused("why", self.mine(), says="no regular file")
 
 
+class CorruptBytes(Refusal):
+    """What is corrupt is withheld, and the message names the file, the place in it, and a remedy."""
+
+    def test_a_rotten_block(self):
+        pool, source = self.scratch / "p", self.scratch / "source"
+        run("up", pool, "--size", "64M")
+        block = os.urandom(4096)
+        source.write_bytes(os.urandom((1 << 20) + 8192) + block + os.urandom(5000))
+        uri = f"ros2s+local:///pool/main/d/f?dir={pool}"
+        run("mkdir", uri.replace("/d/f", "/d"))
+        run("cp", source, uri)
+        with open(pool / "device-0", "r+b") as device:
+            at = device.read().index(block)
+            device.seek(at + 99)
+            device.write(bytes([block[99] ^ 1]))
+        for command in (["cat", uri], ["cp", uri, self.scratch / "out"],
+                        ["why", "--offset", str((1 << 20) + 8192), uri]):
+            with self.subTest(command=command[0]):
+                done = run(*command, expect=1)
+                said = [line for line in done.stderr.splitlines() if line.startswith("ros2store: ")]
+                self.assertIn("d/f", said[0])
+                self.assertIn(f"in the 4 KiB at byte {(1 << 20) + 8192};", said[0])
+                self.assertIn("restore this file from a copy", said[0])
+                # The log says which place of which device that is.
+                self.assertIn(f"{pool}/device-0: the 4 KiB at byte {at} are not what", done.stderr)
+        self.assertFalse((self.scratch / "out").exists())
+
+
 class Settings(Refusal):
     def test_the_back_end_of_the_pool(self):
         pool = self.scratch / "p"

@@ -87,6 +87,24 @@ def a_pool_that_grew():
 
 
 @test
+def corrupt_bytes_are_named_by_file():
+    with Pool("128MiB") as pool:
+        block = os.urandom(4096)
+        with open(f"{pool.top}/f", "wb") as file:
+            file.write(os.urandom(65536) + block + os.urandom(65536 - 4096))
+        subprocess.run([CLI, "cp", f"{pool.top}/f", pool.uri.replace("main", "main/f")], check=True)
+        with open(f"{pool.directory}/device-0", "r+b") as device:
+            at = device.read().index(block)
+            device.seek(at + 7)
+            device.write(bytes([block[7] ^ 16]))
+        job = ("--name=f", "--filename=f", "--size=128k", "--bs=4k", "--rw=read")
+        _, said = pool.fio(*job, fails=True)
+        assert "read 'f': corrupt: " in said and "in the 4 KiB at byte 65536" in said, said
+        assert f"{pool.directory}/device-0: the 4 KiB at byte {at}" in said, said
+        assert "restore the file" in said, said
+
+
+@test
 def verification_would_notice():
     with Pool() as pool:
         job = ("--name=f", "--size=1M", "--bs=4k", "--iodepth=8")

@@ -5,6 +5,7 @@ ros2store-fuse on real pools: that files mean what they should through the kerne
 acknowledged is lost when its process is killed, and that it starts, refuses and ends as it says.
 The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
+import errno
 import mmap
 import os
 import signal
@@ -115,6 +116,34 @@ def write(path, content):
 def read(path):
     with open(path, "rb") as file:
         return file.read()
+
+
+@test
+def corrupt_bytes_are_logged_with_the_way_to_the_file():
+    with Pool("64MiB") as pool:
+        pool.mount()
+        block = os.urandom(4096)
+        write(pool.path("f"), os.urandom(8192) + block)
+        inode = os.stat(pool.path("f")).st_ino
+        pool.unmount(pool.pid())
+        with open(f"{pool.directory}/device-0", "r+b") as device:
+            at = device.read().index(block)
+            device.seek(at)
+            device.write(bytes([block[0] ^ 1]))
+        owner = subprocess.Popen([FUSE, "-f", pool.uri, pool.mount_point], stderr=subprocess.PIPE,
+                                 text=True)
+        wait_until(pool.is_mounted, "the mount")
+        try:
+            with open(pool.path("f"), "rb") as file:
+                file.read()
+            raise AssertionError("read corrupt bytes")
+        except OSError as error:
+            assert error.errno == errno.EIO, error
+        subprocess.run(["fusermount3", "-u", pool.mount_point], check=True)
+        said = owner.communicate(timeout=30)[1]
+        assert f"inode {inode} on {pool.mount_point}: corrupt" in said, said
+        assert "in the 4 KiB at byte 8192" in said, said
+        assert f"`find {pool.mount_point} -xdev -inum {inode}` names the file" in said, said
 
 
 @test

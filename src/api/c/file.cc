@@ -84,6 +84,7 @@ int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode, ros2
                                   "know, listed in ros2store.h");
     }
     auto file = std::make_unique<ros2s_file>(ros2s_file{.fs = *fs, .path = path});
+    file->core.path = file->path;
     const auto opened = fs->run([&] { return open_file(*fs, path, flags, mode, *file); });
     if (!opened) return refuse(opened.error(), "open", path);
     ++fs->users;

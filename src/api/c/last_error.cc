@@ -19,10 +19,19 @@ int refuse(int os_errno, std::string sentence) noexcept {
     return -os_errno;
 }
 
+std::string sentence_of(const Error& error, std::string_view what, std::string_view path) {
+    const std::string_view remedy =
+        error.code == Code::corrupt
+            ? "; the bytes on the media are not those that were written: restore the file from a "
+              "copy, and look at the disk"
+            : "";
+    return path.data() == nullptr
+               ? fmt::format("{}: {}{}", what, describe(error), remedy)
+               : fmt::format("{} '{}': {}{}", what, path, describe(error), remedy);
+}
+
 int refuse(const Error& error, std::string_view what, std::string_view path) noexcept {
-    return refuse(to_errno(error), path.data() == nullptr
-                                       ? fmt::format("{}: {}", what, describe(error))
-                                       : fmt::format("{} '{}': {}", what, path, describe(error)));
+    return refuse(to_errno(error), sentence_of(error, what, path));
 }
 
 int refuse_after_fork(std::string_view what) noexcept {

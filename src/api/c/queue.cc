@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <ctime>
 
+#include "last_error.h"
+
 namespace ros2s::api::c {
 namespace {
 
@@ -32,13 +34,15 @@ int64_t monotonic_ns() noexcept {
 }  // namespace
 
 Result<std::unique_ptr<Queue>> Queue::create(OsReactor& reactor, fs::FileSystem& file_system,
-                                             uint32_t depth) {
+                                             uint32_t depth, Log log) {
     const int descriptor = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (descriptor < 0) return fail_errno(errno);
-    return std::unique_ptr<Queue>(new Queue(reactor, file_system, depth, descriptor));
+    return std::unique_ptr<Queue>(
+        new Queue(reactor, file_system, depth, descriptor, std::move(log)));
 }
 
-Queue::Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor)
+Queue::Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor,
+             Log log)
     : reactor_(reactor),
       file_system_(file_system),
       depth_(depth),
@@ -46,6 +50,7 @@ Queue::Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, in
       descriptor_(descriptor),
       entries_(std::make_unique<QueueEntry[]>(mask_ + size_t{1})),
       completions_(std::make_unique<ros2s_completion[]>(mask_ + size_t{1})),
+      log_(std::move(log)),
       nursery_(reactor, depth) {}
 
 Queue::~Queue() { ::close(descriptor_); }
@@ -79,14 +84,22 @@ Task<> Queue::serve(QueueEntry entry) {
     int64_t result = 0;
     switch (entry.opcode) {
         case ROS2S_OP_NOP: break;
-        case ROS2S_OP_READ:
-            result = as_count(
-                co_await file_system_.pread(call_, entry.file->handle, window, entry.offset));
+        case ROS2S_OP_READ: {
+            const auto bytes =
+                co_await file_system_.pread(call_, entry.file->handle, window, entry.offset);
+            if (!bytes) [[unlikely]]
+                say_corrupt(*entry.file, "read", bytes.error());
+            result = as_count(bytes);
             break;
-        case ROS2S_OP_WRITE:
-            result = as_count(
-                co_await file_system_.pwrite(call_, entry.file->handle, window, entry.offset));
+        }
+        case ROS2S_OP_WRITE: {
+            const auto bytes =
+                co_await file_system_.pwrite(call_, entry.file->handle, window, entry.offset);
+            if (!bytes) [[unlikely]]
+                say_corrupt(*entry.file, "write", bytes.error());
+            result = as_count(bytes);
             break;
+        }
         case ROS2S_OP_FSYNC:
             result = as_count(co_await file_system_.fsync(call_, entry.file->handle));
             break;
@@ -97,6 +110,13 @@ Task<> Queue::serve(QueueEntry entry) {
     }
     if (entry.file != nullptr) --entry.file->requests;
     complete(entry.user_data, result);
+}
+
+// A completion carries a number alone, and EIO says little.
+void Queue::say_corrupt(const CoreFile& file, std::string_view what, const Error& error) {
+    constexpr uint32_t lines_max = 100;
+    if (error.code != Code::corrupt || ++corrupt_ > lines_max) return;
+    log_.error(sentence_of(error, what, file.path));
 }
 
 void Queue::complete(uint64_t user_data, int64_t result) noexcept {

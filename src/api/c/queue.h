@@ -23,6 +23,7 @@
 #include <memory>
 #include <span>
 
+#include "ros2s/base/log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -34,6 +35,7 @@ namespace ros2s::api::c {
 struct CoreFile {
     fs::FileHandle handle{};
     uint32_t requests = 0;  // of queues, under way
+    std::string_view path;  // as it was opened, for the log
 };
 
 // A request as it lies in the ring.
@@ -51,7 +53,7 @@ class Queue final : public Poller {
     // Errors: no_memory, those of eventfd().
     [[nodiscard]] static Result<std::unique_ptr<Queue>> create(OsReactor& reactor,
                                                                fs::FileSystem& file_system,
-                                                               uint32_t depth);
+                                                               uint32_t depth, Log log);
     ~Queue() override;
 
     // ---- the submitter's thread
@@ -74,7 +76,8 @@ class Queue final : public Poller {
     Task<> drain();
 
   private:
-    Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor);
+    Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor, Log log);
+    void say_corrupt(const CoreFile& file, std::string_view what, const Error& error);
     Task<> serve(QueueEntry entry);
     void complete(uint64_t user_data, int64_t result) noexcept;
     [[nodiscard]] uint32_t available() const noexcept {
@@ -108,6 +111,8 @@ class Queue final : public Poller {
     // The core's own.
     uint32_t taken_ = 0;
     uint32_t finished_ = 0;
+    uint32_t corrupt_ = 0;
+    Log log_;
     Call call_{};
     Nursery nursery_;
 };
