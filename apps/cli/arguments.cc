@@ -169,6 +169,36 @@ void add_files(CLI::App& app, Arguments& arguments) {
     add("stat", "everything about files", stat, 1);
 }
 
+void add_certificates(CLI::App& app, Arguments& arguments) {
+    CLI::App& certs = *app.add_subcommand(
+        "certs", "a development authority, and the certificates of engines, DPUs and clients");
+    certs.require_subcommand(1);
+    constexpr const char* directory = "the authority's directory";
+    const auto add_common = [](Command<CertificateOptions>& command) {
+        command.app.add_option(
+            "--name", command.options->names,
+            "a DNS name or address under which the server is reached; repeat it");
+        command.app.add_option("--days", command.options->days, "how long certificates are valid")
+            ->capture_default_str();
+    };
+    Command<CertificateOptions> init(certs, arguments, "init",
+                                     "make an authority, a server's and a client's certificate",
+                                     certs_init);
+    init.app.add_option("directory", init.options->directory, directory)->required();
+    add_common(init);
+    Command<CertificateOptions> issue(certs, arguments, "issue",
+                                      "one more certificate from an authority", certs_issue);
+    issue.app.add_option("directory", issue.options->directory, directory)->required();
+    issue.app.add_option("certificate", issue.options->name, "the certificate's name")->required();
+    issue.app.add_flag("--server", issue.options->server, "of an engine or DPU daemon");
+    issue.app.add_flag("--replace", issue.options->replace,
+                       "in place of the one with that name; running programs take it up");
+    add_common(issue);
+    Command<CertificateOptions> show(certs, arguments, "show", "what a certificate says",
+                                     certs_show);
+    show.app.add_option("file", show.options->directory, "NAME.crt")->required();
+}
+
 void add_questions(CLI::App& app, Arguments& arguments) {
     Command<WhyOptions> why_command(
         app, arguments, "why", "how I/O on a file travels, and one read of it step by step", why);
@@ -202,6 +232,7 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
     add_pool(app, arguments);
     add_container(app, arguments);
     add_files(app, arguments);
+    add_certificates(app, arguments);
     add_questions(app, arguments);
     try {
         app.parse(count, values);

@@ -96,6 +96,18 @@ struct DoctorOptions {
 };
 Task<Result<>> doctor(Workplace work, DoctorOptions options);
 
+struct CertificateOptions {
+    std::string directory;           // the authority's; show: a file
+    std::string name;                // issue
+    std::vector<std::string> names;  // under which the server is reached
+    bool server = false;
+    bool replace = false;
+    uint32_t days = 365;
+};
+Task<Result<>> certs_init(Workplace work, CertificateOptions options);
+Task<Result<>> certs_issue(Workplace work, CertificateOptions options);
+Task<Result<>> certs_show(Workplace work, CertificateOptions options);
+
 struct MountOptions {
     std::string uri;
     std::string mount_point;

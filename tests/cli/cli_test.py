@@ -547,6 +547,46 @@ def describe(tree):
     return names
 
 
+class Certificates(Refusal):
+    def test_an_authority_and_what_it_signs(self):
+        certs = self.scratch / "certs"
+        said = run("certs", "init", certs, "--name", "engine-1.example.org").stdout
+        for each in ("server.crt", "client.key", "ca.crt", "engine-1.example.org", "stays here"):
+            self.assertIn(each, said)
+        self.assertEqual({path.name for path in certs.iterdir()},
+                         {"ca.crt", "ca.key", "server.crt", "server.key", "client.crt",
+                          "client.key"})
+        for key in certs.glob("*.key"):
+            self.assertEqual(stat.S_IMODE(key.stat().st_mode), 0o600)
+        for name in ("server", "client"):
+            subprocess.run(["openssl", "verify", "-x509_strict", "-CAfile", certs / "ca.crt",
+                            certs / f"{name}.crt"], check=True, capture_output=True)
+
+        issued = answer("certs", "issue", certs, "dpu-1", "--server", "--name", "dpu-1",
+                        "--days", "30")
+        self.assertEqual(issued["certificate"], str(certs / "dpu-1.crt"))
+        shown = answer("certs", "show", certs / "dpu-1.crt")
+        self.assertEqual(shown["subject"], "CN=dpu-1")
+        self.assertEqual(shown["names"], ["dpu-1"])
+        self.assertEqual(shown["state"], "valid")
+        key = (certs / "dpu-1.key").read_bytes()
+        self.refused("certs", "issue", certs, "dpu-1", "--server", "--name", "dpu-1",
+                     says="--replace")
+        self.assertEqual((certs / "dpu-1.key").read_bytes(), key)
+        run("certs", "issue", certs, "dpu-1", "--server", "--name", "dpu-1", "--replace")
+        self.assertNotEqual((certs / "dpu-1.key").read_bytes(), key)
+
+    def test_refusals(self):
+        certs = self.scratch / "certs"
+        run("certs", "init", certs)
+        self.refused("certs", "init", certs, says=["not empty", "certs issue"])
+        self.refused("certs", "issue", certs, "../up", says="cannot be a certificate's name")
+        self.refused("certs", "issue", certs, "s", "--server", says="names and addresses")
+        self.refused("certs", "issue", self.scratch / "none", "s", says="certs init")
+        self.refused("certs", "show", certs / "client.key", says="holds no certificate")
+        self.refused("certs", "init", says="directory is required", status=2)
+
+
 class Doctor(Refusal):
     def test_findings(self):
         findings = {f["what"]: f for f in json.loads(subprocess.run(

@@ -1,0 +1,117 @@
+// certs: the development authority, and certificates from it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "commands.h"
+#include "ros2s/pki/authority.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::cli {
+namespace {
+
+pki::Seconds now(const Workplace& work) {
+    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+}
+
+// Under which a server on this machine is reached from here.
+std::vector<std::string> names_of_this_machine() {
+    std::vector<std::string> names{"localhost", "127.0.0.1", "::1"};
+    std::array<char, 256> host{};
+    if (gethostname(host.data(), host.size() - 1) == 0 && host[0] != '\0' &&
+        std::ranges::find(names, host.data()) == names.end()) {
+        names.emplace_back(host.data());
+    }
+    return names;
+}
+
+Json shown(const pki::IssuedCertificate& issued) {
+    return Json::object({{"name", issued.name},
+                         {"certificate", issued.certificate_file},
+                         {"key", issued.key_file},
+                         {"expires", pki::to_string(issued.expires)}});
+}
+
+void say_where_to_copy(const Workplace& work, const pki::IssuedCertificate& issued,
+                       const std::string& directory, std::string_view machine) {
+    work.session.say(fmt::format("{:<10} until {}; copy to {}:", issued.name,
+                                 pki::to_string(issued.expires), machine));
+    work.session.say(
+        fmt::format("  {}/ca.crt  {}  {}", directory, issued.certificate_file, issued.key_file));
+}
+
+}  // namespace
+
+Task<Result<>> certs_init(Workplace work, CertificateOptions options) {
+    std::vector<std::string> names = names_of_this_machine();
+    for (const std::string& name : options.names) {
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+    const std::chrono::days lifetime(options.days);
+    const pki::AuthorityRequest request{
+        .lifetime = std::max(lifetime, pki::AuthorityRequest{}.lifetime),
+        .certificates = {
+            {.name = "server", .alternative_names = names, .server = true, .lifetime = lifetime},
+            {.name = "client", .lifetime = lifetime}}};
+    ROS2S_CO_TRY_ASSIGN(const auto issued,
+                        pki::make_authority(options.directory, request, now(work), work.report));
+    work.session.say(
+        fmt::format("a development authority in {} (until {}); {} signs more and stays "
+                    "here: whoever has it can pose as anybody",
+                    options.directory, pki::to_string(issued[0].expires), issued[0].key_file));
+    say_where_to_copy(work, issued[1], options.directory,
+                      "the machine of the engine or DPU daemon");
+    work.session.say(fmt::format("  reached as {}", fmt::join(names, ", ")));
+    say_where_to_copy(work, issued[2], options.directory, "the machines of those who use it");
+    work.session.say(
+        fmt::format("one certificate for each program is better: ros2store certs issue {} NAME",
+                    shell_word(options.directory)));
+    std::vector<Json> all;
+    for (const auto& each : issued) all.push_back(shown(each));
+    work.session.answer(
+        Json::object({{"directory", options.directory}, {"certificates", Json::array(all)}}));
+    co_return Result<>{};
+}
+
+Task<Result<>> certs_issue(Workplace work, CertificateOptions options) {
+    const pki::CertificateRequest request{.name = options.name,
+                                          .alternative_names = options.names,
+                                          .server = options.server,
+                                          .lifetime = std::chrono::days(options.days)};
+    ROS2S_CO_TRY_ASSIGN(const auto issued, pki::issue(options.directory, request, options.replace,
+                                                      now(work), work.report));
+    say_where_to_copy(work, issued, options.directory,
+                      options.server ? "the machine of the engine or DPU daemon"
+                                     : "the machine of the one who uses it");
+    work.session.answer(shown(issued));
+    co_return Result<>{};
+}
+
+Task<Result<>> certs_show(Workplace work, CertificateOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto facts, pki::read_certificate(options.directory, work.report));
+    const pki::Seconds time = now(work);
+    const std::string_view state = time < facts.begins    ? "not valid yet"
+                                   : time > facts.expires ? "expired"
+                                                          : "valid";
+    work.session.say(
+        fmt::format("subject  {}{}", facts.subject, facts.authority ? " (an authority)" : ""));
+    work.session.say(fmt::format("issuer   {}", facts.issuer));
+    if (!facts.alternative_names.empty()) {
+        work.session.say(fmt::format("names    {}", fmt::join(facts.alternative_names, ", ")));
+    }
+    work.session.say(fmt::format("{:<8} {} to {}", state, pki::to_string(facts.begins),
+                                 pki::to_string(facts.expires)));
+    std::vector<Json> names(facts.alternative_names.begin(), facts.alternative_names.end());
+    work.session.answer(Json::object({{"subject", facts.subject},
+                                      {"issuer", facts.issuer},
+                                      {"names", Json::array(names)},
+                                      {"begins", pki::to_string(facts.begins)},
+                                      {"expires", pki::to_string(facts.expires)},
+                                      {"authority", facts.authority},
+                                      {"state", state}}));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli

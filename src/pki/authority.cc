@@ -1,0 +1,378 @@
+#include "ros2s/pki/authority.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "openssl.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::pki {
+namespace {
+
+constexpr std::string_view authority_name = "ca";
+constexpr std::chrono::hours clock_difference{1};
+constexpr std::chrono::days lifetime_max{36500};
+
+std::unexpected<Error> openssl_failed(std::string_view what, Report& report) {
+    return report.fail(Code::io, fmt::format("cannot {}: {}", what, openssl_error()));
+}
+
+bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+Result<> check(const CertificateRequest& request, Report& report) {
+    const std::string& name = request.name;
+    if (name.empty() || name.size() > name_bytes_max ||
+        !std::ranges::all_of(name, is_name_character) || name.front() == '.' ||
+        name.front() == '-' || name == authority_name) {
+        return report.fail(
+            Code::invalid,
+            fmt::format(
+                "'{}' cannot be a certificate's name: it has 1 to {} of [A-Za-z0-9._-], does "
+                "not begin with '.' or '-', and is not 'ca'; for example engine-1",
+                name, name_bytes_max));
+    }
+    if (!request.server && !request.client) {
+        return report.fail(Code::invalid,
+                           fmt::format("'{}' would be neither server nor client", name));
+    }
+    if (request.server && request.alternative_names.empty()) {
+        return report.fail(
+            Code::invalid,
+            fmt::format("the server '{}' needs the names and addresses under which clients reach "
+                        "it; for example: --name engine-1.example.org --name 192.0.2.7",
+                        name));
+    }
+    for (const std::string& other : request.alternative_names) {
+        in6_addr address{};
+        const bool is_address = inet_pton(AF_INET, other.c_str(), &address) == 1 ||
+                                inet_pton(AF_INET6, other.c_str(), &address) == 1;
+        const bool is_dns = !other.empty() && other.size() <= 253 &&
+                            std::ranges::all_of(other.starts_with("*.") ? other.substr(2) : other,
+                                                is_name_character);
+        if (!is_address && !is_dns) {
+            return report.fail(Code::invalid,
+                               fmt::format("'{}' is neither a DNS name nor an IP address; a "
+                                           "port or scheme does not belong to it",
+                                           other));
+        }
+    }
+    if (request.lifetime < std::chrono::days(1) || request.lifetime > lifetime_max) {
+        return report.fail(Code::invalid,
+                           fmt::format("a lifetime is 1 to {} days, not {}", lifetime_max.count(),
+                                       request.lifetime.count()));
+    }
+    return {};
+}
+
+// ---- certificates in memory ----------------------------------------------------------------
+
+struct Signed {
+    Certificate certificate;
+    Key key;
+};
+
+bool add_text_extension(X509* certificate, X509* issuer, int kind, const char* value) {
+    X509V3_CTX context{};
+    X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
+    const Extension extension(X509V3_EXT_conf_nid(nullptr, &context, kind, value));
+    return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
+}
+
+// Built from objects, not from OpenSSL's configuration language, in which names could say more.
+bool add_alternative_names(X509* certificate, const std::vector<std::string>& names) {
+    const Names list(sk_GENERAL_NAME_new_null());
+    if (list == nullptr) return false;
+    for (const std::string& name : names) {
+        GENERAL_NAME* entry = GENERAL_NAME_new();
+        if (entry == nullptr || sk_GENERAL_NAME_push(list.get(), entry) == 0) {
+            GENERAL_NAME_free(entry);
+            return false;
+        }
+        if (ASN1_OCTET_STRING* address = a2i_IPADDRESS(name.c_str())) {
+            GENERAL_NAME_set0_value(entry, GEN_IPADD, address);
+            continue;
+        }
+        ASN1_IA5STRING* text = ASN1_IA5STRING_new();
+        if (text == nullptr ||
+            ASN1_STRING_set(text, name.data(), static_cast<int>(name.size())) != 1) {
+            ASN1_IA5STRING_free(text);
+            return false;
+        }
+        GENERAL_NAME_set0_value(entry, GEN_DNS, text);
+    }
+    return X509_add1_ext_i2d(certificate, NID_subject_alt_name, list.get(), 0,
+                             X509V3_ADD_DEFAULT) == 1;
+}
+
+bool begin(X509* certificate, EVP_PKEY* key, const std::string& name, Seconds from, Seconds to) {
+    std::array<unsigned char, 20> serial{};
+    if (RAND_bytes(serial.data(), serial.size()) != 1) return false;
+    serial[0] &= 0x7f;  // a positive number
+    BIGNUM* number = BN_bin2bn(serial.data(), serial.size(), nullptr);
+    const bool numbered = number != nullptr &&
+                          BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate)) != nullptr;
+    BN_free(number);
+    X509_NAME* subject = X509_get_subject_name(certificate);
+    const auto* text = reinterpret_cast<const unsigned char*>(name.data());
+    return numbered && X509_set_version(certificate, X509_VERSION_3) == 1 &&
+           X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, text,
+                                      static_cast<int>(name.size()), -1, 0) == 1 &&
+           ASN1_TIME_set(X509_getm_notBefore(certificate), from.time_since_epoch().count()) !=
+               nullptr &&
+           ASN1_TIME_set(X509_getm_notAfter(certificate), to.time_since_epoch().count()) !=
+               nullptr &&
+           X509_set_pubkey(certificate, key) == 1;
+}
+
+Result<Signed> sign_authority(const AuthorityRequest& request, Seconds now, Report& report) {
+    Signed made{.certificate = Certificate(X509_new()), .key = Key(EVP_EC_gen("P-256"))};
+    X509* certificate = made.certificate.get();
+    const bool whole =
+        made.key != nullptr && certificate != nullptr &&
+        begin(certificate, made.key.get(), request.name, now - clock_difference,
+              now + request.lifetime) &&
+        X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) == 1 &&
+        add_text_extension(certificate, certificate, NID_basic_constraints,
+                           "critical,CA:TRUE,pathlen:0") &&
+        add_text_extension(certificate, certificate, NID_key_usage,
+                           "critical,keyCertSign,cRLSign") &&
+        add_text_extension(certificate, certificate, NID_subject_key_identifier, "hash") &&
+        X509_sign(certificate, made.key.get(), EVP_sha256()) > 0;
+    if (!whole) return openssl_failed("make the authority's certificate", report);
+    return made;
+}
+
+Result<Signed> sign(const CertificateRequest& request, const Signed& authority, Seconds now,
+                    Report& report) {
+    const Seconds last = to_seconds(X509_get0_notAfter(authority.certificate.get()));
+    if (last <= now) {
+        return report.fail(Code::deadline,
+                           fmt::format("the authority's certificate ended at {}; make a new "
+                                       "authority in another directory: ros2store certs init DIR",
+                                       to_string(last)));
+    }
+    Signed made{.certificate = Certificate(X509_new()), .key = Key(EVP_EC_gen("P-256"))};
+    X509* certificate = made.certificate.get();
+    X509* issuer = authority.certificate.get();
+    const char* usage = request.server && request.client ? "serverAuth,clientAuth"
+                        : request.server                 ? "serverAuth"
+                                                         : "clientAuth";
+    const bool whole =
+        made.key != nullptr && certificate != nullptr &&
+        begin(certificate, made.key.get(), request.name, now - clock_difference,
+              std::min(last, now + request.lifetime)) &&
+        X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
+        add_text_extension(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+        add_text_extension(certificate, issuer, NID_key_usage, "critical,digitalSignature") &&
+        add_text_extension(certificate, issuer, NID_ext_key_usage, usage) &&
+        add_text_extension(certificate, issuer, NID_subject_key_identifier, "hash") &&
+        add_text_extension(certificate, issuer, NID_authority_key_identifier, "keyid:always") &&
+        (request.alternative_names.empty() ||
+         add_alternative_names(certificate, request.alternative_names)) &&
+        X509_sign(certificate, authority.key.get(), EVP_sha256()) > 0;
+    if (!whole)
+        return openssl_failed(fmt::format("make a certificate for '{}'", request.name), report);
+    return made;
+}
+
+// ---- files ---------------------------------------------------------------------------------
+
+std::string text_of(BIO* memory) {
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(memory, &bytes);
+    return {bytes, static_cast<size_t>(size)};
+}
+
+// `suffix` stands behind the final names while files wait to be renamed to them.
+Result<> write_pair(const std::string& stem, const std::string& suffix, const Signed& made,
+                    Report& report) {
+    const Memory certificate(BIO_new(BIO_s_mem()));
+    const Memory key(BIO_new(BIO_s_mem()));
+    if (certificate == nullptr || key == nullptr ||
+        PEM_write_bio_X509(certificate.get(), made.certificate.get()) != 1 ||
+        PEM_write_bio_PKCS8PrivateKey(key.get(), made.key.get(), nullptr, nullptr, 0, nullptr,
+                                      nullptr) != 1) {
+        return openssl_failed("write a certificate", report);
+    }
+    ROS2S_TRY(create_file(stem + ".key" + suffix, text_of(key.get()), 0600, report));
+    const auto written =
+        create_file(stem + ".crt" + suffix, text_of(certificate.get()), 0644, report);
+    if (!written) unlink((stem + ".key" + suffix).c_str());
+    return written;
+}
+
+Result<> sync_directory(const std::string& directory, Report& report) {
+    const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool done = fd >= 0 && fsync(fd) == 0;
+    const int failure = errno;
+    if (fd >= 0) close(fd);
+    if (done) return {};
+    return report.fail(fail_errno(failure).error(),
+                       fmt::format("cannot sync {}: {}", directory, std::strerror(failure)));
+}
+
+std::string parent_of(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string without_trailing_slashes(std::string path) {
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    return path;
+}
+
+// The first name in a directory, in the alphabet's order; empty where there is none.
+std::string first_in(const std::string& directory) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), closedir);
+    std::string first;
+    while (const dirent* entry = stream == nullptr ? nullptr : readdir(stream.get())) {
+        const std::string_view name = entry->d_name;
+        if (name != "." && name != ".." && (first.empty() || name < first)) first = name;
+    }
+    return first;
+}
+
+// A directory that goes, with what is in it, unless it was kept.
+class Scaffold {
+  public:
+    explicit Scaffold(std::string path) : path_(std::move(path)) {}
+    Scaffold(const Scaffold&) = delete;
+    Scaffold& operator=(const Scaffold&) = delete;
+    ~Scaffold() {
+        if (path_.empty()) return;
+        for (std::string name = first_in(path_); !name.empty(); name = first_in(path_)) {
+            if (unlink((path_ + "/" + name).c_str()) != 0) break;
+        }
+        rmdir(path_.c_str());
+    }
+    void keep() { path_.clear(); }
+
+  private:
+    std::string path_;
+};
+
+IssuedCertificate described(const std::string& directory, const std::string& name,
+                            const Signed& made) {
+    return {.name = name,
+            .certificate_file = fmt::format("{}/{}.crt", directory, name),
+            .key_file = fmt::format("{}/{}.key", directory, name),
+            .expires = to_seconds(X509_get0_notAfter(made.certificate.get()))};
+}
+
+Result<Signed> read_authority(const std::string& directory, Report& report) {
+    const std::string stem = fmt::format("{}/{}", directory, authority_name);
+    if (access((stem + ".key").c_str(), F_OK) != 0) {
+        return report.fail(Code::not_found,
+                           fmt::format("there is no {}.key; certificates are issued where the "
+                                       "authority was made: ros2store certs init DIR makes one",
+                                       stem));
+    }
+    Signed authority;
+    ROS2S_TRY_ASSIGN(const std::string certificate, read_file(stem + ".crt", report));
+    ROS2S_TRY_ASSIGN(const std::string key, read_file(stem + ".key", report));
+    ROS2S_TRY_ASSIGN(authority.certificate, parse_certificate(certificate, stem + ".crt", report));
+    ROS2S_TRY_ASSIGN(authority.key, parse_key(key, stem + ".key", report));
+    if (X509_check_private_key(authority.certificate.get(), authority.key.get()) != 1) {
+        return report.fail(Code::invalid, fmt::format("{0}.key is not the key of {0}.crt", stem));
+    }
+    return authority;
+}
+
+}  // namespace
+
+Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
+                                                      const AuthorityRequest& request, Seconds now,
+                                                      Report& report) {
+    const std::string directory = without_trailing_slashes(where);
+    for (const auto& each : request.certificates) ROS2S_TRY(check(each, report));
+    if (request.name.empty() || request.name.size() > name_bytes_max ||
+        request.lifetime < std::chrono::days(1) || request.lifetime > lifetime_max) {
+        return report.fail(
+            Code::invalid,
+            fmt::format("an authority has a name of 1 to {} bytes and lives 1 to {} days",
+                        name_bytes_max, lifetime_max.count()));
+    }
+    if (const std::string there = first_in(directory); !there.empty()) {
+        return report.fail(
+            Code::exists,
+            fmt::format("{0} is not empty ({1} is in it), and nothing is overwritten; choose a new "
+                        "directory, or issue one more certificate: ros2store certs issue {0} NAME",
+                        directory, there));
+    }
+    std::string building = directory + ".XXXXXX";
+    if (mkdtemp(building.data()) == nullptr) {
+        const int failure = errno;
+        return report.fail(fail_errno(failure).error(),
+                           fmt::format("cannot make a directory in {}: {}", parent_of(directory),
+                                       std::strerror(failure)));
+    }
+    Scaffold scaffold(building);
+    ROS2S_TRY_ASSIGN(const Signed authority, sign_authority(request, now, report));
+    ROS2S_TRY(write_pair(fmt::format("{}/{}", building, authority_name), "", authority, report));
+    std::vector<IssuedCertificate> issued{
+        described(directory, std::string(authority_name), authority)};
+    for (const CertificateRequest& each : request.certificates) {
+        ROS2S_TRY_ASSIGN(const Signed made, sign(each, authority, now, report));
+        ROS2S_TRY(write_pair(building + "/" + each.name, "", made, report));
+        issued.push_back(described(directory, each.name, made));
+    }
+    ROS2S_TRY(sync_directory(building, report));
+    if (rename(building.c_str(), directory.c_str()) != 0) {
+        const int failure = errno;
+        return report.fail(fail_errno(failure).error(),
+                           fmt::format("cannot make {}: {}", directory, std::strerror(failure)));
+    }
+    scaffold.keep();
+    ROS2S_TRY(sync_directory(parent_of(directory), report));
+    return issued;
+}
+
+Result<IssuedCertificate> issue(const std::string& where, const CertificateRequest& request,
+                                bool replace, Seconds now, Report& report) {
+    const std::string directory = without_trailing_slashes(where);
+    ROS2S_TRY(check(request, report));
+    ROS2S_TRY_ASSIGN(const Signed authority, read_authority(directory, report));
+    const std::string stem = directory + "/" + request.name;
+    for (const char* ending : {".crt", ".key"}) {
+        if (!replace && access((stem + ending).c_str(), F_OK) == 0) {
+            return report.fail(
+                Code::exists,
+                fmt::format("{}{} is there already; choose another name, or --replace it (running "
+                            "programs take the new one up by themselves)",
+                            stem, ending));
+        }
+    }
+    ROS2S_TRY_ASSIGN(const Signed made, sign(request, authority, now, report));
+    // What an earlier run left when it was killed.
+    unlink((stem + ".key.new").c_str());
+    unlink((stem + ".crt.new").c_str());
+    ROS2S_TRY(write_pair(stem, ".new", made, report));
+    for (const char* ending : {".key", ".crt"}) {
+        if (rename((stem + ending + ".new").c_str(), (stem + ending).c_str()) != 0) {
+            const int failure = errno;
+            return report.fail(
+                fail_errno(failure).error(),
+                fmt::format("cannot make {}{}: {}", stem, ending, std::strerror(failure)));
+        }
+    }
+    ROS2S_TRY(sync_directory(directory, report));
+    return described(directory, request.name, made);
+}
+
+}  // namespace ros2s::pki

@@ -1,0 +1,130 @@
+#include "ros2s/pki/certificate.h"
+
+#include <arpa/inet.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
+
+#include <ctime>
+
+#include "openssl.h"
+
+namespace ros2s::pki {
+namespace {
+
+using Store = std::unique_ptr<X509_STORE, FreeBy<X509_STORE_free>>;
+using StoreContext = std::unique_ptr<X509_STORE_CTX, FreeBy<X509_STORE_CTX_free>>;
+
+std::string text_of(const X509_NAME* name) {
+    const Memory memory(BIO_new(BIO_s_mem()));
+    if (memory == nullptr || X509_NAME_print_ex(memory.get(), name, 0, XN_FLAG_RFC2253) < 0) {
+        return {};
+    }
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(memory.get(), &bytes);
+    return {bytes, static_cast<size_t>(size)};
+}
+
+std::vector<std::string> alternative_names(const X509* certificate) {
+    const Names names(static_cast<GENERAL_NAMES*>(
+        X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+    std::vector<std::string> texts;
+    for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+        int kind = 0;
+        const auto* value = static_cast<const ASN1_STRING*>(
+            GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names.get(), i), &kind));
+        if (kind == GEN_DNS) {
+            texts.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
+                               static_cast<size_t>(ASN1_STRING_length(value)));
+        } else if (kind == GEN_IPADD) {
+            char text[INET6_ADDRSTRLEN] = "";
+            inet_ntop(ASN1_STRING_length(value) == 4 ? AF_INET : AF_INET6,
+                      ASN1_STRING_get0_data(value), text, sizeof text);
+            texts.emplace_back(text);
+        }
+    }
+    return texts;
+}
+
+// All certificates of the file are believed.
+Result<Store> store_of(const std::string& text, const std::string& path, Report& report) {
+    Store store(X509_STORE_new());
+    const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+    ROS2S_TRY(parse_certificate(text, path, report));
+    for (;;) {
+        const Certificate each(PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr));
+        if (each == nullptr) break;
+        X509_STORE_add_cert(store.get(), each.get());
+    }
+    (void)openssl_error();  // the end of the file
+    return store;
+}
+
+Result<> check_chain(const Identity& identity, X509* own, const std::string& authorities,
+                     Seconds now, Report& report) {
+    ROS2S_TRY_ASSIGN(const Store store, store_of(authorities, identity.authority_file, report));
+    const StoreContext context(X509_STORE_CTX_new());
+    if (context == nullptr || X509_STORE_CTX_init(context.get(), store.get(), own, nullptr) != 1) {
+        return report.fail(Code::io, fmt::format("OpenSSL: {}", openssl_error()));
+    }
+    X509_STORE_CTX_set_time(context.get(), 0, now.time_since_epoch().count());
+    if (X509_verify_cert(context.get()) == 1) return {};
+    const int reason = X509_STORE_CTX_get_error(context.get());
+    return report.fail(
+        Code::invalid,
+        fmt::format(
+            "{} was not signed by the authority in {} ({}); use the ca.crt of the directory "
+            "where it was issued",
+            identity.certificate_file, identity.authority_file,
+            X509_verify_cert_error_string(reason)));
+}
+
+}  // namespace
+
+std::string to_string(Seconds time) {
+    return fmt::format("{:%Y-%m-%d %H:%M} UTC",
+                       fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
+}
+
+Result<CertificateFacts> read_certificate(const std::string& file, Report& report) {
+    ROS2S_TRY_ASSIGN(const std::string text, read_file(file, report));
+    ROS2S_TRY_ASSIGN(const Certificate certificate, parse_certificate(text, file, report));
+    X509* own = certificate.get();
+    return CertificateFacts{.subject = text_of(X509_get_subject_name(own)),
+                            .issuer = text_of(X509_get_issuer_name(own)),
+                            .alternative_names = alternative_names(own),
+                            .begins = to_seconds(X509_get0_notBefore(own)),
+                            .expires = to_seconds(X509_get0_notAfter(own)),
+                            .authority = X509_check_ca(own) > 0};
+}
+
+Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
+    ROS2S_TRY_ASSIGN(const std::string authorities, read_file(identity.authority_file, report));
+    ROS2S_TRY_ASSIGN(const std::string text, read_file(identity.certificate_file, report));
+    ROS2S_TRY_ASSIGN(const std::string key_text, read_file(identity.key_file, report));
+    ROS2S_TRY_ASSIGN(const Certificate own,
+                     parse_certificate(text, identity.certificate_file, report));
+    ROS2S_TRY_ASSIGN(const Key key, parse_key(key_text, identity.key_file, report));
+    if (X509_check_private_key(own.get(), key.get()) != 1) {
+        (void)openssl_error();
+        return report.fail(Code::invalid,
+                           fmt::format("{} is not the key of {}; use the two files of one name",
+                                       identity.key_file, identity.certificate_file));
+    }
+    const Seconds begins = to_seconds(X509_get0_notBefore(own.get()));
+    const Seconds expires = to_seconds(X509_get0_notAfter(own.get()));
+    if (now < begins || now > expires) {
+        return report.fail(
+            Code::deadline,
+            now < begins
+                ? fmt::format("{} is valid from {} on, and it is {} here: set the clock right",
+                              identity.certificate_file, to_string(begins), to_string(now))
+                : fmt::format("{} expired at {}; issue a new one where the authority is: ros2store "
+                              "certs issue DIR NAME --replace, and copy it here",
+                              identity.certificate_file, to_string(expires)));
+    }
+    return check_chain(identity, own.get(), authorities, now, report);
+}
+
+}  // namespace ros2s::pki

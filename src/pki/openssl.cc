@@ -1,0 +1,122 @@
+#include "openssl.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+namespace ros2s::pki {
+namespace {
+
+// No certificate or key comes near it.
+constexpr off_t file_bytes_max = off_t{1} << 20;
+
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (fd_ >= 0) close(fd_);
+    }
+    [[nodiscard]] int get() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+Result<> write_all(int fd, const std::string& text) {
+    size_t done = 0;
+    while (done < text.size()) {
+        const ssize_t wrote = write(fd, text.data() + done, text.size() - done);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return fail_errno(errno);
+        done += static_cast<size_t>(wrote);
+    }
+    if (fsync(fd) != 0) return fail_errno(errno);
+    return {};
+}
+
+}  // namespace
+
+std::string openssl_error() {
+    const unsigned long code = ERR_peek_last_error();
+    ERR_clear_error();
+    const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+    return reason == nullptr ? "OpenSSL gives no reason" : reason;
+}
+
+Result<std::string> read_file(const std::string& path, Report& report) {
+    const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat facts{};
+    if (file.get() < 0 || fstat(file.get(), &facts) != 0) {
+        const int failure = errno;
+        return report.fail(fail_errno(failure).error(),
+                           fmt::format("cannot read {}: {}", path, std::strerror(failure)));
+    }
+    if (!S_ISREG(facts.st_mode) || facts.st_size > file_bytes_max) {
+        return report.fail(Code::invalid,
+                           fmt::format("{} is no file of a certificate or key", path));
+    }
+    std::string text(static_cast<size_t>(facts.st_size), '\0');
+    size_t done = 0;
+    while (done < text.size()) {
+        const ssize_t got = read(file.get(), text.data() + done, text.size() - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        done += static_cast<size_t>(got);
+    }
+    text.resize(done);
+    return text;
+}
+
+Result<> create_file(const std::string& path, const std::string& text, int mode, Report& report) {
+    const Descriptor file(
+        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, static_cast<mode_t>(mode)));
+    // The mask may have taken rights away that others need to read a certificate.
+    const bool made = file.get() >= 0 && fchmod(file.get(), static_cast<mode_t>(mode)) == 0;
+    const Result<> written = made ? write_all(file.get(), text) : Result<>(fail_errno(errno));
+    if (written) return {};
+    const std::string why = std::strerror(to_errno(written.error()));
+    if (file.get() >= 0) unlink(path.c_str());
+    return report.fail(written.error(), fmt::format("cannot write {}: {}", path, why));
+}
+
+Result<Certificate> parse_certificate(const std::string& text, const std::string& path,
+                                      Report& report) {
+    const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+    Certificate certificate(PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr));
+    if (certificate == nullptr) {
+        return report.fail(Code::invalid, fmt::format("{} holds no certificate in PEM form ({})",
+                                                      path, openssl_error()));
+    }
+    return certificate;
+}
+
+Result<Key> parse_key(const std::string& text, const std::string& path, Report& report) {
+    const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+    // An empty pass phrase instead of OpenSSL's question on the terminal.
+    Key key(PEM_read_bio_PrivateKey(
+        memory.get(), nullptr, [](char*, int, int, void*) { return 0; }, nullptr));
+    if (key == nullptr) {
+        return report.fail(
+            Code::invalid,
+            fmt::format("{} holds no private key in PEM form without a pass phrase ({})", path,
+                        openssl_error()));
+    }
+    return key;
+}
+
+Seconds to_seconds(const ASN1_TIME* time) {
+    std::tm parts{};
+    if (ASN1_TIME_to_tm(time, &parts) != 1) return {};
+    return Seconds(std::chrono::seconds(timegm(&parts)));
+}
+
+}  // namespace ros2s::pki

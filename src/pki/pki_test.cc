@@ -1,0 +1,239 @@
+// Authorities and certificates: what the files hold, what is refused, and that the openssl program
+// agrees.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "ros2s/pki/authority.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::pki {
+namespace {
+
+using std::chrono::days;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Nothing here reads the clock; the openssl program is told the time.
+constexpr Seconds now{std::chrono::seconds(1'800'000'000)};
+
+class Pki : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string pattern = testing::TempDir() + "ros2store-pki-XXXXXX";
+        base_ = mkdtemp(pattern.data());
+        directory_ = base_ + "/certs";
+    }
+    void TearDown() override { std::filesystem::remove_all(base_); }
+
+    static AuthorityRequest usual() {
+        return {.certificates = {{.name = "engine",
+                                  .alternative_names = {"localhost", "127.0.0.1", "::1"},
+                                  .server = true},
+                                 {.name = "host-1"}}};
+    }
+    [[nodiscard]] Identity identity(const std::string& name) const {
+        return {.authority_file = directory_ + "/ca.crt",
+                .certificate_file = fmt::format("{}/{}.crt", directory_, name),
+                .key_file = fmt::format("{}/{}.key", directory_, name)};
+    }
+    static std::string contents(const std::string& path) {
+        std::ifstream file(path);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    static mode_t mode_of(const std::string& path) {
+        struct stat facts{};
+        return stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777 : 0;
+    }
+    // The openssl program's answer and exit status.
+    static std::pair<int, std::string> openssl(const std::string& arguments) {
+        FILE* pipe = popen(fmt::format("openssl {} 2>&1", arguments).c_str(), "r");
+        std::string answer;
+        char line[256];
+        while (fgets(line, sizeof line, pipe) != nullptr) answer += line;
+        return {pclose(pipe), answer};
+    }
+    [[nodiscard]] std::pair<int, std::string> verify(const std::string& name,
+                                                     const std::string& purpose,
+                                                     Seconds at = now) const {
+        return openssl(
+            fmt::format("verify -x509_strict -attime {} -CAfile {}/ca.crt -purpose {} {}/{}.crt",
+                        at.time_since_epoch().count(), directory_, purpose, directory_, name));
+    }
+
+    std::string base_;
+    std::string directory_;
+    Report report_;
+};
+
+TEST_F(Pki, AnAuthorityAndWhatItSigns) {
+    const auto issued = make_authority(directory_, usual(), now, report_);
+    ASSERT_TRUE(issued) << report_.text();
+    ASSERT_EQ(issued->size(), 3u);
+    EXPECT_EQ((*issued)[0].certificate_file, directory_ + "/ca.crt");
+    EXPECT_EQ((*issued)[1].key_file, directory_ + "/engine.key");
+    EXPECT_EQ((*issued)[1].expires, now + days(365));
+    for (const char* name : {"ca", "engine", "host-1"}) {
+        EXPECT_EQ(mode_of(fmt::format("{}/{}.key", directory_, name)), 0600u) << name;
+        EXPECT_EQ(mode_of(fmt::format("{}/{}.crt", directory_, name)), 0644u) << name;
+    }
+
+    const auto engine = read_certificate(directory_ + "/engine.crt", report_);
+    ASSERT_TRUE(engine) << report_.text();
+    EXPECT_EQ(engine->subject, "CN=engine");
+    EXPECT_EQ(engine->issuer, "CN=ros2store development CA");
+    EXPECT_THAT(engine->alternative_names, ElementsAre("localhost", "127.0.0.1", "::1"));
+    EXPECT_EQ(engine->begins, now - std::chrono::hours(1));
+    EXPECT_FALSE(engine->authority);
+    const auto authority = read_certificate(directory_ + "/ca.crt", report_);
+    ASSERT_TRUE(authority);
+    EXPECT_TRUE(authority->authority);
+}
+
+TEST_F(Pki, TheOpensslProgramAgrees) {
+    ASSERT_TRUE(make_authority(directory_, usual(), now, report_)) << report_.text();
+    const auto good = [](const std::pair<int, std::string>& answer) {
+        return answer.first == 0 ? std::string() : answer.second;
+    };
+    EXPECT_EQ(good(verify("engine", "sslserver")), "");
+    EXPECT_EQ(good(verify("engine", "sslclient")), "") << "engines and DPUs call each other too";
+    EXPECT_EQ(good(verify("host-1", "sslclient")), "");
+    EXPECT_THAT(verify("host-1", "sslserver").second, HasSubstr("unsuitable certificate purpose"));
+    EXPECT_THAT(verify("engine", "sslserver", now + days(366)).second,
+                HasSubstr("certificate has expired"));
+    EXPECT_EQ(good(openssl(fmt::format("ec -noout -check -in {}/engine.key", directory_))), "");
+    const auto text =
+        openssl(fmt::format("x509 -noout -text -in {}/engine.crt", directory_)).second;
+    EXPECT_THAT(text, HasSubstr("prime256v1"));
+    EXPECT_THAT(text, HasSubstr("ecdsa-with-SHA256"));
+    EXPECT_THAT(text, HasSubstr("DNS:localhost, IP Address:127.0.0.1"));
+}
+
+TEST_F(Pki, OfTwoAuthoritiesEachSignsItsOwn) {
+    ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
+    ASSERT_TRUE(make_authority(base_ + "/other", usual(), now, report_)) << report_.text();
+    EXPECT_NE(contents(directory_ + "/engine.key"), contents(base_ + "/other/engine.key"));
+    Identity mixed = identity("engine");
+    EXPECT_TRUE(check_identity(mixed, now, report_)) << report_.text();
+    mixed.authority_file = base_ + "/other/ca.crt";
+    EXPECT_EQ(check_identity(mixed, now, report_).error().code, Code::invalid);
+    EXPECT_THAT(report_.text(), HasSubstr("was not signed by the authority"));
+}
+
+TEST_F(Pki, NothingIsOverwritten) {
+    ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
+    const std::string before = contents(directory_ + "/ca.key");
+    EXPECT_EQ(make_authority(directory_ + "/", usual(), now, report_).error().code, Code::exists);
+    EXPECT_THAT(report_.text(), HasSubstr("not empty"));
+    Report again;
+    EXPECT_EQ(issue(directory_, {.name = "host-1"}, false, now, again).error().code, Code::exists);
+    EXPECT_THAT(again.text(), HasSubstr("--replace"));
+    EXPECT_EQ(contents(directory_ + "/ca.key"), before);
+    std::vector<std::string> beside;
+    for (const auto& entry : std::filesystem::directory_iterator(base_)) {
+        beside.push_back(entry.path().filename());
+    }
+    EXPECT_THAT(beside, ElementsAre("certs")) << "nothing is left of the refused one";
+}
+
+TEST_F(Pki, AnEmptyDirectoryThatIsThereIsUsed) {
+    std::filesystem::create_directory(directory_);
+    EXPECT_TRUE(make_authority(directory_, usual(), now, report_)) << report_.text();
+}
+
+TEST_F(Pki, ReplacingGivesANewKeyAndFits) {
+    ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
+    const std::string before = contents(directory_ + "/host-1.key");
+    const auto issued =
+        issue(directory_, {.name = "host-1", .lifetime = days(7)}, true, now, report_);
+    ASSERT_TRUE(issued) << report_.text();
+    EXPECT_EQ(issued->expires, now + days(7));
+    EXPECT_NE(contents(directory_ + "/host-1.key"), before);
+    EXPECT_TRUE(check_identity(identity("host-1"), now, report_)) << report_.text();
+    EXPECT_EQ(mode_of(directory_ + "/host-1.key"), 0600u);
+    EXPECT_FALSE(std::filesystem::exists(directory_ + "/host-1.key.new"));
+}
+
+TEST_F(Pki, ACertificateEndsWithItsAuthority) {
+    AuthorityRequest brief{.lifetime = days(30)};
+    ASSERT_TRUE(make_authority(directory_, brief, now, report_));
+    const auto issued = issue(directory_, {.name = "host-1"}, false, now, report_);
+    ASSERT_TRUE(issued) << report_.text();
+    EXPECT_EQ(issued->expires, now + days(30));
+    EXPECT_EQ(issue(directory_, {.name = "late"}, false, now + days(31), report_).error().code,
+              Code::deadline);
+}
+
+TEST_F(Pki, SenselessRequestsAreRefusedWithASentence) {
+    ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
+    struct Case {
+        CertificateRequest request;
+        const char* says;
+    };
+    const Case cases[] = {
+        {{.name = ""}, "cannot be a certificate's name"},
+        {{.name = "ca"}, "cannot be a certificate's name"},
+        {{.name = "../engine"}, "cannot be a certificate's name"},
+        {{.name = "-rf"}, "cannot be a certificate's name"},
+        {{.name = std::string(65, 'x')}, "cannot be a certificate's name"},
+        {{.name = "s", .server = true}, "names and addresses"},
+        {{.name = "s", .alternative_names = {"host:7400"}, .server = true}, "neither a DNS name"},
+        {{.name = "s", .alternative_names = {"a,DNS:b"}, .server = true}, "neither a DNS name"},
+        {{.name = "s", .client = false}, "neither server nor client"},
+        {{.name = "s", .lifetime = days(0)}, "1 to 36500 days"},
+        {{.name = "s", .lifetime = days(40000)}, "1 to 36500 days"},
+    };
+    for (const Case& each : cases) {
+        Report report;
+        const auto issued = issue(directory_, each.request, false, now, report);
+        ASSERT_FALSE(issued) << each.says;
+        EXPECT_EQ(issued.error().code, Code::invalid);
+        EXPECT_THAT(report.text(), HasSubstr(each.says));
+    }
+    Report report;
+    EXPECT_EQ(issue(base_, {.name = "x"}, false, now, report).error().code, Code::not_found);
+    EXPECT_THAT(report.text(), HasSubstr("ros2store certs init"));
+}
+
+TEST_F(Pki, AnIdentityThatDoesNotServeSaysWhy) {
+    ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
+    const auto wrong = [&](Identity used, Seconds at, Code code, const char* says) {
+        Report report;
+        const auto checked = check_identity(used, at, report);
+        ASSERT_FALSE(checked) << says;
+        EXPECT_EQ(checked.error().code, code) << report.text();
+        EXPECT_THAT(report.text(), HasSubstr(says));
+    };
+    wrong(identity("host-1"), now + days(366), Code::deadline, "expired at 2028-01-15");
+    wrong(identity("host-1"), now - days(1), Code::deadline, "set the clock right");
+    wrong(identity("nobody"), now, Code::not_found, "cannot read");
+    Identity mixed = identity("host-1");
+    mixed.key_file = directory_ + "/engine.key";
+    wrong(mixed, now, Code::invalid, "is not the key of");
+    mixed = identity("host-1");
+    std::swap(mixed.key_file, mixed.certificate_file);
+    wrong(mixed, now, Code::invalid, "holds no certificate");
+    std::ofstream(base_ + "/garbage") << "no PEM at all\n";
+    mixed = identity("host-1");
+    mixed.authority_file = base_ + "/garbage";
+    wrong(mixed, now, Code::invalid, "holds no certificate");
+    mixed = identity("host-1");
+    mixed.key_file = directory_;
+    wrong(mixed, now, Code::invalid, "is no file");
+}
+
+TEST_F(Pki, WhatCannotBeWrittenIsSaid) {
+    EXPECT_EQ(make_authority(base_ + "/no/such/place", usual(), now, report_).error().code,
+              Code::not_found);
+    EXPECT_THAT(report_.text(), HasSubstr("cannot make a directory in"));
+}
+
+}  // namespace
+}  // namespace ros2s::pki
