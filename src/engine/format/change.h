@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/base/codec.h"
 #include "ros2s/base/result.h"
 #include "ros2s/engine/format/address.h"
-#include "ros2s/engine/format/codec.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::engine {

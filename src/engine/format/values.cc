@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "ros2s/base/codec.h"
 #include "ros2s/base/crc32c.h"
-#include "ros2s/engine/format/codec.h"
 
 namespace ros2s::engine {
 namespace {

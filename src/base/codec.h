@@ -1,6 +1,7 @@
 // Encoder and Decoder: fixed-width little-endian numbers and byte strings in borrowed memory. The
 // decoder never reads beyond its input: after the first short read every value is zero and ok()
 // is false, so that a caller checks once at the end. Bytes to decode are the world, not ours.
+// Measure has an Encoder's functions and only counts: one template writes and measures.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -11,7 +12,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/base/uuid.h"
 
-namespace ros2s::engine {
+namespace ros2s {
 
 class Encoder {
   public:
@@ -39,6 +40,23 @@ class Encoder {
   private:
     Bytes into_;
     size_t at_ = 0;
+};
+
+class Measure {
+  public:
+    [[nodiscard]] size_t size() const { return size_; }
+
+    template <class T>
+        requires std::is_integral_v<T>
+    void number(T) {
+        size_ += sizeof(T);
+    }
+    void uuid(const Uuid& uuid) { size_ += uuid.bytes.size(); }
+    void text(std::string_view text) { size_ += sizeof(uint32_t) + text.size(); }
+    void raw(const void*, size_t count) { size_ += count; }
+
+  private:
+    size_t size_ = 0;
 };
 
 class Decoder {
@@ -87,4 +105,4 @@ class Decoder {
     bool ok_ = true;
 };
 
-}  // namespace ros2s::engine
+}  // namespace ros2s
