@@ -1,0 +1,107 @@
+// The bodies of ObjectStore's requests and replies on the wire (docs/formats/rpc.md). Frames,
+// operation ids, errors of whole requests and payload are rpc's.
+//
+// encode_…() replaces the contents of a buffer that its owner keeps, and returns a view of it.
+// decode_…() takes any bytes and fills what is given, keeping its memory; what it accepts is within
+// the limits of the object model's counts and keys. Windows are not encoded: the payload of a
+// request's operations follows in their order, that of a fetch's items in theirs. Errors of every
+// decoder: corrupt.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::remote {
+
+// What a hello asks for to reach a StoreServer.
+inline constexpr uint32_t object_service = 1;
+
+enum class Method : uint16_t {
+    describe = 1,
+    fetch = 2,
+    update = 3,
+    list = 4,
+    query = 5,
+    create_container = 6,
+    destroy_container = 7,
+    list_containers = 8,
+    space = 9,
+};
+
+using Buffer = std::vector<std::byte>;
+
+// Decoded windows have their length and no address: whoever decodes says where the bytes are.
+ConstBytes encode_fetch(Buffer& buffer, object::ContainerId container,
+                        std::span<const object::FetchItem> items);
+[[nodiscard]] Result<> decode_fetch(ConstBytes body, object::ContainerId& container,
+                                    std::vector<object::FetchItem>& items);
+// Statuses, sizes, epochs and checksums, in the order of the request. Payload: of an item that is
+// fine, its extent, or the value; of others none.
+ConstBytes encode_fetched(Buffer& buffer, std::span<const object::FetchItem> items);
+[[nodiscard]] Result<> decode_fetched(ConstBytes body, std::span<object::FetchItem> items);
+// Bytes of an item's payload.
+[[nodiscard]] uint64_t payload_bytes(const object::FetchItem& item);
+// At most so many bytes does an item take in a request and in its reply.
+[[nodiscard]] uint64_t request_bytes_max(const object::FetchItem& item);
+[[nodiscard]] uint64_t reply_bytes_max(const object::FetchItem& item);
+
+// Without the operation id, which travels in the frame's header.
+ConstBytes encode_update(Buffer& buffer, object::ContainerId container,
+                         const object::Transaction& transaction);
+[[nodiscard]] Result<> decode_update(ConstBytes body, object::ContainerId& container,
+                                     object::Transaction& transaction);
+ConstBytes encode_commit(Buffer& buffer, const object::Commit& commit);
+[[nodiscard]] Result<object::Commit> decode_commit(ConstBytes body);
+
+ConstBytes encode_list(Buffer& buffer, object::ContainerId container,
+                       const object::ListRequest& request);
+[[nodiscard]] Result<> decode_list(ConstBytes body, object::ContainerId& container,
+                                   object::ListRequest& request);
+// As many entries as fit into `bytes_max`, at least one; `more` where some did not.
+ConstBytes encode_listed(Buffer& buffer, const object::ListReply& reply, size_t bytes_max);
+// Appends.
+[[nodiscard]] Result<> decode_listed(ConstBytes body, object::ListReply& reply);
+
+ConstBytes encode_query(Buffer& buffer, object::ContainerId container, object::ObjectId object,
+                        const object::Akey& akey);
+[[nodiscard]] Result<> decode_query(ConstBytes body, object::ContainerId& container,
+                                    object::ObjectId& object, object::Akey& akey);
+ConstBytes encode_queried(Buffer& buffer, const object::QueryReply& reply);
+[[nodiscard]] Result<object::QueryReply> decode_queried(ConstBytes body);
+
+ConstBytes encode_create(Buffer& buffer, const object::ContainerProperties& properties);
+[[nodiscard]] Result<object::ContainerProperties> decode_create(ConstBytes body);
+ConstBytes encode_created(Buffer& buffer, const object::ContainerRecord& record);
+[[nodiscard]] Result<object::ContainerRecord> decode_created(ConstBytes body);
+
+ConstBytes encode_destroy(Buffer& buffer, object::ContainerId container);
+[[nodiscard]] Result<object::ContainerId> decode_destroy(ConstBytes body);
+
+// Containers behind the label `after`, in the order of labels.
+ConstBytes encode_list_containers(Buffer& buffer, std::string_view after);
+[[nodiscard]] Result<std::string> decode_list_containers(ConstBytes body);
+struct ContainerPage {
+    std::vector<object::ContainerRecord> records;
+    bool more = false;
+};
+// As many of the records behind `after` as fit into `bytes_max`, at least one.
+ConstBytes encode_containers(Buffer& buffer, std::span<const object::ContainerRecord> records,
+                             std::string_view after, size_t bytes_max);
+// Appends.
+[[nodiscard]] Result<> decode_containers(ConstBytes body, ContainerPage& page);
+
+ConstBytes encode_space(Buffer& buffer, const object::PoolSpace& space);
+[[nodiscard]] Result<object::PoolSpace> decode_space(ConstBytes body);
+
+// What stands behind a server.
+struct Description {
+    object::Features features;
+    std::string path;  // at most 1 KiB travels
+};
+ConstBytes encode_description(Buffer& buffer, const Description& description);
+[[nodiscard]] Result<Description> decode_description(ConstBytes body);
+
+}  // namespace ros2s::remote

@@ -1,0 +1,229 @@
+#include "frame.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "ros2s/base/check.h"
+#include "ros2s/base/codec.h"
+#include "ros2s/base/crc32c.h"
+
+namespace ros2s::rpc {
+namespace {
+
+constexpr uint8_t request_flags =
+    static_cast<uint8_t>(Flag::in_source) | static_cast<uint8_t>(Flag::body_in_source);
+constexpr uint8_t reply_flags = static_cast<uint8_t>(Flag::placed);
+
+uint32_t frame_crc(const FrameHeader& header, ConstBytes covered) {
+    const uint32_t crc =
+        crc32c(object_bytes(header).first(sizeof header - sizeof(FrameHeader::crc)));
+    return covered.empty() ? crc : crc32c_extend(crc, covered);
+}
+
+WindowDescriptor descriptor(ConstBytes descriptors, size_t index) {
+    WindowDescriptor window;
+    std::memcpy(&window, descriptors.data() + index * sizeof window, sizeof window);
+    return window;
+}
+
+// True when the windows are sane and `expected` bytes long together.
+bool windows_hold(ConstBytes descriptors, uint64_t expected) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < descriptors.size() / sizeof(WindowDescriptor); ++i) {
+        const WindowDescriptor window = descriptor(descriptors, i);
+        if (window.length > expected - total) return false;
+        if (window.offset > ~uint64_t{0} - window.length) return false;
+        total += window.length;
+    }
+    return total == expected;
+}
+
+bool is_request_sane(const FrameHeader& header) {
+    if (header.source_windows > windows_max || header.sink_windows > windows_max) return false;
+    if (header.has(Flag::in_source) != (header.source_windows > 0)) return false;
+    return !header.has(Flag::body_in_source) || header.has(Flag::in_source);
+}
+
+// What holds for the kind alone, before any length is looked at.
+bool is_sane(const FrameHeader& header) {
+    if (header.body_bytes > body_bytes_max) return false;
+    if (std::ranges::any_of(header.reserved, [](uint32_t word) { return word != 0; })) return false;
+    const bool is_request = header.kind == Kind::request;
+    const bool is_reply = header.kind == Kind::reply;
+    const uint8_t flags = is_request ? request_flags : is_reply ? reply_flags : uint8_t{0};
+    if ((header.flags & ~flags) != 0) return false;
+    if (is_request) return is_request_sane(header);
+    if (header.source_windows != 0 || header.sink_windows != 0 || header.sink_bytes != 0) {
+        return false;
+    }
+    switch (header.kind) {
+        case Kind::reply: return true;
+        case Kind::hello:
+        case Kind::welcome:
+        case Kind::failure: return header.payload_bytes == 0;
+        case Kind::cancel: return header.payload_bytes == 0 && header.body_bytes == 0;
+        default: return false;
+    }
+}
+
+// The numbers that travel, each its place in this list: append only.
+constexpr Code codes[] = {
+    Code::not_found,    Code::exists,           Code::invalid,   Code::not_directory,
+    Code::is_directory, Code::not_empty,        Code::loop,      Code::name_too_long,
+    Code::no_space,     Code::no_memory,        Code::read_only, Code::denied,
+    Code::busy,         Code::condition_failed, Code::corrupt,   Code::io,
+    Code::no_attribute, Code::too_small,        Code::too_large, Code::stale,
+    Code::unsupported,  Code::bad_version,      Code::cancelled, Code::deadline,
+    Code::closed,
+};
+
+}  // namespace
+
+uint16_t to_wire(Code code) noexcept {
+    const auto* const found = std::ranges::find(codes, code);
+    if (found == std::end(codes)) return to_wire(Code::io);
+    return static_cast<uint16_t>(found - std::begin(codes) + 1);
+}
+Code code_from_wire(uint16_t number) noexcept {
+    return number == 0 || number > std::size(codes) ? Code::io : codes[number - 1];
+}
+
+WindowDescriptor Frame::source(size_t index) const {
+    ROS2S_CHECK(index < header.source_windows);
+    return descriptor(source_windows, index);
+}
+WindowDescriptor Frame::sink(size_t index) const {
+    ROS2S_CHECK(index < header.sink_windows);
+    return descriptor(sink_windows, index);
+}
+
+Result<Frame> decode_frame(ConstBytes message) {
+    Frame frame;
+    FrameHeader& header = frame.header;
+    if (message.size() < sizeof header) return fail(Code::corrupt);
+    std::memcpy(&header, message.data(), sizeof header);
+    if (header.magic != FrameHeader::magic_value) return fail(Code::corrupt);
+    if (header.version != FrameHeader::current_version) {
+        return fail(Code::bad_version, header.version);
+    }
+    if (!is_sane(header)) return fail(Code::invalid);
+    const size_t sources = header.source_windows * sizeof(WindowDescriptor);
+    const size_t sinks = header.sink_windows * sizeof(WindowDescriptor);
+    const uint64_t body = header.has(Flag::body_in_source) ? 0 : header.body_bytes;
+    const ConstBytes rest = message.subspan(sizeof header);
+    if (sources + sinks + body > rest.size()) return fail(Code::invalid);
+    const ConstBytes covered = rest.first(sources + sinks + body);
+    if (frame_crc(header, covered) != header.crc) return fail(Code::corrupt);
+    frame.source_windows = covered.first(sources);
+    frame.sink_windows = covered.subspan(sources, sinks);
+    frame.body = covered.subspan(sources + sinks);
+    frame.payload = rest.subspan(covered.size());
+
+    const bool elsewhere = header.has(Flag::in_source) || header.has(Flag::placed);
+    if (frame.payload.size() != (elsewhere ? 0 : header.payload_bytes)) return fail(Code::invalid);
+    if (header.has(Flag::in_source)) {
+        const uint64_t in_front = header.has(Flag::body_in_source) ? header.body_bytes : 0;
+        if (header.payload_bytes > ~uint64_t{0} - in_front) return fail(Code::invalid);
+        if (!windows_hold(frame.source_windows, header.payload_bytes + in_front)) {
+            return fail(Code::invalid);
+        }
+    }
+    if (header.sink_windows > 0 && !windows_hold(frame.sink_windows, header.sink_bytes)) {
+        return fail(Code::invalid);
+    }
+    return frame;
+}
+
+ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> source,
+                        std::span<const WindowDescriptor> sink, ConstBytes inline_body,
+                        Bytes into) {
+    const size_t size = frame_bytes(source.size() + sink.size(), inline_body.size());
+    ROS2S_CHECK(into.size() >= size && source.size() <= windows_max && sink.size() <= windows_max);
+    header.source_windows = static_cast<uint8_t>(source.size());
+    header.sink_windows = static_cast<uint8_t>(sink.size());
+    if (!header.has(Flag::body_in_source)) {
+        header.body_bytes = static_cast<uint32_t>(inline_body.size());
+    }
+    const Bytes covered = into.subspan(sizeof header, size - sizeof header);
+    Bytes rest = covered;
+    for (const ConstBytes part : {std::as_bytes(source), std::as_bytes(sink), inline_body}) {
+        if (!part.empty() && part.data() != rest.data()) {
+            std::memmove(rest.data(), part.data(), part.size());
+        }
+        rest = rest.subspan(part.size());
+    }
+    header.crc = frame_crc(header, covered);
+    std::memcpy(into.data(), &header, sizeof header);
+    return into.first(size);
+}
+
+// ---- bodies ---------------------------------------------------------------------------------
+
+ConstBytes encode(const HelloBody& hello, Bytes into) {
+    ROS2S_CHECK(hello.ticket.size() <= HelloBody::ticket_bytes_max);
+    Encoder encoder(into);
+    encoder.number(hello.version_least);
+    encoder.number(hello.version_most);
+    encoder.number(hello.service);
+    encoder.uuid(hello.client);
+    encoder.text(hello.ticket);
+    return into.first(encoder.size());
+}
+
+Result<HelloBody> decode_hello(ConstBytes body) {
+    Decoder decoder(body);
+    HelloBody hello;
+    hello.version_least = decoder.number<uint16_t>();
+    hello.version_most = decoder.number<uint16_t>();
+    hello.service = decoder.number<uint32_t>();
+    hello.client = decoder.uuid();
+    hello.ticket = decoder.text(HelloBody::ticket_bytes_max);
+    if (!decoder.done() || hello.version_least > hello.version_most) return fail(Code::corrupt);
+    return hello;
+}
+
+ConstBytes encode(const WelcomeBody& welcome, Bytes into) {
+    Encoder encoder(into);
+    encoder.number(welcome.version);
+    encoder.number(welcome.requests_max);
+    encoder.number(welcome.inline_reply_max);
+    encoder.number(welcome.payload_bytes_max);
+    encoder.number(welcome.incarnation);
+    return into.first(encoder.size());
+}
+
+Result<WelcomeBody> decode_welcome(ConstBytes body) {
+    Decoder decoder(body);
+    WelcomeBody welcome;
+    welcome.version = decoder.number<uint16_t>();
+    welcome.requests_max = decoder.number<uint16_t>();
+    welcome.inline_reply_max = decoder.number<uint32_t>();
+    welcome.payload_bytes_max = decoder.number<uint64_t>();
+    welcome.incarnation = decoder.number<uint64_t>();
+    if (!decoder.done() || welcome.requests_max == 0) return fail(Code::corrupt);
+    return welcome;
+}
+
+ConstBytes encode(const FailureBody& failure, Bytes into) {
+    Encoder encoder(into);
+    encoder.number(to_wire(failure.error.code));
+    encoder.number(uint16_t{0});
+    encoder.number(failure.error.os_errno);
+    encoder.number(failure.error.detail);
+    encoder.text(failure.text.substr(0, FailureBody::text_bytes_max));
+    return into.first(encoder.size());
+}
+
+Result<FailureBody> decode_failure(ConstBytes body) {
+    Decoder decoder(body);
+    FailureBody failure;
+    failure.error.code = code_from_wire(decoder.number<uint16_t>());
+    const auto reserved = decoder.number<uint16_t>();
+    failure.error.os_errno = decoder.number<int32_t>();
+    failure.error.detail = decoder.number<uint64_t>();
+    failure.text = decoder.text(FailureBody::text_bytes_max);
+    if (!decoder.done() || reserved != 0 || failure.error.os_errno < 0) return fail(Code::corrupt);
+    return failure;
+}
+
+}  // namespace ros2s::rpc
