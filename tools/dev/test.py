@@ -1,5 +1,7 @@
 """./dev test: builds release and runs what ctest knows."""
 
+import json
+import os
 import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -7,8 +9,10 @@ import xml.etree.ElementTree as ElementTree
 import build
 import console
 
-# Simulation campaigns run under the sanitizers, in ./dev check.
-ELSEWHERE = "sim"
+# Simulation campaigns run under the sanitizers, in ./dev check. What they print, where the crashes
+# came, is shown also when they pass.
+CAMPAIGN = "sim"
+OUTPUT_BYTES = 1 << 20  # of a test, kept for the report
 
 
 def add_arguments(parser):
@@ -20,17 +24,19 @@ def run(options):
     if not build.make("release"):
         tally.add("release build", False)
         return tally.close()
-    ctest("release", tally, names=options.names, exclude_label=None if options.names else ELSEWHERE)
+    ctest("release", tally, names=options.names, exclude_label=None if options.names else CAMPAIGN)
     return tally.close()
 
 
-def ctest(preset, tally, names=(), exclude_label=None, label=None):
+def ctest(preset, tally, names=(), exclude_label=None, label=None, environment=None):
     """Runs the tests of a built preset and adds them to the tally."""
     folder = build.folder(preset)
     results = (folder / "ctest.xml").absolute()
     results.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", str(folder), f"-j{build.jobs()}", "--output-on-failure",
-               "--output-junit", str(results), "--no-tests=error"]
+               "--output-junit", str(results), "--no-tests=error",
+               "--test-output-size-passed", str(OUTPUT_BYTES),
+               "--test-output-size-failed", str(OUTPUT_BYTES)]
     command += ["--progress"] if console.terminal else ["--quiet", "--output-log",
                                                         str(folder / "ctest.log")]
     if names:
@@ -41,31 +47,43 @@ def ctest(preset, tally, names=(), exclude_label=None, label=None):
         command += ["-L", f"^({label})$"]
     console.step(f"tests of {preset}")
     console.command(command)
-    subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=False,
+                   env=os.environ | (environment or {}))
     if not results.exists():
         tally.add(f"ctest ({preset}) gave no result", False)
         return
-    count(results, tally)
+    count(results, tally, labelled(preset, CAMPAIGN))
 
 
-def count(results, tally):
+def count(results, tally, campaigns=()):
     """Adds each test; passes are only counted, everything else is named: first all in short."""
     skipped, failed = [], []
     for case in ElementTree.parse(results).getroot().iter("testcase"):
         name = f"{case.get('classname', '')} {case.get('name', '')}".split(" ", 1)[-1]
+        output = case.findtext("system-out") or ""
         if case.find("failure") is not None or case.get("status") == "fail":
-            output = case.findtext("system-out") or ""
             failed.append((name, output))
             tally.add(name, False)
             print(gist(output), end="", flush=True)
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
             skipped.append(name)
+        elif name in campaigns:
+            tally.add(name, True)
+            print("".join(f"     {line}\n" for line in output.splitlines()), end="", flush=True)
         else:
             tally.passed += 1
     for name, output in failed:
         print(f"---- {name}\n{output[-6000:]}", flush=True)
     if skipped:
         print(f"not run ({len(skipped)}): {', '.join(skipped)}")
+
+
+def labelled(preset, label):
+    """The names of the tests with a label."""
+    done = subprocess.run(["ctest", "--test-dir", str(build.folder(preset)), "-L", f"^{label}$",
+                           "--show-only=json-v1"], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)
+    return {each["name"] for each in json.loads(done.stdout)["tests"]} if done.stdout else set()
 
 
 def gist(output):

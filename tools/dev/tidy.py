@@ -136,7 +136,8 @@ def check(tally, files):
 
     said = time.monotonic()
     failed = 0
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    try:
         for number, (path, done) in enumerate(pool.map(look, stale), 1):
             if done.returncode != 0:
                 failed += 1
@@ -144,6 +145,8 @@ def check(tally, files):
             if time.monotonic() - said > build.NEWS_SECONDS:
                 said = time.monotonic()
                 console.step(f"clang-tidy: {number} of {len(stale)}")
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C the rest is not looked at
     cache.forget_the_old()
     tally.add(f"clang-tidy ({clean + len(stale)} files)", failed == 0)
 
