@@ -100,7 +100,7 @@ CrashPlan Trial::draw_plan(bool after_process_crash) {
     if (after_process_crash && !random_.one_in(4)) plan.kind = CrashKind::power;
     const uint64_t spans[] = {4, 20, 100, 400};
     plan.operations = random_.below(spans[random_.below(std::size(spans))]);
-    plan.unflushed_writes = random_.one_in(4) ? 0 : 2;
+    plan.unflushed_writes = random_.one_in(8) ? 0 : 2;
     return plan;
 }
 
