@@ -23,7 +23,7 @@ if "$helper" report "ros2s+local:///pool/other?dir=$work/pool" x 2>"$work/error"
 grep -q "mounted at $work/mnt: use the files there, or unmount it first: fusermount3 -u" \
     "$work/error" || { cat "$work/error"; exit 1; }
 fusermount3 -u "$work/mnt"
-for _ in $(seq 100); do # the owner writes out and goes
+for _ in $(seq 1200); do # the owner writes out and goes
     "$helper" report "$uri" from-mount >"$work/report" 2>&1 && break
     sleep 0.1
 done

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -138,7 +139,10 @@ class PoolLife(Refusal):
         self.assertEqual(len(up["devices"]), 2)
         self.assertEqual(up["bytes"], 256 << 20)
         for device in up["devices"]:
-            self.assertEqual(os.stat(device).st_blocks * 512, 128 << 20, "written fully once")
+            # Written fully once; a file in many pieces has blocks that say where they lie.
+            allocated = os.stat(device).st_blocks * 512
+            self.assertGreaterEqual(allocated, 128 << 20)
+            self.assertLess(allocated, 129 << 20)
         status = answer("status", pool)
         self.assertEqual(status["containers"], ["data"])
         self.assertIsNone(status["owner"])
@@ -204,11 +208,13 @@ class PoolLife(Refusal):
         run("ls", f"ros2s+local:///pool/main?dir={self.scratch}/p")
 
     def test_interrupted_up_leaves_nothing(self):
-        with subprocess.Popen([PROGRAM, "up", self.scratch / "p", "--size", "8G"],
+        # Large enough not to be done at once, and no more than there is.
+        size = min(8 << 10, (shutil.disk_usage(self.scratch).free >> 20) // 2)
+        with subprocess.Popen([PROGRAM, "up", self.scratch / "p", "--size", f"{size}M"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as process:
             while not (self.scratch / "p" / "device-0").exists() and process.poll() is None:
-                pass
+                time.sleep(0.001)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, said)
@@ -375,7 +381,7 @@ class Files(WithPool):
         with subprocess.Popen([PROGRAM, "cp", self.mine("large"), target], stdin=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
             while not os.listdir(target) and process.poll() is None:
-                pass
+                time.sleep(0.001)
             process.send_signal(signal.SIGINT)
             status = process.wait(timeout=60)
         run("rm", self.mine("large"))

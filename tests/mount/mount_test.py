@@ -14,17 +14,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TESTS = []
+sys.path.insert(0, os.path.dirname(HERE))
+import runner  # noqa: E402
+from runner import wait_until  # noqa: E402
+
+test = runner.Tests()
 URI = "ros2s+local:///pool/main?dir="
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def pattern(size, seed):
@@ -38,13 +35,6 @@ def is_running(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until(condition, what, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds} s in vain: {what}"
-        time.sleep(0.02)
 
 
 class Pool:
@@ -253,7 +243,7 @@ def foreground_until_interrupted():
         wait_until(pool.is_mounted, "the mount")
         write(pool.path("a"), b"a")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=runner.PATIENCE_SECONDS)
         assert process.returncode == 0 and "is mounted" in said and "is unmounted" in said, said
         assert not pool.is_mounted()
 
@@ -392,21 +382,7 @@ def main():
         print("SKIPPED: there is no /dev/fuse on this machine: NOTHING WAS MOUNTED OR TESTED")
         return 77
     enter_own_namespace()
-    passed = failed = 0
-    for function in TESTS:
-        if sys.argv[2:] and function.__name__ not in sys.argv[2:]:
-            continue
-        started = time.monotonic()
-        try:
-            function()
-            passed += 1
-            print(f"ok     {function.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
-        except Exception:  # noqa: BLE001: any failure is a finding
-            failed += 1
-            print(f"FAILED {function.__name__}")
-            traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return test.run(sys.argv[2:])
 
 
 if __name__ == "__main__":

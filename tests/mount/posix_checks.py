@@ -17,15 +17,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
 
-CHECKS = []
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import runner  # noqa: E402
 
-
-def check(function):
-    CHECKS.append(function)
-    return function
+check = runner.Tests()
 
 
 def run(*words, cwd=None):
@@ -484,25 +480,15 @@ def locks(top):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    top, wanted = sys.argv[1], sys.argv[2:]
-    passed = failed = 0
-    for function in CHECKS:
-        if wanted and function.__name__ not in wanted:
-            continue
+    top = sys.argv[1]
+
+    def in_own_directory(function):
         directory = os.path.join(top, function.__name__)
         os.mkdir(directory)
-        started = time.monotonic()
-        try:
-            function(directory)
-            shutil.rmtree(directory)
-            passed += 1
-            print(f"ok     {function.__name__} ({time.monotonic() - started:.1f} s)")
-        except Exception:  # noqa: BLE001: any failure is a finding
-            failed += 1
-            print(f"FAILED {function.__name__}")
-            traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        function(directory)
+        shutil.rmtree(directory)
+
+    return check.run(sys.argv[2:], in_own_directory)
 
 
 if __name__ == "__main__":

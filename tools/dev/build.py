@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -36,7 +37,21 @@ def log_of(preset):
     return folder(preset) / "build.log"
 
 
+def forget_another_checkout(preset):
+    """A build folder that came here with a copy of the checkout names files of the original."""
+    cache = folder(preset) / "CMakeCache.txt"
+    if not cache.exists():
+        return
+    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$",
+                     cache.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    if home is None or not Path(home[1]).exists() or not Path(home[1]).samefile("."):
+        print(f"dev: {folder(preset)} belongs to {home[1] if home else 'no checkout'}: "
+              "it is made anew", flush=True)
+        shutil.rmtree(folder(preset))
+
+
 def configure(preset):
+    forget_another_checkout(preset)
     folder(preset).mkdir(parents=True, exist_ok=True)
     with open(log_of(preset), "w", encoding="utf-8") as file:
         done = subprocess.run(["cmake", "--preset", preset], stdin=subprocess.DEVNULL,

@@ -90,5 +90,6 @@ def gist(output):
     """The lines of a failed test's output that say what failed; its last ones where none does."""
     lines = [line[:300] for line in output.splitlines() if line.strip()]
     telling = [line for line in lines
-               if re.match(r"FAILED |\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: ", line)]
+               if re.match(r"FAILED\b|\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: |seed \d+ FAILED|"
+                           r"SUMMARY: |.*: runtime error: |.*[Rr]eplay: ", line)]
     return "".join(f"     {line}\n" for line in (telling or lines)[-8:])

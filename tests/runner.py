@@ -1,0 +1,59 @@
+"""Runs the tests of a Python program: functions that a decorator has collected, in their order.
+
+Each prints one line, with its seconds, and what it said where it failed; the last line is
+"N passed, N failed". Names on the command line choose among them."""
+import subprocess
+import sys
+import time
+import traceback
+
+# Long enough for a machine that does much else: a wait ends as soon as what it waits for is there.
+PATIENCE_SECONDS = 120
+
+
+class Tests(list):
+    """`test = Tests()`, then `@test` before each function."""
+
+    def __call__(self, function):
+        self.append(function)
+        return function
+
+    def run(self, names, call=lambda function: function()):
+        """The exit status. `call` is how one is called."""
+        unknown = set(names) - {function.__name__ for function in self}
+        if unknown:
+            print(f"there is no {', '.join(sorted(unknown))}", file=sys.stderr)
+            return 2
+        passed = failed = 0
+        for function in self:
+            if names and function.__name__ not in names:
+                continue
+            started = time.monotonic()
+            try:
+                call(function)
+                passed += 1
+                verdict = "ok    "
+            except Exception as error:  # noqa: BLE001: any failure is a finding
+                failed += 1
+                verdict = "FAILED"
+                traceback.print_exc(file=sys.stdout)
+                print(said(error), end="")
+            print(f"{verdict} {function.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
+        print(f"{passed} passed, {failed} failed")
+        return 1 if failed else 0
+
+
+def said(error):
+    """What a program said before it took too long."""
+    if not isinstance(error, subprocess.TimeoutExpired):
+        return ""
+    texts = [each.decode(errors="replace") if isinstance(each, bytes) else each
+             for each in (error.stdout, error.stderr) if each]
+    return "".join(f"{text[-3000:].rstrip()}\n" for text in texts)
+
+
+def wait_until(condition, what, seconds=PATIENCE_SECONDS):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s in vain: {what}"
+        time.sleep(0.02)
