@@ -1,0 +1,143 @@
+#include "sessions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::session {
+
+void SessionMetrics::visit(const MetricVisitor& visit) const {
+    visit("ros2store_sessions", "Sessions that are open", live.value());
+    visit("ros2store_sessions_opened_total", "Sessions opened", opened.value());
+    visit("ros2store_sessions_ended_total", "Sessions ended, for whatever reason", ended.value());
+    visit("ros2store_sessions_reaped_total", "Sessions ended because nobody used them",
+          reaped.value());
+    visit("ros2store_sessions_refused_total", "Sessions refused because there were too many",
+          refused.value());
+}
+
+SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log)
+    : reactor_(reactor),
+      tickets_(tickets),
+      options_(options),
+      log_(std::move(log)),
+      ended_(reactor) {}
+
+SessionTable::~SessionTable() { ROS2S_CHECK(sessions_.empty()); }
+
+Result<SessionUse> SessionTable::open(SessionRequest request) {
+    if (draining_) return fail(Code::closed);
+    const auto known = subjects_.find(request.subject);
+    if (known != subjects_.end() && known->second.sessions >= options_.per_subject_max) {
+        metrics_.refused.add();
+        return fail(Code::busy, options_.per_subject_max);
+    }
+    if (sessions_.size() >= options_.sessions_max) {
+        metrics_.refused.add();
+        return fail(Code::no_memory, options_.sessions_max);
+    }
+    Subject& subject = subjects_[request.subject];
+    if (subject.sessions++ == 0) subject.tenant = ++last_tenant_;
+    const SessionId id{++last_session_};
+    auto session = std::make_unique<Session>(reactor_, id, subject.tenant, std::move(request));
+    session->last_use = reactor_.now();
+    Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
+    metrics_.opened.add();
+    metrics_.live.add();
+    log_.info(fmt::format("session {} opened by {} for {} of pool {} ({})", id.value,
+                          opened.request.subject, to_string(opened.request.purpose),
+                          opened.request.pool, opened.request.program));
+    return SessionUse(opened);
+}
+
+Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || found->second->ending ||
+        found->second->request.subject != subject) {
+        return fail(Code::stale);
+    }
+    found->second->last_use = reactor_.now();
+    return SessionUse(*found->second);
+}
+
+Result<IssuedTicket> SessionTable::issue_ticket(const Session& session) {
+    return tickets_.issue({.session = session.id,
+                           .subject = session.request.subject,
+                           .tenant = session.tenant,
+                           .purpose = session.request.purpose,
+                           .client = session.request.client});
+}
+
+Result<SessionUse> SessionTable::attach(const Ticket& ticket, Purpose purpose, const Uuid& client) {
+    ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, purpose, client));
+    const auto found = sessions_.find(grant.session);
+    // Ending a session revokes its tickets, so that a redeemed one has a session.
+    ROS2S_CHECK(found != sessions_.end() && !found->second->ending);
+    ++found->second->connections;
+    found->second->last_use = reactor_.now();
+    return SessionUse(*found->second);
+}
+
+void SessionTable::detach(SessionId id) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) return;
+    ROS2S_CHECK(found->second->connections > 0);
+    --found->second->connections;
+    found->second->last_use = reactor_.now();
+}
+
+Task<> SessionTable::close(SessionId id) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) co_return;
+    if (!found->second->ending) {
+        co_await end(*found->second);
+        co_return;
+    }
+    while (sessions_.contains(id)) co_await ended_;
+}
+
+Task<> SessionTable::end(Session& session) {
+    session.ending = true;
+    tickets_.revoke(session.id);
+    while (session.in_use_ > 0) co_await session.idle;
+    // By index: a watcher may come or go meanwhile.
+    for (size_t i = 0; i < watchers_.size(); ++i) co_await watchers_[i]->session_ending(session);
+    log_.info(fmt::format("session {} of {} ended", session.id.value, session.request.subject));
+    const auto subject = subjects_.find(session.request.subject);
+    if (--subject->second.sessions == 0) subjects_.erase(subject);
+    sessions_.erase(session.id);
+    metrics_.ended.add();
+    metrics_.live.subtract();
+    ended_.wake_all();
+}
+
+Task<> SessionTable::close_all() {
+    draining_ = true;
+    while (!sessions_.empty()) co_await close(sessions_.begin()->first);
+}
+
+Task<> SessionTable::reap(StopToken stop) {
+    while (co_await sleep_for(reactor_, options_.idle_max / 4, stop)) {
+        for (;;) {
+            const Time before = reactor_.now() - options_.idle_max;
+            const auto unused = std::ranges::find_if(sessions_, [&](const auto& each) {
+                const Session& session = *each.second;
+                return !session.ending && session.connections == 0 && session.in_use_ == 0 &&
+                       session.last_use <= before;
+            });
+            if (unused == sessions_.end()) break;
+            metrics_.reaped.add();
+            co_await end(*unused->second);
+        }
+    }
+}
+
+std::vector<const Session*> SessionTable::all() const {
+    std::vector<const Session*> sessions;
+    for (const auto& each : sessions_) sessions.push_back(each.second.get());
+    return sessions;
+}
+
+}  // namespace ros2s::session

@@ -1,0 +1,167 @@
+// SessionTable: who is connected. A session is one authenticated association of a client with this
+// server: opened over the control plane by a certificate's subject, entered by data-plane
+// connections with tickets, ended by the client, by an operator, or by itself when nobody used it
+// for a while and no connection is attached.
+//
+// Until there is tenancy, the tenant is the certificate's subject: sessions of one subject share a
+// tenant number.
+//
+//     open ──► live ──► ending ──► gone
+//               │ ▲       tickets revoked, calls drained, watchers done
+//        attach ▼ │ detach
+//             connections
+//
+// Owned by the program; outlives both planes. Thread rule: used on one core.
+//
+// Invariants
+// - A session is found by its own subject alone; to others it does not exist.
+// - A Session stays where it is while a SessionUse holds it; ending waits for that.
+// - Bounded: sessions in all and per subject, regions and tickets per session and subject.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/base/metrics.h"
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
+#include "ros2s/session/regions.h"
+#include "ros2s/session/tickets.h"
+
+namespace ros2s::session {
+
+// What is enforced later, and carried from the first day. 0: no limit.
+struct ServiceTerms {
+    uint32_t weight = 1;
+    uint64_t operations_per_second = 0;
+    uint64_t bytes_per_second = 0;
+};
+
+struct SessionRequest {
+    std::string subject;
+    Uuid client;  // the opened library
+    Purpose purpose = Purpose::store;
+    std::string pool;
+    std::string program;  // for people: "fio 3.33, process 4711"
+};
+
+class Session {
+  public:
+    Session(Reactor& reactor, SessionId number, uint64_t tenant_number, SessionRequest what)
+        : id(number), tenant(tenant_number), request(std::move(what)), idle(reactor) {}
+
+    const SessionId id;
+    const uint64_t tenant;
+    const SessionRequest request;
+    RegionTable regions;
+    ServiceTerms terms;
+    uint32_t connections = 0;  // of the data plane
+    Time last_use{};
+    bool ending = false;
+
+  private:
+    friend class SessionUse;
+    friend class SessionTable;
+    uint32_t in_use_ = 0;
+    Event idle;  // woken when in_use_ falls to 0
+};
+
+// A call that works with a session.
+class [[nodiscard]] SessionUse {
+  public:
+    explicit SessionUse(Session& session) : session_(&session) { ++session_->in_use_; }
+    SessionUse(SessionUse&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+    SessionUse(const SessionUse&) = delete;
+    SessionUse& operator=(const SessionUse&) = delete;
+    SessionUse& operator=(SessionUse&&) = delete;
+    ~SessionUse() {
+        if (session_ != nullptr && --session_->in_use_ == 0) session_->idle.wake_all();
+    }
+    Session* operator->() const { return session_; }
+    Session& operator*() const { return *session_; }
+
+  private:
+    Session* session_;
+};
+
+// Somebody who keeps things for sessions and lets them go when one ends: open files, connections.
+class SessionWatcher {
+  public:
+    virtual ~SessionWatcher() = default;
+    // The session takes no new calls and no connections any more, and its tickets are revoked.
+    virtual Task<> session_ending(Session& session) = 0;
+};
+
+struct SessionMetrics {
+    Counter live, opened, ended, reaped, refused;
+    void visit(const MetricVisitor& visit) const;
+};
+
+class SessionTable {
+  public:
+    struct Options {
+        uint32_t sessions_max = 4096;
+        uint32_t per_subject_max = 256;
+        // Without a connection and a call for this long a session ends.
+        Duration idle_max = std::chrono::seconds(60);
+    };
+    SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log = {});
+    ~SessionTable();  // after close_all()
+    SessionTable(const SessionTable&) = delete;
+    SessionTable& operator=(const SessionTable&) = delete;
+
+    // Errors: busy (the subject has too many), no_memory (the table is full), closed (draining).
+    [[nodiscard]] Result<SessionUse> open(SessionRequest request);
+    // Errors: stale (none of this subject with that number).
+    [[nodiscard]] Result<SessionUse> find(SessionId id, std::string_view subject);
+    // Errors: those of TicketTable::issue().
+    [[nodiscard]] Result<IssuedTicket> issue_ticket(const Session& session);
+
+    // For the data plane: redeems, and counts the connection until detach(). Errors: denied.
+    [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Purpose purpose,
+                                            const Uuid& client);
+    void detach(SessionId id);
+
+    // Ends it and returns when all that was kept for it is gone; waits also where another call has
+    // begun to. Nothing where there is no such session.
+    Task<> close(SessionId id);
+    // Refuses new sessions and ends all.
+    Task<> close_all();
+    // Ends what nobody uses, until it is stopped. Run by whoever serves the control plane.
+    Task<> reap(StopToken stop);
+
+    // Watchers are told in the order of their coming; they leave before they die.
+    void watch(SessionWatcher& watcher) { watchers_.push_back(&watcher); }
+    void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
+
+    // Of all sessions, oldest first; what is found stays valid until something is awaited.
+    [[nodiscard]] std::vector<const Session*> all() const;
+    [[nodiscard]] const SessionMetrics& metrics() const { return metrics_; }
+    [[nodiscard]] const Options& options() const { return options_; }
+
+  private:
+    struct Subject {
+        uint64_t tenant = 0;
+        uint32_t sessions = 0;
+    };
+    Task<> end(Session& session);
+
+    Reactor& reactor_;
+    TicketTable& tickets_;
+    Options options_;
+    Log log_;
+    bool draining_ = false;
+    uint64_t last_session_ = 0;
+    uint64_t last_tenant_ = 0;
+    std::map<SessionId, std::unique_ptr<Session>> sessions_;
+    std::map<std::string, Subject, std::less<>> subjects_;
+    std::vector<SessionWatcher*> watchers_;
+    Event ended_;  // woken whenever a session is gone
+    SessionMetrics metrics_;
+};
+
+}  // namespace ros2s::session

@@ -1,0 +1,338 @@
+// Sessions, regions and mounts, on the simulated clock over the oracle.
+#include "sessions.h"
+
+#include <gtest/gtest.h>
+
+#include "mounts.h"
+#include "ros2s/fs/dfs.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::session {
+namespace {
+
+using namespace std::chrono_literals;
+
+SessionRequest request(std::string subject = "CN=alice") {
+    return {.subject = std::move(subject),
+            .client = Uuid{{1}},
+            .purpose = Purpose::link,
+            .pool = "pool",
+            .program = "test"};
+}
+
+// One container, "c"; counts how often it is opened.
+class OneContainer final : public FileSystemSource {
+  public:
+    OneContainer(Reactor& reactor, object::ObjectStore& store) : reactor_(reactor), store_(store) {}
+    Task<Result<>> prepare() {
+        Report report;
+        const Call call;
+        ROS2S_CO_TRY_ASSIGN(const auto made,
+                            co_await store_.create_container(call, {.label = "c"}));
+        container_ = made.id;
+        co_return co_await fs::Dfs::format(call, store_, container_, reactor_, {}, report);
+    }
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string&,
+                                                       const std::string& container,
+                                                       Report& report) override {
+        ++opens;
+        if (container != "c") co_return report.fail(Code::not_found, "there is no such container");
+        co_return co_await fs::Dfs::mount(call, store_, container_, reactor_, {}, report);
+    }
+    int opens = 0;
+
+  private:
+    Reactor& reactor_;
+    object::ObjectStore& store_;
+    object::ContainerId container_;
+};
+
+class Recorder final : public SessionWatcher {
+  public:
+    explicit Recorder(Reactor& reactor) : reactor_(reactor) {}
+    Task<> session_ending(Session& session) override {
+        co_await sleep_for(reactor_, 1s);
+        ended.push_back(session.id.value);
+    }
+    std::vector<uint64_t> ended;
+
+  private:
+    Reactor& reactor_;
+};
+
+struct Rig {
+    explicit Rig(uint64_t seed = 1)
+        : world(seed),
+          store(world.core(), {.delay_max = 50us}),
+          source(world.core(), store),
+          tickets(world.core(), {.entropy = [this] { return world.random().next(); }}),
+          sessions(world.core(), tickets, {.sessions_max = 6, .per_subject_max = 4}),
+          recorder(world.core()),
+          mounts(world.core(), sessions, source,
+                 {.per_session_max = 3, .handles_max = 4, .nodes_max = 5}) {
+        sessions.watch(recorder);
+        EXPECT_TRUE(world.run(source.prepare()));
+    }
+    ~Rig() { world.run(sessions.close_all()); }
+    Rig(const Rig&) = delete;
+    Rig& operator=(const Rig&) = delete;
+
+    sim::World world;
+    object::MemoryStore store;
+    OneContainer source;
+    TicketTable tickets;
+    SessionTable sessions;
+    Recorder recorder;
+    Mounts mounts;
+};
+
+TEST(Sessions, AreTheirSubjectsAlone) {
+    Rig rig;
+    const SessionId id = (*rig.sessions.open(request()))->id;
+    EXPECT_TRUE(rig.sessions.find(id, "CN=alice"));
+    EXPECT_EQ(rig.sessions.find(id, "CN=bob").error().code, Code::stale);
+    EXPECT_EQ(rig.sessions.find({99}, "CN=alice").error().code, Code::stale);
+    rig.world.run(rig.sessions.close(id));
+    EXPECT_EQ(rig.sessions.find(id, "CN=alice").error().code, Code::stale);
+    EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{id.value});
+}
+
+TEST(Sessions, OfOneSubjectShareATenant) {
+    Rig rig;
+    const uint64_t first = (*rig.sessions.open(request()))->tenant;
+    EXPECT_EQ((*rig.sessions.open(request()))->tenant, first);
+    EXPECT_NE((*rig.sessions.open(request("CN=bob")))->tenant, first);
+}
+
+TEST(Sessions, AreBounded) {
+    Rig rig;
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));
+    EXPECT_EQ(rig.sessions.open(request()).error().code, Code::busy);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(rig.sessions.open(request("CN=bob")));
+    EXPECT_EQ(rig.sessions.open(request("CN=bob")).error().code, Code::no_memory);
+    rig.world.run(rig.sessions.close(rig.sessions.all().front()->id));
+    EXPECT_TRUE(rig.sessions.open(request("CN=bob")));
+    rig.world.run(rig.sessions.close_all());
+    EXPECT_EQ(rig.sessions.open(request()).error().code, Code::closed);
+}
+
+TEST(Sessions, AConnectionComesInByTicketAndGoes) {
+    Rig rig;
+    const SessionId id = (*rig.sessions.open(request()))->id;
+    IssuedTicket issued;
+    {
+        const auto use = rig.sessions.find(id, "CN=alice");
+        issued = *rig.sessions.issue_ticket(**use);
+    }
+    EXPECT_EQ(rig.sessions.attach({}, Purpose::link, Uuid{{1}}).error().code, Code::denied);
+    {
+        const auto use = rig.sessions.attach(issued.ticket, Purpose::link, Uuid{{1}});
+        ASSERT_TRUE(use);
+        EXPECT_EQ((*use)->id, id);
+        EXPECT_EQ((*use)->connections, 1u);
+    }
+    EXPECT_EQ(rig.sessions.attach(issued.ticket, Purpose::link, Uuid{{1}}).error().code,
+              Code::denied);
+    rig.sessions.detach(id);
+    EXPECT_EQ(rig.sessions.all().front()->connections, 0u);
+
+    issued = *rig.sessions.issue_ticket(*rig.sessions.all().front());
+    rig.world.run(rig.sessions.close(id));
+    EXPECT_EQ(rig.sessions.attach(issued.ticket, Purpose::link, Uuid{{1}}).error().code,
+              Code::denied);
+}
+
+Task<> hold(Reactor& reactor, SessionTable& sessions, SessionId id, bool& done) {
+    const auto use = sessions.find(id, "CN=alice");
+    EXPECT_TRUE(use);
+    co_await sleep_for(reactor, 5s);
+    done = true;
+}
+
+Task<> close_while_in_use(Rig& rig, SessionId id) {
+    bool done = false;
+    Nursery nursery(rig.world.core(), 4);
+    co_await nursery.spawn(hold(rig.world.core(), rig.sessions, id, done));
+    co_await nursery.spawn(rig.sessions.close(id));
+    EXPECT_FALSE(rig.sessions.find(id, "CN=alice")) << "no new calls once it is ending";
+    EXPECT_TRUE(rig.recorder.ended.empty());
+    co_await rig.sessions.close(id);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(rig.recorder.ended.size(), 1u) << "the second close waited for the first";
+    co_await nursery.join();
+}
+
+TEST(Sessions, EndingWaitsForCalls) {
+    Rig rig;
+    const SessionId id = (*rig.sessions.open(request()))->id;
+    rig.world.run(close_while_in_use(rig, id));
+}
+
+Task<> reap_a_while(Rig& rig) {
+    StopSource stop;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+    const SessionId quiet = (*rig.sessions.open(request()))->id;
+    const SessionId used = (*rig.sessions.open(request()))->id;
+    const SessionId attached = (*rig.sessions.open(request()))->id;
+    {
+        const auto use = rig.sessions.find(attached, "CN=alice");
+        const auto issued = rig.sessions.issue_ticket(**use);
+        EXPECT_TRUE(rig.sessions.attach(issued->ticket, Purpose::link, Uuid{{1}}));
+    }
+    for (int i = 0; i < 10; ++i) {
+        co_await sleep_for(rig.world.core(), 10s);
+        EXPECT_TRUE(rig.sessions.find(used, "CN=alice"));
+    }
+    EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{quiet.value});
+    EXPECT_EQ(rig.sessions.metrics().reaped.value(), 1u);
+    rig.sessions.detach(attached);
+    co_await sleep_for(rig.world.core(), 100s);
+    EXPECT_EQ(rig.sessions.metrics().live.value(), 0u);
+    stop.request_stop();
+    co_await nursery.join();
+}
+
+TEST(Sessions, ThatNobodyUsesEndByThemselves) {
+    Rig rig;
+    rig.world.run(reap_a_while(rig));
+}
+
+// ---- regions -------------------------------------------------------------------------------
+
+TEST(Regions, AreCheckedWithoutOverflow) {
+    RegionTable table;
+    const auto number =
+        table.add({.provider = "shm", .address = 4096, .length = 1000, .readable = true});
+    ASSERT_TRUE(number);
+    EXPECT_TRUE(table.check(*number, 0, 1000, Access::get));
+    EXPECT_TRUE(table.check(*number, 1000, 0, Access::get));
+    EXPECT_EQ(table.check(*number, 0, 1001, Access::get).error().code, Code::invalid);
+    EXPECT_EQ(table.check(*number, 1, UINT64_MAX, Access::get).error().code, Code::invalid);
+    EXPECT_EQ(table.check(*number, UINT64_MAX, 2, Access::get).error().code, Code::invalid);
+    EXPECT_EQ(table.check(*number, 0, 10, Access::put).error().code, Code::denied);
+    EXPECT_EQ(table.check(*number + 1, 0, 1, Access::get).error().code, Code::stale);
+    EXPECT_TRUE(table.remove(*number));
+    EXPECT_EQ(table.check(*number, 0, 10, Access::get).error().code, Code::stale);
+    EXPECT_EQ(table.remove(*number).error().code, Code::stale);
+    const auto next = table.add({.length = 1, .writable = true});
+    EXPECT_NE(*next, *number) << "a number names one region for ever";
+}
+
+TEST(Regions, ThatMakeNoSenseAreRefused) {
+    RegionTable table;
+    EXPECT_EQ(table.add({.length = 0, .readable = true}).error().code, Code::invalid);
+    EXPECT_EQ(table.add({.length = 8}).error().code, Code::invalid);
+    EXPECT_EQ(table.add({.address = UINT64_MAX, .length = 2, .readable = true}).error().code,
+              Code::invalid);
+    EXPECT_EQ(
+        table.add({.length = 8, .readable = true, .key = std::string(5000, 'k')}).error().code,
+        Code::invalid);
+    for (size_t i = 0; i < regions_max; ++i)
+        ASSERT_TRUE(table.add({.length = 8, .readable = true}));
+    EXPECT_EQ(table.add({.length = 8, .readable = true}).error().code, Code::busy);
+}
+
+// ---- mounts --------------------------------------------------------------------------------
+
+Task<> share_a_container(Rig& rig) {
+    const Call call;
+    Report report;
+    auto alice = *rig.sessions.open(request());
+    auto bob = *rig.sessions.open(request("CN=bob"));
+    const auto first = co_await rig.mounts.mount(call, *alice, "c", false, report);
+    const auto second = co_await rig.mounts.mount(call, *bob, "c", true, report);
+    EXPECT_TRUE(first && second) << report.text();
+    EXPECT_EQ(rig.source.opens, 1);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "c"));
+    EXPECT_EQ(rig.mounts.find(*bob, *first).error().code, Code::stale);
+    {
+        auto mount = *rig.mounts.find(*alice, *first);
+        EXPECT_FALSE(mount->read_only());
+        const auto file = co_await mount->file_system().create(call, fs::root_node, "f", 0644,
+                                                               {.write = true}, {});
+        EXPECT_TRUE(file.has_value());
+        mount->opened(file->handle);
+        EXPECT_TRUE(mount->check(file->handle));
+        auto other = *rig.mounts.find(*bob, *second);
+        EXPECT_TRUE(other->read_only());
+        EXPECT_EQ(other->check(file->handle).error().code, Code::stale);
+        EXPECT_EQ(other->closing(file->handle).error().code, Code::stale);
+    }
+    EXPECT_TRUE(co_await rig.mounts.unmount(*alice, *first));
+    EXPECT_EQ((co_await rig.mounts.unmount(*alice, *first)).error().code, Code::stale);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "c")) << "bob has it still";
+    EXPECT_TRUE(co_await rig.mounts.unmount(*bob, *second));
+    EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
+    EXPECT_EQ((co_await rig.mounts.mount(call, *alice, "none", false, report)).error().code,
+              Code::not_found);
+}
+
+TEST(Mounts, ShareAContainerAndNothingElse) {
+    for (uint64_t seed = 1; seed < 10; ++seed) {
+        Rig rig(seed);
+        rig.world.run(share_a_container(rig));
+    }
+}
+
+Task<> leave_everything_open(Rig& rig, uint64_t& id) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    id = session->id.value;
+    for (int i = 0; i < 3; ++i) {
+        const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+        auto mount = *rig.mounts.find(*session, *mounted);
+        for (int j = 0; j < 4; ++j) {
+            EXPECT_TRUE(mount->check_room());
+            const auto file = co_await mount->file_system().create(
+                call, fs::root_node, std::to_string(i * 10 + j), 0644, {.write = true}, {});
+            mount->opened(file->handle);
+            EXPECT_TRUE(mount->refer(file->attributes.node));
+        }
+        EXPECT_EQ(mount->check_room().error().code, Code::busy);
+        EXPECT_TRUE(mount->refer(fs::NodeId{1000}));
+        EXPECT_EQ(mount->refer(fs::NodeId{1001}).error().code, Code::busy);
+        mount->forget(fs::NodeId{1000}, 5);
+        EXPECT_TRUE(mount->refer(fs::NodeId{1001}));
+    }
+    EXPECT_EQ((co_await rig.mounts.mount(call, *session, "c", false, report)).error().code,
+              Code::busy);
+}
+
+TEST(Mounts, EndWithTheSession) {
+    Rig rig;
+    uint64_t id = 0;
+    rig.world.run(leave_everything_open(rig, id));
+    rig.world.run(rig.sessions.close({id}));
+    EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
+}
+
+Task<> use_a_while(Reactor& reactor, MountUse use, bool& done) {
+    co_await sleep_for(reactor, 2s);
+    EXPECT_TRUE(co_await use->file_system().get_attributes({}, fs::root_node));
+    done = true;
+}
+
+Task<> unmount_while_in_use(Rig& rig) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+    bool done = false;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(
+        use_a_while(rig.world.core(), *rig.mounts.find(*session, *mounted), done));
+    EXPECT_TRUE(co_await rig.mounts.unmount(*session, *mounted));
+    EXPECT_TRUE(done);
+    co_await nursery.join();
+}
+
+TEST(Mounts, UnmountingWaitsForCalls) {
+    Rig rig;
+    rig.world.run(unmount_while_in_use(rig));
+}
+
+}  // namespace
+}  // namespace ros2s::session

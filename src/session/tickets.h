@@ -1,0 +1,132 @@
+// TicketTable: how a connection of the data plane shows that the control plane let it in. The
+// control plane issues a ticket to an authenticated client; the client presents it once, as the
+// first thing on the data plane's connection, and the data plane redeems it for the grant that it
+// stands for. A ticket says nothing by itself: it is a place in this table and 256 random bits.
+//
+// Owned by the program that has both planes, in memory alone: tickets do not outlive the process.
+// Thread rule: used on one core. Nothing suspends.
+//
+// Invariants
+// - A ticket is redeemed at most once. A wrong secret uses nothing up, so nobody can spend what he
+//   has not been given.
+// - How long a refusal takes does not depend on how much of a secret was right, and a peer is not
+//   told why: unknown, used, expired and revoked tickets are refused alike. Counters tell.
+// - A secret is wiped when its ticket ends.
+// - Tickets that wait are bounded, per subject and together; each ends by itself at its deadline.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/base/result.h"
+#include "ros2s/base/uuid.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::session {
+
+struct SessionId {
+    uint64_t value = 0;
+    friend auto operator<=>(const SessionId&, const SessionId&) = default;
+};
+
+// What a connection is for.
+enum class Purpose : uint8_t {
+    store = 1,  // objects: a client of an engine
+    link = 2,   // files: a host of a DPU
+};
+[[nodiscard]] constexpr std::string_view to_string(Purpose purpose) noexcept {
+    return purpose == Purpose::store ? "store" : "link";
+}
+
+// What a ticket stands for.
+struct TicketGrant {
+    SessionId session{};
+    std::string subject;  // of the client's certificate
+    uint64_t tenant = 0;
+    Purpose purpose = Purpose::store;
+    Uuid client;  // the instance that alone may present it
+    friend bool operator==(const TicketGrant&, const TicketGrant&) = default;
+};
+
+// As it travels: the place (little-endian slot and generation), then the secret.
+inline constexpr size_t ticket_bytes = 40;
+struct Ticket {
+    std::array<uint8_t, ticket_bytes> bytes{};
+    friend bool operator==(const Ticket&, const Ticket&) = default;
+    // Errors: invalid (another size).
+    [[nodiscard]] static Result<Ticket> parse(std::string_view bytes);
+    [[nodiscard]] std::string_view view() const {
+        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    }
+};
+
+struct IssuedTicket {
+    Ticket ticket;
+    Time expires{};
+};
+
+struct TicketMetrics {
+    Counter issued, redeemed, expired, revoked;
+    Counter refused_unknown;  // no such ticket now: used, expired, revoked or made up
+    Counter refused_secret;   // a place that holds a ticket, with another secret
+    Counter refused_holder;   // the right secret from another client, or for another purpose
+    void visit(const MetricVisitor& visit) const;
+};
+
+class TicketTable {
+  public:
+    struct Options {
+        Duration lifetime = std::chrono::seconds(30);
+        uint32_t per_subject_max = 64;  // that wait to be redeemed
+        uint32_t tickets_max = 16 * 1024;
+        // 64 unpredictable bits. A simulation gives its seeded ones.
+        std::function<uint64_t()> entropy = random_seed;
+    };
+    TicketTable(Reactor& reactor, Options options);
+    TicketTable(const TicketTable&) = delete;
+    TicketTable& operator=(const TicketTable&) = delete;
+    ~TicketTable();
+
+    // Errors: busy (the subject has `per_subject_max` waiting), no_memory (the table is full).
+    [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
+    // Errors: denied.
+    [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, Purpose purpose,
+                                             const Uuid& client);
+    // Ends the session's tickets that wait; says how many there were.
+    size_t revoke(SessionId session);
+
+    [[nodiscard]] size_t waiting() const { return waiting_; }
+    [[nodiscard]] const TicketMetrics& metrics() const { return metrics_; }
+    [[nodiscard]] const Options& options() const { return options_; }
+
+  private:
+    static constexpr uint32_t none = UINT32_MAX;
+    struct Slot {
+        uint32_t generation = 1;
+        bool live = false;
+        std::array<uint8_t, 32> secret{};
+        TicketGrant grant;
+        Time expires{};
+        // Neighbours among the live ones, oldest first. All live equally long, so the oldest is
+        // the next to expire.
+        uint32_t older = none, newer = none;
+    };
+    void end(uint32_t index);
+    void end_expired();
+    [[nodiscard]] Ticket ticket_of(uint32_t index) const;
+
+    Reactor& reactor_;
+    Options options_;
+    std::vector<Slot> slots_;
+    std::vector<uint32_t> free_;
+    uint32_t oldest_ = none, newest_ = none;
+    size_t waiting_ = 0;
+    std::map<std::string, uint32_t, std::less<>> by_subject_;
+    TicketMetrics metrics_;
+};
+
+}  // namespace ros2s::session

@@ -1,0 +1,172 @@
+// Tickets: once, in time, by their holder; nothing else.
+#include "tickets.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::session {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Uuid alice{{1}};
+constexpr Uuid mallory{{2}};
+
+class Tickets : public testing::Test {
+  protected:
+    Tickets() {
+        table_.emplace(world_.core(),
+                       TicketTable::Options{.lifetime = 30s,
+                                            .per_subject_max = 8,
+                                            .tickets_max = 20,
+                                            .entropy = [this] { return world_.random().next(); }});
+    }
+    static TicketGrant grant(uint64_t session, std::string subject = "CN=alice") {
+        return {.session = {session},
+                .subject = std::move(subject),
+                .tenant = 7,
+                .purpose = Purpose::link,
+                .client = alice};
+    }
+    void pass(Duration duration) {
+        world_.run([](Reactor& reactor, Duration time) -> Task<> {
+            co_await sleep_for(reactor, time);
+        }(world_.core(), duration));
+    }
+    Code refused(const Ticket& ticket, Purpose purpose = Purpose::link, Uuid client = alice) {
+        const auto got = table_->redeem(ticket, purpose, client);
+        return got ? Code::exists : got.error().code;
+    }
+
+    sim::World world_{1};
+    std::optional<TicketTable> table_;
+};
+
+TEST_F(Tickets, IsRedeemedOnceForItsGrant) {
+    const auto issued = table_->issue(grant(5));
+    ASSERT_TRUE(issued);
+    const auto parsed = Ticket::parse(issued->ticket.view());
+    ASSERT_TRUE(parsed);
+    const auto got = table_->redeem(*parsed, Purpose::link, alice);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(*got, grant(5));
+    EXPECT_EQ(refused(*parsed), Code::denied);
+    EXPECT_EQ(table_->metrics().refused_unknown.value(), 1u);
+    EXPECT_EQ(table_->waiting(), 0u);
+    EXPECT_EQ(Ticket::parse("short").error().code, Code::invalid);
+}
+
+TEST_F(Tickets, ExpiresAtItsDeadline) {
+    const auto early = table_->issue(grant(1));
+    pass(20s);
+    const auto late = table_->issue(grant(2));
+    EXPECT_EQ(late->expires, world_.now() + 30s);
+    pass(10s);
+    EXPECT_EQ(refused(early->ticket), Code::denied);
+    EXPECT_TRUE(table_->redeem(late->ticket, Purpose::link, alice));
+    EXPECT_EQ(table_->metrics().expired.value(), 1u);
+}
+
+TEST_F(Tickets, EveryBitOfItCounts) {
+    const auto issued = table_->issue(grant(1));
+    for (size_t bit = 0; bit < ticket_bytes * 8; ++bit) {
+        Ticket forged = issued->ticket;
+        forged.bytes[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+        EXPECT_EQ(refused(forged), Code::denied) << bit;
+    }
+    EXPECT_EQ(table_->metrics().refused_secret.value(), 256u);
+    EXPECT_EQ(table_->metrics().refused_unknown.value(), 64u);
+    EXPECT_TRUE(table_->redeem(issued->ticket, Purpose::link, alice)) << "guessing used nothing up";
+}
+
+TEST_F(Tickets, OfAnotherClientOrPurposeIsRefusedAndSpent) {
+    const auto stolen = table_->issue(grant(1));
+    EXPECT_EQ(refused(stolen->ticket, Purpose::link, mallory), Code::denied);
+    EXPECT_EQ(refused(stolen->ticket), Code::denied) << "its secret was out";
+    const auto other = table_->issue(grant(1));
+    EXPECT_EQ(refused(other->ticket, Purpose::store), Code::denied);
+    EXPECT_EQ(table_->metrics().refused_holder.value(), 2u);
+}
+
+TEST_F(Tickets, EndWithTheirSession) {
+    const auto first = table_->issue(grant(1));
+    const auto second = table_->issue(grant(2));
+    const auto third = table_->issue(grant(1));
+    EXPECT_EQ(table_->revoke({1}), 2u);
+    EXPECT_EQ(refused(first->ticket), Code::denied);
+    EXPECT_EQ(refused(third->ticket), Code::denied);
+    EXPECT_TRUE(table_->redeem(second->ticket, Purpose::link, alice));
+    EXPECT_EQ(table_->metrics().revoked.value(), 2u);
+}
+
+TEST_F(Tickets, AreBoundedPerSubjectAndInAll) {
+    std::vector<IssuedTicket> alices;
+    for (int i = 0; i < 8; ++i) alices.push_back(*table_->issue(grant(1)));
+    EXPECT_EQ(table_->issue(grant(1)).error().code, Code::busy);
+    EXPECT_TRUE(table_->issue(grant(2, "CN=bob"))) << "others are not concerned";
+    for (int i = 0; i < 7; ++i) EXPECT_TRUE(table_->issue(grant(2, "CN=bob")));
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(table_->issue(grant(3, "CN=carol")));
+    EXPECT_EQ(table_->issue(grant(3, "CN=carol")).error().code, Code::no_memory);
+    EXPECT_TRUE(table_->redeem(alices[0].ticket, Purpose::link, alice));
+    EXPECT_TRUE(table_->issue(grant(3, "CN=carol")));
+    pass(30s);
+    for (int i = 0; i < 8; ++i) EXPECT_TRUE(table_->issue(grant(1))) << "expired ones make room";
+}
+
+TEST_F(Tickets, AnOldTicketDoesNotOpenItsPlacesNextOne) {
+    const auto old = table_->issue(grant(1));
+    EXPECT_TRUE(table_->redeem(old->ticket, Purpose::link, alice));
+    const auto next = table_->issue(grant(2));
+    EXPECT_EQ(std::memcmp(old->ticket.bytes.data(), next->ticket.bytes.data(), 4), 0);
+    EXPECT_EQ(refused(old->ticket), Code::denied);
+    EXPECT_EQ(table_->redeem(next->ticket, Purpose::link, alice)->session.value, 2u);
+}
+
+// Against a model: a map from ticket to deadline.
+TEST_F(Tickets, AThousandInAnyOrder) {
+    std::map<std::string, std::pair<uint64_t, Time>, std::less<>> model;
+    for (int step = 0; step < 4000; ++step) {
+        std::erase_if(model, [&](auto& each) { return each.second.second <= world_.now(); });
+        switch (world_.random().below(4)) {
+            case 0: {
+                const uint64_t session = world_.random().below(5);
+                const auto issued = table_->issue(grant(session, "CN=" + std::to_string(session)));
+                if (issued) {
+                    model[std::string(issued->ticket.view())] = {session, issued->expires};
+                } else {
+                    EXPECT_TRUE(model.size() == 20 || issued.error().code == Code::busy);
+                }
+                break;
+            }
+            case 1: {
+                if (model.empty()) break;
+                auto at = model.begin();
+                std::advance(at, static_cast<long>(world_.random().below(model.size())));
+                const auto got = table_->redeem(*Ticket::parse(at->first), Purpose::link, alice);
+                ASSERT_TRUE(got);
+                EXPECT_EQ(got->session.value, at->second.first);
+                EXPECT_EQ(refused(*Ticket::parse(at->first)), Code::denied);
+                model.erase(at);
+                break;
+            }
+            case 2: {
+                const uint64_t session = world_.random().below(5);
+                const size_t gone =
+                    std::erase_if(model, [&](auto& each) { return each.second.first == session; });
+                const size_t revoked = table_->revoke({session});
+                EXPECT_GE(revoked, gone) << "those expired unnoticed count as well";
+                break;
+            }
+            default: pass(std::chrono::seconds(world_.random().below(20)));
+        }
+    }
+    EXPECT_GT(table_->metrics().redeemed.value(), 100u);
+    EXPECT_GT(table_->metrics().expired.value(), 10u);
+}
+
+}  // namespace
+}  // namespace ros2s::session
