@@ -13,12 +13,17 @@
 // - Memory of an operation in flight belongs to the device until it completes.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/task.h"
+
+namespace ros2s {
+class Reactor;
+}
 
 namespace ros2s::device {
 
@@ -46,6 +51,13 @@ class BlockDevice {
     virtual Task<Result<>> flush() = 0;
     // The range's contents become undefined. A no-op where the medium gains nothing by it.
     virtual Task<Result<>> discard(uint64_t offset, uint64_t length) = 0;
+    // Another handle of the same medium, to be used on another core, the one of `reactor`; closed
+    // there, and before this one. Called on this one's core.
+    // Errors: unsupported (it serves one core alone), those of opening it.
+    [[nodiscard]] virtual Result<std::unique_ptr<BlockDevice>> handle_on(Reactor& reactor) {
+        (void)reactor;
+        return fail(Code::unsupported);
+    }
     // Waits for what is in flight, then releases the device (and its lock). Must be called.
     virtual Task<> close() = 0;
 };

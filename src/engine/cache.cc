@@ -15,7 +15,8 @@ namespace {
 constexpr size_t looks_max = 256;
 }  // namespace
 
-NodeCache::NodeCache() : buckets_(1024), order_(std::make_unique<Order>()) {}
+NodeCache::NodeCache(uint32_t core)
+    : core_(core), buckets_(1024), order_(std::make_unique<Order>()) {}
 NodeCache::~NodeCache() {
     while (oldest_ != nullptr) destroy(*oldest_);
 }
@@ -34,7 +35,7 @@ Node* NodeCache::find(std::string_view key) {
 
 Node& NodeCache::insert(std::string_view key) {
     if (count_ >= buckets_.size()) rehash();
-    auto* node = new Node{.key = std::string(key), .hash = hash_text(key)};
+    auto* node = new Node{.key = std::string(key), .hash = hash_text(key), .core = core_};
     Node*& bucket = buckets_[node->hash & (buckets_.size() - 1)];
     node->next_in_bucket = bucket;
     bucket = node;

@@ -9,9 +9,10 @@
 //
 // Invariants
 // - A node that is dirty, pinned, loading, or part of a checkpoint being written is never evicted.
-// - Only apply() changes nodes, through modify(); whoever needs a node across a suspension pins it.
+// - Only apply_change() and apply_summary() change nodes, through modify(); whoever needs a node
+// across a suspension pins it.
 //
-// Used on the pool's core. Does not suspend.
+// Used on the core that it belongs to. Does not suspend.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -36,6 +37,8 @@ struct Node {
     uint32_t charged_bytes = 0;
     uint32_t pins = 0;
     bool loading = false;
+    bool held = false;  // applied but not yet published: nobody may read it (publisher.h)
+    uint32_t core = 0;
     bool used_lately = true;
     bool dirty = false;    // differs from the index (and from the checkpoint being written)
     bool in_cut = false;   // in the cut, not yet serialised
@@ -53,7 +56,7 @@ struct Node {
 
 class NodeCache {
   public:
-    NodeCache();
+    explicit NodeCache(uint32_t core);
     NodeCache(const NodeCache&) = delete;
     NodeCache& operator=(const NodeCache&) = delete;
     ~NodeCache();
@@ -101,6 +104,7 @@ class NodeCache {
     void rehash();
     static size_t size_of(const Node& node);
 
+    const uint32_t core_;
     std::vector<Node*> buckets_;
     std::unique_ptr<Order> order_;
     Node* oldest_ = nullptr;

@@ -8,19 +8,22 @@ namespace {
 constexpr size_t slice_nodes = 64;
 }  // namespace
 
-Checkpointer::Checkpointer(const Env& env, Index& index, device::BlockDevice& device, State& state,
-                           Journal& journal, Committer& committer, Loader& loader, const Uuid& pool,
-                           uint64_t first_slot_block, uint64_t number)
+Checkpointer::Checkpointer(const Env& env, Index& index, device::BlockDevice& device, Cores& cores,
+                           Publisher& publisher, State& state, Journal& journal,
+                           Committer& committer, const Uuid& pool, uint64_t first_slot_block,
+                           uint64_t number)
     : env_(env),
       index_(index),
       device_(device),
+      cores_(cores),
+      publisher_(publisher),
       state_(state),
       journal_(journal),
       committer_(committer),
-      loader_(loader),
       pool_(pool),
       first_slot_block_(first_slot_block),
       number_(number),
+      batches_(cores.size()),
       wake_(env.reactor),
       finished_(env.reactor) {}
 
@@ -54,55 +57,90 @@ Task<> Checkpointer::run() {
 }
 
 void Checkpointer::region(uint32_t device, uint32_t region, std::string_view bits) {
-    batch_.put(space_key(device, region).view(), encode_space(bits));
+    batches_[0].put(space_key(device, region).view(), encode_space(bits));
 }
 
 // Containers, replies and the position: few, and taken at the cut itself.
 void Checkpointer::cut_rest() {
     for (const object::ContainerId id : state_.removed_containers) {
-        batch_.erase(container_key(id).view());
+        batches_[0].erase(container_key(id).view());
     }
     state_.removed_containers.clear();
     for (auto& [id, container] : state_.containers) {
         if (!container.changed) continue;
-        batch_.put(container_key(id).view(), encode(container.value));
+        batches_[0].put(container_key(id).view(), encode(container.value));
         container.changed = false;
     }
     state_.replies.take_changes([&](const Uuid& client, uint32_t slot, const ReplyValue* reply) {
         const KeyBuilder key = reply_key(client, slot);
         if (reply == nullptr) {
-            batch_.erase(key.view());
+            batches_[0].erase(key.view());
         } else {
-            batch_.put(key.view(), encode(*reply));
+            batches_[0].put(key.view(), encode(*reply));
         }
     });
-    batch_.put(meta_key().view(), encode(state_.meta()));
+    batches_[0].put(meta_key().view(), encode(state_.meta()));
+}
+
+// On the core.
+Task<> Checkpointer::cut_nodes(Core& core) {
+    IndexBatch& batch = batches_[core.number];
+    core.cache.begin_cut([&batch](const Node& node) {
+        if (node.is_absent()) {
+            batch.erase(node.key);
+        } else {
+            batch.put(node.key, encode(node));
+        }
+    });
+    co_return;
+}
+Task<> Checkpointer::take_nodes(Core& core) {
+    while (core.cache.take(slice_nodes)) co_await yield(core.env.reactor);
+}
+Task<> Checkpointer::finish_nodes(Core& core) {
+    core.cache.end_cut();
+    core.loader.index_changed();
+    core.note_memory();
+    co_return;
+}
+
+// No group is published between the first core's cut and the last one's.
+Task<> Checkpointer::cut() {
+    for (uint32_t i = 1; i < cores_.size(); ++i) {
+        co_await at(cores_[i], cores_.home(), cut_nodes(cores_[i]));
+    }
+    co_await cut_nodes(cores_.home());
+    state_.space.begin_cut(*this);
+    cut_rest();
 }
 
 Task<Result<>> Checkpointer::checkpoint() {
-    const Committer::Cut cut = committer_.applied_cut();
+    Core& home = cores_.home();
+    co_await publisher_.turn.acquire();
+    const Committer::Cut position = committer_.applied_cut();
     const CheckpointSlot slot{.pool = pool_,
                               .number = number_ + 1,
                               .applied = state_.applied,
-                              .position = journal_.in_ring(cut.position),
-                              .next_id = cut.next_id,
-                              .previous_id = cut.last_id,
+                              .position = journal_.in_ring(position.position),
+                              .next_id = position.next_id,
+                              .previous_id = position.last_id,
                               .next_epoch = state_.next_epoch};
-    state_.cache.begin_cut([this](const Node& node) {
-        counters.nodes.add();
-        if (node.is_absent()) {
-            batch_.erase(node.key);
-        } else {
-            batch_.put(node.key, encode(node));
+    co_await cut();
+    publisher_.turn.release();
+    {
+        Nursery taking(env_.reactor, cores_.size());
+        for (uint32_t i = 1; i < cores_.size(); ++i) {
+            co_await taking.spawn(at(cores_[i], home, take_nodes(cores_[i])));
         }
-    });
-    state_.space.begin_cut(*this);
-    cut_rest();
-    while (state_.cache.take(slice_nodes)) co_await yield(env_.reactor);
-    while (state_.space.take()) co_await yield(env_.reactor);
+        co_await take_nodes(home);
+        while (state_.space.take()) co_await yield(env_.reactor);
+        co_await taking.join();
+    }
+    for (uint32_t i = 1; i < cores_.size(); ++i) batches_[0].append(std::move(batches_[i]));
 
-    counters.batch_bytes.add(batch_.bytes());
-    IndexBatch batch = std::move(batch_);
+    counters.nodes.add(batches_[0].count());
+    counters.batch_bytes.add(batches_[0].bytes());
+    IndexBatch batch = std::move(batches_[0]);
     handed_over_bytes_ = batch.bytes();
     const Result<> applied = co_await env_.blocking.run(env_.reactor, [&]() -> Result<> {
         ROS2S_TRY(index_.apply(std::move(batch)));
@@ -111,8 +149,9 @@ Task<Result<>> Checkpointer::checkpoint() {
     handed_over_bytes_ = 0;
     // After a failure the nodes stay as they are: in memory, where readers find them.
     if (!applied) co_return applied;
-    state_.cache.end_cut();
-    loader_.index_changed();
+    for (uint32_t i = 0; i < cores_.size(); ++i) {
+        co_await at(cores_[i], home, finish_nodes(cores_[i]));
+    }
 
     AlignedBuffer block(block_bytes);
     encode(slot, block.bytes());
@@ -120,7 +159,7 @@ Task<Result<>> Checkpointer::checkpoint() {
     ROS2S_CO_TRY(co_await device_.write(place * block_bytes, block.bytes()));
     ROS2S_CO_TRY(co_await device_.flush());
     number_ = slot.number;
-    journal_.trim(cut.position);
+    journal_.trim(position.position);
     counters.checkpoints.add();
     committer_.journal_trimmed();
     co_return Result<>();

@@ -1,17 +1,17 @@
 // Checkpointer: writes the visible state of one moment to the index as one atomic batch, then the
 // checkpoint slot, and then lets the journal reuse the space of the records before it.
 //
-//   cut between two groups ─ serialise in slices ─ index.apply ─ index.flush ─ slot ─ flush ─ trim
+//   all cores cut between the same two groups ─ each serialises in slices ─ index.apply ─
+//   index.flush ─ slot ─ flush ─ trim
 //
 // Invariants
 // - The index holds exactly the state after some group X: the batch is atomic and says X.
 // - A slot is written only when the index is durable up to it, and the journal is trimmed only
 //   when the slot is durable.
 //
-// Used on the pool's core; index calls run on helper threads.
+// Used on core 0, and visits the others for their nodes; index calls run on helper threads.
 #pragma once
 #include "committer.h"
-#include "loader.h"
 #include "ros2s/engine/format/checkpoint.h"
 
 namespace ros2s::engine {
@@ -22,9 +22,9 @@ class Checkpointer : private SpaceMap::CutSink {
         Counter checkpoints, nodes, batch_bytes;
     };
     // `number`: of the newest checkpoint slot.
-    Checkpointer(const Env& env, Index& index, device::BlockDevice& device, State& state,
-                 Journal& journal, Committer& committer, Loader& loader, const Uuid& pool,
-                 uint64_t first_slot_block, uint64_t number);
+    Checkpointer(const Env& env, Index& index, device::BlockDevice& device, Cores& cores,
+                 Publisher& publisher, State& state, Journal& journal, Committer& committer,
+                 const Uuid& pool, uint64_t first_slot_block, uint64_t number);
 
     // Writes a checkpoint whenever one was requested. Spawned by the pool.
     Task<> run();
@@ -39,23 +39,30 @@ class Checkpointer : private SpaceMap::CutSink {
     [[nodiscard]] bool is_requested() const { return wanted_; }
     [[nodiscard]] bool is_writing() const { return writing_; }
     // Memory of the checkpoint being written.
-    [[nodiscard]] uint64_t batch_bytes() const { return batch_.bytes() + handed_over_bytes_; }
+    [[nodiscard]] uint64_t batch_bytes() const {
+        return batches_.front().bytes() + handed_over_bytes_;
+    }
 
   private:
     void region(uint32_t device, uint32_t region, std::string_view bits) override;
     void cut_rest();
+    Task<> cut();
+    Task<> cut_nodes(Core& core);
+    Task<> take_nodes(Core& core);
+    Task<> finish_nodes(Core& core);
 
     const Env& env_;
     Index& index_;
     device::BlockDevice& device_;
+    Cores& cores_;
+    Publisher& publisher_;
     State& state_;
     Journal& journal_;
     Committer& committer_;
-    Loader& loader_;
     Uuid pool_;
     uint64_t first_slot_block_;
     uint64_t number_;
-    IndexBatch batch_;
+    std::vector<IndexBatch> batches_;  // by core; each is filled on its own
     uint64_t handed_over_bytes_ = 0;
     bool wanted_ = false, writing_ = false, stopping_ = false;
     Event wake_, finished_;

@@ -23,12 +23,14 @@ size_t chunk_bytes_for(const EngineOptions& options) {
 
 }  // namespace
 
-Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, State& state,
-                     Journal& journal, const EngineOptions& options, const CommitRules& rules,
-                     const Chain& chain)
+Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
+                     Publisher& publisher, State& state, Journal& journal,
+                     const EngineOptions& options, const CommitRules& rules, const Chain& chain)
     : chunks(chunk_bytes_for(options), options.staging_share() / 4),
       env_(env),
       devices_(std::move(devices)),
+      cores_(cores),
+      publisher_(publisher),
       state_(state),
       journal_(journal),
       rules_(rules),
@@ -95,7 +97,7 @@ bool Committer::advance_proof() {
 void Committer::release_space() {
     const uint64_t proven = rules_.two_generations ? proven_ : state_.applied;
     if (state_.space.oldest_quarantined() == 0) return;
-    if (state_.space.release(std::min(proven, reads.unread_upto()))) progress_.wake_all();
+    if (state_.space.release(std::min(proven, publisher_.unread_upto()))) progress_.wake_all();
 }
 
 // ---- the loop ------------------------------------------------------------------------------
@@ -243,6 +245,7 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
     if (dead_) {
         fail_group(*group);
     } else {
+        if (!cores_.is_one()) co_await publish(*group);
         finish(*group);
     }
     --in_flight_;
@@ -250,14 +253,32 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
     progress_.wake_all();
 }
 
-void Committer::finish(Group& group) {
+// On several cores: the part of finish() that waits for them.
+Task<> Committer::publish(Group& group) {
     std::vector<const TransactionRecord*> transactions;
-    transactions.reserve(group.transactions.size());
     for (const TransactionRecord& t : group.transactions) transactions.push_back(&t);
-    state_.apply({group.header.sequence, group.header.first_epoch, group.header.wall_time_ns},
-                 transactions);
-    for (Node* node : group.pins) state_.cache.unpin(*node);
+    co_await publisher_.publish(
+        {group.header.sequence, group.header.first_epoch, group.header.wall_time_ns}, transactions,
+        group.pins);
+}
+
+void Committer::unpin(Group& group) {
+    if (cores_.is_one()) {
+        for (Node* node : group.pins) cores_.home().cache.unpin(*node);
+    }
     group.pins.clear();
+}
+
+void Committer::finish(Group& group) {
+    if (cores_.is_one()) {
+        std::vector<const TransactionRecord*> transactions;
+        transactions.reserve(group.transactions.size());
+        for (const TransactionRecord& t : group.transactions) transactions.push_back(&t);
+        publisher_.publish_here(
+            {group.header.sequence, group.header.first_epoch, group.header.wall_time_ns},
+            transactions);
+    }
+    unpin(group);
     durable_ = group.header.sequence;
     proven_ = std::max(proven_, group.header.durable_upto);
     cut_ = {group.end_position, group.header.id, group.header.next_id};
@@ -268,8 +289,7 @@ void Committer::finish(Group& group) {
 }
 
 void Committer::fail_group(Group& group) {
-    for (Node* node : group.pins) state_.cache.unpin(*node);
-    group.pins.clear();
+    unpin(group);
     group.outcome = fail(*dead_);
     group.done.set();
 }

@@ -14,7 +14,7 @@
 // - `durable_upto` in a record is the last group that was durable before the record was written.
 // - Any failed write or flush ends all writing for good: nothing is retried.
 //
-// Used on the pool's core.
+// Used on core 0.
 #pragma once
 #include <deque>
 #include <memory>
@@ -25,11 +25,10 @@
 #include "group.h"
 #include "journal.h"
 #include "options.h"
-#include "read_pins.h"
+#include "publisher.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/device/block_device.h"
 #include "ros2s/runtime/nursery.h"
-#include "state.h"
 
 namespace ros2s::engine {
 
@@ -49,9 +48,9 @@ class Committer {
         Counter groups, empty_groups, transactions, blocks, runs, record_bytes, journal_waits;
     };
 
-    Committer(const Env& env, std::vector<device::BlockDevice*> devices, State& state,
-              Journal& journal, const EngineOptions& options, const CommitRules& rules,
-              const Chain& chain);
+    Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
+              Publisher& publisher, State& state, Journal& journal, const EngineOptions& options,
+              const CommitRules& rules, const Chain& chain);
     ~Committer();
 
     // Runs until stop(), and then until what was joined is done. Spawned by the pool.
@@ -62,7 +61,8 @@ class Committer {
     // between this and join(), the room stays. Errors: too_large, read_only.
     Task<Result<>> admit(size_t record_bytes, uint64_t blocks);
     [[nodiscard]] Group& open() { return *open_; }
-    // The transaction's blocks are staged in open(); `pins` move to the group.
+    // The transaction's blocks are staged in open(). On one core `pins` move to the group; on
+    // several the caller unpins them when the group is done.
     struct Ticket {
         std::shared_ptr<Group> group;
         size_t index = 0;
@@ -97,7 +97,6 @@ class Committer {
         uint64_t next_id = 0;
     };
     [[nodiscard]] const Cut& applied_cut() const { return cut_; }
-    ReadPins reads;
     ChunkPool chunks;
     Counters counters;
 
@@ -113,11 +112,15 @@ class Committer {
     Task<> flush_device(device::BlockDevice& device, Result<>& result);
     Task<> flush(Group& group, Result<>& result);
     void finish(Group& group);
+    Task<> publish(Group& group);
+    void unpin(Group& group);
     void fail_group(Group& group);
     [[nodiscard]] std::shared_ptr<Group> make_group();
 
     const Env& env_;
     std::vector<device::BlockDevice*> devices_;
+    Cores& cores_;
+    Publisher& publisher_;
     State& state_;
     Journal& journal_;
     CommitRules rules_;

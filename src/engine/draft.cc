@@ -5,6 +5,7 @@
 #include "hash.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/engine/format/keys.h"
 
 namespace ros2s::engine {
 namespace {
@@ -165,7 +166,26 @@ size_t Draft::record_bytes_max() const {
     return bytes;
 }
 
-std::vector<LockTable::Wanted> Draft::locks() const {
+std::vector<uint32_t> Draft::cores() const {
+    std::vector<uint32_t> cores;
+    using Judge = object::Condition::Kind;
+    const auto all = [&](uint32_t core) {
+        return std::ranges::any_of(request_.conditions,
+                                   [&](const object::Condition& condition) {
+                                       return condition.kind == Judge::no_dkeys ||
+                                              is_on(core, condition.object, condition.dkey.bytes);
+                                   }) ||
+               std::ranges::any_of(record_.changes,
+                                   [&](const Change& change) { return is_on(core, change); });
+    };
+    for (uint32_t core = 0; core < partition_.cores; ++core) {
+        if (all(core)) cores.push_back(core);
+    }
+    return cores;
+}
+
+// What concerns a whole object is locked on every core; so a core's own dkeys need no other's lock.
+std::vector<LockTable::Wanted> Draft::locks(uint32_t core) const {
     std::vector<LockTable::Wanted> wanted;
     wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
     using Judge = object::Condition::Kind;
@@ -175,6 +195,7 @@ std::vector<LockTable::Wanted> Draft::locks() const {
             wanted.push_back({object, LockMode::shared});
             continue;
         }
+        if (!is_on(core, condition.object, condition.dkey.bytes)) continue;
         wanted.push_back({object, LockMode::intent_shared});
         wanted.push_back(
             {lock_name(container_, condition.object, condition.dkey.bytes), LockMode::shared});
@@ -185,6 +206,7 @@ std::vector<LockTable::Wanted> Draft::locks() const {
             wanted.push_back({object, LockMode::exclusive});
             continue;
         }
+        if (!is_on(core, operation.object, operation.dkey.bytes)) continue;
         wanted.push_back({object, LockMode::intent_update});
         wanted.push_back({lock_name(container_, operation.object, operation.dkey.bytes),
                           whole_blocks(operation) ? LockMode::intent_update : LockMode::exclusive});
@@ -198,7 +220,7 @@ std::vector<LockTable::Wanted> Draft::locks() const {
 const EntryValue* Draft::visible(const Change& change, uint64_t segment) const {
     const KeyBuilder key = entry_key(container_, change.object, change.dkey, change.akey,
                                      static_cast<uint32_t>(segment));
-    const Node* const node = state_.cache.find(key.view());
+    const Node* const node = nodes_->find(key.view());
     return node == nullptr || node->loading ? nullptr : node->entry();
 }
 
@@ -222,14 +244,14 @@ bool Draft::touched_before(size_t index) const {
     return false;
 }
 
-Draft::Source Draft::locate(size_t index, uint64_t block) const {
+std::optional<Draft::Source> Draft::made_before(size_t index, uint64_t block) const {
     const Change& change = record_.changes[index];
     for (size_t i = index; i-- > 0;) {
         const Change& before = record_.changes[i];
         if (dropped_[i] != 0) continue;
-        if (punches(before, change)) return {};
+        if (punches(before, change)) return Source{};
         if (!same_akey(before, change)) continue;
-        if (before.kind == Change::Kind::put) return {};
+        if (before.kind == Change::Kind::put) return Source{};
         size_t at = 0;
         for (uint8_t p = 0; p < before.piece_count; ++p) {
             const Change::Piece& piece = before.pieces[p];
@@ -237,12 +259,20 @@ Draft::Source Draft::locate(size_t index, uint64_t block) const {
                 // While planning nothing is staged yet; that it will be is all that matters then.
                 const size_t place = at + (block - piece.first);
                 const bool known = place < before.blocks.size();
-                return {Source::From::staged, known ? before.blocks[place] : BlockRef{}};
+                return Source{Source::From::staged, known ? before.blocks[place] : BlockRef{}};
             }
             at += piece.count;
         }
-        if (block >= before.hole_first && block - before.hole_first < before.hole_count) return {};
+        if (block >= before.hole_first && block - before.hole_first < before.hole_count) {
+            return Source{};
+        }
     }
+    return {};
+}
+
+Draft::Source Draft::locate(size_t index, uint64_t block) const {
+    if (const auto made = made_before(index, block)) return *made;
+    const Change& change = record_.changes[index];
     const EntryValue* const entry = visible(change, block / segment_blocks);
     if (entry == nullptr) return {};
     const BlockRef found = entry->map.at(static_cast<uint32_t>(block % segment_blocks));
@@ -296,9 +326,11 @@ void Draft::plan_zeroes(uint32_t index) {
     }
 }
 
-Result<> Draft::plan() {
+Result<> Draft::plan(uint32_t core, NodeCache& nodes) {
+    nodes_ = &nodes;
     for (uint32_t i = 0; i < record_.changes.size(); ++i) {
         const Change& change = record_.changes[i];
+        if (!is_on(core, change)) continue;
         const bool array = change.kind == Change::Kind::array;
         if (!array && change.kind != Change::Kind::put) continue;
         const Presence now = presence(i);
@@ -319,9 +351,9 @@ Result<> Draft::plan() {
 // ---- stage ---------------------------------------------------------------------------------
 
 void Draft::fill_base(Group& group, size_t index, uint64_t block, std::byte* memory) const {
-    const Source source = locate(index, block);
-    if (source.from == Source::From::staged) {
-        const BlockAddress at = source.block.address;
+    const std::optional<Source> made = made_before(index, block);
+    if (made && made->from == Source::From::staged) {
+        const BlockAddress at = made->block.address;
         std::memcpy(memory, group.memory({at.device(), at.block()}), block_bytes);
         return;
     }

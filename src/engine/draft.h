@@ -3,7 +3,7 @@
 //
 //   build()    what the request says, without looking at any state; enough to lock and load
 //   plan()     locks held, nodes loaded: kinds agree? which partly written blocks need their old
-//              bytes?
+//              bytes? Core by core, each for the operations on its dkeys
 //   (read and verify edges())
 //   stage()    copies the payload into the group and checksums the copy
 //
@@ -12,15 +12,17 @@
 // - Operations see the effects of the earlier ones of the same transaction.
 // - The bytes of a block beyond its array's size are zero on the media.
 //
-// Does not suspend.
+// Does not suspend. A request that concerns several cores visits one after the other; stage() looks
+// at no core's nodes.
 #pragma once
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "group.h"
 #include "locks.h"
+#include "partition.h"
 #include "ros2s/base/bytes.h"
-#include "state.h"
 
 namespace ros2s::engine {
 
@@ -34,20 +36,30 @@ class Draft {
         AlignedBuffer memory;  // ... into here
     };
 
-    Draft(object::ContainerId container, const object::Transaction& request, State& state)
-        : container_(container), request_(request), state_(state) {}
+    Draft(object::ContainerId container, const object::Transaction& request,
+          const Partition& partition)
+        : container_(container), request_(request), partition_(partition) {}
 
     // Errors: unsupported (a window that is not local memory).
     [[nodiscard]] Result<> build(uint32_t devices);
     // Blocks that stage() can need at most, by device.
     [[nodiscard]] const std::vector<std::pair<uint32_t, uint64_t>>& needs() const { return needs_; }
     [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
-    [[nodiscard]] std::vector<LockTable::Wanted> locks() const;
+    // The cores that have something to lock, ascending.
+    [[nodiscard]] std::vector<uint32_t> cores() const;
+    [[nodiscard]] std::vector<LockTable::Wanted> locks(uint32_t core) const;
+    // Whether that core has what lies under a dkey of this container.
+    [[nodiscard]] bool is_on(uint32_t core, object::ObjectId object, std::string_view dkey) const {
+        return partition_.core_of(container_, object, dkey) == core;
+    }
+    [[nodiscard]] bool is_on(uint32_t core, const Change& change) const {
+        return change.spans_dkeys() || is_on(core, change.object, change.dkey);
+    }
     [[nodiscard]] const std::vector<Change>& changes() const { return record_.changes; }
     [[nodiscard]] size_t record_bytes_max() const;
 
     // Errors: invalid (an array operation on a single value, or the other way round).
-    [[nodiscard]] Result<> plan();
+    [[nodiscard]] Result<> plan(uint32_t core, NodeCache& nodes);
     [[nodiscard]] std::vector<Edge>& edges() { return edges_; }
 
     // Errors: corrupt (the copied bytes are not those of the request's checksums); then nothing
@@ -76,6 +88,8 @@ class Draft {
 
     void build_array(const object::Operation& operation, Change& change);
     void need(std::string_view dkey, uint64_t first_block, uint64_t blocks);
+    // What earlier operations of the transaction made of the block; nothing: they left it alone.
+    [[nodiscard]] std::optional<Source> made_before(size_t index, uint64_t block) const;
     [[nodiscard]] Source locate(size_t index, uint64_t block) const;
     [[nodiscard]] Presence presence(size_t index) const;
     [[nodiscard]] bool touched_before(size_t index) const;
@@ -90,7 +104,8 @@ class Draft {
 
     object::ContainerId container_;
     const object::Transaction& request_;
-    State& state_;
+    const Partition& partition_;
+    NodeCache* nodes_ = nullptr;  // while a core plans
     uint32_t devices_ = 1;
     TransactionRecord record_;      // one change per operation, until take()
     std::vector<uint8_t> dropped_;  // changes that turned out to do nothing

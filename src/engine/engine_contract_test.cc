@@ -1,5 +1,5 @@
 // The engine keeps the object contract: on simulated disks with an ordered-map index, with one
-// device and several, one group in flight and three, and with very little memory.
+// device and several, one group in flight and three, one core and several.
 #include "engine_test_support.h"
 #include "ros2s/object/contract/contract.h"
 
@@ -11,13 +11,14 @@ using object::contract::Needs;
 struct Shape {
     size_t devices = 1;
     uint32_t groups_in_flight = 1;
+    size_t cores = 1;
     uint64_t memory_bytes = 512 << 20;
 };
 
 class EngineSetup final : public object::contract::Setup {
   public:
     EngineSetup(const Needs& needs, Shape shape)
-        : bench_(needs.seed, shape.devices, device_bytes(needs, shape)) {
+        : bench_(needs.seed, shape.devices, device_bytes(needs, shape), shape.cores) {
         bench_.create_options.journal_bytes = journal_bytes;
         bench_.options.groups_in_flight = shape.groups_in_flight;
         bench_.options.memory_bytes = shape.memory_bytes;
@@ -61,6 +62,13 @@ ROS2S_OBJECT_STORE_CONTRACT(Engine, [](const Needs& needs) {
 });
 ROS2S_OBJECT_STORE_CONTRACT(EngineOfThreeDevices, [](const Needs& needs) {
     return std::make_unique<EngineSetup>(needs, Shape{.devices = 3, .groups_in_flight = 3});
+});
+ROS2S_OBJECT_STORE_CONTRACT(EngineOnTwoCores, [](const Needs& needs) {
+    return std::make_unique<EngineSetup>(needs, Shape{.cores = 2});
+});
+ROS2S_OBJECT_STORE_CONTRACT(EngineOnFiveCores, [](const Needs& needs) {
+    return std::make_unique<EngineSetup>(needs,
+                                         Shape{.devices = 2, .groups_in_flight = 3, .cores = 5});
 });
 
 }  // namespace

@@ -7,12 +7,28 @@ namespace ros2s::engine {
 object::PoolId EngineStore::pool() const { return {parts_->superblock.pool}; }
 std::string EngineStore::read_only_reason() const { return parts_->read_only_reason(); }
 uint64_t EngineStore::replayed_groups() const { return parts_->replayed_groups; }
-const EngineMetrics& EngineStore::metrics() const { return parts_->metrics; }
+uint32_t EngineStore::targets() const { return parts_->superblock.targets; }
+uint32_t EngineStore::cores() const { return parts_->cores.size(); }
+
+// On core 0: its own cache as it is, the others' as they were lately.
+uint64_t EngineStore::Parts::cache_bytes() const {
+    uint64_t bytes = cores[0].cache.bytes();
+    for (uint32_t i = 1; i < cores.size(); ++i) bytes += cores[i].metrics.cache_bytes.value();
+    return bytes;
+}
+uint64_t EngineStore::Parts::dirty_bytes() const {
+    uint64_t bytes = cores[0].cache.dirty_bytes();
+    for (uint32_t i = 1; i < cores.size(); ++i) bytes += cores[i].metrics.dirty_bytes.value();
+    return bytes;
+}
 
 uint64_t EngineStore::memory_bytes() const {
     const Parts& p = *parts_;
-    const uint64_t bounced = (p.bounce_blocks - p.bounce.available()) * block_bytes;
-    return p.state.cache.bytes() + p.committer->chunks.memory_bytes() + bounced +
+    uint64_t bounced = 0;
+    for (uint32_t i = 0; i < p.cores.size(); ++i) {
+        bounced += p.cores[i].metrics.bounce_bytes.value();
+    }
+    return p.cache_bytes() + p.committer->chunks.memory_bytes() + bounced +
            p.state.space.memory_bytes() + p.state.replies.memory_bytes() +
            p.checkpointer->batch_bytes();
 }
@@ -20,6 +36,9 @@ uint64_t EngineStore::memory_bytes() const {
 std::vector<const device::BlockDevice*> EngineStore::devices() const {
     std::vector<const device::BlockDevice*> devices;
     for (const auto& device : parts_->devices) devices.push_back(device.get());
+    for (uint32_t i = 1; i < parts_->cores.size(); ++i) {
+        for (const auto& device : parts_->cores[i].own_devices) devices.push_back(device.get());
+    }
     return devices;
 }
 
@@ -34,37 +53,52 @@ object::Features EngineStore::features() const {
 std::string EngineStore::path() const {
     const size_t count = parts_->devices.size();
     return "embedded engine, " + parts_->devices[0]->path() + ", " + std::to_string(count) +
-           (count == 1 ? " device" : " devices");
+           (count == 1 ? " device" : " devices") +
+           (cores() == 1 ? "" : ", " + std::to_string(cores()) + " cores");
 }
 
 void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     const Parts& p = *parts_;
-    const EngineMetrics& m = p.metrics;
     const auto counter = [&](std::string_view name, std::string_view help, const Counter& value) {
         visit(name, help, value.value());
     };
-    counter("ros2store_engine_fetches_total", "Fetch requests.", m.fetches);
-    counter("ros2store_engine_fetch_items_total", "Extents and values fetched.", m.fetch_items);
-    counter("ros2store_engine_fetch_bytes_total", "Bytes fetched.", m.fetch_bytes);
-    counter("ros2store_engine_fetch_bounced_total", "Reads copied once more (unaligned).",
-            m.fetch_bounced);
-    counter("ros2store_engine_fetch_rereads_total",
-            "Reads repeated into engine memory after a mismatch in the caller's.", m.fetch_rereads);
-    counter("ros2store_engine_fetch_corrupt_total", "Reads whose media bytes were rotten.",
-            m.fetch_corrupt);
-    counter("ros2store_engine_updates_total", "Update requests.", m.updates);
-    counter("ros2store_engine_update_bytes_total", "Bytes written to data blocks.", m.update_bytes);
-    counter("ros2store_engine_updates_failed_total", "Update requests that failed.",
-            m.updates_failed);
-    counter("ros2store_engine_replays_total", "Updates answered from a stored reply.", m.replays);
-    counter("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
-            m.partial_blocks);
-    counter("ros2store_engine_lists_total", "List requests.", m.lists);
-    counter("ros2store_engine_queries_total", "Query requests.", m.queries);
-    counter("ros2store_engine_index_misses_total", "Entries loaded from the index.",
-            p.loader.counters.misses);
-    counter("ros2store_engine_index_scans_total", "Pages scanned in the index.",
-            p.loader.counters.scans);
+    const auto sum = [&](std::string_view name, std::string_view help, auto&& of) {
+        uint64_t total = 0;
+        for (uint32_t i = 0; i < p.cores.size(); ++i) total += of(p.cores[i]).value();
+        visit(name, help, total);
+    };
+    const auto counted = [&](std::string_view name, std::string_view help,
+                             Counter CoreMetrics::* metric) {
+        sum(name, help, [&](const Core& core) -> const Counter& { return core.metrics.*metric; });
+    };
+    using Of = CoreMetrics;
+    counted("ros2store_engine_fetches_total", "Fetch requests.", &Of::fetches);
+    counted("ros2store_engine_fetch_items_total", "Extents and values fetched.", &Of::fetch_items);
+    counted("ros2store_engine_fetch_bytes_total", "Bytes fetched.", &Of::fetch_bytes);
+    counted("ros2store_engine_fetch_bounced_total", "Reads copied once more (unaligned).",
+            &Of::fetch_bounced);
+    counted("ros2store_engine_fetch_rereads_total",
+            "Reads repeated into engine memory after a mismatch in the caller's.",
+            &Of::fetch_rereads);
+    counted("ros2store_engine_fetch_corrupt_total", "Reads whose media bytes were rotten.",
+            &Of::fetch_corrupt);
+    counted("ros2store_engine_updates_total", "Update requests.", &Of::updates);
+    counted("ros2store_engine_update_bytes_total", "Bytes written to data blocks.",
+            &Of::update_bytes);
+    counted("ros2store_engine_updates_failed_total", "Update requests that failed.",
+            &Of::updates_failed);
+    counted("ros2store_engine_replays_total", "Updates answered from a stored reply.",
+            &Of::replays);
+    counted("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
+            &Of::partial_blocks);
+    counted("ros2store_engine_lists_total", "List requests.", &Of::lists);
+    counted("ros2store_engine_queries_total", "Query requests.", &Of::queries);
+    sum("ros2store_engine_index_misses_total", "Entries loaded from the index.",
+        [](const Core& core) -> const Counter& { return core.loader.counters.misses; });
+    sum("ros2store_engine_index_scans_total", "Pages scanned in the index.",
+        [](const Core& core) -> const Counter& { return core.loader.counters.scans; });
+    visit("ros2store_engine_targets", "Partitions of the dkeys.", targets());
+    visit("ros2store_engine_cores", "Cores that the targets are spread over.", cores());
     const Committer::Counters& c = p.committer->counters;
     counter("ros2store_engine_groups_total", "Groups committed.", c.groups);
     counter("ros2store_engine_empty_groups_total", "Groups committed to prove earlier ones.",
@@ -78,9 +112,8 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     const Checkpointer::Counters& k = p.checkpointer->counters;
     counter("ros2store_engine_checkpoints_total", "Checkpoints written.", k.checkpoints);
     counter("ros2store_engine_checkpoint_bytes_total", "Bytes of their batches.", k.batch_bytes);
-    visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.state.cache.bytes());
-    visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.",
-          p.state.cache.dirty_bytes());
+    visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.cache_bytes());
+    visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.", p.dirty_bytes());
     visit("ros2store_engine_memory_bytes", "Memory that the cap bounds.", memory_bytes());
     visit("ros2store_engine_journal_used_bytes", "Journal in use.",
           p.journal.used_blocks() * block_bytes);
@@ -89,8 +122,8 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_engine_used_bytes", "Data in use.", p.state.space.used_blocks() * block_bytes);
     visit("ros2store_engine_total_bytes", "Room for data.",
           p.state.space.total_blocks() * block_bytes);
-    visit("ros2store_engine_lock_waits_total", "Times a transaction waited for another.",
-          p.locks.waits());
+    sum("ros2store_engine_lock_waits_total", "Times a transaction waited for another.",
+        [](const Core& core) -> const Counter& { return core.locks.waits(); });
     visit("ros2store_engine_inconsistencies_total", "Blocks used or freed twice; always 0.",
           p.state.inconsistencies);
 }

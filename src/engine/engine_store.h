@@ -6,7 +6,8 @@
 //   update: locks ─ conditions ─ payload copied and checksummed ─ group ─ committer ─ visible
 //
 // One process owns a pool at a time: the devices hold the lock. Everything runs on the core it was
-// opened on; index calls run on helper threads.
+// opened on, or on that and on others that the targets are spread over (EngineOptions::
+// more_reactors); requests may be made on any of these. Index calls run on helper threads.
 //
 // Invariants: those of ObjectStore, and
 // - An update that returned is on the media, and survives loss of power.
@@ -21,13 +22,6 @@
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::engine {
-
-// What a pool counts; each is a Prometheus metric (EngineStore::visit_metrics).
-struct EngineMetrics {
-    Counter fetches, fetch_items, fetch_bytes, fetch_bounced, fetch_rereads, fetch_corrupt;
-    Counter updates, update_bytes, updates_failed, replays, partial_blocks;
-    Counter lists, queries;
-};
 
 class EngineStore final : public object::ObjectStore {
   public:
@@ -65,9 +59,12 @@ class EngineStore final : public object::ObjectStore {
     [[nodiscard]] uint64_t replayed_groups() const;
     // Bytes held of what EngineOptions::memory_bytes bounds, without the index's own.
     [[nodiscard]] uint64_t memory_bytes() const;
-    [[nodiscard]] const EngineMetrics& metrics() const;
     void visit_metrics(const MetricVisitor& visit) const;
-    // Of all devices together, for the path report.
+    // Partitions of the dkeys, fixed when the pool was made, and the cores that they are spread
+    // over.
+    [[nodiscard]] uint32_t targets() const;
+    [[nodiscard]] uint32_t cores() const;
+    // Every core's handles of all devices, for the path report.
     [[nodiscard]] std::vector<const device::BlockDevice*> devices() const;
 
     // ---- ObjectStore

@@ -15,8 +15,10 @@ namespace ros2s::engine {
 
 // A pool's media, and the store that has them open.
 struct Bench {
-    explicit Bench(uint64_t seed, size_t devices = 1, uint64_t device_bytes = 16 << 20)
-        : world(seed), env{world.core(), world.blocking()} {
+    explicit Bench(uint64_t seed, size_t devices = 1, uint64_t device_bytes = 16 << 20,
+                   size_t cores = 1)
+        : world(seed, cores), env{world.core(), world.blocking()} {
+        for (size_t i = 1; i < cores; ++i) options.more_reactors.push_back(&world.core(i));
         for (size_t i = 0; i < devices; ++i) add_disk(device_bytes);
     }
 

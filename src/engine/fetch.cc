@@ -66,13 +66,18 @@ constexpr uint64_t rotten_lines_max = 100;
 
 class BounceHeld {
   public:
-    BounceHeld(Semaphore& semaphore, size_t blocks) : semaphore_(semaphore), blocks_(blocks) {}
+    BounceHeld(Core& core, size_t blocks) : core_(core), blocks_(blocks) {
+        core_.metrics.bounce_bytes.add(blocks_ * block_bytes);
+    }
     BounceHeld(const BounceHeld&) = delete;
     BounceHeld& operator=(const BounceHeld&) = delete;
-    ~BounceHeld() { semaphore_.release(blocks_); }
+    ~BounceHeld() {
+        core_.metrics.bounce_bytes.subtract(blocks_ * block_bytes);
+        core_.bounce.release(blocks_);
+    }
 
   private:
-    Semaphore& semaphore_;
+    Core& core_;
     size_t blocks_;
 };
 
@@ -82,36 +87,54 @@ Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId containe
                                   std::span<object::FetchItem> items) {
     ROS2S_CHECK(items.size() <= object::fetch_items_max);
     Parts& parts = *parts_;
-    const Gate::Hold hold(parts.gate);
-    const Span span(call.trace, parts.env.reactor, "engine.fetch");
-    ROS2S_CO_TRY(call.check(parts.env.reactor.now()));
-    if (!parts.state.has_container(container)) co_return fail(Code::not_found);
-    parts.metrics.fetches.add();
-    parts.metrics.fetch_items.add(items.size());
+    Core& here = parts.cores.here();
+    const Gate::Hold hold(here.gate);
+    const Span span(call.trace, here.env.reactor, "engine.fetch");
+    ROS2S_CO_TRY(call.check(here.env.reactor.now()));
+    if (!parts.has_container(here, container)) co_return fail(Code::not_found);
+    here.metrics.fetches.add();
+    here.metrics.fetch_items.add(items.size());
     if (items.size() == 1) {
-        co_await parts.fetch_item(call, container, items[0]);
+        co_await parts.fetch_item(here, call.trace, container, items[0]);
     } else {
-        co_await parts.fetch_items(call, container, items);
+        // A trace belongs to one core at a time.
+        Trace* const trace = parts.cores.is_one() ? call.trace : nullptr;
+        co_await parts.fetch_items(here, trace, container, items);
     }
-    parts.trim();
+    parts.trim(here);
     co_return Result<>();
 }
 
-Task<> EngineStore::Parts::fetch_items(const Call& call, object::ContainerId container,
+Task<> EngineStore::Parts::fetch_items(Core& from, Trace* trace, object::ContainerId container,
                                        std::span<object::FetchItem> items) {
-    Nursery nursery(env.reactor, items_side_by_side);
+    Nursery nursery(from.env.reactor, items_side_by_side);
     for (object::FetchItem& item : items) {
-        co_await nursery.spawn(fetch_item(call, container, item));
+        co_await nursery.spawn(fetch_item(from, trace, container, item));
     }
     co_await nursery.join();
 }
 
+Task<> EngineStore::Parts::fetch_item(Core& from, Trace* trace, object::ContainerId container,
+                                      object::FetchItem& item) {
+    Core& core = cores.of(container, item.object, item.dkey.bytes);
+    return at(core, from, fetch_at(core, trace, container, item));
+}
+
+// A read has ended: what was displaced meanwhile may be used again.
+void EngineStore::Parts::read_ended(Core& core) {
+    if (core.number == 0) {
+        committer->release_space();
+    } else {
+        Publisher::read_ended(core);
+    }
+}
+
 // Plain functions, because a key being built is a kilobyte that a coroutine's frame need not hold.
-Node* EngineStore::Parts::resident_segment(object::ContainerId container,
+Node* EngineStore::Parts::resident_segment(Core& core, object::ContainerId container,
                                            const object::FetchItem& item, uint64_t segment) {
-    return loader.resident(entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
-                                     static_cast<uint32_t>(segment))
-                               .view());
+    return core.loader.resident(entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
+                                          static_cast<uint32_t>(segment))
+                                    .view());
 }
 std::string EngineStore::Parts::segment_key(object::ContainerId container,
                                             const object::FetchItem& item, uint64_t segment) {
@@ -143,8 +166,8 @@ bool EngineStore::Parts::plan_direct(object::FetchItem& item, const EntryValue& 
     return true;
 }
 
-Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId container,
-                                      object::FetchItem& item) {
+Task<> EngineStore::Parts::fetch_at(Core& core, Trace* trace, object::ContainerId container,
+                                    object::FetchItem& item) {
     item.is_value = false;
     item.size = 0;
     item.epoch = {};
@@ -152,16 +175,16 @@ Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId cont
     item.status = object::validate(item);
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
-    Node* node = resident_segment(container, item, 0);
+    Node* node = resident_segment(core, container, item, 0);
     if (node == nullptr) {
-        const Span span(call.trace, env.reactor, "engine.index");
-        const Result<Node*> loaded = co_await loader.load(segment_key(container, item, 0));
+        const Span span(trace, core.env.reactor, "engine.index");
+        const Result<Node*> loaded = co_await core.loader.load(segment_key(container, item, 0));
         if (!loaded) {
             item.status = fail(loaded.error());
             co_return;
         }
         node = *loaded;
-        state.cache.unpin(*node);
+        core.cache.unpin(*node);
     }
     const Bytes window = item.window.bytes().first(item.extent.length);
     if (node->is_absent()) {
@@ -172,7 +195,7 @@ Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId cont
     const EntryValue& entry = *node->entry();
     item.size = entry.size;
     item.epoch = entry.epoch;
-    metrics.fetch_bytes.add(item.extent.length);
+    core.metrics.fetch_bytes.add(item.extent.length);
     item.is_value = entry.kind == EntryValue::Kind::single;
     if (item.is_value) {
         if (item.extent.offset != 0) {
@@ -189,37 +212,37 @@ Task<> EngineStore::Parts::fetch_item(const Call& call, object::ContainerId cont
     if (plan_direct(item, entry, first)) {
         Result<> read;
         {
-            const ReadPins::Pin pin(committer->reads, state.applied);
-            const Span span(call.trace, env.reactor, "device.read");
-            read = co_await devices[first.device()]->read(first.block() * block_bytes, window);
+            const ReadPins::Pin pin(core.reads, core.visible);
+            const Span span(trace, core.env.reactor, "device.read");
+            read = co_await core.devices[first.device()]->read(first.block() * block_bytes, window);
             bool good = read.has_value();
             for (size_t i = 0; good && i < item.checksums.size(); ++i) {
                 good = crc32c(window.subspan(i * block_bytes, block_bytes)) == item.checksums[i];
             }
-            if (read && !good) read = co_await reread(call.trace, first, item.checksums, window);
+            if (read && !good) read = co_await reread(core, trace, first, item.checksums, window);
         }
-        committer->release_space();
+        read_ended(core);
         if (!read) {
             item.status = at_offset(read, item.extent.offset, item.extent.end());
-            say_rotten(container, item);
+            say_rotten(core, container, item);
             item.checksums.clear();
         }
         co_return;
     }
     item.checksums.clear();
-    item.status = co_await fetch_array(call, container, item, entry.size);
+    item.status = co_await fetch_array(core, trace, container, item, entry.size);
     if (item.status) co_return;
     item.checksums.clear();
-    say_rotten(container, item);
+    say_rotten(core, container, item);
 }
 
-void EngineStore::Parts::say_rotten(object::ContainerId container,
-                                    const object::FetchItem& item) const {
+void EngineStore::Parts::say_rotten(Core& core, object::ContainerId container,
+                                    const object::FetchItem& item) {
     if (item.status.error().code != Code::corrupt ||
-        metrics.fetch_corrupt.value() > rotten_lines_max) {
+        core.metrics.fetch_corrupt.value() > rotten_lines_max) {
         return;
     }
-    env.log.error(fmt::format(
+    core.env.log.error(fmt::format(
         "rotten bytes on the media were withheld: {}; look at the disk, and restore what has them "
         "from a copy",
         object::place_text(container, item, object::damaged(item))));
@@ -227,36 +250,37 @@ void EngineStore::Parts::say_rotten(object::ContainerId container,
 
 // The bytes in the caller's memory do not match: that memory may have been changed by somebody
 // else, so they count as rotten only when they are so in ours.
-Task<Result<>> EngineStore::Parts::reread(Trace* trace, BlockAddress first,
+Task<Result<>> EngineStore::Parts::reread(Core& core, Trace* trace, BlockAddress first,
                                           std::span<const uint32_t> crcs, Bytes window) {
-    metrics.fetch_rereads.add();
+    core.metrics.fetch_rereads.add();
     for (size_t i = 0; i < crcs.size(); ++i) {
-        co_await bounce.acquire(1);
-        const BounceHeld held(bounce, 1);
+        co_await core.bounce.acquire(1);
+        const BounceHeld held(core, 1);
         const AlignedBuffer buffer(block_bytes);
         const BlockRef block{first + i, crcs[i]};
-        const Result<> read = co_await read_verified(trace, {&block, 1}, buffer.bytes());
+        const Result<> read = co_await read_verified(core, trace, {&block, 1}, buffer.bytes());
         ROS2S_CO_TRY(at_offset(read, i * block_bytes, UINT64_MAX));
         std::ranges::copy(buffer.bytes(), window.subspan(i * block_bytes).begin());
     }
     co_return Result<>();
 }
 
-Task<Result<>> EngineStore::Parts::read_verified(Trace* trace, std::span<const BlockRef> blocks,
-                                                 Bytes into) {
+Task<Result<>> EngineStore::Parts::read_verified(Core& core, Trace* trace,
+                                                 std::span<const BlockRef> blocks, Bytes into) {
     for (size_t at = 0; at < blocks.size();) {
         const size_t count = run_at(blocks.subspan(at));
         const BlockAddress first = blocks[at].address;
         const Bytes part = into.subspan(at * block_bytes, count * block_bytes);
-        const Span span(trace, env.reactor, "device.read");
-        ROS2S_CO_TRY(co_await devices[first.device()]->read(first.block() * block_bytes, part));
+        const Span span(trace, core.env.reactor, "device.read");
+        ROS2S_CO_TRY(
+            co_await core.devices[first.device()]->read(first.block() * block_bytes, part));
         const size_t good = matching(blocks.subspan(at, count), part);
         if (good < count) {
-            metrics.fetch_corrupt.add();
-            if (metrics.fetch_corrupt.value() <= rotten_lines_max) {
-                env.log.error(fmt::format("{}: the 4 KiB at byte {} are not what was written there",
-                                          devices[first.device()]->name(),
-                                          (first.block() + good) * block_bytes));
+            core.metrics.fetch_corrupt.add();
+            if (core.metrics.fetch_corrupt.value() <= rotten_lines_max) {
+                core.env.log.error(fmt::format(
+                    "{}: the 4 KiB at byte {} are not what was written there",
+                    core.devices[first.device()]->name(), (first.block() + good) * block_bytes));
             }
             co_return fail(Code::corrupt, (at + good + 1) * block_bytes);
         }
@@ -268,7 +292,7 @@ Task<Result<>> EngineStore::Parts::read_verified(Trace* trace, std::span<const B
 // ---- the general case ----------------------------------------------------------------------
 
 // One run of an item's blocks: `at` is the first's place among all of the item's.
-Task<> EngineStore::Parts::fetch_run(Trace* trace, object::FetchItem& item,
+Task<> EngineStore::Parts::fetch_run(Core& core, Trace* trace, object::FetchItem& item,
                                      std::span<const BlockRef> run, size_t at, Result<>& result) {
     const object::Extent& extent = item.extent;
     const uint64_t start = round_down(extent.offset, block_bytes) + at * block_bytes;
@@ -294,23 +318,23 @@ Task<> EngineStore::Parts::fetch_run(Trace* trace, object::FetchItem& item,
     if (whole && is_aligned(window.data())) {
         Result<> read;
         {
-            const Span span(trace, env.reactor, "device.read");
+            const Span span(trace, core.env.reactor, "device.read");
             const BlockAddress first = run[0].address;
-            read = co_await devices[first.device()]->read(first.block() * block_bytes, window);
+            read = co_await core.devices[first.device()]->read(first.block() * block_bytes, window);
         }
         set_checksums([](uint64_t, uint64_t) { return 0U; });
         if (read && !matches(run, window)) {
             const std::span<const uint32_t> crcs(item.checksums.data() + at, run.size());
-            read = co_await reread(trace, run[0].address, crcs, window);
+            read = co_await reread(core, trace, run[0].address, crcs, window);
         }
         if (!read && result) result = at_offset(read, start, extent.end());
         co_return;
     }
-    metrics.fetch_bounced.add();
-    co_await bounce.acquire(run.size());
-    const BounceHeld held(bounce, run.size());
+    core.metrics.fetch_bounced.add();
+    co_await core.bounce.acquire(run.size());
+    const BounceHeld held(core, run.size());
     const AlignedBuffer buffer(run.size() * block_bytes);
-    const Result<> read = co_await read_verified(trace, run, buffer.bytes());
+    const Result<> read = co_await read_verified(core, trace, run, buffer.bytes());
     if (!read) {
         if (result) result = at_offset(read, start, extent.end());
         co_return;
@@ -321,27 +345,33 @@ Task<> EngineStore::Parts::fetch_run(Trace* trace, object::FetchItem& item,
     });
 }
 
-Task<Result<>> EngineStore::Parts::fetch_array(const Call& call, object::ContainerId container,
+Task<Result<>> EngineStore::Parts::fetch_array(Core& core, Trace* trace,
+                                               object::ContainerId container,
                                                object::FetchItem& item, uint64_t size) {
     const object::Extent& extent = item.extent;
     if (extent.length == 0) co_return Result<>();
     const uint64_t first = extent.offset / block_bytes;
     const uint64_t last = (extent.end() - 1) / block_bytes;
-    Pins pins(state.cache);
+    Pins pins(core.cache);
     uint64_t segments_end = 0;
-    for (uint64_t s = first / segment_blocks;; ++s) {
-        // The array may have grown while we waited: then there is more to load.
-        const Node* const head = resident_segment(container, item, 0);
-        if (head != nullptr && head->entry() != nullptr) size = head->entry()->size;
-        segments_end = std::min(last / segment_blocks + 1, segments_of(size));
-        if (s >= segments_end) break;
-        ROS2S_CO_TRY_ASSIGN(Node * node, co_await loader.load(segment_key(container, item, s)));
-        pins.adopt(*node);
-    }
+    const auto is_held = [&] { return std::ranges::any_of(pins.nodes(), &Node::held); };
+    do {
+        pins.clear();
+        for (uint64_t s = first / segment_blocks;; ++s) {
+            // The array may have grown while we waited: then there is more to load.
+            const Node* const head = resident_segment(core, container, item, 0);
+            if (head != nullptr && head->entry() != nullptr) size = head->entry()->size;
+            segments_end = std::min(last / segment_blocks + 1, segments_of(size));
+            if (s >= segments_end) break;
+            ROS2S_CO_TRY_ASSIGN(Node * node,
+                                co_await core.loader.load(segment_key(container, item, s)));
+            pins.adopt(*node);
+        }
+    } while (is_held());
     // Everything is in memory: the item sees one moment, however many segments it spans.
     std::vector<BlockRef> blocks(last - first + 1, BlockRef{{}, zero_crc()});
     for (uint64_t s = first / segment_blocks; s < segments_end; ++s) {
-        const Node* const node = resident_segment(container, item, s);
+        const Node* const node = resident_segment(core, container, item, s);
         const EntryValue* const entry = node == nullptr ? nullptr : node->entry();
         if (entry == nullptr || entry->kind == EntryValue::Kind::single) continue;
         if (s == 0) {
@@ -359,8 +389,8 @@ Task<Result<>> EngineStore::Parts::fetch_array(const Call& call, object::Contain
     item.checksums.resize(blocks.size());
     Result<> result;
     {
-        const ReadPins::Pin pin(committer->reads, state.applied);
-        Nursery nursery(env.reactor, runs_side_by_side);
+        const ReadPins::Pin pin(core.reads, core.visible);
+        Nursery nursery(core.env.reactor, runs_side_by_side);
         for (size_t at = 0; at < blocks.size();) {
             size_t count = run_at(std::span(blocks).subspan(at));
             // Blocks that are wanted in part are read apart, so that the others need no bounce.
@@ -368,14 +398,14 @@ Task<Result<>> EngineStore::Parts::fetch_array(const Call& call, object::Contain
             const bool last_in_part = extent.end() % block_bytes != 0;
             if (first_in_part) count = 1;
             if (last_in_part && count > 1 && at + count == blocks.size()) --count;
-            count = std::min<size_t>(count, bounce_blocks);
+            count = std::min<size_t>(count, core.bounce_blocks);
             const auto run = std::span<const BlockRef>(blocks).subspan(at, count);
-            co_await nursery.spawn(fetch_run(call.trace, item, run, at, result));
+            co_await nursery.spawn(fetch_run(core, trace, item, run, at, result));
             at += count;
         }
         co_await nursery.join();
     }
-    committer->release_space();
+    read_ended(core);
     co_return result;
 }
 

@@ -72,7 +72,7 @@ struct Group {
     ChunkPool& pool;
     std::vector<PerDevice> devices;
     std::vector<TransactionRecord> transactions;
-    std::vector<Node*> pins;       // what apply() needs in memory
+    std::vector<Node*> pins;       // what applying it needs in memory
     size_t payload_bytes_max = 0;  // of the record
     uint64_t blocks = 0;           // staged on all devices
 

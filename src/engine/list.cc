@@ -41,17 +41,22 @@ size_t page_size(const ListRequest& request) {
 
 Task<Result<ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
                                           const ListRequest& request) {
-    Parts& parts = *parts_;
-    const Gate::Hold hold(parts.gate);
-    const Span span(call.trace, parts.env.reactor, "engine.list");
-    parts.metrics.lists.add();
+    if (parts_->is_afar()) return parts_->from_afar(&Parts::list, call, container, request);
+    return parts_->list(call, container, request);
+}
+
+Task<Result<ListReply>> EngineStore::Parts::list(const Call& call, object::ContainerId container,
+                                                 const ListRequest& request) {
+    const Gate::Hold hold(cores.home().gate);
+    const Span span(call.trace, env.reactor, "engine.list");
+    cores.home().metrics.lists.add();
     ROS2S_CO_TRY(object::validate(request));
-    ROS2S_CO_TRY(call.check(parts.env.reactor.now()));
-    if (!parts.state.has_container(container)) co_return fail(Code::not_found);
+    ROS2S_CO_TRY(call.check(env.reactor.now()));
+    if (!state.has_container(container)) co_return fail(Code::not_found);
     switch (request.what) {
-        case ListRequest::What::objects: co_return co_await parts.list_objects(container, request);
-        case ListRequest::What::dkeys: co_return co_await parts.list_dkeys(container, request);
-        default: co_return co_await parts.list_akeys(container, request);
+        case ListRequest::What::objects: co_return co_await list_objects(container, request);
+        case ListRequest::What::dkeys: co_return co_await list_dkeys(container, request);
+        default: co_return co_await list_akeys(container, request);
     }
 }
 
@@ -69,7 +74,7 @@ Task<Result<ListReply>> EngineStore::Parts::list_objects(object::ContainerId con
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(
             const Loader::Page page,
-            co_await loader.scan(from, prefix_end(prefix.view()), page_size(request)));
+            co_await cores.home().loader.scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             ROS2S_CO_TRY_ASSIGN(const SummaryValue summary, summary_of(item));
             if (summary.entries == 0) continue;
@@ -101,9 +106,8 @@ Task<Result<ListReply>> EngineStore::Parts::list_dkeys(object::ContainerId conta
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(
-            const Loader::Page page,
-            co_await loader.scan(from, prefix_end(prefix.view()), page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -142,9 +146,8 @@ Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId conta
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(
-            const Loader::Page page,
-            co_await loader.scan(from, prefix_end(prefix.view()), page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -167,14 +170,22 @@ Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId conta
 
 Task<Result<QueryReply>> EngineStore::query(const Call& call, object::ContainerId container,
                                             object::ObjectId object, const object::Akey& akey) {
-    Parts& parts = *parts_;
-    const Gate::Hold hold(parts.gate);
-    const Span span(call.trace, parts.env.reactor, "engine.query");
-    parts.metrics.queries.add();
+    if (parts_->is_afar()) {
+        return parts_->from_afar(&Parts::query, call, container, object, akey);
+    }
+    return parts_->query(call, container, object, akey);
+}
+
+Task<Result<QueryReply>> EngineStore::Parts::query(const Call& call, object::ContainerId container,
+                                                   object::ObjectId object,
+                                                   const object::Akey& akey) {
+    const Gate::Hold hold(cores.home().gate);
+    const Span span(call.trace, env.reactor, "engine.query");
+    cores.home().metrics.queries.add();
     ROS2S_CO_TRY(object::validate(akey));
-    ROS2S_CO_TRY(call.check(parts.env.reactor.now()));
-    if (!parts.state.has_container(container)) co_return fail(Code::not_found);
-    co_return co_await parts.query(container, object, akey);
+    ROS2S_CO_TRY(call.check(env.reactor.now()));
+    if (!state.has_container(container)) co_return fail(Code::not_found);
+    co_return co_await query_object(container, object, akey);
 }
 
 // After the highest dkey was punched nobody knows the next one: look, and remember it if the
@@ -187,8 +198,7 @@ Task<Result<>> EngineStore::Parts::find_highest(object::ContainerId container,
     prefix.container(container).object(object);
     std::string to = prefix_end(prefix.view());
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await loader.scan(prefix.take(), to, 64, true));
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page, co_await scan(prefix.take(), to, 64, true));
         const SummaryValue* const now = summary.summary();
         if (now == nullptr || now->last_epoch != epoch || now->highest_known) {
             co_return Result<>();
@@ -200,7 +210,7 @@ Task<Result<>> EngineStore::Parts::find_highest(object::ContainerId container,
             // Deliberately not modify(): the index may keep "unknown".
             summary.summary()->highest_known = true;
             summary.summary()->highest = std::move(key->dkey);
-            state.cache.charge(summary);
+            cores.home().cache.charge(summary);
             co_return Result<>();
         }
         more = page.more;
@@ -210,37 +220,86 @@ Task<Result<>> EngineStore::Parts::find_highest(object::ContainerId container,
     co_return fail(Code::corrupt);
 }
 
-Task<Result<QueryReply>> EngineStore::Parts::query(object::ContainerId container,
-                                                   object::ObjectId object,
-                                                   const object::Akey& akey) {
-    Pins pins(state.cache);
-    ROS2S_CO_TRY_ASSIGN(Node * node,
-                        co_await loader.load(summary_key(container, object, akey.bytes).take()));
-    pins.adopt(*node);
-    while (true) {
-        if (node->is_absent()) co_return QueryReply{};
-        SummaryValue summary = *node->summary();
-        QueryReply reply{.last_epoch = summary.last_epoch,
-                         .last_time = summary.last_time,
-                         .bytes_used = summary.blocks * block_bytes};
-        if (summary.entries == 0) co_return reply;
-        if (!summary.highest_known) {
-            ROS2S_CO_TRY(co_await find_highest(container, object, akey, *node));
-            continue;
-        }
-        ROS2S_CO_TRY_ASSIGN(
-            Node * head, co_await loader.load(
-                             entry_key(container, object, summary.highest, akey.bytes, 0).take()));
-        state.cache.unpin(*head);
-        // Both of one moment, or once more.
-        const SummaryValue* const now = node->summary();
-        if (now == nullptr || *now != summary) continue;
-        if (head->is_absent()) co_return fail(Code::corrupt);
-        reply.exists = true;
-        reply.highest_dkey.bytes = std::move(summary.highest);
-        reply.size = head->entry()->size;
-        co_return reply;
+namespace {
+
+// The size of what lies under an akey; nothing where there is nothing.
+Task<Result<std::optional<uint64_t>>> size_at(Core& core, std::string key) {
+    ROS2S_CO_TRY_ASSIGN(Node * head, co_await core.loader.load(std::move(key)));
+    core.cache.unpin(*head);
+    std::optional<uint64_t> size;
+    if (const EntryValue* const entry = head->entry()) size = entry->size;
+    co_return size;
+}
+
+// An object's lock on every core: nobody changes the object while it is held.
+Task<> lock_object(Core& core, uint64_t object, LocksHeld& locked) {
+    const LockTable::Wanted wanted{object, LockMode::shared};
+    co_await core.locks.lock(wanted);
+    locked.held.push_back(wanted);
+}
+Task<> unlock(LocksHeld& locked) {
+    locked.clear();
+    co_return;
+}
+
+}  // namespace
+
+// Looks without locks at first; an object that changes faster than one can look is locked.
+Task<Result<QueryReply>> EngineStore::Parts::query_object(object::ContainerId container,
+                                                          object::ObjectId object,
+                                                          const object::Akey& akey) {
+    constexpr int looks_max = 3;
+    for (int look = 0; look < looks_max; ++look) {
+        ROS2S_CO_TRY_ASSIGN(const std::optional<QueryReply> reply,
+                            co_await look_at(container, object, akey));
+        if (reply) co_return *reply;
     }
+    const uint64_t name = Draft::lock_name(container, object);
+    std::deque<LocksHeld> locks;
+    for (uint32_t i = 0; i < cores.size(); ++i) {
+        LocksHeld& locked = locks.emplace_back(cores[i].locks);
+        co_await at(cores[i], cores.home(), lock_object(cores[i], name, locked));
+    }
+    Result<std::optional<QueryReply>> reply;
+    while (reply && !*reply) reply = co_await look_at(container, object, akey);
+    for (uint32_t i = 0; i < cores.size(); ++i) {
+        co_await at(cores[i], cores.home(), unlock(locks[i]));
+    }
+    if (!reply) co_return fail(reply.error());
+    co_return **reply;
+}
+
+// Nothing: look again.
+Task<Result<std::optional<QueryReply>>> EngineStore::Parts::look_at(object::ContainerId container,
+                                                                    object::ObjectId object,
+                                                                    const object::Akey& akey) {
+    Core& home = cores.home();
+    Pins pins(home.cache);
+    ROS2S_CO_TRY_ASSIGN(
+        Node * node, co_await home.loader.load(summary_key(container, object, akey.bytes).take()));
+    pins.adopt(*node);
+    if (node->is_absent()) co_return QueryReply{};
+    SummaryValue summary = *node->summary();
+    QueryReply reply{.last_epoch = summary.last_epoch,
+                     .last_time = summary.last_time,
+                     .bytes_used = summary.blocks * block_bytes};
+    if (summary.entries == 0) co_return reply;
+    if (!summary.highest_known) {
+        ROS2S_CO_TRY(co_await find_highest(container, object, akey, *node));
+        co_return std::optional<QueryReply>();
+    }
+    Core& core = cores.of(container, object, summary.highest);
+    std::string head = entry_key(container, object, summary.highest, akey.bytes, 0).take();
+    ROS2S_CO_TRY_ASSIGN(const std::optional<uint64_t> size,
+                        co_await at(core, home, size_at(core, std::move(head))));
+    // Both of one moment; nothing of a change that is not published yet.
+    const SummaryValue* const now = node->summary();
+    if (node->held || now == nullptr || *now != summary) co_return std::optional<QueryReply>();
+    if (!size) co_return fail(Code::corrupt);
+    reply.exists = true;
+    reply.highest_dkey.bytes = std::move(summary.highest);
+    reply.size = *size;
+    co_return reply;
 }
 
 }  // namespace ros2s::engine

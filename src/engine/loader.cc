@@ -21,13 +21,15 @@ Result<> decode_into(Node& node, std::string_view raw) {
 constexpr size_t page_limit = 512;
 constexpr uint64_t few_segments = 16;
 
+Task<Result<>> nothing() { co_return Result<>(); }
+
 }  // namespace
 
-Task<Result<Node*>> Loader::load(std::string key) {
+Task<Result<Node*>> Loader::load(std::string key, For use) {
     while (true) {
         Node* const found = cache_.find(key);
         if (found == nullptr) break;
-        if (!found->loading) {
+        if (!found->loading && (!found->held || use == For::changing)) {
             cache_.pin(*found);
             co_return found;
         }
@@ -56,16 +58,17 @@ Task<Result<Node*>> Loader::load(std::string key) {
 }
 
 Task<Result<>> Loader::pin(KeyBuilder key, Pins& pins) {
-    if (Node* const node = resident(key.view())) {
+    if (Node* const node = changeable(key.view())) {
         pins.add(*node);
         co_return Result<>();
     }
-    ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(key.take()));
+    ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(key.take(), For::changing));
     pins.adopt(*node);
     co_return Result<>();
 }
 
-bool Loader::prepare_resident(object::ContainerId container, const Change& change, Pins& pins) {
+bool Loader::prepare_resident_entry(object::ContainerId container, const Change& change,
+                                    Pins& pins) {
     using Kind = Change::Kind;
     if ((change.kind != Kind::array && change.kind != Kind::put) || change.hole_first > 0 ||
         change.hole_count > 0) {
@@ -75,17 +78,24 @@ bool Loader::prepare_resident(object::ContainerId container, const Change& chang
         if (change.pieces[i].first + change.pieces[i].count > segment_blocks) return false;
     }
     Node* const head =
-        resident(entry_key(container, change.object, change.dkey, change.akey, 0).view());
+        changeable(entry_key(container, change.object, change.dkey, change.akey, 0).view());
     if (head == nullptr) return false;
-    Node* const summary = resident(summary_key(container, change.object, change.akey).view());
-    if (summary == nullptr) return false;
     pins.add(*head);
+    return true;
+}
+
+bool Loader::prepare_resident_summary(object::ContainerId container, const Change& change,
+                                      Pins& pins) {
+    if (change.akey.empty()) return false;
+    Node* const summary = changeable(summary_key(container, change.object, change.akey).view());
+    if (summary == nullptr) return false;
     pins.add(*summary);
     return true;
 }
 
-Task<Result<>> Loader::prepare(object::ContainerId container, const Change& change, Pins& pins,
-                               size_t bytes_max) {
+Task<Result<>> Loader::prepare_entries(object::ContainerId container, const Change& change,
+                                       Pins& pins, size_t bytes_max,
+                                       std::vector<std::string>& summaries) {
     using Kind = Change::Kind;
     KeyBuilder from(Table::entries), to(Table::entries);
     from.container(container).object(change.object);
@@ -93,7 +103,7 @@ Task<Result<>> Loader::prepare(object::ContainerId container, const Change& chan
     switch (change.kind) {
         case Kind::array:
         case Kind::put:
-        case Kind::punch_akey: co_return co_await prepare_entry(container, change, pins);
+        case Kind::punch_akey: return prepare_entry(container, change, pins);
         case Kind::punch_dkey:
             from.string(change.dkey);
             end = prefix_end(from.view());
@@ -105,20 +115,28 @@ Task<Result<>> Loader::prepare(object::ContainerId container, const Change& chan
                 end = to.container(container).object(change.object).string(change.dkey_end).take();
             }
             break;
-        case Kind::punch_object: {
-            KeyBuilder summaries(Table::summaries);
-            summaries.container(container).object(change.object);
-            ROS2S_CO_TRY(co_await prepare_range(summaries.take(), prefix_end(summaries.view()),
-                                                pins, bytes_max, nullptr));
-            end = prefix_end(from.view());
-            break;
-        }
-        default: co_return Result<>();
+        case Kind::punch_object: end = prefix_end(from.view()); break;
+        default: return nothing();
     }
-    std::vector<std::string> summaries;
-    ROS2S_CO_TRY(co_await prepare_range(from.take(), std::move(end), pins, bytes_max, &summaries));
-    for (std::string& key : summaries) {
-        ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key)));
+    return prepare_range(from.take(), std::move(end), pins, bytes_max, &summaries);
+}
+
+Task<Result<>> Loader::prepare_summaries(object::ContainerId container, const Change& change,
+                                         Pins& pins, size_t bytes_max) {
+    if (change.kind == Change::Kind::punch_object) {
+        KeyBuilder all(Table::summaries);
+        all.container(container).object(change.object);
+        return prepare_range(all.take(), prefix_end(all.view()), pins, bytes_max, nullptr);
+    }
+    if (change.akey.empty()) return nothing();
+    return pin(summary_key(container, change.object, change.akey), pins);
+}
+
+Task<Result<>> Loader::prepare_keys(std::vector<std::string> keys, Pins& pins) {
+    std::ranges::sort(keys);
+    keys.erase(std::ranges::unique(keys).begin(), keys.end());
+    for (std::string& key : keys) {
+        ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), For::changing));
         pins.adopt(*node);
     }
     co_return Result<>();
@@ -130,9 +148,8 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
         return entry_key(container, change.object, change.dkey, change.akey,
                          static_cast<uint32_t>(segment));
     };
-    ROS2S_CO_TRY(co_await pin(summary_key(container, change.object, change.akey), pins));
     ROS2S_CO_TRY(co_await pin(segment_key(0), pins));
-    const Node* const head = resident(segment_key(0).view());
+    const Node* const head = changeable(segment_key(0).view());
     const EntryValue* entry = head->entry();
     const uint64_t size =
         entry != nullptr && entry->kind == EntryValue::Kind::array ? entry->size : 0;
@@ -197,7 +214,7 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
             summaries->push_back(summary_key(key->container, key->object, key->akey).take());
         }
         for (std::string& key : waiting) {
-            ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key)));
+            ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), For::changing));
             pins.adopt(*node);
         }
         if (cache_.bytes() > bytes_max) co_return fail(Code::no_memory);
@@ -211,24 +228,49 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
     co_return Result<>();
 }
 
+Result<> Loader::drop_foreign(std::vector<IndexEntry>& entries) const {
+    if (partition_.cores == 1) return {};
+    bool sound = true;
+    std::erase_if(entries, [&](const IndexEntry& entry) {
+        if (entry.key[0] != static_cast<char>(Table::entries)) return false;
+        const auto key = parse_entry_key(entry.key);
+        sound = sound && key.has_value();
+        return key && partition_.core_of(key->container, key->object, key->dkey) != core_;
+    });
+    return sound ? Result<>() : fail(Code::corrupt);
+}
+
+bool Loader::is_held(std::string_view from, std::string_view to) {
+    bool held = false;
+    cache_.for_range(from, to, [&](const Node& node) { held |= node.held; });
+    return held;
+}
+
+// A key that is just being changed is waited for, so that each key is seen as of a moment at which
+// all of its transaction can be seen.
 Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t limit,
                                         bool reverse) {
     const IndexScan request{.from = from, .to = to, .limit = limit, .reverse = reverse};
     counters.scans.add();
     IndexPage found;
+    Page page;
     for (bool again = true; again;) {
         const uint64_t generation = generation_;
         ROS2S_CO_TRY_ASSIGN(
             found, co_await env_.blocking.run(env_.reactor, [&] { return index_.scan(request); }));
+        page = {.items = {}, .more = found.more, .next = {}};
+        from = request.from;
+        to = request.to;
+        if (found.more) {
+            // Only as far as the index page reaches; the rest comes with the next one.
+            const std::string& last = found.entries.back().key;
+            page.next = reverse ? last : last + '\0';
+            (reverse ? from : to) = page.next;
+        }
+        while (partition_.cores > 1 && is_held(from, to)) co_await loaded_;
         again = generation != generation_;
     }
-    Page page{.items = {}, .more = found.more, .next = {}};
-    if (found.more) {
-        // Only as far as the index page reaches; the rest comes with the next one.
-        const std::string& last = found.entries.back().key;
-        page.next = reverse ? last : last + '\0';
-        (reverse ? from : to) = page.next;
-    }
+    ROS2S_CO_TRY(drop_foreign(found.entries));
     if (reverse) std::ranges::reverse(found.entries);
     auto at = found.entries.begin();
     const auto take_below = [&](std::string_view key) {

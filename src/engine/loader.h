@@ -1,20 +1,23 @@
-// Loader: brings what the index holds into the NodeCache, on helper threads, and merges scans of
-// the index with what has changed since its last checkpoint.
+// Loader: brings what the index holds into a core's NodeCache, on helper threads, and merges scans
+// of the index with what has changed since its last checkpoint. Entries of other cores' targets are
+// not its business: a scan passes over them.
 //
 // Invariants
 // - One load per key at a time: the key's node is `loading` meanwhile, and nobody changes it.
 // - A scan that a checkpoint overtook is repeated, so that it sees one state: what the index held
 //   at some moment, and every change since then.
 //
-// Used on the pool's core.
+// Used on its core.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "apply.h"
+#include "cache.h"
 #include "options.h"
+#include "partition.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/sync.h"
-#include "state.h"
 
 namespace ros2s::engine {
 
@@ -31,6 +34,7 @@ class Pins {
         cache_.pin(node);
         adopt(node);
     }
+    [[nodiscard]] const std::vector<Node*>& nodes() const { return nodes_; }
     // Whoever takes them unpins them.
     [[nodiscard]] std::vector<Node*> take() { return std::move(nodes_); }
     void clear() {
@@ -45,30 +49,47 @@ class Pins {
 
 class Loader {
   public:
-    Loader(const Env& env, Index& index, NodeCache& cache)
-        : env_(env), index_(index), cache_(cache), loaded_(env.reactor) {}
+    Loader(const Env& env, Index& index, NodeCache& cache, const Partition& partition,
+           uint32_t core)
+        : env_(env),
+          index_(index),
+          cache_(cache),
+          partition_(partition),
+          core_(core),
+          loaded_(env.reactor) {}
 
     struct Counters {
         Counter misses, scans;
     };
     Counters counters;
 
-    // The node, where it is in memory. Does not suspend.
+    // The node, where it is in memory and may be read. Does not suspend.
     [[nodiscard]] Node* resident(std::string_view key) {
         Node* const node = cache_.find(key);
-        return node != nullptr && !node->loading ? node : nullptr;
+        return node != nullptr && !node->loading && !node->held ? node : nullptr;
     }
-    // The node, pinned once for the caller. Errors: those of Index::get; corrupt.
-    Task<Result<Node*>> load(std::string key);
+    // The node, pinned once for the caller. Whoever is about to change it need not wait until the
+    // last change is published. Errors: those of Index::get; corrupt.
+    enum class For : uint8_t { reading, changing };
+    Task<Result<Node*>> load(std::string key, For use = For::reading);
+    // Whoever waits for held nodes looks again.
+    void published() { loaded_.wake_all(); }
 
-    // The usual case of prepare(), without suspending: all is in memory. False: it is not, or it
-    // takes more than the first segment.
-    [[nodiscard]] bool prepare_resident(object::ContainerId container, const Change& change,
-                                        Pins& pins);
-    // Everything that apply(change) will touch, in memory and pinned. Errors as load(); no_memory
-    // when that is more than `bytes_max` (what a punch of very many keys at once can need).
-    Task<Result<>> prepare(object::ContainerId container, const Change& change, Pins& pins,
-                           size_t bytes_max);
+    // The usual case of prepare_entries() or prepare_summaries(), without suspending: the node is
+    // in memory. False: it is not, or it takes more than the first segment.
+    [[nodiscard]] bool prepare_resident_entry(object::ContainerId container, const Change& change,
+                                              Pins& pins);
+    [[nodiscard]] bool prepare_resident_summary(object::ContainerId container, const Change& change,
+                                                Pins& pins);
+    // The entries of this core that applying `change` will touch, in memory and pinned; and which
+    // summaries, as far as only the entries tell. Errors as load(); no_memory when that is more
+    // than `bytes_max` (what a punch of very many keys at once can need).
+    Task<Result<>> prepare_entries(object::ContainerId container, const Change& change, Pins& pins,
+                                   size_t bytes_max, std::vector<std::string>& summaries);
+    // The summaries that the change names, on the core that keeps them; the others by their keys.
+    Task<Result<>> prepare_summaries(object::ContainerId container, const Change& change,
+                                     Pins& pins, size_t bytes_max);
+    Task<Result<>> prepare_keys(std::vector<std::string> keys, Pins& pins);
 
     // One item of a merged scan: a node of the cache, or else a raw value of the index.
     struct Item {
@@ -92,12 +113,20 @@ class Loader {
     Task<Result<>> prepare_range(std::string from, std::string to, Pins& pins, size_t bytes_max,
                                  std::vector<std::string>* summaries);
     Task<Result<>> pin(KeyBuilder key, Pins& pins);
+    [[nodiscard]] Node* changeable(std::string_view key) {
+        Node* const node = cache_.find(key);
+        return node != nullptr && !node->loading ? node : nullptr;
+    }
     [[nodiscard]] Result<bool> adopt(const Item& item, Pins& pins);
+    [[nodiscard]] Result<> drop_foreign(std::vector<IndexEntry>& entries) const;
+    [[nodiscard]] bool is_held(std::string_view from, std::string_view to);
 
     const Env& env_;
     Index& index_;
     NodeCache& cache_;
-    Event loaded_;
+    const Partition& partition_;
+    const uint32_t core_;
+    Event loaded_;  // a node has been loaded, or published
     uint64_t generation_ = 0;
 };
 

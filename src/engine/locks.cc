@@ -69,7 +69,7 @@ bool LockTable::try_lock(Wanted wanted) {
 }
 
 void LockTable::wait(Wanted wanted, std::coroutine_handle<> handle) {
-    ++waits_;
+    waits_.add();
     Lock& lock = locks_.at(wanted.name);
     if (lock.waiters == nullptr) lock.waiters = new std::deque<Waiter>;
     lock.waiters->push_back({wanted.mode, handle});

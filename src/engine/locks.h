@@ -11,13 +11,16 @@
 //   exclusive       dkey: any other update; object: punch of many dkeys     -
 //
 // First come, first served: a waiter is not overtaken on its lock.
-// Used on the pool's core.
+// Each core has one, for its targets' dkeys. An object's own lock is in all of them: who wants one
+// dkey takes it on that dkey's core, who wants the object takes it on each.
+// Used on its core.
 #pragma once
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
 #include <vector>
 
+#include "ros2s/base/metrics.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::engine {
@@ -53,7 +56,7 @@ class LockTable {
     }
     void unlock(Wanted wanted);
     // Times that somebody had to wait.
-    [[nodiscard]] uint64_t waits() const { return waits_; }
+    [[nodiscard]] const Counter& waits() const { return waits_; }
 
   private:
     struct Waiter {
@@ -73,7 +76,24 @@ class LockTable {
     std::unordered_map<uint64_t, Lock> locks_;
     // Emptied locks keep their memory: a workload that waits does so again.
     std::vector<std::unordered_map<uint64_t, Lock>::node_type> spare_;
-    uint64_t waits_ = 0;
+    Counter waits_;
+};
+
+// What a transaction holds of one table.
+class LocksHeld {
+  public:
+    explicit LocksHeld(LockTable& table) : table_(table) {}
+    LocksHeld(const LocksHeld&) = delete;
+    LocksHeld& operator=(const LocksHeld&) = delete;
+    ~LocksHeld() { clear(); }
+    void clear() {
+        for (const auto& one : held) table_.unlock(one);
+        held.clear();
+    }
+    std::vector<LockTable::Wanted> held;
+
+  private:
+    LockTable& table_;
 };
 
 }  // namespace ros2s::engine

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "ros2s/base/log.h"
 #include "ros2s/engine/index/index.h"
@@ -42,6 +43,10 @@ struct EngineOptions {
     // Request slots whose last answer is kept for retries.
     uint32_t replies_max = 65536;
     bool read_only = false;
+    // Reactors that the targets are spread over besides the one that the pool is opened on (which
+    // has its share of them, and the committer). They run, and outlive the pool; requests are made
+    // on any of these cores. At most as many as leave a target for each.
+    std::vector<Reactor*> more_reactors{};
     // Tests alone: which rules of the commit protocol hold. Null: all.
     const CommitRules* rules = nullptr;
 

@@ -1,8 +1,10 @@
 // EngineStore::Parts: what an open pool is made of, in dependency order. The requests are
 // coroutines in fetch.cc, update.cc, containers.cc and list.cc that work on these parts.
 #pragma once
+#include <deque>
 #include <map>
 #include <optional>
+#include <type_traits>
 
 #include "checkpointer.h"
 #include "commit_rules.h"
@@ -10,38 +12,10 @@
 #include "draft.h"
 #include "engine_store.h"
 #include "loader.h"
-#include "locks.h"
 #include "recovery.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
-
-// Counts requests, so that close() can wait for them.
-class Gate {
-  public:
-    explicit Gate(Reactor& reactor) : idle_(reactor) { idle_.set(); }
-    class Hold {
-      public:
-        explicit Hold(Gate& gate) : gate_(gate) {
-            if (gate_.count_++ == 0) gate_.idle_.reset();
-        }
-        Hold(const Hold&) = delete;
-        Hold& operator=(const Hold&) = delete;
-        ~Hold() {
-            if (--gate_.count_ == 0) gate_.idle_.set();
-        }
-
-      private:
-        Gate& gate_;
-    };
-    Task<> wait_idle() {
-        while (count_ > 0) co_await idle_;
-    }
-
-  private:
-    size_t count_ = 0;
-    Event idle_;
-};
 
 class EngineStore::Parts {
   public:
@@ -56,17 +30,14 @@ class EngineStore::Parts {
     std::unique_ptr<Index> index;
     State state;
     Journal journal;
-    Loader loader;
-    LockTable locks;
-    Gate gate;
+    Cores cores;
+    Publisher publisher;
     Semaphore staging;  // blocks of staged payload
-    Semaphore bounce;   // blocks of bounce memory
-    uint64_t staging_blocks, bounce_blocks;
+    uint64_t staging_blocks;
     uint64_t replayed_groups = 0;
     std::string damage;
     std::optional<Committer> committer;
     std::optional<Checkpointer> checkpointer;
-    EngineMetrics metrics;
     // Updates under way, by request slot: a repetition waits for the first.
     std::map<std::pair<Uuid, uint32_t>, uint64_t> running;
     Event slot_done;
@@ -81,16 +52,40 @@ class EngineStore::Parts {
     Task<Result<>> renew_superblocks(Report& report);
     Task<> resume_purges();
     Task<> close_parts();
-    // Keeps the cache under its share, and what is dirty in it; called after anything that may have
-    // brought in nodes or changed them.
-    void trim() {
-        if (state.cache.bytes() > options.cache_share()) {
-            state.cache.shrink(options.cache_share());
-        }
-        if (state.cache.dirty_bytes() > options.dirty_share() && !checkpointer->is_writing()) {
-            checkpointer->request();
-        }
+    // Each core's own handles of the devices from number `first` on.
+    Task<Result<>> open_handles(size_t first, Report& report);
+    [[nodiscard]] uint64_t cache_share() const { return options.cache_share() / cores.size(); }
+    [[nodiscard]] uint64_t dirty_share() const { return options.dirty_share() / cores.size(); }
+    // Keeps a core's cache under its share; called there after anything that may have brought in
+    // nodes.
+    void trim(Core& core) {
+        if (core.cache.bytes() > cache_share()) core.cache.shrink(cache_share());
+        if (!cores.is_one()) core.note_memory();
     }
+    // On core 0, after anything that may have changed nodes: a checkpoint before too many are
+    // dirty.
+    void limit_dirty() {
+        if (is_dirty_beyond(dirty_share()) && !checkpointer->is_writing()) checkpointer->request();
+    }
+    // Some core's nodes are.
+    [[nodiscard]] bool is_dirty_beyond(uint64_t bytes) const {
+        if (cores[0].cache.dirty_bytes() > bytes) return true;
+        for (uint32_t i = 1; i < cores.size(); ++i) {
+            if (cores[i].metrics.dirty_bytes.value() > bytes) return true;
+        }
+        return false;
+    }
+    [[nodiscard]] uint64_t cache_bytes() const;
+    [[nodiscard]] uint64_t dirty_bytes() const;
+    [[nodiscard]] bool has_container(Core& core, object::ContainerId container) const {
+        return core.number == 0 ? state.has_container(container)
+                                : core.containers.contains(container);
+    }
+    // Makes a request of another core on core 0: the caller's stop token stays where it belongs.
+    template <class R, class... Arguments>
+    Task<R> from_afar(Task<R> (Parts::*request)(const Call&, Arguments...), const Call& call,
+                      std::type_identity_t<Arguments>... arguments);
+    [[nodiscard]] bool is_afar() const { return !cores.is_one() && !env.reactor.is_current(); }
 
     // update.cc
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
@@ -99,50 +94,111 @@ class EngineStore::Parts {
                                              const object::Transaction& transaction);
     Task<Result<>> reserve(const Call& call, Draft& draft);
     [[nodiscard]] bool try_reserve(Draft& draft);
-    Task<Result<object::Commit>> update_locked(const Call& call, object::ContainerId container,
-                                               const object::Transaction& transaction, Draft& draft,
-                                               bool& reserved);
-    Task<Result<>> judge(object::ContainerId container, const object::Transaction& transaction);
-    Task<Result<bool>> holds(object::ContainerId container, const object::Condition& condition);
-    Task<Result<>> read_edges(const Call& call, Draft& draft);
+    Task<Result<object::Commit>> update_here(const Call& call, object::ContainerId container,
+                                             const object::Transaction& transaction, Draft& draft,
+                                             bool& reserved);
+    // Between admission and join(), where nothing suspends.
+    [[nodiscard]] Result<> stage(object::ContainerId container, Draft& draft, bool& reserved);
     Task<Result<object::Commit>> commit(TransactionRecord record, std::vector<Node*> pins);
     Task<Result<object::Commit>> commit_change(object::ContainerId container, Change change);
 
-    // fetch.cc
-    Task<> fetch_item(const Call& call, object::ContainerId container, object::FetchItem& item);
-    Task<Result<>> fetch_array(const Call& call, object::ContainerId container,
+    // update_across.cc
+    struct Visit;
+    Task<Result<object::Commit>> update_across(const Call& call, object::ContainerId container,
+                                               const object::Transaction& transaction, Draft& draft,
+                                               bool& reserved);
+    Task<Result<object::Commit>> update_visiting(const Call& call, object::ContainerId container,
+                                                 const object::Transaction& transaction,
+                                                 Draft& draft, bool& reserved,
+                                                 std::deque<Visit>& visits);
+    Task<Result<>> plan_at(Visit& visit, const Call& call, object::ContainerId container,
+                           Draft& draft);
+    Task<Result<>> prepare_alone(Visit& visit, const Call& call, object::ContainerId container,
+                                 const object::Transaction& transaction, Draft& draft);
+    Task<Result<>> prepare_together(const Call& call, object::ContainerId container,
+                                    const object::Transaction& transaction, Draft& draft,
+                                    std::deque<Visit>& visits);
+
+    // update_steps.cc: on the core that they are given
+    Task<Result<>> judge(Core& core, object::ContainerId container,
+                         const object::Transaction& transaction, const Draft& draft);
+    Task<Result<bool>> holds(Core& core, object::ContainerId container,
+                             const object::Condition& condition);
+    Task<Result<>> read_edges(Core& core, Trace* trace, Draft& draft);
+
+    // fetch.cc: on the core that they are given
+    Task<> fetch_item(Core& from, Trace* trace, object::ContainerId container,
+                      object::FetchItem& item);
+    Task<> fetch_at(Core& core, Trace* trace, object::ContainerId container,
+                    object::FetchItem& item);
+    Task<Result<>> fetch_array(Core& core, Trace* trace, object::ContainerId container,
                                object::FetchItem& item, uint64_t size);
-    Task<> fetch_items(const Call& call, object::ContainerId container,
+    Task<> fetch_items(Core& from, Trace* trace, object::ContainerId container,
                        std::span<object::FetchItem> items);
-    [[nodiscard]] Node* resident_segment(object::ContainerId container,
-                                         const object::FetchItem& item, uint64_t segment);
+    [[nodiscard]] static Node* resident_segment(Core& core, object::ContainerId container,
+                                                const object::FetchItem& item, uint64_t segment);
     [[nodiscard]] static std::string segment_key(object::ContainerId container,
                                                  const object::FetchItem& item, uint64_t segment);
-    [[nodiscard]] bool plan_direct(object::FetchItem& item, const EntryValue& entry,
-                                   BlockAddress& first);
-    void say_rotten(object::ContainerId container, const object::FetchItem& item) const;
-    Task<Result<>> reread(Trace* trace, BlockAddress first, std::span<const uint32_t> crcs,
-                          Bytes window);
-    Task<> fetch_run(Trace* trace, object::FetchItem& item, std::span<const BlockRef> run,
-                     size_t at, Result<>& result);
+    [[nodiscard]] static bool plan_direct(object::FetchItem& item, const EntryValue& entry,
+                                          BlockAddress& first);
+    static void say_rotten(Core& core, object::ContainerId container,
+                           const object::FetchItem& item);
+    void read_ended(Core& core);
+    Task<Result<>> reread(Core& core, Trace* trace, BlockAddress first,
+                          std::span<const uint32_t> crcs, Bytes window);
+    Task<> fetch_run(Core& core, Trace* trace, object::FetchItem& item,
+                     std::span<const BlockRef> run, size_t at, Result<>& result);
     // Reads blocks of the media into engine memory and verifies them. Errors: io; corrupt, whose
     // detail is where the first bad one ends.
-    Task<Result<>> read_verified(Trace* trace, std::span<const BlockRef> blocks, Bytes into);
+    Task<Result<>> read_verified(Core& core, Trace* trace, std::span<const BlockRef> blocks,
+                                 Bytes into);
+
+    // scan.cc: of all cores' keys; on core 0
+    Task<Result<Loader::Page>> scan(std::string from, std::string to, size_t limit,
+                                    bool reverse = false);
 
     // list.cc
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request);
     Task<Result<object::ListReply>> list_objects(object::ContainerId container,
                                                  const object::ListRequest& request);
     Task<Result<object::ListReply>> list_dkeys(object::ContainerId container,
                                                const object::ListRequest& request);
     Task<Result<object::ListReply>> list_akeys(object::ContainerId container,
                                                const object::ListRequest& request);
-    Task<Result<object::QueryReply>> query(object::ContainerId container, object::ObjectId object,
-                                           const object::Akey& akey);
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object, const object::Akey& akey);
+    Task<Result<object::QueryReply>> query_object(object::ContainerId container,
+                                                  object::ObjectId object,
+                                                  const object::Akey& akey);
+    Task<Result<std::optional<object::QueryReply>>> look_at(object::ContainerId container,
+                                                            object::ObjectId object,
+                                                            const object::Akey& akey);
     Task<Result<>> find_highest(object::ContainerId container, object::ObjectId object,
                                 const object::Akey& akey, Node& summary);
 
     // containers.cc
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties);
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container);
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call);
+    Task<Result<object::PoolSpace>> space(const Call& call);
     Task<Result<>> purge(object::ContainerId container);
 };
+
+template <class R, class... Arguments>
+Task<R> EngineStore::Parts::from_afar(Task<R> (Parts::*request)(const Call&, Arguments...),
+                                      const Call& call,
+                                      std::type_identity_t<Arguments>... arguments) {
+    Reactor& from = cores.here().env.reactor;
+    const Result<> begin = call.check(from.now());
+    if (!begin) co_return fail(begin.error());
+    Call inner = call;
+    inner.stop = {};
+    co_await hop(env.reactor);
+    R result = co_await (this->*request)(inner, std::forward<Arguments>(arguments)...);
+    co_await hop(from);
+    co_return result;
+}
 
 }  // namespace ros2s::engine

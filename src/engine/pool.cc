@@ -254,17 +254,16 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
       index(std::move(pool_index)),
       state(std::max(pool_options.replies_max, 1U)),
       journal(superblock.journal_first, superblock.journal_blocks),
-      loader(env, *index, state.cache),
-      locks(env.reactor),
-      gate(env.reactor),
+      cores(env, options.more_reactors, *index, superblock.targets,
+            options.bounce_share() / block_bytes),
+      publisher(env, cores, state),
       staging(env.reactor, std::max<uint64_t>(options.staging_share() / block_bytes, 64)),
-      bounce(env.reactor, std::max<uint64_t>(options.bounce_share() / block_bytes, 16)),
       staging_blocks(staging.available()),
-      bounce_blocks(bounce.available()),
       slot_done(env.reactor),
       container_turn(env.reactor, 1) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
         state.space.add_device(superblock.data_first(d), superblock.data_end(d));
+        cores.home().devices.push_back(devices[d].get());
     }
 }
 
@@ -288,17 +287,22 @@ std::string EngineStore::Parts::read_only_reason() const {
 }
 
 void EngineStore::Parts::start(const Committer::Chain& chain, uint64_t checkpoint_number) {
-    committer.emplace(env, device_pointers(), state, journal, options, rules, chain);
-    checkpointer.emplace(env, *index, *devices[0], state, journal, *committer, loader,
+    committer.emplace(env, device_pointers(), cores, publisher, state, journal, options, rules,
+                      chain);
+    checkpointer.emplace(env, *index, *devices[0], cores, publisher, state, journal, *committer,
                          superblock.pool, superblock.checkpoint_first, checkpoint_number);
+    publisher.reads_moved = [this] { committer->release_space(); };
     committer->want_checkpoint = [this] { checkpointer->request(); };
 }
 
 Task<Result<>> EngineStore::Parts::recover(Report& report) {
-    Recovery recovery(env, device_pointers(), superblock, state, journal, loader, *index, rules);
+    ROS2S_CO_TRY(co_await open_handles(0, report));
+    Recovery recovery(env, device_pointers(), superblock, cores, publisher, state, journal, *index,
+                      rules);
     ROS2S_CO_TRY_ASSIGN(Recovered recovered, co_await recovery.run(report));
     replayed_groups = recovered.replayed_groups;
     damage = std::move(recovered.damage);
+    co_await cores.share_containers(state.visible_containers());
     if (!read_only_reason().empty()) {
         start(recovered.chain, recovered.checkpoint_number);
         co_return Result<>();
@@ -318,7 +322,10 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
     ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
     ROS2S_CO_TRY(co_await renew_superblocks(report));
     start(recovered.chain, recovered.checkpoint_number);
-    background.emplace(env.reactor, 3);
+    background.emplace(env.reactor, 2 + cores.size());
+    for (uint32_t i = 1; i < cores.size(); ++i) {
+        co_await background->spawn(publisher.listen(cores[i]));
+    }
     co_await background->spawn(committer->run());
     co_await background->spawn(checkpointer->run());
     co_await background->spawn(resume_purges());
@@ -357,7 +364,7 @@ Task<Result<>> EngineStore::Parts::renew_superblocks(Report& report) {
 
 // Containers whose destruction a crash interrupted.
 Task<> EngineStore::Parts::resume_purges() {
-    const Gate::Hold hold(gate);
+    const Gate::Hold hold(cores.home().gate);
     std::vector<object::ContainerId> retired;
     for (const auto& [id, container] : state.containers) {
         if (container.value.retired) retired.push_back(id);
@@ -424,14 +431,57 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
     co_return store;
 }
 
+// ---- the cores' own handles of the devices ----------------------------------------------------
+
+namespace {
+
+Task<> add_handles(Core& core, EngineStore::Devices handles) {
+    for (auto& handle : handles) {
+        core.devices.push_back(handle.get());
+        core.own_devices.push_back(std::move(handle));
+    }
+    co_return;
+}
+Task<> close_handles(Core& core) {
+    core.devices.clear();
+    co_await close_all(core.own_devices);
+}
+
+}  // namespace
+
+Task<Result<>> EngineStore::Parts::open_handles(size_t first, Report& report) {
+    for (uint32_t i = 1; i < cores.size(); ++i) {
+        Devices handles;
+        Result<> result;
+        for (size_t d = first; d < devices.size() && result; ++d) {
+            auto handle = devices[d]->handle_on(cores[i].env.reactor);
+            if (handle) {
+                handles.push_back(std::move(*handle));
+            } else {
+                result = report.fail(handle.error(),
+                                     fmt::format("{}: cannot be used by a second core: {}",
+                                                 devices[d]->name(), describe(handle.error())));
+            }
+        }
+        co_await at(cores[i], cores.home(), add_handles(cores[i], std::move(handles)));
+        ROS2S_CO_TRY(result);
+    }
+    co_return Result<>();
+}
+
 // ---- closing -------------------------------------------------------------------------------
 
 Task<> EngineStore::Parts::close_parts() {
     if (background) {
         checkpointer->stop();
         committer->stop();
+        co_await publisher.stop_listening();
         co_await background->join();
         background.reset();
+    }
+    co_await publisher.join();
+    for (uint32_t i = 1; i < cores.size(); ++i) {
+        co_await at(cores[i], cores.home(), close_handles(cores[i]));
     }
     const Result<> closed = co_await env.blocking.run(env.reactor, [&] { return index->close(); });
     if (!closed) {
@@ -443,11 +493,15 @@ Task<> EngineStore::Parts::close_parts() {
 
 Task<Result<>> EngineStore::close() {
     Parts& parts = *parts_;
-    co_await parts.gate.wait_idle();
+    Core& home = parts.cores.home();
+    for (uint32_t i = 0; i < parts.cores.size(); ++i) {
+        co_await at(parts.cores[i], home, parts.cores[i].gate.wait_idle());
+    }
     Result<> result;
     if (parts.background) {
         parts.checkpointer->stop();
         parts.committer->stop();
+        co_await parts.publisher.stop_listening();
         co_await parts.background->join();
         if (parts.read_only_reason().empty()) result = co_await parts.checkpointer->checkpoint();
     }
@@ -460,7 +514,7 @@ EngineStore::~EngineStore() { ROS2S_CHECK(parts_->is_closed); }
 
 Task<Result<>> EngineStore::checkpoint() {
     Parts& parts = *parts_;
-    const Gate::Hold hold(parts.gate);
+    const Gate::Hold hold(parts.cores.home().gate);
     if (!parts.read_only_reason().empty()) co_return fail(Code::read_only);
     const uint64_t before = parts.checkpointer->counters.checkpoints.value();
     // One that is under way may have cut too early for the caller: wait for a whole one.
@@ -475,7 +529,7 @@ Task<Result<>> EngineStore::checkpoint() {
 
 Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Report& report) {
     Parts& parts = *parts_;
-    const Gate::Hold hold(parts.gate);
+    const Gate::Hold hold(parts.cores.home().gate);
     co_await parts.container_turn.acquire();
     const SemaphoreHold turn(parts.container_turn);
     const std::string reason = parts.read_only_reason();
@@ -499,6 +553,8 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     // The new device first: as long as only it knows, the pool opens without it.
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     parts.devices.push_back(std::move(device));
+    parts.cores.home().devices.push_back(parts.devices[number].get());
+    ROS2S_CO_TRY(co_await parts.open_handles(number, report));
     for (uint32_t i = number + 1; i-- > 0;) {
         grown.device_number = i;
         const Result<> written = co_await write_superblocks(grown, *parts.devices[i]);

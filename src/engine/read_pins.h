@@ -1,5 +1,5 @@
-// ReadPins: which reads of the media are under way, by the last group that was visible when each
-// began. A block displaced by a later group may still be read by them, and must not be reused.
+// ReadPins: which reads of the media a core has under way, by the last group that was visible when
+// each began. A block displaced by a later group may still be read by them, and must not be reused.
 #pragma once
 #include <cstdint>
 

@@ -24,14 +24,15 @@ std::unexpected<Error> io_error(Report& report, const device::BlockDevice& devic
 }  // namespace
 
 Recovery::Recovery(const Env& env, std::vector<device::BlockDevice*> devices,
-                   const Superblock& pool, State& state, Journal& journal, Loader& loader,
-                   Index& index, const CommitRules& rules)
+                   const Superblock& pool, Cores& cores, Publisher& publisher, State& state,
+                   Journal& journal, Index& index, const CommitRules& rules)
     : env_(env),
       devices_(std::move(devices)),
       pool_(pool),
+      cores_(cores),
+      publisher_(publisher),
       state_(state),
       journal_(journal),
-      loader_(loader),
       index_(index),
       rules_(rules) {}
 
@@ -260,18 +261,30 @@ Task<Result<bool>> Recovery::data_match(const Record& record) {
 // ---- all together --------------------------------------------------------------------------
 
 Task<Result<>> Recovery::apply(const Record& record) {
-    Pins pins(state_.cache);
+    std::vector<Node*> pins;
     std::vector<const TransactionRecord*> transactions;
+    Result<> result;
     for (const TransactionRecord& transaction : record.transactions) {
-        if (!state_.makes_sense(transaction)) co_return fail(Code::corrupt);
+        if (!state_.makes_sense(transaction)) result = fail(Code::corrupt);
         transactions.push_back(&transaction);
         for (const Change& change : transaction.changes) {
-            ROS2S_CO_TRY(co_await loader_.prepare(transaction.container, change, pins, SIZE_MAX));
+            if (!result) break;
+            result = co_await cores_.prepare(transaction.container, change, pins);
         }
     }
-    state_.apply({record.header.sequence, record.header.first_epoch, record.header.wall_time_ns},
-                 transactions);
-    co_return Result<>();
+    if (result) co_await publish(record.header, transactions, pins);
+    co_await cores_.unpin(std::move(pins));
+    co_return result;
+}
+
+Task<> Recovery::publish(const RecordHeader& header, Publisher::Transactions transactions,
+                         std::vector<Node*> pins) {
+    const AppliedGroup group{header.sequence, header.first_epoch, header.wall_time_ns};
+    if (cores_.is_one()) {
+        publisher_.publish_here(group, transactions);
+    } else {
+        co_await publisher_.publish(group, transactions, std::move(pins));
+    }
 }
 
 Task<Result<Recovered>> Recovery::run(Report& report) {
@@ -373,7 +386,7 @@ Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
         chain.last_sequence = header.sequence;
         chain.last_id = header.id;
         chain.next_id = header.next_id;
-        state_.apply({header.sequence, header.first_epoch, header.wall_time_ns}, {});
+        co_await publish(header, {}, {});
     }
     state_.space.make_available();
     co_return Result<>();

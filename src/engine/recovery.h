@@ -11,7 +11,7 @@
 //   then opened read-only.
 // - The state is usable only when a restart record is durable.
 //
-// Used on the pool's core.
+// Used on core 0; what is replayed is applied on whatever core has it.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,7 +19,6 @@
 #include "commit_rules.h"
 #include "committer.h"
 #include "journal.h"
-#include "loader.h"
 #include "ros2s/engine/format/checkpoint.h"
 #include "ros2s/engine/format/superblock.h"
 
@@ -36,7 +35,7 @@ struct Recovered {
 class Recovery {
   public:
     Recovery(const Env& env, std::vector<device::BlockDevice*> devices, const Superblock& pool,
-             State& state, Journal& journal, Loader& loader, Index& index,
+             Cores& cores, Publisher& publisher, State& state, Journal& journal, Index& index,
              const CommitRules& rules);
 
     // Fills `state`; leaves `journal` at the chain's end, with the checkpoint's place as its tail.
@@ -65,6 +64,8 @@ class Recovery {
     Task<Result<bool>> data_match(const Record& record);
     [[nodiscard]] Result<> load_entry(const IndexEntry& entry);
     Task<Result<>> apply(const Record& record);
+    Task<> publish(const RecordHeader& header, Publisher::Transactions transactions,
+                   std::vector<Node*> pins);
     // Decides where the chain ends, and applies what is before.
     Task<Result<>> accept(CheckpointSlot slot, uint64_t proven, Recovered& out, Report& report);
     [[nodiscard]] bool is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,
@@ -73,9 +74,10 @@ class Recovery {
     const Env& env_;
     std::vector<device::BlockDevice*> devices_;
     const Superblock& pool_;
+    Cores& cores_;
+    Publisher& publisher_;
     State& state_;
     Journal& journal_;
-    Loader& loader_;
     Index& index_;
     CommitRules rules_;
     std::vector<Candidate> records_;

@@ -2,7 +2,8 @@
 // answer instead of a second execution. Bounded: the slot whose last update is the oldest goes
 // first, and from then on an unknown slot that claims to go on gets `stale`.
 //
-// Changed by apply() alone, so that recovery arrives at the same replies. Does not suspend.
+// Changed where a group is applied, alone, so that recovery arrives at the same replies. Does not
+// suspend.
 #pragma once
 #include <list>
 #include <map>

@@ -1,34 +1,30 @@
-// State: the visible state of a pool, and the one function that changes it. apply() is called for
-// each committed group, in order, live and in recovery alike; so recovery arrives at exactly the
-// state that was visible, down to which blocks each record displaced.
+// State: what there is once per pool besides nodes: which blocks are in use, the stored replies,
+// the containers, and how far the journal is applied. Nodes belong to the cores; a Publisher
+// changes both, group by group.
 //
 // Invariants
-// - apply() finds every node it needs in memory: Loader::prepare() has loaded and pinned them.
-// - Between two calls of apply() the state is that of one group: a checkpoint cuts there.
+// - Between two groups the state is that of one moment: a checkpoint cuts there.
+// - Live and in recovery the same functions change it, down to which blocks each record displaced.
 //
-// Used on the pool's core. Does not suspend.
+// Used on core 0. Does not suspend.
 #pragma once
 #include <map>
-#include <span>
+#include <set>
 
-#include "cache.h"
+#include "apply.h"
 #include "replies.h"
 #include "ros2s/engine/extent/space.h"
-#include "ros2s/engine/format/change.h"
-#include "ros2s/engine/format/keys.h"
 
 namespace ros2s::engine {
-
-// Segments of an array that can hold its first `size` bytes.
-[[nodiscard]] constexpr uint64_t segments_of(uint64_t size) {
-    constexpr uint64_t bytes = segment_blocks * block_bytes;
-    return (size + bytes - 1) / bytes;
-}
 
 struct AppliedGroup {
     uint64_t sequence = 0;
     uint64_t first_epoch = 0;
     int64_t wall_time_ns = 0;
+
+    [[nodiscard]] Applying transaction(size_t index, object::ContainerId container) const {
+        return {sequence, {first_epoch + index}, WallTime{Duration{wall_time_ns}}, container};
+    }
 };
 
 class State {
@@ -41,7 +37,6 @@ class State {
 
     explicit State(size_t replies_max) : replies(replies_max) {}
 
-    NodeCache cache;
     SpaceMap space;
     Replies replies;
     std::map<object::ContainerId, Container> containers;
@@ -60,7 +55,18 @@ class State {
         return found != containers.end() && !found->second.value.retired && !found->second.retiring;
     }
 
-    void apply(const AppliedGroup& group, std::span<const TransactionRecord* const> transactions);
+    [[nodiscard]] std::set<object::ContainerId> visible_containers() const;
+
+    void mark_used(BlockAddress address) {
+        if (!space.mark_used(address)) ++inconsistencies;
+    }
+    void mark_free(BlockAddress address, uint64_t group) {
+        if (!space.mark_free(address, group)) ++inconsistencies;
+    }
+    // The reply of a transaction of the group, and what it does to containers.
+    void note(const Applying& now, const TransactionRecord& transaction);
+    // All of the group has been applied; it had so many transactions.
+    void finish(const AppliedGroup& group, size_t transactions);
     // All addresses lie in data areas: what recovery asks of a record before it applies it.
     [[nodiscard]] bool makes_sense(const TransactionRecord& transaction) const;
 
@@ -70,32 +76,7 @@ class State {
     }
 
   private:
-    // One transaction being applied.
-    struct Now {
-        uint64_t group;
-        object::Epoch epoch;
-        WallTime time;
-        object::ContainerId container;
-    };
-    void apply(const Now& now, const Change& change);
-    void apply_array(const Now& now, const Change& change);
-    void apply_put(const Now& now, const Change& change);
-    void punch_entries(const Now& now, std::string_view from, std::string_view to);
-    void punch_object(const Now& now, object::ObjectId object);
-    void punch(const Now& now, Node& head, const EntryKey& key);
-    void apply_container(const Now& now, const Change& change);
-
-    [[nodiscard]] Node& node(std::string_view key);
-    // The blocks [from, to) of one segment become holes; returns how many were none.
-    uint64_t free_blocks(const Now& now, Node& node, uint64_t from, uint64_t to);
-    [[nodiscard]] Node& segment_node(const Now& now, const Change& change, uint64_t segment,
-                                     bool create);
-    void make_holes(const Now& now, const Change& change, uint64_t size, SummaryValue& summary);
-    void put_blocks(const Now& now, const Change& change, SummaryValue& summary);
-    // The summary of an akey, about to change; created where there is none.
-    [[nodiscard]] Node& summary_node(const Now& now, object::ObjectId object,
-                                     std::string_view akey);
-    static void raise_highest(SummaryValue& summary, std::string_view dkey);
+    void apply_container(const Applying& now, const Change& change);
 };
 
 }  // namespace ros2s::engine

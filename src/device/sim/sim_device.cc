@@ -15,8 +15,18 @@ Task<Result<std::unique_ptr<BlockDevice>>> SimDevice::open(Reactor& reactor, Sim
     co_return std::make_unique<SimDevice>(reactor, disk);
 }
 
-SimDevice::SimDevice(Reactor& reactor, SimDisk& disk)
-    : reactor_(reactor), disk_(disk), generation_(disk.generation_), idle_(reactor) {
+Result<std::unique_ptr<BlockDevice>> SimDevice::handle_on(Reactor& reactor) {
+    auto handle = std::make_unique<SimDevice>(reactor, disk_, false);
+    handle->generation_ = generation_;  // crashed together
+    return handle;
+}
+
+SimDevice::SimDevice(Reactor& reactor, SimDisk& disk, bool is_first)
+    : reactor_(reactor),
+      disk_(disk),
+      is_first_(is_first),
+      generation_(disk.generation_),
+      idle_(reactor) {
     disk_.open_ = true;
     idle_.set();
 }
@@ -86,7 +96,7 @@ Task<Result<>> SimDevice::discard(uint64_t offset, uint64_t length) {
 Task<> SimDevice::close() {
     while (in_flight_ > 0) co_await idle_;
     closed_ = true;
-    if (!frozen()) disk_.open_ = false;
+    if (is_first_ && !frozen()) disk_.open_ = false;
 }
 
 }  // namespace ros2s::device

@@ -16,7 +16,7 @@ class SimDevice final : public BlockDevice {
     [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
                                                                          SimDisk& disk,
                                                                          Report& report);
-    SimDevice(Reactor& reactor, SimDisk& disk);
+    SimDevice(Reactor& reactor, SimDisk& disk, bool is_first = true);
     ~SimDevice() override;
     SimDevice(const SimDevice&) = delete;
     SimDevice& operator=(const SimDevice&) = delete;
@@ -29,6 +29,7 @@ class SimDevice final : public BlockDevice {
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
     Task<Result<>> flush() override;
     Task<Result<>> discard(uint64_t offset, uint64_t length) override;
+    [[nodiscard]] Result<std::unique_ptr<BlockDevice>> handle_on(Reactor& reactor) override;
     Task<> close() override;
 
   private:
@@ -39,6 +40,7 @@ class SimDevice final : public BlockDevice {
 
     Reactor& reactor_;
     SimDisk& disk_;
+    bool is_first_;  // it opened the disk; further handles do not
     uint64_t generation_;
     bool closed_ = false;
     size_t in_flight_ = 0;

@@ -75,7 +75,8 @@ class SpaceMap {
     // few. Appends to `runs`.
     void allocate(uint32_t device, uint64_t blocks, std::vector<BlockRun>& runs);
 
-    // Both from apply() alone. False where the state does not fit (used twice, freed twice).
+    // Both for a group that is being applied. False where the state does not fit (used twice, freed
+    // twice).
     bool mark_used(BlockAddress address);
     bool mark_free(BlockAddress address, uint64_t group);
     // Makes available what groups up to `group` displaced. True when there was anything.

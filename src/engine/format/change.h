@@ -1,5 +1,5 @@
 // Change: what one operation of a transaction does to the pool's state, in physical terms: which
-// blocks an array now has, and where. It is what a journal record carries, and what State::apply()
+// blocks an array now has, and where. It is what a journal record carries, and what apply_change()
 // takes, live and in recovery alike.
 #pragma once
 #include <array>
@@ -44,6 +44,11 @@ struct Change {
     std::array<Piece, 2> pieces{};
     std::vector<BlockRef> blocks;
 
+    // It can be about many dkeys, wherever they lie.
+    [[nodiscard]] bool spans_dkeys() const {
+        return kind == Kind::punch_dkeys || kind == Kind::punch_object;
+    }
+    [[nodiscard]] bool is_of_container() const { return kind >= Kind::create_container; }
     // Of the encoded form, whatever the addresses will be.
     [[nodiscard]] size_t encoded_bytes_max() const;
     // The same without the value and the blocks: what a request must leave room for.

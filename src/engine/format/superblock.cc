@@ -6,6 +6,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/engine/format/block_map.h"
+#include "ros2s/engine/format/target.h"
 
 namespace ros2s::engine {
 namespace {
@@ -96,7 +97,8 @@ Result<Superblock> decode_superblock(ConstBytes block) {
         return fail(Code::bad_version, layout.version);
     }
     if (layout.device_count == 0 || layout.device_count > pool_devices_max ||
-        layout.device_number >= layout.device_count) {
+        layout.device_number >= layout.device_count || layout.targets == 0 ||
+        layout.targets > pool_targets_max) {
         return fail(Code::corrupt);
     }
     Superblock superblock{.pool = layout.pool,

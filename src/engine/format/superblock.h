@@ -34,7 +34,7 @@ struct Superblock {
     uint64_t checkpoint_first = 0;
     uint64_t journal_first = 0, journal_blocks = 0;
     uint64_t created_ns = 0;
-    uint32_t targets = 0;         // partitions of the dkeys; see docs/decisions
+    uint32_t targets = 0;         // partitions of the dkeys: target.h
     std::string index_directory;  // relative to the pool's directory
 
     friend bool operator==(const Superblock&, const Superblock&) = default;

@@ -1,0 +1,58 @@
+// Applying a committed change to the nodes of one core. What the change means beyond these nodes,
+// for space and for the summaries, is told to Effects: the core that keeps those may be another.
+//
+// Invariants
+// - Every node that a change needs is in memory: Loader::prepare_entries() has loaded and pinned
+// it.
+// - The same functions run live and in recovery, so recovery arrives at the same state.
+//
+// Used on the core that owns `nodes`. Does not suspend.
+#pragma once
+#include "cache.h"
+#include "ros2s/engine/format/change.h"
+#include "ros2s/engine/format/keys.h"
+
+namespace ros2s::engine {
+
+// Segments of an array that can hold its first `size` bytes.
+[[nodiscard]] constexpr uint64_t segments_of(uint64_t size) {
+    constexpr uint64_t bytes = segment_blocks * block_bytes;
+    return (size + bytes - 1) / bytes;
+}
+
+// One transaction being applied.
+struct Applying {
+    uint64_t group = 0;
+    object::Epoch epoch{};
+    WallTime time{};
+    object::ContainerId container{};
+};
+
+// What happens to the summary of an akey; or to all of an object's, when that was punched.
+struct SummaryChange {
+    enum class What : uint8_t { update, object_punched };
+    enum class Highest : uint8_t { keep, raise, forget };
+    What what{};
+    Highest highest{};  // raise: `dkey` is new; forget: it is gone
+    object::ContainerId container{};
+    object::ObjectId object{};
+    object::Epoch epoch{};
+    WallTime time{};
+    std::string_view akey, dkey;  // valid during the call
+    int64_t entries = 0, blocks = 0;
+};
+
+class Effects {
+  public:
+    virtual ~Effects() = default;
+    virtual void used(BlockAddress address) = 0;
+    virtual void freed(BlockAddress address, uint64_t group) = 0;
+    virtual void summary(const SummaryChange& change) = 0;
+};
+
+// The changes of entries; those of containers touch no node.
+void apply_change(NodeCache& nodes, const Applying& now, const Change& change, Effects& effects);
+// On the core that keeps the summaries.
+void apply_summary(NodeCache& nodes, const SummaryChange& change);
+
+}  // namespace ros2s::engine

@@ -1,0 +1,143 @@
+// Core: what one reactor has of an open pool. Its targets' entries, the locks on them, the reads
+// under way, and handles of the devices: all that a fetch needs, so that one is served without
+// anybody else. Core 0 is home: the reactor that the pool was opened on. It has targets like the
+// others, and besides what there is once per pool: summaries, journal, space, replies, containers,
+// and the committer.
+//
+// Everything here is used on the core's reactor, except what is const and counters.
+#pragma once
+#include <deque>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "loader.h"
+#include "locks.h"
+#include "read_pins.h"
+#include "ros2s/device/block_device.h"
+
+namespace ros2s::engine {
+
+// Counts requests, so that close() can wait for them.
+class Gate {
+  public:
+    explicit Gate(Reactor& reactor) : idle_(reactor) { idle_.set(); }
+    class Hold {
+      public:
+        explicit Hold(Gate& gate) : gate_(gate) {
+            if (gate_.count_++ == 0) gate_.idle_.reset();
+        }
+        Hold(const Hold&) = delete;
+        Hold& operator=(const Hold&) = delete;
+        ~Hold() {
+            if (--gate_.count_ == 0) gate_.idle_.set();
+        }
+
+      private:
+        Gate& gate_;
+    };
+    Task<> wait_idle() {
+        while (count_ > 0) co_await idle_;
+    }
+
+  private:
+    size_t count_ = 0;
+    Event idle_;
+};
+
+// What a core counts; summed over the cores each is a Prometheus metric.
+struct CoreMetrics {
+    Counter fetches, fetch_items, fetch_bytes, fetch_bounced, fetch_rereads, fetch_corrupt;
+    Counter updates, update_bytes, updates_failed, replays, partial_blocks;
+    Counter lists, queries;
+    // Of its cache, as they were lately; bytes in bounce buffers.
+    Counter cache_bytes, dirty_bytes, bounce_bytes;
+};
+
+class Core {
+  public:
+    Core(uint32_t number, const Env& pool, Reactor& reactor, Index& index,
+         const Partition& partition, uint64_t bounce_blocks)
+        : number(number),
+          env{reactor, pool.blocking, pool.log},
+          cache(number),
+          loader(env, index, cache, partition, number),
+          locks(reactor),
+          gate(reactor),
+          bounce(reactor, bounce_blocks),
+          bounce_blocks(bounce_blocks),
+          news(reactor) {}
+    Core(const Core&) = delete;
+    Core& operator=(const Core&) = delete;
+
+    const uint32_t number;
+    const Env env;  // the pool's, with this core's reactor
+    NodeCache cache;
+    Loader loader;
+    LockTable locks;
+    ReadPins reads;
+    Gate gate;
+    Semaphore bounce;  // blocks of bounce memory
+    const uint64_t bounce_blocks;
+    std::vector<device::BlockDevice*> devices;
+    std::vector<std::unique_ptr<device::BlockDevice>> own_devices;  // not on core 0
+    std::set<object::ContainerId> containers;  // those to be seen; on core 0 State knows
+    uint64_t visible = 0;                      // the last group applied to these nodes
+    CoreMetrics metrics;
+
+    // What core 0 knows of the reads here (ReadPins::unread_upto), and how it hears more: see
+    // Publisher.
+    uint64_t unread_told = UINT64_MAX;
+    Event news;
+    bool stopping = false;
+
+    [[nodiscard]] bool is_current() const { return env.reactor.is_current(); }
+    void note_memory() {
+        metrics.cache_bytes.set(cache.bytes());
+        metrics.dirty_bytes.set(cache.dirty_bytes());
+    }
+};
+
+// Runs a task on a core's reactor and comes back to the caller's; for nothing where that is the
+// same.
+template <class T>
+[[nodiscard]] Task<T> at(Core& core, Core& from, Task<T> task) {
+    if (&core == &from) return task;
+    return on(core.env.reactor, from.env.reactor, std::move(task));
+}
+
+// All cores of a pool.
+class Cores {
+  public:
+    // `others`: reactors besides the pool's. They run, and outlive the pool.
+    Cores(const Env& env, std::span<Reactor* const> others, Index& index, uint32_t targets,
+          uint64_t bounce_blocks);
+
+    [[nodiscard]] const Partition& partition() const { return partition_; }
+    [[nodiscard]] uint32_t size() const { return partition_.cores; }
+    [[nodiscard]] bool is_one() const { return partition_.cores == 1; }
+    [[nodiscard]] Core& home() { return cores_.front(); }
+    [[nodiscard]] Core& operator[](uint32_t number) { return cores_[number]; }
+    [[nodiscard]] const Core& operator[](uint32_t number) const { return cores_[number]; }
+    [[nodiscard]] Core& of(object::ContainerId container, object::ObjectId object,
+                           std::string_view dkey) {
+        return cores_[partition_.core_of(container, object, dkey)];
+    }
+    // The one that the caller runs on.
+    [[nodiscard]] Core& here();
+
+    // Everything that applying `change` touches, in memory and pinned, on whatever cores; appended
+    // to `pins`. Called on core 0. After an error nothing more is pinned than before.
+    Task<Result<>> prepare(object::ContainerId container, const Change& change,
+                           std::vector<Node*>& pins);
+    // Of nodes of any cores. Called on core 0.
+    Task<> unpin(std::vector<Node*> pins);
+    // Gives each core the containers that may be seen. Called on core 0.
+    Task<> share_containers(std::set<object::ContainerId> containers);
+
+  private:
+    Partition partition_;
+    std::deque<Core> cores_;
+};
+
+}  // namespace ros2s::engine

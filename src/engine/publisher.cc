@@ -1,0 +1,220 @@
+#include "publisher.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace ros2s::engine {
+namespace {
+
+// Second rounds that may be under way at once: the next group waits for one beyond.
+constexpr size_t rounds_max = 256;
+
+// On one core everything is at hand.
+class DirectEffects final : public Effects {
+  public:
+    DirectEffects(State& state, NodeCache& summaries) : state_(state), summaries_(summaries) {}
+    void used(BlockAddress address) override { state_.mark_used(address); }
+    void freed(BlockAddress address, uint64_t group) override { state_.mark_free(address, group); }
+    void summary(const SummaryChange& change) override { apply_summary(summaries_, change); }
+
+  private:
+    State& state_;
+    NodeCache& summaries_;
+};
+
+// What a core's part of a group does elsewhere, until core 0 does it.
+class KeptEffects final : public Effects {
+  public:
+    struct Block {
+        BlockAddress address{};
+        bool used = false;  // or freed
+    };
+    struct Summary {
+        size_t order = 0;  // the change's place among all of the group
+        SummaryChange change;
+        std::string akey, dkey;
+    };
+    void used(BlockAddress address) override { blocks.push_back({address, true}); }
+    void freed(BlockAddress address, uint64_t) override { blocks.push_back({address, false}); }
+    void summary(const SummaryChange& change) override {
+        summaries.push_back({order, change, std::string(change.akey), std::string(change.dkey)});
+    }
+
+    size_t order = 0;
+    std::vector<Block> blocks;
+    std::vector<Summary> summaries;
+};
+
+Task<> let_go(Core& core, std::vector<Node*> nodes) {
+    for (Node* node : nodes) node->held = false;
+    core.loader.published();
+    co_return;
+}
+
+Task<> tell_to_stop(Core& core) {
+    core.stopping = true;
+    core.news.wake_all();
+    co_return;
+}
+
+}  // namespace
+
+struct Publisher::Part {
+    std::vector<Node*> pins;
+    KeptEffects effects;
+    uint64_t unread = UINT64_MAX;
+};
+
+Publisher::Publisher(const Env& env, Cores& cores, State& state)
+    : turn(env.reactor, 1),
+      cores_(cores),
+      state_(state),
+      unread_(cores.size(), UINT64_MAX),
+      rounds_(env.reactor, rounds_max) {}
+
+void Publisher::publish_here(const AppliedGroup& group, Transactions transactions) {
+    NodeCache& nodes = cores_.home().cache;
+    DirectEffects effects(state_, nodes);
+    for (size_t t = 0; t < transactions.size(); ++t) {
+        const TransactionRecord& transaction = *transactions[t];
+        const Applying now = group.transaction(t, transaction.container);
+        for (const Change& change : transaction.changes) {
+            apply_change(nodes, now, change, effects);
+        }
+        state_.note(now, transaction);
+    }
+    state_.finish(group, transactions.size());
+    cores_.home().visible = group.sequence;
+}
+
+// ---- several cores -------------------------------------------------------------------------
+
+void Publisher::apply_part(Core& core, const AppliedGroup& group, Transactions transactions,
+                           Part& part) {
+    for (Node* node : part.pins) node->held = true;
+    size_t order = 0;
+    for (size_t t = 0; t < transactions.size(); ++t) {
+        const TransactionRecord& transaction = *transactions[t];
+        const Applying now = group.transaction(t, transaction.container);
+        for (const Change& change : transaction.changes) {
+            part.effects.order = order++;
+            const bool here = change.spans_dkeys() ||
+                              cores_.partition().core_of(transaction.container, change.object,
+                                                         change.dkey) == core.number;
+            if (here) apply_change(core.cache, now, change, part.effects);
+        }
+    }
+    core.visible = group.sequence;
+    part.unread = core.unread_told = core.reads.unread_upto();
+    core.note_memory();
+}
+
+Task<> Publisher::apply_at(Core& core, const AppliedGroup& group, Transactions transactions,
+                           Part& part) {
+    apply_part(core, group, transactions, part);
+    co_return;
+}
+
+Task<> Publisher::first_round(Core& core, const AppliedGroup& group, Transactions transactions,
+                              Part& part) {
+    co_await at(core, cores_.home(), apply_at(core, group, transactions, part));
+    // Here, in the order in which the core told.
+    unread_[core.number] = part.unread;
+}
+
+void Publisher::settle(const AppliedGroup& group, Transactions transactions,
+                       std::span<Part> parts) {
+    // By the transactions' changes, and an object's end after its entries': the order of one core.
+    using Place = std::tuple<size_t, SummaryChange::What, size_t>;
+    std::vector<std::pair<Place, const SummaryChange*>> summaries;
+    for (Part& part : parts) {
+        // A block belongs to one core, and its uses come in their order.
+        for (const KeptEffects::Block& block : part.effects.blocks) {
+            if (block.used) {
+                state_.mark_used(block.address);
+            } else {
+                state_.mark_free(block.address, group.sequence);
+            }
+        }
+        for (KeptEffects::Summary& one : part.effects.summaries) {
+            one.change.akey = one.akey;
+            one.change.dkey = one.dkey;
+            summaries.emplace_back(Place{one.order, one.change.what, summaries.size()},
+                                   &one.change);
+        }
+    }
+    std::ranges::sort(summaries);
+    for (const auto& [place, change] : summaries) apply_summary(cores_.home().cache, *change);
+    for (size_t t = 0; t < transactions.size(); ++t) {
+        state_.note(group.transaction(t, transactions[t]->container), *transactions[t]);
+    }
+    state_.finish(group, transactions.size());
+}
+
+Task<> Publisher::publish(AppliedGroup group, Transactions transactions, std::vector<Node*> pins) {
+    co_await turn.acquire();
+    const SemaphoreHold held(turn);
+    Core& home = cores_.home();
+    std::vector<Part> parts(cores_.size());
+    for (Node* node : pins) parts[node->core].pins.push_back(node);
+    {
+        Nursery round(home.env.reactor, cores_.size());
+        for (uint32_t i = 1; i < cores_.size(); ++i) {
+            if (parts[i].pins.empty()) continue;
+            co_await round.spawn(first_round(cores_[i], group, transactions, parts[i]));
+        }
+        apply_part(home, group, transactions, parts[0]);
+        co_await round.join();
+    }
+    settle(group, transactions, parts);
+    const bool containers = std::ranges::any_of(transactions, [](const auto* transaction) {
+        return std::ranges::any_of(transaction->changes, &Change::is_of_container);
+    });
+    if (containers) co_await cores_.share_containers(state_.visible_containers());
+    for (uint32_t i = 1; i < cores_.size(); ++i) {
+        if (parts[i].pins.empty()) continue;
+        co_await rounds_.spawn(at(cores_[i], home, let_go(cores_[i], std::move(parts[i].pins))));
+    }
+    for (Node* node : parts[0].pins) node->held = false;
+    home.loader.published();
+}
+
+// ---- reads under way -----------------------------------------------------------------------
+
+uint64_t Publisher::unread_upto() const {
+    uint64_t unread = cores_.home().reads.unread_upto();
+    for (uint32_t i = 1; i < cores_.size(); ++i) unread = std::min(unread, unread_[i]);
+    return unread;
+}
+
+void Publisher::read_ended(Core& core) {
+    if (core.unread_told != UINT64_MAX && core.reads.unread_upto() > core.unread_told) {
+        core.news.wake_all();
+    }
+}
+
+Task<> Publisher::listen(Core& core) {
+    Reactor& home = cores_.home().env.reactor;
+    co_await hop(core.env.reactor);
+    while (!core.stopping) {
+        const uint64_t unread = core.reads.unread_upto();
+        if (core.unread_told == UINT64_MAX || unread <= core.unread_told) {
+            co_await core.news;
+            continue;
+        }
+        core.unread_told = unread;
+        co_await hop(home);
+        unread_[core.number] = unread;
+        reads_moved();
+        co_await hop(core.env.reactor);
+    }
+    co_await hop(home);
+}
+
+Task<> Publisher::stop_listening() {
+    for (uint32_t i = 1; i < cores_.size(); ++i) {
+        co_await at(cores_[i], cores_.home(), tell_to_stop(cores_[i]));
+    }
+}
+
+}  // namespace ros2s::engine
