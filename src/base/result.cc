@@ -34,6 +34,7 @@ std::string_view describe(Code code) noexcept {
         case Code::cancelled: return "cancelled";
         case Code::deadline: return "the deadline passed";
         case Code::closed: return "closed";
+        case Code::disconnected: return "the connection to the peer is lost";
     }
     return "unknown error";
 }
@@ -80,6 +81,10 @@ std::unexpected<Error> fail_errno(int os_errno) {
             case EOPNOTSUPP:
             case ENOSYS: return Code::unsupported;
             case ECANCELED: return Code::cancelled;
+            case EPIPE:
+            case ECONNRESET:
+            case ECONNREFUSED:
+            case ENOTCONN: return Code::disconnected;
             default: return Code::io;
         }
     }();
@@ -111,6 +116,7 @@ int to_errno(const Error& error) noexcept {
         case Code::cancelled: return ECANCELED;
         case Code::deadline: return ETIMEDOUT;
         case Code::closed: return EBADF;
+        case Code::disconnected: return ENOTCONN;
         case Code::condition_failed:
         case Code::corrupt:
         case Code::io: return EIO;

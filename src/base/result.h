@@ -40,6 +40,7 @@ enum class Code : uint16_t {
     cancelled,         // stopped by its stop token
     deadline,          // its deadline passed
     closed,            // the object was closed, or belongs to the process before fork()
+    disconnected,      // the peer is gone: what it was asked may have happened or not
 };
 
 // "not found", "the pool is full": lower case, without a full stop.
