@@ -1,0 +1,60 @@
+// What the cases share: the two halves, and how they talk.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "contract.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::fabric::contract {
+
+struct Client {
+    Setup& setup;
+    Reactor& core;
+    std::string address;
+    std::unique_ptr<Domain> domain{};
+    std::unique_ptr<Endpoint> endpoint{};
+};
+struct Server {
+    Setup& setup;
+    Reactor& core;
+    std::unique_ptr<Domain> domain{};
+    std::unique_ptr<Listener> listener{};
+    std::unique_ptr<Endpoint> endpoint{};
+};
+
+struct Case {
+    const char* name;
+    Task<> (*client)(Client&);
+    Task<> (*server)(Server&);
+    Limits client_limits{};
+    Limits server_limits{};
+    bool connected = true;  // both halves begin with an endpoint
+};
+[[nodiscard]] std::vector<Case> connection_cases();
+[[nodiscard]] std::vector<Case> message_cases();
+[[nodiscard]] std::vector<Case> transfer_cases();
+[[nodiscard]] std::vector<Case> refusal_cases();
+[[nodiscard]] std::vector<Case> death_cases();
+
+Task<Result<std::unique_ptr<Endpoint>>> connect(Client& client, Limits limits = {});
+Task<std::unique_ptr<Endpoint>> accept(Server& server);
+
+// Content that differs for each (place, stamp).
+void fill(Bytes bytes, uint64_t stamp, uint64_t first = 0);
+[[nodiscard]] bool holds(ConstBytes bytes, uint64_t stamp, uint64_t first = 0);
+
+// Each leaves a test failure behind when it fails.
+Task<> say(Endpoint& endpoint, std::string text);
+Task<std::string> hear(Endpoint& endpoint);
+Task<> expect_to_hear(Endpoint& endpoint, std::string text);
+Task<> send_key(Endpoint& endpoint, RemoteKey key);
+Task<RemoteKey> receive_key(Endpoint& endpoint);
+
+// How often both sides together refused for this reason: each calls it with its own half's
+// endpoint. The server's call returns the sum, the client's 0.
+Task<uint64_t> refused_by_both(Endpoint& endpoint, Counters& counters, Refusal refusal);
+
+}  // namespace ros2s::fabric::contract

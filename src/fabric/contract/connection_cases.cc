@@ -1,0 +1,128 @@
+// Connecting, and ending in good order.
+#include "cases.h"
+
+namespace ros2s::fabric::contract {
+namespace {
+
+Task<> says_who_is_there_client(Client& client) {
+    EXPECT_FALSE(client.endpoint->initiates());
+    EXPECT_FALSE(client.endpoint->peer().name.empty());
+    EXPECT_EQ(client.endpoint->provider(), client.domain->provider());
+    EXPECT_NE(client.endpoint->peer().domain, client.domain->id());
+    co_await say(*client.endpoint, std::to_string(client.endpoint->session()));
+    co_await say(*client.endpoint, std::to_string(client.domain->id()));
+    co_await expect_to_hear(*client.endpoint, "bye");
+    EXPECT_EQ(client.domain->counters().connections.value(), 1U);
+}
+Task<> says_who_is_there_server(Server& server) {
+    EXPECT_TRUE(server.endpoint->initiates());
+    EXPECT_FALSE(server.endpoint->peer().name.empty());
+    EXPECT_EQ(co_await hear(*server.endpoint), std::to_string(server.endpoint->session()));
+    EXPECT_EQ(co_await hear(*server.endpoint), std::to_string(server.endpoint->peer().domain));
+    co_await say(*server.endpoint, "bye");
+}
+
+Task<> nobody_listens_client(Client& client) {
+    Report report;
+    const auto connected = co_await client.domain->connect(client.address + "1", {}, report);
+    EXPECT_FALSE(connected);
+    if (!connected) {
+        EXPECT_EQ(connected.error().code, Code::disconnected);
+        EXPECT_NE(report.text().find(client.address + "1"), std::string::npos) << report.text();
+    }
+}
+Task<> nothing_server(Server&) { co_return; }
+
+Task<> another_provider_client(Client& client) {
+    Report report;
+    const auto refused =
+        co_await client.setup.connect_as_another(*client.domain, client.address, report);
+    EXPECT_FALSE(refused);
+    if (!refused) EXPECT_EQ(refused.error().code, Code::unsupported);
+    // It names what is there.
+    EXPECT_NE(report.text().find(client.domain->provider()), std::string::npos) << report.text();
+    // And the listener goes on listening.
+    auto connected = co_await connect(client);
+    if (!connected) co_return;
+    client.endpoint = std::move(*connected);
+    co_await expect_to_hear(*client.endpoint, "welcome");
+}
+Task<> another_provider_server(Server& server) {
+    server.endpoint = co_await accept(server);
+    if (server.endpoint == nullptr) co_return;
+    EXPECT_EQ(server.domain->counters().handshakes_refused.value(), 1U);
+    co_await say(*server.endpoint, "welcome");
+}
+
+Task<> address_in_use_client(Client& client) { co_await expect_to_hear(*client.endpoint, "done"); }
+Task<> address_in_use_server(Server& server) {
+    Report report;
+    const auto second = co_await server.domain->listen(server.listener->address(), {}, report);
+    EXPECT_FALSE(second);
+    if (!second) EXPECT_EQ(second.error().code, Code::busy);
+    EXPECT_FALSE(report.empty());
+    co_await say(*server.endpoint, "done");
+}
+
+Task<> goodbye_is_heard_client(Client& client) {
+    for (int i = 0; i < 100; ++i) co_await say(*client.endpoint, "message");
+    co_await client.endpoint->close();
+    EXPECT_EQ(client.endpoint->ended(), End::closed_here);
+    EXPECT_EQ((co_await client.endpoint->send({})).error().code, Code::disconnected);
+    EXPECT_EQ((co_await client.endpoint->receive()).error().code, Code::disconnected);
+}
+Task<> goodbye_is_heard_server(Server& server) {
+    co_await server.endpoint->end_event();
+    EXPECT_EQ(server.endpoint->ended(), End::closed_there);
+    EXPECT_EQ(server.domain->counters().of(End::closed_there).value(), 1U);
+    // What arrived before the goodbye is still there.
+    for (int i = 0; i < 100; ++i) co_await expect_to_hear(*server.endpoint, "message");
+    EXPECT_EQ((co_await server.endpoint->receive()).error().code, Code::disconnected);
+}
+
+// Connections of one domain do not disturb each other.
+Task<> many_connections_client(Client& client) {
+    std::vector<std::unique_ptr<Endpoint>> endpoints;
+    for (int i = 0; i < 20; ++i) {
+        auto connected = co_await connect(client);
+        if (!connected) co_return;
+        endpoints.push_back(std::move(*connected));
+        co_await say(*endpoints.back(), std::to_string(i));
+    }
+    for (size_t i = 0; i < endpoints.size(); i += 2) co_await endpoints[i]->close();
+    for (size_t i = 1; i < endpoints.size(); i += 2) {
+        co_await expect_to_hear(*endpoints[i], std::to_string(i) + " there");
+        co_await endpoints[i]->close();
+    }
+}
+Task<> many_connections_server(Server& server) {
+    std::vector<std::unique_ptr<Endpoint>> endpoints;
+    for (int i = 0; i < 20; ++i) {
+        endpoints.push_back(co_await accept(server));
+        if (endpoints.back() == nullptr) co_return;
+    }
+    for (const auto& endpoint : endpoints) {
+        const std::string heard = co_await hear(*endpoint);
+        // Half of them are closed.
+        (void)co_await endpoint->send(as_bytes(heard), as_bytes(" there"));
+    }
+    for (const auto& endpoint : endpoints) {
+        co_await endpoint->end_event();
+        co_await endpoint->close();
+    }
+}
+
+}  // namespace
+
+std::vector<Case> connection_cases() {
+    return {
+        {"says_who_is_there", says_who_is_there_client, says_who_is_there_server},
+        {"nobody_listens", nobody_listens_client, nothing_server, {}, {}, false},
+        {"another_provider", another_provider_client, another_provider_server, {}, {}, false},
+        {"address_in_use", address_in_use_client, address_in_use_server},
+        {"goodbye_is_heard", goodbye_is_heard_client, goodbye_is_heard_server},
+        {"many_connections", many_connections_client, many_connections_server, {}, {}, false},
+    };
+}
+
+}  // namespace ros2s::fabric::contract

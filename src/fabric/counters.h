@@ -1,0 +1,61 @@
+// Counters of one Domain, which is one tenant: what its endpoints moved, what was refused and why,
+// how its connections ended. Written on the domain's core, read by any thread.
+#pragma once
+#include <array>
+#include <string_view>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/base/result.h"
+
+namespace ros2s::fabric {
+
+// Why a put or get was refused. Counted where it was refused: by the grantor, or by the initiator
+// where that is the trusted side that checks (shm).
+enum class Refusal : uint8_t {
+    malformed,  // not a key at all
+    domain,     // a key of another domain
+    session,    // a key of another connection
+    stale,      // revoked
+    expired,    // its lease is over
+    right,      // not with this right
+    range,      // outside what was granted
+    initiator,  // this side does not initiate
+    count,
+};
+[[nodiscard]] std::string_view describe(Refusal refusal) noexcept;
+// What the caller of put() and get() gets: invalid (malformed, range), denied, or stale.
+[[nodiscard]] Error to_error(Refusal refusal) noexcept;
+
+// How a connection ended.
+enum class End : uint8_t {
+    none,          // it lives
+    closed_here,   // close() or abandon()
+    closed_there,  // the peer said goodbye
+    peer_died,     // it is gone without a word
+    violation,     // the peer broke the protocol
+    over_budget,   // the peer used more than it was given
+    unanswered,    // the peer did not answer a revocation in time
+    failed,        // the provider reported an error
+    count,
+};
+[[nodiscard]] std::string_view describe(End end) noexcept;
+
+struct Counters {
+    Counter messages_sent, message_bytes_sent, messages_received, message_bytes_received;
+    Counter puts, put_bytes, gets, get_bytes;  // completed, as their initiator
+    Counter waits_for_room;                    // sends that had to wait for the peer to read
+    Counter grants, revocations;
+    Counter connections, handshakes_refused;
+    std::array<Counter, static_cast<size_t>(Refusal::count)> refusals;
+    std::array<Counter, static_cast<size_t>(End::count)> ends;
+
+    [[nodiscard]] Counter& of(Refusal refusal) { return refusals[static_cast<size_t>(refusal)]; }
+    [[nodiscard]] Counter& of(End end) { return ends[static_cast<size_t>(end)]; }
+    [[nodiscard]] uint64_t of(Refusal refusal) const {
+        return refusals[static_cast<size_t>(refusal)].value();
+    }
+    [[nodiscard]] uint64_t of(End end) const { return ends[static_cast<size_t>(end)].value(); }
+    void list(const MetricVisitor& visit) const;
+};
+
+}  // namespace ros2s::fabric

@@ -1,0 +1,137 @@
+// Descriptors, grant tables and hellos: what any bytes may do to them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ros2s/base/random.h"
+#include "ros2s/fabric/grants.h"
+#include "ros2s/fabric/hello.h"
+
+namespace ros2s::fabric {
+namespace {
+
+TEST(RemoteKey, survives_the_wire_and_no_flipped_bit) {
+    RemoteKey key{.rights = Rights::write, .domain = 1, .session = 2, .lease = 3, .slot = 4};
+    key.seal();
+    std::array<std::byte, sizeof key> bytes{};
+    std::memcpy(bytes.data(), &key, sizeof key);
+    ASSERT_TRUE(RemoteKey::decode(bytes));
+    EXPECT_EQ(*RemoteKey::decode(bytes), key);
+    for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+        auto flipped = bytes;
+        flipped[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+        EXPECT_FALSE(RemoteKey::decode(flipped)) << bit;
+    }
+    EXPECT_FALSE(RemoteKey::decode(ConstBytes(bytes).first(95)));
+}
+
+TEST(RemoteKey, says_which_version_it_does_not_know) {
+    RemoteKey key;
+    key.version = 2;
+    key.seal();
+    EXPECT_EQ(key.check().error().code, Code::bad_version);
+    EXPECT_EQ(key.check().error().detail, 2U);
+}
+
+TEST(RemoteKey, fields_have_their_places) {
+    EXPECT_EQ(offsetof(RemoteKey, domain), 8U);
+    EXPECT_EQ(offsetof(RemoteKey, session), 16U);
+    EXPECT_EQ(offsetof(RemoteKey, slot), 32U);
+    EXPECT_EQ(offsetof(RemoteKey, address), 40U);
+    EXPECT_EQ(offsetof(RemoteKey, device), 56U);
+    EXPECT_EQ(offsetof(RemoteKey, native), 60U);
+    EXPECT_EQ(offsetof(RemoteKey, crc), 92U);
+}
+
+// Against the rule said in one line, for keys that lie about everything.
+TEST(GrantTable, lets_through_exactly_what_was_granted) {
+    constexpr uint64_t seed = 11;
+    Random random(seed);
+    std::array<std::byte, 4096> memory{};
+    GrantTable table(1, 2, 8);
+    std::vector<RemoteKey> live;
+    uint64_t allowed = 0;
+    for (int i = 0; i < 100'000; ++i) {
+        if (random.one_in(50)) {
+            const uint64_t offset = random.below(4096);
+            const auto rights = static_cast<Rights>(1 + random.below(3));
+            auto key = table.grant(Bytes(memory).subspan(offset, random.below(4096 - offset)),
+                                   rights, random.below(2), Time::max());
+            EXPECT_EQ(key.has_value(), live.size() < 8) << "seed " << seed;
+            if (key) live.push_back(*key);
+        }
+        if (random.one_in(60) && !live.empty()) {
+            const size_t victim = random.below(live.size());
+            table.revoke(live[victim].slot, live[victim].generation);
+            live.erase(live.begin() + static_cast<ptrdiff_t>(victim));
+        }
+        RemoteKey key = live.empty() ? RemoteKey{} : live[random.below(live.size())];
+        if (random.one_in(3)) key.generation += static_cast<uint32_t>(random.below(3));
+        if (random.one_in(5)) key.slot = static_cast<uint32_t>(random.below(10));
+        if (random.one_in(9)) key.domain = random.below(3);
+        if (random.one_in(9)) key.session = random.below(3);
+        if (random.one_in(9)) key.lease = random.below(3);
+        key.rights = Rights::read_write;
+        key.length = ~uint64_t{0};
+        key.seal();
+        const uint64_t offset = random.one_in(4) ? random.next() : random.below(4096);
+        const uint64_t count = random.one_in(4) ? random.next() : random.below(4096);
+        const Rights right = random.one_in(2) ? Rights::read : Rights::write;
+        const auto same = [&](const RemoteKey& each) {
+            return each.slot == key.slot && each.generation == key.generation &&
+                   each.lease == key.lease;
+        };
+        const auto found = std::ranges::find_if(live, same);
+        const bool expected = found != live.end() && key.domain == 1 && key.session == 2 &&
+                              allows(found->rights, right) &&
+                              static_cast<unsigned __int128>(offset) + count <= found->length;
+        const auto checked = table.check(key, offset, count, right, Time{});
+        ASSERT_EQ(checked.has_value(), expected) << "seed " << seed << ", step " << i;
+        if (checked) {
+            ++allowed;
+            EXPECT_GE(*checked, memory.data());
+            EXPECT_LE(*checked + count, memory.data() + memory.size());
+        }
+    }
+    EXPECT_GT(allowed, 500U);
+}
+
+TEST(Hello, names_what_is_wrong) {
+    Hello hello{.domain = 7};
+    hello.set_provider("ucx+tcp");
+    hello.seal();
+    std::array<std::byte, sizeof hello> bytes{};
+    std::memcpy(bytes.data(), &hello, sizeof hello);
+    ASSERT_TRUE(Hello::decode(bytes));
+    EXPECT_EQ(Hello::decode(bytes)->provider_name(), "ucx+tcp");
+    EXPECT_EQ(answer_to(Hello::decode(bytes), "ucx+tcp"), Answer::welcome);
+    EXPECT_EQ(answer_to(Hello::decode(bytes), "shm"), Answer::other_provider);
+
+    Report report;
+    EXPECT_EQ(check_answer(Hello::decode(as_bytes("HTTP/1.1 400")), "host:80", "ucx+tcp", report)
+                  .error()
+                  .code,
+              Code::unsupported);
+    EXPECT_NE(report.text().find("host:80"), std::string::npos);
+
+    hello.version = 3;
+    hello.seal();
+    EXPECT_EQ(Hello::decode(object_bytes(hello)).error(), (Error{Code::bad_version, 0, 3}));
+    EXPECT_EQ(answer_to(Hello::decode(object_bytes(hello)), "ucx+tcp"), Answer::other_version);
+}
+
+TEST(Hello, takes_any_bytes) {
+    Random random(5);
+    for (int i = 0; i < 1000; ++i) {
+        Hello hello;
+        for (char& letter : hello.provider) letter = static_cast<char>(random.next());
+        hello.seal();
+        const auto decoded = Hello::decode(object_bytes(hello));
+        if (!decoded) continue;
+        for (const char letter : decoded->provider_name())
+            EXPECT_TRUE(letter > ' ' && letter <= '~');
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::fabric

@@ -1,0 +1,67 @@
+// GrantTable: what one side of a connection lets the other touch: the table that decides about
+// every put and get. In the providers where the grantor's own code copies (sim, ucx over tcp) it is
+// asked for each chunk, so that a revocation takes effect in the middle of a transfer.
+//
+// Owned by an endpoint; used on its core.
+//
+// Invariants
+// - A slot's generation rises with each revocation and never comes again; a slot whose generation
+//   is used up is retired.
+// - check() is overflow-safe and trusts no field of the key but as a claim to compare.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <vector>
+
+#include "ros2s/fabric/counters.h"
+#include "ros2s/fabric/key.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s::fabric {
+
+// One entry: what was granted. Plain numbers, so that a provider may keep it elsewhere.
+struct Grant {
+    uint64_t address = 0;  // as the provider counts: here of the first byte in memory
+    uint64_t length = 0;
+    uint64_t lease = 0;
+    Time expires = Time::max();
+    uint32_t generation = 0;
+    Rights rights = Rights::read;
+    bool live = false;
+};
+
+// The one rule, whoever applies it: may `count` bytes at `offset` be touched with `right`?
+// The key's own integrity, domain and session are checked first by check_claim().
+[[nodiscard]] std::expected<void, Refusal> check_grant(const Grant& grant, const RemoteKey& key,
+                                                       uint64_t offset, uint64_t count,
+                                                       Rights right, Time now) noexcept;
+[[nodiscard]] std::expected<void, Refusal> check_claim(const RemoteKey& key, uint64_t domain,
+                                                       uint64_t session) noexcept;
+
+class GrantTable {
+  public:
+    GrantTable(uint64_t domain, uint64_t session, uint32_t slots_max)
+        : domain_(domain), session_(session), slots_max_(slots_max) {}
+
+    // Errors: no_memory (slots_max are in use; detail = slots_max).
+    [[nodiscard]] Result<RemoteKey> grant(Bytes memory, Rights rights, uint64_t lease,
+                                          Time expires);
+    // From now on nothing new touches the region. The key must be one of grant()'s.
+    void revoke(uint32_t slot, uint32_t generation) noexcept;
+    void revoke_all() noexcept;
+    // Where the bytes are, or why not.
+    [[nodiscard]] std::expected<std::byte*, Refusal> check(const RemoteKey& key, uint64_t offset,
+                                                           uint64_t count, Rights right,
+                                                           Time now) const noexcept;
+    [[nodiscard]] size_t live() const noexcept { return live_; }
+
+  private:
+    uint64_t domain_;
+    uint64_t session_;
+    uint32_t slots_max_;
+    size_t live_ = 0;
+    std::vector<Grant> slots_;
+    std::vector<uint32_t> free_;
+};
+
+}  // namespace ros2s::fabric

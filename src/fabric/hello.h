@@ -1,0 +1,59 @@
+// Hello: the first bytes on every connection, in both directions, whatever the provider: who
+// speaks, by which provider, and its budgets. 128 bytes (docs/formats/fabric.md). A peer that
+// speaks something else, another provider or another version is told so and turned away before
+// anything is set up for it.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+
+namespace ros2s::fabric {
+
+// What the listener answers.
+enum class Answer : uint16_t {
+    welcome = 0,
+    other_provider = 1,  // the hello that comes with it names the listener's
+    other_version = 2,
+    busy = 3,     // too many handshakes
+    refused = 4,  // not wanted here (the peer's user, its figures)
+};
+
+struct Hello {
+    static constexpr uint32_t magic_value = 0x48463252;  // "R2FH"
+    static constexpr uint16_t current_version = 1;
+
+    uint32_t magic = magic_value;
+    uint16_t version = current_version;
+    Answer answer = Answer::welcome;
+    std::array<char, 32> provider{};  // padded with zeros
+    uint64_t domain = 0;
+    uint64_t session = 0;  // given by the listener
+    uint64_t message_bytes_max = 0;
+    uint64_t incoming_bytes_max = 0;
+    uint64_t memory_bytes = 0;  // shm: wanted, then granted
+    uint32_t operations_max = 0;
+    uint32_t appended_bytes = 0;  // that follow: the provider's own (ucx: its worker's address)
+    std::array<uint32_t, 8> reserved{};
+    uint32_t zero = 0;
+    uint32_t crc = 0;  // CRC32C of what precedes it
+
+    void set_provider(std::string_view name) noexcept;
+    [[nodiscard]] std::string_view provider_name() const noexcept;
+    void seal() noexcept;
+    // Any 128 bytes. Errors: corrupt (no hello of ours), bad_version (detail = the version).
+    [[nodiscard]] static Result<Hello> decode(ConstBytes bytes);
+};
+static_assert(sizeof(Hello) == 128 && std::has_unique_object_representations_v<Hello>);
+
+// What a listener of `provider` answers to a hello.
+[[nodiscard]] Answer answer_to(const Result<Hello>& hello, std::string_view provider) noexcept;
+
+// For the one who connects: turns an answer that is no welcome, or no hello at all, into an error
+// and a sentence. Errors: unsupported, busy, denied.
+[[nodiscard]] Result<> check_answer(const Result<Hello>& answer, std::string_view address,
+                                    std::string_view provider, Report& report);
+
+}  // namespace ros2s::fabric

@@ -1,0 +1,45 @@
+// The packets that providers without one-sided transfers of their own exchange, and that put and
+// get are made of there (docs/formats/fabric.md). A frame holds several, one after the other.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "ros2s/fabric/key.h"
+
+namespace ros2s::fabric {
+
+struct Packet {
+    enum class Type : uint8_t {
+        message = 1,  // a piece of a message: operation = the message's size, offset = where
+        put = 2,   // key, then bytes for `offset` in its range; count = bytes from there to the end
+        get = 3,   // key; asks for `count` bytes at `offset`
+        got = 4,   // bytes at `offset` of those asked for
+        done = 5,  // put or get `operation` ended; result = 0 or why it was refused, plus 1
+        credit = 6,   // `count` bytes of messages were released
+        goodbye = 7,  // nothing follows
+    };
+    static constexpr uint8_t flag_last = 1;    // put: the operation's last piece
+    static constexpr uint8_t flag_answer = 2;  // put: wants `done`
+
+    Type type{};
+    uint8_t flags = 0;
+    uint16_t result = 0;
+    uint32_t length = 0;     // bytes that follow this header
+    uint64_t operation = 0;  // the initiator's number for a put or get
+    uint64_t offset = 0;
+    uint64_t count = 0;
+};
+static_assert(sizeof(Packet) == 32 && std::has_unique_object_representations_v<Packet>);
+
+inline constexpr size_t frame_bytes = size_t{60} << 10;
+
+// A packet of a frame, decoded: every field agrees with its type and with what follows.
+struct PacketView {
+    Packet header;
+    RemoteKey key;  // put, get; its own integrity is the grant table's to check
+    ConstBytes bytes;
+};
+// Takes the first packet off any bytes. Errors: corrupt.
+[[nodiscard]] Result<PacketView> take_packet(ConstBytes& frame);
+
+}  // namespace ros2s::fabric

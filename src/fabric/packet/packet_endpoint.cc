@@ -1,0 +1,287 @@
+#include "ros2s/fabric/packet/packet_endpoint.h"
+
+#include <algorithm>
+#include <new>
+
+#include "ros2s/runtime/frame_pool.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::fabric {
+
+void Flusher::add(PacketEndpoint& endpoint) { dirty_.push_back(&endpoint); }
+void Flusher::remove(PacketEndpoint& endpoint) noexcept { std::erase(dirty_, &endpoint); }
+
+Flusher::~Flusher() {
+    ROS2S_CHECK(dirty_.empty());
+    while (idle_ != nullptr) delete std::exchange(idle_, idle_->next);
+}
+
+Frame& Flusher::take_frame() {
+    if (idle_ == nullptr) return *new Frame;  // its bytes stay as they are
+    --idle_count_;
+    return *std::exchange(idle_, idle_->next);
+}
+
+void Flusher::give_frame(Frame& frame) noexcept {
+    if (idle_count_ == idle_frames_max) {
+        delete &frame;
+        return;
+    }
+    frame.next = idle_;
+    idle_ = &frame;
+    ++idle_count_;
+}
+
+bool Flusher::flush() noexcept {
+    bool found = false;
+    while (!dirty_.empty()) {
+        PacketEndpoint& endpoint = *dirty_.back();
+        dirty_.pop_back();
+        found |= endpoint.flush();
+    }
+    return found;
+}
+
+Limits PacketEndpoint::settle(Limits limits) noexcept {
+    limits.incoming_bytes_max =
+        std::max(limits.incoming_bytes_max, 2 * (limits.message_bytes_max + message_overhead));
+    limits.operations_max = std::clamp<uint32_t>(limits.operations_max, 1, 65536);
+    return limits;
+}
+
+void PacketEndpoint::introduce(Hello& hello, const Limits& limits) noexcept {
+    hello.message_bytes_max = limits.message_bytes_max;
+    hello.incoming_bytes_max = limits.incoming_bytes_max;
+    hello.operations_max = limits.operations_max;
+}
+
+PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher,
+                               Limits limits, PacketSession session, std::unique_ptr<Wire> wire)
+    : Endpoint(reactor, counters, settle(limits), session.initiates),
+      session_info_(std::move(session)),
+      flusher_(flusher),
+      wire_(std::move(wire)),
+      credit_(session_info_.peer.incoming_bytes_max),
+      operation_slots_(reactor, std::clamp<uint32_t>(session_info_.peer.operations_max, 1,
+                                                     limits_.operations_max)),
+      operations_(limits_.operations_max),
+      grants_(session_info_.domain, session_info_.session, limits_.regions_max),
+      drained_(reactor) {
+    drained_.set();
+    peer_.name = session_info_.peer_name;
+    peer_.domain = session_info_.peer.domain;
+    Endpoint::session_ = session_info_.session;
+    // A peer whose figures contradict each other could make a message wait for ever.
+    send_bytes_max_ = std::min(session_info_.peer.message_bytes_max,
+                               credit_ < 2 * message_overhead ? 0 : credit_ / 2 - message_overhead);
+    for (uint32_t i = limits_.operations_max; i-- > 0;) operations_free_.push_back(i);
+    counters_.connections.add();
+    wire_->start(*this);
+}
+
+PacketEndpoint::~PacketEndpoint() {
+    ROS2S_CHECK(closed_);
+    if (assembling_ != nullptr) drop(assembling_, assembling_size_);
+}
+
+Result<Bytes> PacketEndpoint::allocate(uint64_t size) {
+    if (size > limits_.memory_bytes_max - allocated_) {
+        return fail(Code::no_memory, limits_.memory_bytes_max);
+    }
+    if (size == 0) return Bytes{};
+    void* memory = ::operator new(size, std::align_val_t{block_bytes}, std::nothrow);
+    if (memory == nullptr) return fail(Code::no_memory, limits_.memory_bytes_max);
+    std::memset(memory, 0, size);
+    allocated_ += size;
+    return Bytes{static_cast<std::byte*>(memory), size};
+}
+
+void PacketEndpoint::free(Bytes memory) noexcept {
+    allocated_ -= memory.size();
+    ::operator delete(memory.data(), std::align_val_t{block_bytes});
+}
+
+Result<RemoteKey> PacketEndpoint::do_grant(Bytes memory, Rights rights,
+                                           const GrantOptions& options) {
+    return grants_.grant(memory, rights, options.lease, options.expires);
+}
+
+// Our own code copies, a piece at a time and never across a suspension: from here on it does not.
+Task<> PacketEndpoint::do_revoke(RemoteKey key) {
+    grants_.revoke(key.slot, key.generation);
+    co_return;
+}
+
+uint64_t PacketEndpoint::outgoing_room() const noexcept {
+    return limits_.outgoing_bytes_max - std::min(limits_.outgoing_bytes_max, replies_bytes_);
+}
+
+Task<Result<>> PacketEndpoint::send(ConstBytes head, ConstBytes body, StopToken stop) {
+    const Use use(*this);
+    const uint64_t size = head.size() + body.size();
+    if (size > send_bytes_max_) co_return fail(Code::too_large, send_bytes_max_);
+    if (!alive()) co_return fail(Code::disconnected);
+    if (stop.stop_requested()) co_return fail(Code::cancelled);
+    if (!write_at_once(head, body)) {
+        struct Wait : StopCallback {
+            Wait(StopToken token, PacketEndpoint& self, Outgoing& queued) noexcept
+                : StopCallback(token.source(), fire), endpoint(self), outgoing(queued) {}
+            static void fire(StopCallback& callback) noexcept {
+                auto& wait = static_cast<Wait&>(callback);
+                // What has begun cannot be taken back.
+                if (wait.outgoing.sent > 0 || wait.outgoing.done) return;
+                wait.cancelled = true;
+                wait.endpoint.unlink(wait.outgoing);
+                wait.endpoint.reactor_.post(wait.outgoing.waiter);
+            }
+            bool await_ready() const noexcept { return false; }
+            void await_suspend(std::coroutine_handle<> handle) noexcept {
+                outgoing.waiter = handle;
+                endpoint.push(outgoing);
+            }
+            void await_resume() const noexcept {}
+            PacketEndpoint& endpoint;
+            Outgoing& outgoing;
+            bool cancelled = false;
+        };
+        counters_.waits_for_room.add();
+        Outgoing outgoing{.head = head, .body = body};
+        Wait wait(stop, *this, outgoing);
+        co_await wait;
+        if (wait.cancelled) co_return fail(Code::cancelled);
+        if (!outgoing.done) co_return fail(Code::disconnected);
+    }
+    counters_.messages_sent.add();
+    counters_.message_bytes_sent.add(size);
+    co_return Result<>{};
+}
+
+Result<> PacketEndpoint::do_reply(ConstBytes head, ConstBytes body) {
+    if (write_at_once(head, body)) return {};
+    const size_t size = head.size() + body.size();
+    auto* memory = static_cast<std::byte*>(allocate_frame(sizeof(Outgoing) + size));
+    auto* bytes = memory + sizeof(Outgoing);
+    if (!head.empty()) std::memcpy(bytes, head.data(), head.size());
+    if (!body.empty()) std::memcpy(bytes + head.size(), body.data(), body.size());
+    replies_bytes_ += size;
+    push(*new (memory) Outgoing{.head = ConstBytes{bytes, size}, .owned = true});
+    return {};
+}
+
+Task<Result<>> PacketEndpoint::perform(Operation& operation) {
+    struct Wait {
+        PacketEndpoint& endpoint;
+        Operation& operation;
+        bool await_ready() const noexcept { return operation.answered; }
+        void await_suspend(std::coroutine_handle<> handle) const noexcept {
+            operation.waiter = handle;
+        }
+        void await_resume() const noexcept {}
+    };
+    const Use use(*this);
+    if (!initiates()) co_return refuse(Refusal::initiator);
+    if (!operation.key.check()) co_return refuse(Refusal::malformed);
+    co_await operation_slots_.acquire();
+    const SemaphoreHold hold(operation_slots_);
+    if (!alive()) co_return fail(Code::disconnected);
+    const uint32_t place = operations_free_.back();
+    operations_free_.pop_back();
+    operation.id = ++operations_made_ << 16 | place;
+    operations_[place] = &operation;
+    puts_.push_back(&operation);
+    drained_.reset();
+    want_flush();
+    co_await Wait{*this, operation};
+    operations_[place] = nullptr;
+    operations_free_.push_back(place);
+    co_return operation.result;
+}
+
+PacketEndpoint::Operation* PacketEndpoint::find(uint64_t id) noexcept {
+    const uint64_t place = id & 0xffff;
+    if (place >= operations_.size()) return nullptr;
+    Operation* operation = operations_[place];
+    return operation != nullptr && operation->id == id ? operation : nullptr;
+}
+
+void PacketEndpoint::complete(Operation& operation) noexcept {
+    if (operation.answered) return;
+    operation.answered = true;
+    std::erase(puts_, &operation);
+    if (operation.waiter) reactor_.post(operation.waiter);
+}
+
+Task<Result<>> PacketEndpoint::put(const RemoteKey& key, uint64_t offset, ConstBytes from,
+                                   Placement placement) {
+    Operation operation{.key = key,
+                        .offset = offset,
+                        .from = from,
+                        .is_put = true,
+                        .wants_answer = placement == Placement::placed};
+    ROS2S_CO_TRY(co_await perform(operation));
+    counters_.puts.add();
+    counters_.put_bytes.add(from.size());
+    co_return Result<>{};
+}
+
+Task<Result<>> PacketEndpoint::get(const RemoteKey& key, uint64_t offset, Bytes into) {
+    Operation operation{.key = key, .offset = offset, .into = into};
+    ROS2S_CO_TRY(co_await perform(operation));
+    counters_.gets.add();
+    counters_.get_bytes.add(into.size());
+    co_return Result<>{};
+}
+
+void PacketEndpoint::on_end() noexcept {
+    wire_->shut();
+    grants_.revoke_all();
+    while (first_ != nullptr) {
+        Outgoing& outgoing = *first_;
+        unlink(outgoing);
+        if (outgoing.owned) {
+            free_frame(&outgoing, sizeof(Outgoing) + outgoing.head.size());
+        } else {
+            reactor_.post(outgoing.waiter);
+        }
+    }
+    replies_bytes_ = 0;
+    served_.clear();
+    dones_.clear();
+    for (Operation* operation : operations_) {
+        if (operation == nullptr || operation->answered) continue;
+        operation->result = fail(Code::disconnected);
+        complete(*operation);
+    }
+    drained_.set();
+}
+
+Task<> PacketEndpoint::close() {
+    if (alive()) {
+        goodbye_due_ = true;
+        drained_.reset();
+        want_flush();
+        struct Timeout {
+            static Task<> run(PacketEndpoint& self, StopToken stop) {
+                if (co_await sleep_for(self.reactor_, self.limits_.answer_within, stop)) {
+                    self.end(End::closed_here);
+                }
+            }
+        };
+        StopSource stop;
+        Nursery nursery(reactor_, 1);
+        co_await nursery.spawn(Timeout::run(*this, stop.token()));
+        co_await drained_;
+        stop.request_stop();
+        co_await nursery.join();
+        end(End::closed_here);
+    }
+    co_await unused();
+    if (closed_) co_return;
+    co_await wire_->close();
+    if (open_ != nullptr) flusher_.give_frame(*std::exchange(open_, nullptr));
+    if (dirty_) flusher_.remove(*this);
+    dirty_ = false;
+    closed_ = true;
+}
+
+}  // namespace ros2s::fabric

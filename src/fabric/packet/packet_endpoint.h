@@ -1,0 +1,205 @@
+// PacketEndpoint: an Endpoint over a Wire. Messages, put and get are packets, several to a frame of
+// 60 KiB, so that many small answers cost one send. The grantor's own code copies, and asks its
+// grant table for every piece.
+//
+// What goes out, in turn: control (credit, ends of operations), messages in order, pieces of puts
+// and of answers to gets round robin. An open frame is written when it is full or when the core
+// has nothing else to do (Flusher).
+//
+// Budgets towards the peer
+// - Messages: it has credit for our incoming_bytes_max and gets it back as they are released; each
+//   counts message_overhead more than its bytes. Using more ends the connection.
+// - Operations: at most operations_max of its gets under way, and of ends that it does not read.
+#pragma once
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "ros2s/fabric/endpoint.h"
+#include "ros2s/fabric/grants.h"
+#include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/packet/wire.h"
+
+namespace ros2s::fabric {
+
+class PacketEndpoint;
+
+// What the connections of one domain share: frames that lie idle, and the list of those with an
+// open frame, which are written when the core would otherwise poll or sleep: the domain calls
+// flush() from its Poller.
+class Flusher {
+  public:
+    Flusher() = default;
+    Flusher(const Flusher&) = delete;
+    Flusher& operator=(const Flusher&) = delete;
+    ~Flusher();
+    void add(PacketEndpoint& endpoint);
+    void remove(PacketEndpoint& endpoint) noexcept;
+    // True when anything was written.
+    bool flush() noexcept;
+    [[nodiscard]] bool empty() const noexcept { return dirty_.empty(); }
+    [[nodiscard]] Frame& take_frame();
+    void give_frame(Frame& frame) noexcept;
+
+  private:
+    static constexpr size_t idle_frames_max = 64;
+    std::vector<PacketEndpoint*> dirty_;
+    Frame* idle_ = nullptr;
+    size_t idle_count_ = 0;
+};
+
+// What the handshake settled.
+struct PacketSession {
+    std::string provider;
+    uint64_t domain = 0;  // ours
+    uint64_t session = 0;
+    Hello peer;  // theirs
+    std::string peer_name;
+    bool initiates = false;
+};
+
+class PacketEndpoint final : public Endpoint, private WireUser {
+  public:
+    static constexpr uint64_t message_overhead = 64;
+    // Frames of one connection: filled and not yet sent.
+    static constexpr size_t frames_max = 32;
+
+    PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher, Limits limits,
+                   PacketSession session, std::unique_ptr<Wire> wire);
+    ~PacketEndpoint() override;
+
+    // What this side says of itself in its hello.
+    static void introduce(Hello& hello, const Limits& limits) noexcept;
+    // Limits as they are kept: incoming_bytes_max is at least two messages.
+    [[nodiscard]] static Limits settle(Limits limits) noexcept;
+
+    const std::string& provider() const noexcept override { return session_info_.provider; }
+    Task<Result<>> send(ConstBytes head, ConstBytes body, StopToken stop) override;
+    Result<Bytes> allocate(uint64_t size) override;
+    void free(Bytes memory) noexcept override;
+    Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
+                       Placement placement) override;
+    Task<Result<>> get(const RemoteKey& key, uint64_t offset, Bytes into) override;
+    Task<> close() override;
+
+  private:
+    friend class Flusher;
+
+    // A message on its way out. Lives in send()'s frame, or owns its bytes (a reply).
+    struct Outgoing {
+        ConstBytes head, body;
+        uint64_t sent = 0;
+        bool owned = false;  // a reply: in memory of its own, behind this
+        bool done = false;
+        std::coroutine_handle<> waiter{};
+        Outgoing* next = nullptr;
+        [[nodiscard]] uint64_t size() const noexcept { return head.size() + body.size(); }
+    };
+    // A put or get that this side initiates. Lives in its coroutine's frame.
+    struct Operation {
+        RemoteKey key;
+        uint64_t offset = 0;
+        ConstBytes from{};  // put
+        Bytes into{};       // get
+        bool is_put = false;
+        bool wants_answer = true;
+        uint64_t id = 0;
+        uint64_t moved = 0;
+        bool all_sent = false;
+        bool answered = false;
+        Result<> result{};
+        std::coroutine_handle<> waiter{};
+    };
+    // A get that the peer initiated.
+    struct Served {
+        RemoteKey key;
+        uint64_t operation;
+        uint64_t offset;
+        uint64_t count;
+        uint64_t sent;
+    };
+    struct Done {
+        uint64_t operation;
+        uint16_t result;
+    };
+
+    Result<> do_reply(ConstBytes head, ConstBytes body) override;
+    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
+    Task<> do_revoke(RemoteKey key) override;
+    uint64_t outgoing_room() const noexcept override;
+    void on_released(size_t size) noexcept override;
+    void on_end() noexcept override;
+
+    void frame_sent(Frame& frame) noexcept override;
+    void frame_came(ConstBytes frame) noexcept override;
+    void broke(End how) noexcept override { end(how); }
+
+    // Outgoing (pump.cc).
+    void want_flush() noexcept;
+    bool flush() noexcept;  // false: the connection has ended
+    void pump() noexcept;
+    bool open_frame() noexcept;
+    void write_open() noexcept;
+    [[nodiscard]] size_t frame_room() const noexcept;
+    void append(const Packet& header, ConstBytes first, ConstBytes second) noexcept;
+    bool add_control() noexcept;
+    bool add_message() noexcept;
+    bool add_put() noexcept;
+    bool add_served() noexcept;
+    void finish(Outgoing& outgoing) noexcept;
+    void unlink(Outgoing& outgoing) noexcept;
+    void push(Outgoing& outgoing) noexcept;
+    bool write_at_once(ConstBytes head, ConstBytes body) noexcept;
+    [[nodiscard]] bool queues_empty() const noexcept;
+
+    // Incoming (incoming.cc).
+    void on_message(const PacketView& packet) noexcept;
+    void on_put(const PacketView& packet) noexcept;
+    void on_get(const PacketView& packet) noexcept;
+    void on_got(const PacketView& packet) noexcept;
+    void on_done(const PacketView& packet) noexcept;
+    void on_credit(uint64_t count) noexcept;
+    void answer(uint64_t operation, std::expected<void, Refusal> result) noexcept;
+
+    // Operations of this side.
+    Task<Result<>> perform(Operation& operation);
+    Operation* find(uint64_t id) noexcept;
+    void complete(Operation& operation) noexcept;
+
+    PacketSession session_info_;
+    Flusher& flusher_;
+    std::unique_ptr<Wire> wire_;
+    bool closed_ = false;
+    bool dirty_ = false;
+    bool pumping_ = false;
+
+    Frame* open_ = nullptr;
+    bool data_first_ = false;  // in the frame to come, so that neither kind starves the other
+    size_t frames_out_ = 0;
+
+    Outgoing* first_ = nullptr;
+    Outgoing* last_ = nullptr;
+    uint64_t credit_;             // what the peer still takes
+    uint64_t replies_bytes_ = 0;  // owned by us, not yet in frames
+
+    std::byte* assembling_ = nullptr;
+    uint64_t assembling_size_ = 0;
+    uint64_t assembling_have_ = 0;
+    uint64_t held_ = 0;        // of our incoming budget, as the peer knows it
+    uint64_t credit_due_ = 0;  // released and not told
+
+    Semaphore operation_slots_;
+    std::vector<Operation*> operations_;  // by the low bits of their id
+    std::vector<uint32_t> operations_free_;
+    uint64_t operations_made_ = 0;
+    std::deque<Operation*> puts_;  // with bytes or a request to send
+    std::deque<Served> served_;
+    std::deque<Done> dones_;
+    bool goodbye_due_ = false;
+
+    GrantTable grants_;
+    uint64_t allocated_ = 0;
+    Event drained_;  // set while nothing is queued or in frames
+};
+
+}  // namespace ros2s::fabric

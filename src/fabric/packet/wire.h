@@ -1,0 +1,45 @@
+// Wire: what carries frames of packets: reliable, in order, of one connection. The one thing that a
+// provider over packets has to implement besides its set-up (sim, ucx; later tls and ofi on tcp).
+//
+// Used on one core. A frame given to write() belongs to the wire until it comes back through
+// WireUser::frame_sent(); the wire gives them back when it likes, and thereby sets the pace.
+#pragma once
+#include "ros2s/base/bytes.h"
+#include "ros2s/fabric/counters.h"
+#include "ros2s/fabric/packet/packet.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::fabric {
+
+struct Frame {
+    Frame* next = nullptr;
+    uint32_t used = 0;
+    std::byte bytes[frame_bytes];
+    [[nodiscard]] ConstBytes content() const noexcept { return {bytes, used}; }
+};
+
+// Called by the wire, on its core, never from within write() or shut().
+class WireUser {
+  public:
+    virtual void frame_sent(Frame& frame) noexcept = 0;
+    // The bytes live during the call.
+    virtual void frame_came(ConstBytes frame) noexcept = 0;
+    // The last call but for frame_sent().
+    virtual void broke(End how) noexcept = 0;
+
+  protected:
+    ~WireUser() = default;
+};
+
+class Wire {
+  public:
+    virtual ~Wire() = default;
+    virtual void start(WireUser& user) noexcept = 0;
+    virtual void write(Frame& frame) noexcept = 0;
+    // Nothing goes out or comes in any more: no frame_came() or broke() after it.
+    virtual void shut() noexcept = 0;
+    // After shut(): returns when no frame is held any more and no call will come.
+    virtual Task<> close() = 0;
+};
+
+}  // namespace ros2s::fabric
