@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/runtime/frame_pool.h"
 
 namespace ros2s::fabric {
@@ -96,7 +97,8 @@ void Endpoint::deliver(std::byte* memory, size_t size) {
 bool Endpoint::try_receive(Message& into) {
     if (inbox_count_ == 0) return false;
     // After the end there is nobody to answer, and so nothing to reserve.
-    const uint64_t reserve = alive() ? limits_.reply_bytes : 0;
+    const uint64_t reserve =
+        alive() && limits_.reply_bytes > 0 ? limits_.reply_bytes + reply_overhead_ : 0;
     if (reserve > 0 && outgoing_room() < reserved_ + reserve) {
         waits_for_answer_room_ = true;
         return false;
@@ -116,18 +118,10 @@ bool Endpoint::try_receive(Message& into) {
 }
 
 Task<Result<Message>> Endpoint::receive(StopToken stop) {
-    struct Wake : StopCallback {
-        Wake(StopToken token, Event& woken) noexcept
-            : StopCallback(
-                  token.source(),
-                  [](StopCallback& self) noexcept { static_cast<Wake&>(self).event.wake_all(); }),
-              event(woken) {}
-        Event& event;
-    };
     const Use use(*this);
     Message message;
     if (try_receive(message)) co_return message;
-    const Wake wake(stop, arrival_);
+    const WakeOnStop wake(stop, arrival_);
     while (!try_receive(message)) {
         if (!alive()) co_return fail(Code::disconnected);
         if (stop.stop_requested()) co_return fail(Code::cancelled);
@@ -147,7 +141,9 @@ Result<> Endpoint::reply(Message& request, ConstBytes head, ConstBytes body) {
     ROS2S_CHECK(request.endpoint_ == this);
     if (!alive()) return fail(Code::disconnected);
     const uint64_t size = head.size() + body.size();
-    if (size > request.reserved_) return fail(Code::too_large, request.reserved_);
+    // Nothing is reserved where it was answered, or was no request.
+    const uint64_t most = request.reserved_ > 0 ? request.reserved_ - reply_overhead_ : 0;
+    if (request.reserved_ == 0 || size > most) return fail(Code::too_large, most);
     if (size > send_bytes_max_) return fail(Code::too_large, send_bytes_max_);
     reserved_ -= std::exchange(request.reserved_, 0);
     ROS2S_TRY(do_reply(head, body));

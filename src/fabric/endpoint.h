@@ -21,6 +21,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ros2s/fabric/counters.h"
 #include "ros2s/fabric/key.h"
@@ -164,8 +165,9 @@ class Endpoint {
     // The same without waiting: false when there is none, or no room for its answer.
     [[nodiscard]] bool try_receive(Message& into);
 
-    // Memory fit for grant(), aligned to block_bytes, zeroed. Errors: no_memory (over the limit;
-    // detail = Limits::memory_bytes_max as it holds here).
+    // Memory fit for grant(), aligned to block_bytes; it holds zeros, or what this connection left
+    // there. For the side that grants. Errors: no_memory (over the limit; detail =
+    // Limits::memory_bytes_max as it holds here), denied (this side initiates).
     [[nodiscard]] virtual Result<Bytes> allocate(uint64_t size) = 0;
     // Gives back what allocate() gave, whole, with no region in it.
     virtual void free(Bytes memory) noexcept = 0;
@@ -210,8 +212,11 @@ class Endpoint {
     void deliver(std::byte* memory, size_t size);
     // Receivers may look again: there is room for answers.
     void room_came() noexcept {
-        if (waits_for_answer_room_) arrival_.wake_all();
+        if (!std::exchange(waits_for_answer_room_, false)) return;
+        arrival_.wake_all();
     }
+    // A message waits until there is room for its answer.
+    [[nodiscard]] bool wants_answer_room() const noexcept { return waits_for_answer_room_; }
     void end(End how) noexcept;
     [[nodiscard]] uint64_t reserved_for_replies() const noexcept { return reserved_; }
     [[nodiscard]] size_t inbox_messages() const noexcept { return inbox_count_; }
@@ -240,6 +245,7 @@ class Endpoint {
     Peer peer_;
     uint64_t session_ = 0;
     uint64_t send_bytes_max_ = 0;
+    uint64_t reply_overhead_ = 0;  // of a reply, in what outgoing_room() counts
 
   private:
     friend class Message;

@@ -72,6 +72,11 @@ Result<> check_answer(const Result<Hello>& answer, std::string_view address,
         case Answer::busy:
             return report.fail(Code::busy,
                                there + " has too many connections being set up: try again later");
+        case Answer::no_memory:
+            return report.fail(Code::no_memory,
+                               there +
+                                   " has no memory left for another connection: raise its "
+                                   "limit, or close others");
         default:
             return report.fail(Code::denied, there + " refused the connection: its log says why");
     }

@@ -19,6 +19,7 @@ enum class Answer : uint16_t {
     other_version = 2,
     busy = 3,     // too many handshakes
     refused = 4,  // not wanted here (the peer's user, its figures)
+    no_memory = 5,
 };
 
 struct Hello {
@@ -52,7 +53,8 @@ static_assert(sizeof(Hello) == 128 && std::has_unique_object_representations_v<H
 [[nodiscard]] Answer answer_to(const Result<Hello>& hello, std::string_view provider) noexcept;
 
 // For the one who connects: turns an answer that is no welcome, or no hello at all, into an error
-// and a sentence. Errors: unsupported, busy, denied.
+// and a sentence. Errors: unsupported, busy, denied,
+// no_memory.
 [[nodiscard]] Result<> check_answer(const Result<Hello>& answer, std::string_view address,
                                     std::string_view provider, Report& report);
 

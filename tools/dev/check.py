@@ -10,7 +10,7 @@ import test
 
 # ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and libros2store,
 # whose callers' threads meet the reactor's. (It cannot see what io_uring, RocksDB and libfuse do.)
-THREADED = ("runtime", "device_uring", "api_c")
+THREADED = ("runtime", "device_uring", "api_c", "fabric_shm")
 SUPPRESSIONS = Path("tools/dev/tsan.supp")
 
 

@@ -1,10 +1,8 @@
 #include "ros2s/fabric/packet/packet.h"
 
 namespace ros2s::fabric {
-namespace {
-
 // Fields that a type does not use are zero, so that they can mean something in a later version.
-bool makes_sense(const Packet& header) {
+bool makes_sense(const Packet& header) noexcept {
     using Type = Packet::Type;
     const uint8_t flags_known =
         header.type == Type::put ? Packet::flag_last | Packet::flag_answer : 0;
@@ -28,8 +26,6 @@ bool makes_sense(const Packet& header) {
     }
     return false;
 }
-
-}  // namespace
 
 Result<PacketView> take_packet(ConstBytes& frame) {
     PacketView view;

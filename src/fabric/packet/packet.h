@@ -33,6 +33,9 @@ static_assert(sizeof(Packet) == 32 && std::has_unique_object_representations_v<P
 
 inline constexpr size_t frame_bytes = size_t{60} << 10;
 
+// Whether the fields agree with the type, for any header.
+[[nodiscard]] bool makes_sense(const Packet& header) noexcept;
+
 // A packet of a frame, decoded: every field agrees with its type and with what follows.
 struct PacketView {
     Packet header;

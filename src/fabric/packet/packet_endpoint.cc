@@ -85,6 +85,7 @@ PacketEndpoint::~PacketEndpoint() {
 }
 
 Result<Bytes> PacketEndpoint::allocate(uint64_t size) {
+    if (initiates()) return fail(Code::denied);
     if (size > limits_.memory_bytes_max - allocated_) {
         return fail(Code::no_memory, limits_.memory_bytes_max);
     }

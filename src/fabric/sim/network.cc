@@ -5,6 +5,7 @@
 
 #include "link.h"
 #include "ros2s/fabric/packet/packet_endpoint.h"
+#include "ros2s/fabric/wake_on_stop.h"
 
 namespace ros2s::fabric::sim {
 
@@ -127,15 +128,7 @@ class SimListener final : public Listener {
 };
 
 Task<Result<std::unique_ptr<Endpoint>>> SimListener::accept(StopToken stop) {
-    struct Wake : StopCallback {
-        Wake(StopToken token, Event& woken) noexcept
-            : StopCallback(
-                  token.source(),
-                  [](StopCallback& self) noexcept { static_cast<Wake&>(self).event.wake_all(); }),
-              event(woken) {}
-        Event& event;
-    };
-    const Wake wake(stop, arrival_);
+    const WakeOnStop wake(stop, arrival_);
     while (waiting_.empty()) {
         if (closed_) co_return fail(Code::closed);
         if (stop.stop_requested()) co_return fail(Code::cancelled);

@@ -1,0 +1,160 @@
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "attack_support.h"
+#include "ring.h"
+#include "ros2s/fabric/wake_on_stop.h"
+
+namespace ros2s::fabric::shm {
+namespace {
+
+std::unique_ptr<OsReactor> make_reactor() {
+    Report report;
+    auto made = OsReactor::create({}, report);
+    if (!made) std::fprintf(stderr, "%s\n", report.text().c_str());
+    ROS2S_CHECK(made);
+    return std::move(*made);
+}
+
+Bytes map(int fd, uint64_t size) {
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ROS2S_CHECK(memory != MAP_FAILED);
+    return {static_cast<std::byte*>(memory), size};
+}
+
+}  // namespace
+
+Stage::Stage(ListenOptions listening, Options options)
+    : listening_(listening), reactor_(make_reactor()) {
+    char name[] = "/tmp/ros2store-test-XXXXXX";
+    directory_ = mkdtemp(name);
+    address_ = directory_ + "/fabric";
+    server = open_domain(*reactor_, options);
+    honest = open_domain(*reactor_);
+}
+
+Stage::~Stage() { rmdir(directory_.c_str()); }
+
+Task<> Stage::perform(Task<> (*test)(Stage&)) {
+    Report report;
+    auto listening = co_await server->listen(address_, listening_, report);
+    EXPECT_TRUE(listening) << report.text();
+    if (!listening) co_return;
+    listener = std::move(*listening);
+    auto connected =
+        co_await honest->connect(address_, {.limits = {.memory_bytes_max = 1 << 20}}, report);
+    EXPECT_TRUE(connected) << report.text();
+    if (connected) {
+        bystander = std::move(*connected);
+        auto accepted = co_await listener->accept();
+        EXPECT_TRUE(accepted);
+        bystander_server = std::move(*accepted);
+        co_await test(*this);
+        co_await bystander_is_served();
+        co_await bystander->close();
+        co_await bystander_server->close();
+        bystander.reset();
+        bystander_server.reset();
+    }
+    co_await listener->close();
+    co_await server->close();
+    co_await honest->close();
+}
+
+Task<> Stage::bystander_is_served() {
+    auto memory = bystander->allocate(8192);
+    EXPECT_TRUE(memory);
+    if (!memory) co_return;
+    auto region = bystander->grant(*memory, Rights::write);
+    EXPECT_TRUE(region);
+    if (!region) co_return;
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_TRUE(co_await bystander->send(object_bytes(region->key())));
+        auto request = co_await bystander_server->receive();
+        EXPECT_TRUE(request) << describe(request.error());
+        if (!request) break;
+        AlignedBuffer buffer(8192);
+        std::memset(buffer.data(), i, buffer.size());
+        const auto put = co_await bystander_server->put(region->key(), 0, buffer.bytes());
+        EXPECT_TRUE(put) << describe(put.error());
+        EXPECT_TRUE(bystander_server->reply(*request, as_bytes("done")));
+        auto answer = co_await bystander->receive();
+        EXPECT_TRUE(answer);
+        EXPECT_EQ((*memory)[8191], static_cast<std::byte>(i));
+    }
+    co_await region->revoke();
+    bystander->free(*memory);
+}
+
+Attacker::~Attacker() {
+    if (!control.empty()) munmap(control.data(), control.size());
+    if (!payload.empty()) munmap(payload.data(), payload.size());
+}
+
+void Attacker::write_entry(const Packet& header, ConstBytes bytes, uint64_t advance) {
+    const uint64_t tail = page().to_server_tail.value;
+    const uint64_t place = tail & (layout.to_server_bytes - 1);
+    std::memcpy(ring_to_server().data() + place, &header, sizeof header);
+    if (!bytes.empty()) {
+        std::memcpy(ring_to_server().data() + place + sizeof header, bytes.data(), bytes.size());
+    }
+    shared(page().to_server_tail.value).store(tail + advance);
+}
+
+RemoteKey Attacker::key(uint32_t slot, uint64_t address, uint64_t length) {
+    RemoteKey made{.rights = Rights::read_write,
+                   .domain = victim->peer().domain,
+                   .session = victim->session(),
+                   .slot = slot,
+                   .generation = 1,
+                   .address = address,
+                   .length = length};
+    made.seal();
+    return made;
+}
+
+Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory) {
+    Report report;
+    auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
+    EXPECT_TRUE(socket) << report.text();
+    if (!socket) co_return;
+    attacker.socket = std::move(*socket);
+    Hello hello{.domain = as.id() + 1,
+                .message_bytes_max = 65536,
+                .incoming_bytes_max = 1 << 20,
+                .memory_bytes = memory,
+                .operations_max = 16};
+    hello.set_provider("shm");
+    hello.seal();
+    EXPECT_TRUE(co_await send_all(stage.core(), attacker.socket.get(), object_bytes(hello), {}));
+    std::array<std::byte, sizeof(Hello)> answer{};
+    std::array<std::byte, sizeof(ShmHello)> layout{};
+    std::vector<Descriptor> descriptors;
+    EXPECT_TRUE(co_await receive_descriptors(stage.core(), attacker.socket.get(), answer,
+                                             descriptors, 2, {}));
+    EXPECT_TRUE(co_await receive_all(stage.core(), attacker.socket.get(), layout, {}));
+    EXPECT_EQ(descriptors.size(), 2U);
+    if (descriptors.size() != 2) co_return;
+    attacker.hello = Hello::decode(answer).value();
+    std::memcpy(&attacker.layout, layout.data(), sizeof(ShmHello));
+    attacker.control_descriptor = std::move(descriptors[0]);
+    attacker.payload_descriptor = std::move(descriptors[1]);
+    attacker.control = map(attacker.control_descriptor.get(), attacker.layout.control_bytes);
+    attacker.payload = map(attacker.payload_descriptor.get(), attacker.layout.payload_bytes);
+    auto accepted = co_await stage.listener->accept();
+    EXPECT_TRUE(accepted);
+    if (accepted) attacker.victim = std::move(*accepted);
+}
+
+Task<End> how_it_ended(Stage& stage, Endpoint& victim) {
+    Deadline deadline(stage.core(), stage.core().now() + std::chrono::seconds(1), {});
+    {
+        const WakeOnStop wake(deadline.token(), victim.end_event());
+        while (victim.alive() && !deadline.passed()) co_await victim.end_event();
+    }
+    co_await deadline.finish();
+    co_return victim.ended();
+}
+
+}  // namespace ros2s::fabric::shm

@@ -1,0 +1,427 @@
+// A hostile client: whatever it does costs its own session, within its budget, and no other.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+
+#include "attack_support.h"
+#include "ring.h"
+
+namespace ros2s::fabric::shm {
+namespace {
+
+Task<> finish(Attacker& attacker) {
+    attacker.socket.reset();
+    if (attacker.victim != nullptr) co_await attacker.victim->close();
+    attacker.victim.reset();
+}
+
+// Indices of the ring to the server that cannot be.
+Task<> lying_tails(Stage& stage) {
+    for (const uint64_t tail :
+         {uint64_t{1}, uint64_t{63}, uint64_t{64} << 40, ~uint64_t{0}, ~uint64_t{0} << 6}) {
+        Attacker attacker;
+        co_await attack(stage, attacker, *stage.honest);
+        if (!attacker.victim) co_return;
+        shared(attacker.page().to_server_tail.value).store(tail);
+        EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation) << tail;
+        co_await finish(attacker);
+    }
+    // Backwards, after an honest message.
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    attacker.write_entry({.type = Packet::Type::message, .length = 1, .operation = 1},
+                         as_bytes("x"), 64);
+    EXPECT_TRUE(co_await attacker.victim->receive());
+    shared(attacker.page().to_server_tail.value).store(0);
+    EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation);
+    co_await finish(attacker);
+    EXPECT_EQ(stage.server->counters().of(End::violation).value(), 6U);
+}
+TEST(ShmAttack, lying_tails) { Stage().run(lying_tails); }
+
+// The index by which the client says how far it has read.
+Task<> lying_heads(Stage& stage) {
+    for (const uint64_t head : {uint64_t{64} << 40, ~uint64_t{0}, uint64_t{3}}) {
+        Attacker attacker;
+        co_await attack(stage, attacker, *stage.honest);
+        if (!attacker.victim) co_return;
+        // The server wants room: only then does it look.
+        shared(attacker.page().to_client_head.value).store(head);
+        AlignedBuffer buffer(60'000);
+        Result<> sent;
+        for (int i = 0; i < 1000 && sent; ++i)
+            sent = co_await attacker.victim->send(buffer.bytes());
+        EXPECT_FALSE(sent);
+        EXPECT_EQ(attacker.victim->ended(), End::violation) << head;
+        co_await finish(attacker);
+    }
+}
+TEST(ShmAttack, lying_heads) { Stage().run(lying_heads); }
+
+Task<> senseless_entries(Stage& stage) {
+    using Type = Packet::Type;
+    const Packet entries[] = {
+        {},
+        {.type = Type::put, .length = 200, .count = 104},
+        {.type = Type::credit, .count = 1},
+        {.type = Type::message, .length = ~0U, .operation = ~0U},
+        {.type = Type::message, .length = 4, .operation = 2},
+        {.type = Type::message, .length = 4, .operation = 8, .offset = 6},
+        {.type = Type::message, .length = 4, .operation = 8, .offset = 4},  // without a beginning
+        {.type = Type::message, .flags = 1, .length = 4, .operation = 4},
+        {.type = Type::message, .length = 5000, .operation = 5000},  // more than is there
+    };
+    for (const Packet& entry : entries) {
+        Attacker attacker;
+        co_await attack(stage, attacker, *stage.honest);
+        if (!attacker.victim) co_return;
+        attacker.write_entry(entry, {}, 128);
+        EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation);
+        co_await finish(attacker);
+    }
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    attacker.write_entry({.type = Type::message, .length = 32, .operation = uint64_t{1} << 40}, {},
+                         64);
+    EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::over_budget);
+    co_await finish(attacker);
+}
+TEST(ShmAttack, senseless_entries) { Stage().run(senseless_entries); }
+
+// Any bytes in the ring, from many seeds.
+Task<> garbage(Stage& stage) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+        Random random(seed);
+        Attacker attacker;
+        co_await attack(stage, attacker, *stage.honest, 4096);
+        if (!attacker.victim) co_return;
+        Bytes ring = attacker.ring_to_server();
+        for (size_t at = 0; at < 65536; at += 8) {
+            const uint64_t word = random.one_in(3) ? random.below(256) : random.next();
+            std::memcpy(ring.data() + at, &word, sizeof word);
+        }
+        // Now and then a header that passes at first sight.
+        for (size_t at = 0; at < 65536; at += 64 * (1 + random.below(8))) {
+            const Packet header{.type = Packet::Type::message,
+                                .length = static_cast<uint32_t>(random.below(200)),
+                                .operation = random.below(200)};
+            std::memcpy(ring.data() + at, &header, sizeof header);
+        }
+        shared(attacker.page().to_server_tail.value).store(65536);
+        while (attacker.victim->alive()) {
+            auto message = co_await attacker.victim->receive();
+            if (message) EXPECT_LE(message->bytes().size(), 200U);
+        }
+        co_await finish(attacker);
+    }
+}
+TEST(ShmAttack, garbage_in_the_ring) { Stage().run(garbage); }
+
+// Everything that the server reads changes while it reads it.
+void scribble(const Attacker& attacker, std::atomic<bool>& stop) {
+    Random random(9);
+    Bytes ring = attacker.ring_to_server();
+    uint64_t tail = 0;
+    while (!stop.load(std::memory_order_relaxed)) {
+        const uint64_t place = tail & (ring.size() - 1);
+        Packet header{.type = Packet::Type::message, .length = 16, .operation = 16};
+        std::memcpy(ring.data() + place, &header, sizeof header);
+        if (tail - shared(attacker.page().to_server_head.value).load() < ring.size()) {
+            shared(attacker.page().to_server_tail.value).store(tail += 64);
+        }
+        // After it was published: what the server checked must be what it uses.
+        header.length = static_cast<uint32_t>(random.next());
+        header.operation = random.one_in(2) ? header.length : 16;
+        std::memcpy(ring.data() + place, &header, sizeof header);
+        SharedGrant& grant = attacker.grant(0);
+        shared(grant.address).store(random.next());
+        shared(grant.length).store(random.next());
+        shared(grant.state).store(random.one_in(2) ? uint64_t{1} << 32 | 7 : random.next());
+    }
+}
+Task<> changes_under_us(Stage& stage) {
+    const Time until = stage.core().now() + std::chrono::milliseconds(400);
+    uint64_t sessions = 0;
+    while (stage.core().now() < until) {
+        Attacker attacker;
+        co_await attack(stage, attacker, *stage.honest);
+        if (!attacker.victim) co_return;
+        ++sessions;
+        std::atomic<bool> stop = false;
+        std::thread thread([&attacker, &stop] { scribble(attacker, stop); });
+        AlignedBuffer buffer(4096);
+        const RemoteKey key = attacker.key(0, 0, 4096);
+        while (stage.core().now() < until && attacker.victim->alive()) {
+            Message message;
+            while (attacker.victim->try_receive(message)) {
+                EXPECT_LE(message.bytes().size(), 65536U);
+                message = {};
+            }
+            (void)co_await attacker.victim->put(key, 0, buffer.bytes());
+            (void)co_await attacker.victim->get(key, 0, buffer.bytes());
+            co_await yield(stage.core());
+        }
+        stop = true;
+        thread.join();
+        co_await finish(attacker);
+    }
+    EXPECT_GE(sessions, 1U);
+}
+TEST(ShmAttack, everything_changes_under_us) { Stage().run(changes_under_us); }
+
+// Grants that point outside the session's payload.
+Task<> lying_grants(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    const uint64_t size = attacker.layout.payload_bytes;
+    const std::pair<uint64_t, uint64_t> lies[] = {
+        {size, 64},
+        {size - 64, 128},
+        {0, size + 1},
+        {~uint64_t{0} - 63, 64},
+        {~uint64_t{0} - 63, 128},
+        {uint64_t{1} << 63, uint64_t{1} << 63},
+        {reinterpret_cast<uint64_t>(stage.bystander.get()), 64},
+        {64, ~uint64_t{0}},
+    };
+    AlignedBuffer buffer(64);
+    for (const auto& [address, length] : lies) {
+        SharedGrant& grant = attacker.grant(5);
+        grant.address = address;
+        grant.length = length;
+        grant.expires = Time::max().time_since_epoch().count();
+        shared(grant.state).store(uint64_t{1} << 32 | 3 << 1 | 1);
+        const RemoteKey key = attacker.key(5, address, length);
+        EXPECT_EQ((co_await attacker.victim->put(key, 0, buffer.bytes())).error().code,
+                  Code::invalid);
+        EXPECT_EQ((co_await attacker.victim->get(key, 0, buffer.bytes())).error().code,
+                  Code::invalid);
+    }
+    EXPECT_EQ(std::as_const(stage.server->counters()).of(Refusal::range), 2 * std::size(lies));
+    EXPECT_TRUE(attacker.victim->alive());
+    co_await finish(attacker);
+}
+TEST(ShmAttack, lying_grants) { Stage().run(lying_grants); }
+
+// The segments are sealed: they cannot be cut, and their seals cannot be changed.
+Task<> cutting_segments(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    for (const Descriptor* each : {&attacker.control_descriptor, &attacker.payload_descriptor}) {
+        EXPECT_EQ(ftruncate(each->get(), 0), -1);
+        EXPECT_EQ(errno, EPERM);
+        EXPECT_EQ(ftruncate(each->get(), 1 << 30), -1);
+        for (const int seal : {F_SEAL_WRITE, F_SEAL_FUTURE_WRITE}) {
+            EXPECT_EQ(fcntl(each->get(), F_ADD_SEALS, seal), -1);
+            EXPECT_EQ(errno, EPERM);
+        }
+    }
+    co_await finish(attacker);
+}
+TEST(ShmAttack, segments_cannot_be_cut) { Stage().run(cutting_segments); }
+
+// A hole punched into memory in use reads as zeros: no fault, and the session's own loss.
+Task<> hole_in_payload(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest, 4 << 20);
+    if (!attacker.victim) co_return;
+    SharedGrant& grant = attacker.grant(0);
+    grant.length = 4 << 20;
+    grant.expires = Time::max().time_since_epoch().count();
+    shared(grant.state).store(uint64_t{1} << 32 | 3 << 1 | 1);
+    const RemoteKey key = attacker.key(0, 0, 4 << 20);
+    std::atomic<bool> stop = false;
+    std::thread thread([&attacker, &stop] {
+        while (!stop.load(std::memory_order_relaxed)) {
+            fallocate(attacker.payload_descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      0, 4 << 20);
+        }
+    });
+    AlignedBuffer buffer(4 << 20);
+    std::memset(buffer.data(), 0x55, buffer.size());
+    for (int i = 0; i < 30; ++i) {
+        EXPECT_TRUE(co_await attacker.victim->put(key, 0, buffer.bytes()));
+        EXPECT_TRUE(co_await attacker.victim->get(key, 0, buffer.bytes()));
+    }
+    stop = true;
+    thread.join();
+    for (const std::byte byte : buffer.bytes()) {
+        if (byte != std::byte{0x55} && byte != std::byte{0}) ADD_FAILURE() << "foreign bytes";
+        if (byte != std::byte{0x55} && byte != std::byte{0}) break;
+    }
+    EXPECT_TRUE(attacker.victim->alive());
+    co_await finish(attacker);
+}
+TEST(ShmAttack, hole_punched_into_payload) { Stage().run(hole_in_payload); }
+
+Task<> hole_in_control(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    attacker.write_entry({.type = Packet::Type::message, .length = 1, .operation = 1},
+                         as_bytes("x"), 64);
+    EXPECT_TRUE(co_await attacker.victim->receive());
+    EXPECT_EQ(
+        fallocate(attacker.control_descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                  static_cast<off_t>(attacker.layout.control_bytes)),
+        0);
+    // The tail went backwards.
+    EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation);
+    co_await finish(attacker);
+}
+TEST(ShmAttack, hole_punched_into_control) { Stage().run(hole_in_control); }
+
+// It asks to be woken for everything and reads none of the bytes; and it fills our end with bytes.
+Task<> filled_sockets(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    const std::array<char, 4096> bytes{};
+    for (int i = 0; i < 20'000; ++i) {
+        shared(attacker.page().client_wants.value).store(7);
+        shared(attacker.page().to_client_head.value)
+            .store(shared(attacker.page().to_client_tail.value).load());
+        EXPECT_TRUE(co_await attacker.victim->send(as_bytes("x")));
+        if (i % 100 == 0) {
+            (void)::send(attacker.socket.get(), bytes.data(), bytes.size(),
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+        co_await yield(stage.core());
+    }
+    // The socket is full of our wake-ups, and we are not stuck in it.
+    std::array<char, 1> byte{};
+    EXPECT_EQ(recv(attacker.socket.get(), byte.data(), 1, MSG_DONTWAIT), 1);
+    co_await stage.bystander_is_served();
+    EXPECT_TRUE(attacker.victim->alive());
+    co_await finish(attacker);
+}
+TEST(ShmAttack, filled_sockets) { Stage().run(filled_sockets); }
+
+// Requests without end, and no answer is ever read.
+Task<> never_reads(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    uint64_t taken = 0;
+    for (int turn = 0; turn < 2000; ++turn) {
+        for (int i = 0; i < 32; ++i) {
+            const uint64_t tail = attacker.page().to_server_tail.value;
+            const uint64_t head = shared(attacker.page().to_server_head.value).load();
+            if (tail - head > attacker.layout.to_server_bytes - 64) break;
+            attacker.write_entry({.type = Packet::Type::message, .length = 8, .operation = 8},
+                                 as_bytes("12345678"), 64);
+        }
+        Message request;
+        while (attacker.victim->try_receive(request)) {
+            ++taken;
+            EXPECT_TRUE(attacker.victim->reply(request, as_bytes("a small answer")));
+        }
+        co_await yield(stage.core());
+    }
+    // Until its ring was full of answers, and not one more.
+    EXPECT_LE(taken, attacker.layout.to_client_bytes / 64);
+    EXPECT_GE(taken, attacker.layout.to_client_bytes / 512);
+    // Requests wait in its own ring, and a bounded number with us.
+    EXPECT_LE(stage.server->counters().message_bytes_received.value(), uint64_t{1} << 20);
+    co_await stage.bystander_is_served();
+    EXPECT_TRUE(attacker.victim->alive());
+    co_await finish(attacker);
+}
+TEST(ShmAttack, peer_that_never_reads) { Stage().run(never_reads); }
+
+size_t open_descriptors() {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+        ++count;
+    }
+    return count;
+}
+
+// Descriptors that nobody asked for are not kept.
+Task<> unasked_descriptors(Stage& stage) {
+    const size_t before = open_descriptors();
+    {
+        Report report;
+        auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
+        EXPECT_TRUE(socket);
+        if (!socket) co_return;
+        Hello hello;
+        hello.set_provider("other");
+        hello.seal();
+        const std::vector<int> gifts{0, 0, 0, 0};
+        EXPECT_TRUE(
+            co_await send_descriptors(stage.core(), socket->get(), object_bytes(hello), gifts, {}));
+        std::array<std::byte, sizeof hello> answer{};
+        EXPECT_TRUE(co_await receive_all(stage.core(), socket->get(), answer, {}));
+    }
+    co_await sleep_for(stage.core(), std::chrono::milliseconds(20));
+    EXPECT_EQ(open_descriptors(), before);
+}
+TEST(ShmAttack, unasked_descriptors) { Stage().run(unasked_descriptors); }
+
+// Connections that say nothing, or something else.
+Task<> half_open(Stage& stage) {
+    std::vector<Descriptor> silent;
+    Report report;
+    for (int i = 0; i < 300; ++i) {
+        auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
+        EXPECT_TRUE(socket) << report.text();
+        if (!socket) co_return;
+        if (i % 3 == 0) {
+            const std::string other =
+                "GET / HTTP/1.1\r\nHost: engine\r\n\r\n" + std::string(128, 'x');
+            (void)::send(socket->get(), other.data(), other.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+        silent.push_back(std::move(*socket));
+    }
+    co_await stage.bystander_is_served();
+    // When their time is over there is room again.
+    co_await sleep_for(stage.core(), std::chrono::milliseconds(300));
+    auto connected = co_await stage.honest->connect(stage.address(), {}, report);
+    EXPECT_TRUE(connected) << report.text();
+    EXPECT_EQ(stage.server->counters().handshakes_refused.value(), 300U);
+    if (!connected) co_return;
+    auto accepted = co_await stage.listener->accept();
+    EXPECT_TRUE(accepted);
+    co_await (*connected)->close();
+    co_await (*accepted)->close();
+}
+TEST(ShmAttack, half_open_connections) {
+    Stage({.limits = {.reply_bytes = 256},
+           .handshakes_max = 16,
+           .handshake_within = std::chrono::milliseconds(200)})
+        .run(half_open);
+}
+
+// The memory of all sessions together has a bound, and who is over it is told.
+Task<> too_much_memory(Stage& stage) {
+    Report report;
+    const auto connected = co_await stage.honest->connect(
+        stage.address(), {.limits = {.memory_bytes_max = uint64_t{1} << 40}}, report);
+    EXPECT_EQ(connected.error().code, Code::no_memory);
+    EXPECT_NE(report.text().find("no memory"), std::string::npos) << report.text();
+    // One that asks for little gets it.
+    auto modest = co_await stage.honest->connect(stage.address(),
+                                                 {.limits = {.memory_bytes_max = 4096}}, report);
+    EXPECT_TRUE(modest) << report.text();
+    if (!modest) co_return;
+    auto accepted = co_await stage.listener->accept();
+    co_await (*modest)->close();
+    co_await (*accepted)->close();
+}
+TEST(ShmAttack, memory_of_all_sessions_is_bounded) {
+    Stage({.limits = {.reply_bytes = 256, .memory_bytes_max = uint64_t{1} << 50}},
+          {.segments_bytes_max = uint64_t{16} << 20})
+        .run(too_much_memory);
+}
+
+}  // namespace
+}  // namespace ros2s::fabric::shm

@@ -1,0 +1,97 @@
+// What lies in the two segments of a session (docs/formats/shm.md).
+//
+// control: a page of indices and flags, each on cache lines of its own; the two rings; the table of
+// grants, which the client writes and the server reads; the table of uses, the other way round.
+// payload: the client's memory, and nothing else.
+//
+// Every word here may be anything at any time as far as the server is concerned: it is loaded once,
+// checked, and can at worst end its own session.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/fabric/key.h"
+
+namespace ros2s::fabric::shm {
+
+struct SharedWord {
+    uint64_t value;
+    uint64_t padding[15];
+};
+static_assert(sizeof(SharedWord) == 128);
+
+struct ControlPage {
+    SharedWord server_wants;  // wants_… : what to wake the server for
+    SharedWord client_wants;
+    SharedWord server_goodbye;  // 1 once it has closed in good order
+    SharedWord client_goodbye;
+    SharedWord to_server_tail;  // bytes ever written; the client's
+    SharedWord to_server_head;  // bytes ever taken; the server's
+    SharedWord to_client_tail;  // the server's
+    SharedWord to_client_head;  // the client's
+};
+inline constexpr uint64_t control_page_bytes = 4096;
+static_assert(sizeof(ControlPage) <= control_page_bytes);
+
+inline constexpr uint64_t wants_entries = 1;  // something in its ring
+inline constexpr uint64_t wants_room = 2;     // room in the other
+inline constexpr uint64_t wants_release = 4;  // a use that ended
+
+// Ring entries: a Packet header of type message and its bytes, rounded up to a cache line.
+inline constexpr uint64_t entry_alignment = 64;
+
+// One grant. `state` is written last, and first cleared.
+struct SharedGrant {
+    uint64_t state;    // generation << 32 | rights << 1 | live
+    uint64_t address;  // in the payload segment
+    uint64_t length;
+    uint64_t lease;
+    int64_t expires;  // ns of CLOCK_MONOTONIC
+    uint64_t padding[3];
+};
+static_assert(sizeof(SharedGrant) == 64);
+
+// What the server appends to its hello, with the two descriptors: control, payload.
+struct ShmHello {
+    uint64_t to_server_bytes = 0;  // powers of two
+    uint64_t to_client_bytes = 0;
+    uint64_t control_bytes = 0;
+    uint64_t payload_bytes = 0;
+    uint32_t slots = 0;
+    uint32_t zero[7] = {};
+};
+static_assert(sizeof(ShmHello) == 64 && std::has_unique_object_representations_v<ShmHello>);
+
+inline constexpr uint64_t ring_bytes_least = uint64_t{64} << 10;
+inline constexpr uint64_t ring_bytes_most = uint64_t{4} << 20;
+inline constexpr uint32_t slots_most = 4096;
+
+[[nodiscard]] constexpr uint64_t grants_offset(const ShmHello& hello) {
+    return control_page_bytes + hello.to_server_bytes + hello.to_client_bytes;
+}
+[[nodiscard]] constexpr uint64_t uses_offset(const ShmHello& hello) {
+    return grants_offset(hello) + hello.slots * sizeof(SharedGrant);
+}
+[[nodiscard]] constexpr uint64_t control_bytes(const ShmHello& hello) {
+    return round_up(uses_offset(hello) + hello.slots * sizeof(uint32_t), control_page_bytes);
+}
+// Figures that make sense together, whoever sent them.
+[[nodiscard]] constexpr bool makes_sense(const ShmHello& hello) {
+    const auto ring = [](uint64_t bytes) {
+        return std::has_single_bit(bytes) && bytes >= ring_bytes_least && bytes <= ring_bytes_most;
+    };
+    return ring(hello.to_server_bytes) && ring(hello.to_client_bytes) && hello.slots > 0 &&
+           hello.slots <= slots_most && hello.control_bytes == control_bytes(hello) &&
+           hello.payload_bytes > 0 && hello.payload_bytes % block_bytes == 0;
+}
+
+// A word that the peer reads or writes at the same time.
+template <class T>
+[[nodiscard]] std::atomic_ref<T> shared(T& word) noexcept {
+    static_assert(std::atomic_ref<T>::is_always_lock_free);
+    return std::atomic_ref<T>(word);
+}
+
+}  // namespace ros2s::fabric::shm

@@ -1,0 +1,181 @@
+// Set-up: who connects gets two segments of its own, made and sealed by the listener's side.
+#include <algorithm>
+#include <bit>
+
+#include "ros2s/fabric/shm/shm.h"
+#include "ros2s/fabric/socket/socket_listener.h"
+#include "shm_endpoint.h"
+
+namespace ros2s::fabric::shm {
+namespace {
+
+const std::string provider_name = "shm";
+
+uint64_t ring_bytes(uint64_t budget) {
+    return std::bit_ceil(std::clamp(budget, ring_bytes_least, ring_bytes_most));
+}
+
+class ShmDomain final : public Domain, private Handshakes {
+  public:
+    ShmDomain(Reactor& reactor, Options options)
+        : reactor_(reactor),
+          options_(options),
+          id_(reactor.random().next()),
+          sessions_(std::make_unique<Sessions>(reactor)) {
+        ROS2S_CHECK(reactor.ring() != nullptr);
+    }
+    ~ShmDomain() override { ROS2S_CHECK(sessions_ == nullptr); }
+
+    const std::string& provider() const noexcept override { return provider_name; }
+    uint64_t id() const noexcept override { return id_; }
+    Counters& counters() noexcept override { return counters_; }
+    Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
+                                                   Report& report) override {
+        ROS2S_CO_TRY(check_address(address, report));
+        ROS2S_CO_TRY_ASSIGN(Descriptor socket, listen_on(address, report));
+        Handshakes& self = *this;
+        co_return std::make_unique<SocketListener>(reactor_, counters_, self, std::move(socket),
+                                                   std::move(address), options);
+    }
+    Task<Result<std::unique_ptr<Endpoint>>> connect(std::string address, ConnectOptions options,
+                                                    Report& report) override;
+    Task<> close() override {
+        sessions_.reset();
+        co_return;
+    }
+
+  private:
+    static Result<> check_address(const std::string& address, Report& report) {
+        if (!address.empty() &&
+            (address.front() == '@' || address.find('/') != std::string::npos)) {
+            return {};
+        }
+        return report.fail(Code::invalid, "'" + address +
+                                              "' is no address for provider shm: give the path of "
+                                              "a socket with a slash in it, or @NAME");
+    }
+    Task<Result<std::unique_ptr<Endpoint>>> finish(Descriptor socket, Hello hello,
+                                                   std::vector<std::byte> appended, Limits limits,
+                                                   StopToken stop) override;
+    Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address, Limits limits,
+                                                      StopToken stop, Report& report);
+    [[nodiscard]] Hello introduce(const Limits& limits) const {
+        Hello hello{.domain = id_,
+                    .message_bytes_max = limits.message_bytes_max,
+                    .incoming_bytes_max = limits.incoming_bytes_max,
+                    .memory_bytes = limits.memory_bytes_max,
+                    .operations_max = limits.operations_max};
+        hello.set_provider(provider_name);
+        return hello;
+    }
+
+    Reactor& reactor_;
+    const Options options_;
+    const uint64_t id_;
+    Counters counters_;
+    std::unique_ptr<Sessions> sessions_;
+};
+
+Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Descriptor socket, Hello hello,
+                                                          std::vector<std::byte> /*appended*/,
+                                                          Limits limits, StopToken stop) {
+    limits = ShmEndpoint::settle(limits);
+    const uint64_t wanted = std::min(hello.memory_bytes, limits.memory_bytes_max);
+    ShmHello layout{.to_server_bytes = ring_bytes(limits.incoming_bytes_max),
+                    .to_client_bytes = ring_bytes(
+                        std::max(limits.outgoing_bytes_max, limits.reply_bytes + ring_bytes_least)),
+                    .payload_bytes = round_up(std::max<uint64_t>(wanted, 1), block_bytes),
+                    .slots = std::clamp<uint32_t>(limits.regions_max, 1, slots_most)};
+    layout.control_bytes = control_bytes(layout);
+    Hello answer = introduce(limits);
+    answer.session = reactor_.random().next();
+    answer.appended_bytes = sizeof layout;
+    const uint64_t total = layout.control_bytes + layout.payload_bytes;
+    const uint64_t left = options_.segments_bytes_max -
+                          std::min(options_.segments_bytes_max, sessions_->segments_bytes);
+    // Not even made where there is no room for it.
+    Result<Segment> control = fail(Code::no_memory);
+    Result<Segment> payload = fail(Code::no_memory);
+    if (total <= left) {
+        control = Segment::create("ros2store-control", layout.control_bytes);
+        payload = Segment::create("ros2store-payload", layout.payload_bytes);
+    }
+    if (!control || !payload) {
+        answer.answer = Answer::no_memory;
+        answer.seal();
+        ROS2S_CO_TRY(co_await send_all(reactor_, socket.get(), object_bytes(answer), stop));
+        co_return fail(Code::no_memory);
+    }
+    answer.seal();
+    const std::vector<int> descriptors{control->descriptor(), payload->descriptor()};
+    ROS2S_CO_TRY(
+        co_await send_descriptors(reactor_, socket.get(), object_bytes(answer), descriptors, stop));
+    ROS2S_CO_TRY(co_await send_all(reactor_, socket.get(), object_bytes(layout), stop));
+    co_return std::make_unique<ShmEndpoint>(reactor_, counters_, *sessions_, limits,
+                                            ShmSession{.domain = id_,
+                                                       .session = answer.session,
+                                                       .peer = hello,
+                                                       .layout = layout,
+                                                       .initiates = true},
+                                            std::move(*control), std::move(*payload),
+                                            std::move(socket));
+}
+
+Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address, Limits limits,
+                                                             StopToken stop, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
+    Hello hello = introduce(limits);
+    hello.seal();
+    ROS2S_CO_TRY(co_await send_all(reactor_, socket.get(), object_bytes(hello), stop));
+    std::array<std::byte, sizeof(Hello)> bytes{};
+    std::vector<Descriptor> descriptors;
+    ROS2S_CO_TRY(co_await receive_descriptors(reactor_, socket.get(), bytes, descriptors, 2, stop));
+    const auto answer = Hello::decode(bytes);
+    ROS2S_CO_TRY(check_answer(answer, address, provider_name, report));
+    ShmHello layout;
+    std::array<std::byte, sizeof layout> more{};
+    ROS2S_CO_TRY(co_await receive_all(reactor_, socket.get(), more, stop));
+    std::memcpy(&layout, more.data(), sizeof layout);
+    if (answer->appended_bytes != sizeof layout || descriptors.size() != 2 ||
+        !makes_sense(layout) ||
+        layout.payload_bytes >
+            round_up(std::max<uint64_t>(limits.memory_bytes_max, 1), block_bytes)) {
+        co_return report.fail(Code::denied, address +
+                                                " sent shared memory that makes no sense or is "
+                                                "larger than asked for");
+    }
+    ROS2S_CO_TRY_ASSIGN(Segment control,
+                        Segment::take_in(std::move(descriptors[0]), layout.control_bytes, report));
+    ROS2S_CO_TRY_ASSIGN(Segment payload,
+                        Segment::take_in(std::move(descriptors[1]), layout.payload_bytes, report));
+    co_return std::make_unique<ShmEndpoint>(
+        reactor_, counters_, *sessions_, limits,
+        ShmSession{.domain = id_, .session = answer->session, .peer = *answer, .layout = layout},
+        std::move(control), std::move(payload), std::move(socket));
+}
+
+Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::connect(std::string address,
+                                                           ConnectOptions options, Report& report) {
+    ROS2S_CO_TRY(check_address(address, report));
+    Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
+    auto made =
+        co_await handshake(address, ShmEndpoint::settle(options.limits), deadline.token(), report);
+    if (!made && made.error().code == Code::cancelled) {
+        made = deadline.error();
+        if (deadline.passed()) report.say(address + " does not answer: is the server hung?");
+    }
+    if (!made && report.empty()) {
+        report.say("the connection to " + address +
+                   " was lost while it was being set up: " + describe(made.error()));
+    }
+    co_await deadline.finish();
+    co_return made;
+}
+
+}  // namespace
+
+std::unique_ptr<Domain> open_domain(Reactor& reactor, Options options) {
+    return std::make_unique<ShmDomain>(reactor, options);
+}
+
+}  // namespace ros2s::fabric::shm

@@ -1,0 +1,248 @@
+#include "shm_endpoint.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "ros2s/fabric/wake_on_stop.h"
+#include "ros2s/runtime/ring.h"
+
+namespace ros2s::fabric::shm {
+namespace {
+
+const std::string provider_name = "shm";
+
+// The rings lie behind the control page: to the server, to the client.
+Bytes ring_of(const Segment& control, const ShmHello& layout, bool to_server) {
+    return to_server ? control.bytes().subspan(control_page_bytes, layout.to_server_bytes)
+                     : control.bytes().subspan(control_page_bytes + layout.to_server_bytes,
+                                               layout.to_client_bytes);
+}
+ControlPage& page_of(const Segment& control) {
+    return *reinterpret_cast<ControlPage*>(control.bytes().data());
+}
+std::string describe_peer(int fd, Peer& peer) {
+    ucred who{};
+    socklen_t length = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return "unknown (shm)";
+    peer.process = who.pid;
+    peer.user = who.uid;
+    peer.group = who.gid;
+    return "process " + std::to_string(who.pid) + " of user " + std::to_string(who.uid) + " (shm)";
+}
+
+}  // namespace
+
+Sessions::~Sessions() {
+    ROS2S_CHECK(all_.empty());
+    reactor_.detach(*this);
+}
+
+bool Sessions::poll() noexcept {
+    bool found = false;
+    for (ShmEndpoint* each : all_) found |= each->poll();
+    return found;
+}
+
+bool Sessions::prepare_sleep() noexcept {
+    for (asked_ = 0; asked_ < all_.size();) {
+        if (!all_[asked_++]->prepare_sleep()) return false;
+    }
+    return true;
+}
+
+void Sessions::woke() noexcept {
+    for (size_t i = 0; i < std::min(asked_, all_.size()); ++i) all_[i]->woke();
+}
+
+Limits ShmEndpoint::settle(Limits limits) noexcept {
+    limits.incoming_bytes_max =
+        std::max(limits.incoming_bytes_max, 2 * (limits.message_bytes_max + message_overhead));
+    return limits;
+}
+
+ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
+                         const ShmSession& session, Segment control, Segment payload,
+                         Descriptor socket)
+    : Endpoint(reactor, counters, settle(limits), session.initiates),
+      sessions_(sessions),
+      settled_(session),
+      control_(std::move(control)),
+      payload_(std::move(payload)),
+      socket_(std::move(socket)),
+      out_(ring_of(control_, settled_.layout, !session.initiates),
+           session.initiates ? page().to_client_tail : page().to_server_tail,
+           session.initiates ? page().to_client_head : page().to_server_head),
+      in_(ring_of(control_, settled_.layout, session.initiates),
+          session.initiates ? page().to_server_tail : page().to_client_tail,
+          session.initiates ? page().to_server_head : page().to_client_head),
+      wants_(own(page().server_wants, page().client_wants)),
+      peer_wants_(own(page().client_wants, page().server_wants)),
+      extents_(session.initiates ? 0 : settled_.layout.payload_bytes),
+      released_(reactor),
+      drained_(reactor),
+      watching_(reactor, 1) {
+    peer_.name = describe_peer(socket_.get(), peer_);
+    peer_.domain = settled_.peer.domain;
+    session_ = settled_.session;
+    send_bytes_max_ = settled_.peer.message_bytes_max;
+    reply_overhead_ = entry_bytes(0) + entry_alignment;
+    limits_.memory_bytes_max = settled_.layout.payload_bytes;
+    limits_.regions_max = std::min(limits_.regions_max, settled_.layout.slots);
+    if (initiates()) {
+        uses_of_slots_.resize(settled_.layout.slots);
+        sessions_.segments_bytes += settled_.layout.control_bytes + settled_.layout.payload_bytes;
+    } else {
+        generations_.resize(limits_.regions_max);
+        for (uint32_t i = limits_.regions_max; i-- > 0;) free_slots_.push_back(i);
+    }
+    control_.close_descriptor();
+    payload_.close_descriptor();
+    drained_.set();
+    sessions_.add(*this);
+    counters_.connections.add();
+    const bool started = watching_.try_spawn(watch(*this));
+    ROS2S_CHECK(started);
+}
+
+ShmEndpoint::~ShmEndpoint() {
+    ROS2S_CHECK(closed_);
+    if (assembling_ != nullptr) drop(assembling_, assembling_size_);
+}
+
+const std::string& ShmEndpoint::provider() const noexcept { return provider_name; }
+ControlPage& ShmEndpoint::page() const noexcept { return page_of(control_); }
+
+// The socket: bytes on it are wake-ups and mean nothing else; its end is the peer's.
+Task<> ShmEndpoint::watch(ShmEndpoint& self) {
+    while (self.alive()) {
+        const auto polled =
+            co_await self.reactor_.ring()->poll(self.socket_.get(), POLLIN, self.stop_.token());
+        if (!polled) co_return;
+        std::array<char, 4096> bytes;
+        const ssize_t got = recv(self.socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+        self.disarm();
+        if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) continue;
+        self.hung_up();
+    }
+}
+
+// What the peer had written is still there: it is taken before the end is told. A ring's worth at
+// most, whatever the budgets say, because there will be no later.
+void ShmEndpoint::hung_up() noexcept {
+    take(in_.refresh() ? ~uint64_t{0} : 0, true);
+    if (!alive()) return;
+    const SharedWord& goodbye = own(page().client_goodbye, page().server_goodbye);
+    const bool said = shared(const_cast<uint64_t&>(goodbye.value)).load() == 1;
+    end(said ? End::closed_there : End::peer_died);
+}
+
+bool ShmEndpoint::poll() noexcept {
+    // Quiet, and with nothing to do for it: what comes comes with a byte on its socket.
+    if (!alive() || (armed_ && wake_for_ == 0 && first_ == nullptr && revoking_.empty())) {
+        return false;
+    }
+    disarm();
+    if (!in_.refresh()) {
+        end(End::violation);
+        return true;
+    }
+    bool found = in_.available() > 0 && take(limits_.messages_per_turn, false);
+    if (alive() && (first_ != nullptr || wants_answer_room())) {
+        if (!out_.refresh()) {
+            end(End::violation);
+            return true;
+        }
+        found |= push_queue();
+        if (out_.room() >= reserved_for_replies() + limits_.reply_bytes + reply_overhead_) {
+            room_came();
+        }
+    }
+    found |= look_for_releases();
+    wake_peer();
+    quiet_looks_ = found ? 0 : quiet_looks_ + 1;
+    if (quiet_looks_ >= looks_until_armed) armed_ = arm();
+    return found;
+}
+
+// Says what to be woken for, then looks once more: whoever makes it true sees the flag, or it is
+// seen here.
+bool ShmEndpoint::prepare_sleep() noexcept { return !alive() || arm(); }
+
+bool ShmEndpoint::arm() noexcept {
+    const bool needs_room = first_ != nullptr || wants_answer_room();
+    const uint64_t wants =
+        wants_entries | (needs_room ? wants_room : 0) | (revoking_.empty() ? 0 : wants_release);
+    shared(wants_.value).store(wants, std::memory_order_seq_cst);
+    const uint64_t known = in_.available();
+    if (!in_.refresh()) return false;  // poll() deals with it
+    if (in_.available() != known) return false;
+    if (needs_room && out_.read_further()) return false;
+    return std::ranges::all_of(revoking_, [this](uint32_t slot) { return in_use(slot); });
+}
+
+void ShmEndpoint::woke() noexcept {
+    if (!armed_) shared(wants_.value).store(0, std::memory_order_relaxed);
+}
+
+void ShmEndpoint::disarm() noexcept {
+    if (!armed_) return;
+    armed_ = false;
+    quiet_looks_ = 0;
+    shared(wants_.value).store(0, std::memory_order_relaxed);
+}
+
+// One byte at most for each of the peer's sleeps. A full socket means that it has bytes to wake to.
+void ShmEndpoint::wake_peer() noexcept {
+    if (wake_for_ == 0 || !alive()) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    const uint64_t wants = shared(peer_wants_.value).load(std::memory_order_seq_cst);
+    if ((wants & wake_for_) != 0) {
+        shared(peer_wants_.value).store(0, std::memory_order_seq_cst);
+        const char byte = 1;
+        (void)::send(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    wake_for_ = 0;
+}
+
+void ShmEndpoint::on_end() noexcept {
+    // The peer's hang-up: it hears of it at once, and we touch its memory no more.
+    shutdown(socket_.get(), SHUT_RDWR);
+    stop_.request_stop();
+    while (first_ != nullptr) {
+        Outgoing& outgoing = *first_;
+        unlink(outgoing);
+        reactor_.post(outgoing.waiter);
+    }
+    drained_.set();
+    released_.wake_all();
+}
+
+Task<> ShmEndpoint::close() {
+    if (alive()) {
+        Deadline deadline(reactor_, reactor_.now() + limits_.answer_within, {});
+        {
+            const WakeOnStop wake(deadline.token(), drained_);
+            while (!drained_.is_set() && !deadline.passed()) co_await drained_;
+        }
+        co_await deadline.finish();
+        if (alive()) {
+            shared(own(page().server_goodbye, page().client_goodbye).value).store(1);
+            end(End::closed_here);
+        }
+    }
+    co_await unused();
+    if (closed_) co_return;
+    co_await watching_.join();
+    sessions_.remove(*this);
+    if (initiates()) {
+        sessions_.segments_bytes -= settled_.layout.control_bytes + settled_.layout.payload_bytes;
+    }
+    socket_.reset();
+    closed_ = true;
+}
+
+}  // namespace ros2s::fabric::shm

@@ -1,0 +1,161 @@
+// ShmEndpoint: an Endpoint over two segments (layout.h) and a Unix socket. The server copies in and
+// out of the client's payload segment itself.
+//
+// What a hostile client can do to the server: end its own session. Its words are loaded once and
+// checked; its entries are copied before they are looked at; a turn takes a bounded number of them;
+// answers have room reserved in its ring before its request is taken, so it is never waited for;
+// wake-ups are one byte that is not waited for either.
+#pragma once
+#include <vector>
+
+#include "extents.h"
+#include "ring.h"
+#include "ros2s/fabric/endpoint.h"
+#include "ros2s/fabric/grants.h"
+#include "ros2s/fabric/hello.h"
+#include "segment.h"
+
+namespace ros2s::fabric::shm {
+
+// The connections of one domain, looked at in each turn of the loop.
+class ShmEndpoint;
+class Sessions final : public Poller {
+  public:
+    explicit Sessions(Reactor& reactor) : reactor_(reactor) { reactor_.attach(*this); }
+    Sessions(const Sessions&) = delete;
+    Sessions& operator=(const Sessions&) = delete;
+    ~Sessions();
+    void add(ShmEndpoint& endpoint) { all_.push_back(&endpoint); }
+    void remove(ShmEndpoint& endpoint) noexcept { std::erase(all_, &endpoint); }
+    bool poll() noexcept override;
+    bool prepare_sleep() noexcept override;
+    void woke() noexcept override;
+
+    uint64_t segments_bytes = 0;  // of those accepted
+
+  private:
+    Reactor& reactor_;
+    std::vector<ShmEndpoint*> all_;
+    size_t asked_ = 0;
+};
+
+struct ShmSession {
+    uint64_t domain = 0;  // ours
+    uint64_t session = 0;
+    Hello peer;
+    ShmHello layout;
+    bool initiates = false;
+};
+
+class ShmEndpoint final : public Endpoint {
+  public:
+    ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
+                const ShmSession& session, Segment control, Segment payload, Descriptor socket);
+    ~ShmEndpoint() override;
+
+    // Limits as they are kept: the incoming budget is at least two messages.
+    [[nodiscard]] static Limits settle(Limits limits) noexcept;
+
+    const std::string& provider() const noexcept override;
+    Task<Result<>> send(ConstBytes head, ConstBytes body, StopToken stop) override;
+    Result<Bytes> allocate(uint64_t size) override;
+    void free(Bytes memory) noexcept override;
+    Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
+                       Placement placement) override;
+    Task<Result<>> get(const RemoteKey& key, uint64_t offset, Bytes into) override;
+    Task<> close() override;
+
+    bool poll() noexcept;
+    bool prepare_sleep() noexcept;
+    void woke() noexcept;
+
+  private:
+    static constexpr uint64_t message_overhead = 64;
+    // Copied between two looks at the key and at other work.
+    static constexpr uint64_t slice_bytes = uint64_t{256} << 10;
+
+    struct Outgoing {
+        ConstBytes head, body;
+        uint64_t sent = 0;
+        bool done = false;
+        std::coroutine_handle<> waiter{};
+        Outgoing* next = nullptr;
+        [[nodiscard]] uint64_t size() const noexcept { return head.size() + body.size(); }
+    };
+
+    Result<> do_reply(ConstBytes head, ConstBytes body) override;
+    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
+    Task<> do_revoke(RemoteKey key) override;
+    uint64_t outgoing_room() const noexcept override { return out_.room(); }
+    void on_released(size_t size) noexcept override { held_ -= size + message_overhead; }
+    void on_end() noexcept override;
+
+    // Messages (shm_messages.cc).
+    [[nodiscard]] uint64_t room_for_sends() const noexcept;
+    bool write_whole(ConstBytes head, ConstBytes body) noexcept;
+    bool write_piece(Outgoing& outgoing) noexcept;
+    bool push_queue() noexcept;
+    void push(Outgoing& outgoing) noexcept;
+    void unlink(Outgoing& outgoing) noexcept;
+    // What is in the ring: up to `most` entries, as far as the budget goes unless it is the last.
+    bool take(uint64_t most, bool last) noexcept;
+    enum class Took : uint8_t { yes, later, ended };
+    Took take_one(bool last) noexcept;
+
+    // Payload (shm_payload.cc).
+    [[nodiscard]] std::expected<std::byte*, Refusal> locate(const RemoteKey& key, uint64_t offset,
+                                                            uint64_t count, Rights right) noexcept;
+    Task<Result<>> move(RemoteKey key, uint64_t offset, Bytes memory, Rights right);
+    [[nodiscard]] SharedGrant& grant_at(uint32_t slot) const noexcept;
+    [[nodiscard]] uint32_t& use_at(uint32_t slot) const noexcept;
+    [[nodiscard]] bool in_use(uint32_t slot) const noexcept;
+    bool look_for_releases() noexcept;
+
+    static Task<> watch(ShmEndpoint& self);
+    [[nodiscard]] bool arm() noexcept;
+    void disarm() noexcept;
+    void hung_up() noexcept;
+    void wake_peer() noexcept;
+    [[nodiscard]] ControlPage& page() const noexcept;
+    [[nodiscard]] SharedWord& own(SharedWord& server, SharedWord& client) const noexcept {
+        return initiates() ? server : client;
+    }
+
+    Sessions& sessions_;
+    const ShmSession settled_;
+    Segment control_;
+    Segment payload_;
+    Descriptor socket_;
+    RingWriter out_;
+    RingReader in_;
+    SharedWord& wants_;  // ours
+    SharedWord& peer_wants_;
+    uint64_t wake_for_ = 0;  // what became true for the peer since wake_peer()
+    // A connection that has been quiet for so many looks is armed instead: its peer wakes us.
+    static constexpr uint32_t looks_until_armed = 4096;
+    uint32_t quiet_looks_ = 0;
+    bool armed_ = false;
+    bool closed_ = false;
+
+    Outgoing* first_ = nullptr;
+    Outgoing* last_ = nullptr;
+    std::byte* assembling_ = nullptr;
+    uint64_t assembling_size_ = 0;
+    uint64_t assembling_have_ = 0;
+    uint64_t held_ = 0;
+
+    // The client's.
+    Extents extents_;
+    std::vector<uint32_t> generations_;
+    std::vector<uint32_t> free_slots_;
+    std::vector<uint32_t> revoking_;
+    Event released_;
+    // The server's.
+    std::vector<uint32_t> uses_of_slots_;
+
+    Event drained_;
+    StopSource stop_;
+    Nursery watching_;
+};
+
+}  // namespace ros2s::fabric::shm

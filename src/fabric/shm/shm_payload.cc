@@ -1,0 +1,184 @@
+// Payload: what the client grants, and what the server moves.
+//
+// A grant and its end are seen by the server without a message, through two words:
+//
+//     client: revoke                      server: put, get
+//     state = 0                           uses[slot] = 1
+//     uses[slot] still set? wait          state live? copy : refuse
+//     the memory is the client's          uses[slot] = 0, wake the client if it waits
+//
+// All four are sequentially consistent, so one of the two sees the other.
+#include <algorithm>
+
+#include "ros2s/fabric/wake_on_stop.h"
+#include "shm_endpoint.h"
+
+namespace ros2s::fabric::shm {
+
+SharedGrant& ShmEndpoint::grant_at(uint32_t slot) const noexcept {
+    auto* first = control_.bytes().data() + grants_offset(settled_.layout);
+    return reinterpret_cast<SharedGrant*>(first)[slot];
+}
+uint32_t& ShmEndpoint::use_at(uint32_t slot) const noexcept {
+    auto* first = control_.bytes().data() + uses_offset(settled_.layout);
+    return reinterpret_cast<uint32_t*>(first)[slot];
+}
+bool ShmEndpoint::in_use(uint32_t slot) const noexcept {
+    return shared(use_at(slot)).load(std::memory_order_seq_cst) != 0;
+}
+
+Result<Bytes> ShmEndpoint::allocate(uint64_t size) {
+    // The payload segment is the client's: the server has no memory to expose.
+    if (initiates()) return fail(Code::denied);
+    if (size == 0) return Bytes{};
+    const uint64_t all = settled_.layout.payload_bytes;
+    if (size > all) return fail(Code::no_memory, all);
+    const auto offset = extents_.take(round_up<uint64_t>(size, block_bytes));
+    if (!offset) return fail(Code::no_memory, all);
+    return payload_.bytes().subspan(*offset, size);
+}
+
+void ShmEndpoint::free(Bytes memory) noexcept {
+    if (memory.empty()) return;
+    const auto offset = static_cast<uint64_t>(memory.data() - payload_.bytes().data());
+    extents_.give(offset, round_up<uint64_t>(memory.size(), block_bytes));
+}
+
+Result<RemoteKey> ShmEndpoint::do_grant(Bytes memory, Rights rights, const GrantOptions& options) {
+    const Bytes all = payload_.bytes();
+    if (memory.data() < all.data() || memory.data() + memory.size() > all.data() + all.size()) {
+        return fail(Code::invalid);
+    }
+    if (free_slots_.empty()) return fail(Code::no_memory, limits_.regions_max);
+    const uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    const uint32_t generation = ++generations_[slot];
+    RemoteKey key{.rights = rights,
+                  .domain = settled_.domain,
+                  .session = session_,
+                  .lease = options.lease,
+                  .slot = slot,
+                  .generation = generation,
+                  .address = static_cast<uint64_t>(memory.data() - all.data()),
+                  .length = memory.size()};
+    key.seal();
+    SharedGrant& grant = grant_at(slot);
+    shared(grant.address).store(key.address, std::memory_order_relaxed);
+    shared(grant.length).store(key.length, std::memory_order_relaxed);
+    shared(grant.lease).store(key.lease, std::memory_order_relaxed);
+    shared(grant.expires)
+        .store(options.expires.time_since_epoch().count(), std::memory_order_relaxed);
+    shared(grant.state)
+        .store(uint64_t{generation} << 32 | uint64_t{static_cast<uint8_t>(rights)} << 1 | 1,
+               std::memory_order_seq_cst);
+    return key;
+}
+
+Task<> ShmEndpoint::do_revoke(RemoteKey key) {
+    shared(grant_at(key.slot).state).store(0, std::memory_order_seq_cst);
+    if (in_use(key.slot)) {
+        revoking_.push_back(key.slot);
+        Deadline deadline(reactor_, reactor_.now() + limits_.answer_within, {});
+        {
+            const WakeOnStop wake(deadline.token(), released_);
+            while (in_use(key.slot) && alive() && !deadline.passed()) co_await released_;
+        }
+        co_await deadline.finish();
+        std::erase(revoking_, key.slot);
+        // Who holds on to a revoked region loses the connection; the segment is never used again.
+        if (alive() && in_use(key.slot)) end(End::unanswered);
+    }
+    // A slot whose generations are used up is retired.
+    if (generations_[key.slot] != ~uint32_t{0}) free_slots_.push_back(key.slot);
+}
+
+bool ShmEndpoint::look_for_releases() noexcept {
+    if (std::ranges::all_of(revoking_, [this](uint32_t slot) { return in_use(slot); })) {
+        return false;
+    }
+    released_.wake_all();
+    return true;
+}
+
+// Where the bytes are, by the key and by what the client's table says now, each word read once.
+std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uint64_t offset,
+                                                       uint64_t count, Rights right) noexcept {
+    SharedGrant& entry = grant_at(key.slot);
+    const uint64_t state = shared(entry.state).load(std::memory_order_seq_cst);
+    const Grant grant{
+        .address = shared(entry.address).load(std::memory_order_relaxed),
+        .length = shared(entry.length).load(std::memory_order_relaxed),
+        .lease = shared(entry.lease).load(std::memory_order_relaxed),
+        .expires = Time{Duration{shared(entry.expires).load(std::memory_order_relaxed)}},
+        .generation = static_cast<uint32_t>(state >> 32),
+        .rights = static_cast<Rights>(state >> 1 & 3),
+        .live = (state & 1) != 0,
+    };
+    if (auto allowed = check_grant(grant, key, offset, count, right, reactor_.now()); !allowed) {
+        return std::unexpected(allowed.error());
+    }
+    // The table is the client's own; whatever it says, it is about this session's payload.
+    const Bytes all = payload_.bytes();
+    if (grant.address > all.size() || grant.length > all.size() - grant.address) {
+        return std::unexpected(Refusal::range);
+    }
+    return all.data() + grant.address + offset;
+}
+
+Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, Rights right) {
+    // Tells the client that its region is in use, counted because several may use it.
+    struct Mark {
+        Mark(ShmEndpoint& endpoint, uint32_t slot) noexcept : self(endpoint), place(slot) {
+            publish(++self.uses_of_slots_[place]);
+        }
+        Mark(const Mark&) = delete;
+        Mark& operator=(const Mark&) = delete;
+        ~Mark() {
+            publish(--self.uses_of_slots_[place]);
+            self.wake_for_ |= wants_release;
+        }
+        void publish(uint32_t count) const noexcept {
+            shared(self.use_at(place)).store(count, std::memory_order_seq_cst);
+        }
+        ShmEndpoint& self;
+        const uint32_t place;
+    };
+    const Use use(*this);
+    if (!initiates()) co_return refuse(Refusal::initiator);
+    if (!alive()) co_return fail(Code::disconnected);
+    if (auto claim = check_claim(key, peer_.domain, session_); !claim) {
+        co_return refuse(claim.error());
+    }
+    if (key.slot >= settled_.layout.slots) co_return refuse(Refusal::stale);
+    const Mark mark(*this, key.slot);
+    while (true) {
+        const auto place = locate(key, offset, memory.size(), right);
+        if (!place) co_return refuse(place.error());
+        const size_t count = std::min<size_t>(memory.size(), slice_bytes);
+        if (count > 0 && right == Rights::write) std::memcpy(*place, memory.data(), count);
+        if (count > 0 && right == Rights::read) std::memcpy(memory.data(), *place, count);
+        memory = memory.subspan(count);
+        offset += count;
+        if (memory.empty()) co_return Result<>{};
+        co_await yield(reactor_);
+        if (!alive()) co_return fail(Code::disconnected);
+    }
+}
+
+Task<Result<>> ShmEndpoint::put(const RemoteKey& key, uint64_t offset, ConstBytes from,
+                                Placement /*placement*/) {
+    const Bytes source{const_cast<std::byte*>(from.data()), from.size()};
+    ROS2S_CO_TRY(co_await move(key, offset, source, Rights::write));
+    counters_.puts.add();
+    counters_.put_bytes.add(from.size());
+    co_return Result<>{};
+}
+
+Task<Result<>> ShmEndpoint::get(const RemoteKey& key, uint64_t offset, Bytes into) {
+    ROS2S_CO_TRY(co_await move(key, offset, into, Rights::read));
+    counters_.gets.add();
+    counters_.get_bytes.add(into.size());
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::fabric::shm

@@ -1,0 +1,260 @@
+#include "ros2s/fabric/socket/socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+
+#include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/ring.h"
+
+namespace ros2s::fabric {
+namespace {
+
+constexpr size_t descriptors_most = 8;
+
+struct SocketAddress {
+    sockaddr_storage storage{};
+    socklen_t length = 0;
+    [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+    [[nodiscard]] bool is_unix() const { return storage.ss_family == AF_UNIX; }
+};
+
+Result<SocketAddress> parse_unix(const std::string& address, Report& report) {
+    SocketAddress parsed;
+    auto& path = reinterpret_cast<sockaddr_un&>(parsed.storage);
+    if (address.size() >= sizeof path.sun_path) {
+        return report.fail(Code::invalid, "the socket path " + address + " is longer than " +
+                                              std::to_string(sizeof path.sun_path - 1) +
+                                              " characters: choose a shorter one");
+    }
+    path.sun_family = AF_UNIX;
+    std::copy(address.begin(), address.end(), path.sun_path);
+    if (address.front() == '@') path.sun_path[0] = '\0';
+    parsed.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.size() +
+                                           (address.front() == '@' ? 0 : 1));
+    return parsed;
+}
+
+Result<SocketAddress> parse(const std::string& address, Report& report) {
+    if (!address.empty() && (address.front() == '@' || address.find('/') != std::string::npos)) {
+        return parse_unix(address, report);
+    }
+    SocketAddress parsed;
+    const size_t colon = address.rfind(':');
+    std::string host = address.substr(0, colon);
+    uint16_t port = 0;
+    if (colon != std::string::npos) {
+        const char* end = address.data() + address.size();
+        const auto [rest, error] = std::from_chars(address.data() + colon + 1, end, port);
+        if (error == std::errc{} && rest == end) {
+            auto& v4 = reinterpret_cast<sockaddr_in&>(parsed.storage);
+            auto& v6 = reinterpret_cast<sockaddr_in6&>(parsed.storage);
+            if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+                v4.sin_family = AF_INET;
+                v4.sin_port = htons(port);
+                parsed.length = sizeof v4;
+                return parsed;
+            }
+            if (host.size() > 2 && host.front() == '[' && host.back() == ']' &&
+                inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6.sin6_addr) == 1) {
+                v6.sin6_family = AF_INET6;
+                v6.sin6_port = htons(port);
+                parsed.length = sizeof v6;
+                return parsed;
+            }
+        }
+    }
+    return report.fail(Code::invalid, "'" + address +
+                                          "' is no address: give IP:PORT, [IPv6]:PORT, a path of a "
+                                          "socket with a slash in it, or @NAME");
+}
+
+// Waits until the descriptor is ready. Errors: cancelled, io.
+Task<Result<>> ready(Reactor& reactor, int fd, uint32_t events, StopToken stop) {
+    const auto polled = co_await reactor.ring()->poll(fd, events, stop);
+    if (!polled) co_return fail(polled.error());
+    co_return Result<>{};
+}
+
+std::unexpected<Error> socket_error(int error) {
+    // A peer that went away shows in several ways.
+    if (error == EPIPE || error == ECONNRESET || error == ECONNABORTED || error == ENOTCONN) {
+        return std::unexpected(Error{Code::disconnected, error, 0});
+    }
+    return fail_errno(error);
+}
+
+}  // namespace
+
+Descriptor::Descriptor(int fd) noexcept : fd_(fd) {
+    if (fd_ >= 0) close_in_forked_child(fd_);
+}
+
+void Descriptor::reset() noexcept {
+    if (fd_ >= 0) close_everywhere(std::exchange(fd_, -1));
+}
+
+Task<Result<>> send_descriptors(Reactor& reactor, int fd, ConstBytes bytes,
+                                const std::vector<int>& descriptors, StopToken stop) {
+    ROS2S_CHECK(descriptors.size() <= descriptors_most);
+    bool first = true;
+    while (!bytes.empty()) {
+        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_most)> control{};
+        iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        if (first && !descriptors.empty()) {
+            const size_t length = sizeof(int) * descriptors.size();
+            message.msg_control = control.data();
+            message.msg_controllen = CMSG_SPACE(length);
+            cmsghdr* header = CMSG_FIRSTHDR(&message);
+            header->cmsg_level = SOL_SOCKET;
+            header->cmsg_type = SCM_RIGHTS;
+            header->cmsg_len = CMSG_LEN(length);
+            std::memcpy(CMSG_DATA(header), descriptors.data(), length);
+        }
+        const ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent >= 0) {
+            bytes = bytes.subspan(static_cast<size_t>(sent));
+            first = false;
+        } else if (errno == EAGAIN) {
+            ROS2S_CO_TRY(co_await ready(reactor, fd, POLLOUT, stop));
+        } else if (errno != EINTR) {
+            co_return socket_error(errno);
+        }
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> send_all(Reactor& reactor, int fd, ConstBytes bytes, StopToken stop) {
+    const std::vector<int> none;
+    co_return co_await send_descriptors(reactor, fd, bytes, none, stop);
+}
+
+Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
+                                   std::vector<Descriptor>& descriptors, size_t most,
+                                   StopToken stop) {
+    while (!into.empty()) {
+        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_most)> control{};
+        iovec part{into.data(), into.size()};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        // Without room for them the kernel closes what descriptors come along.
+        if (most > 0) {
+            message.msg_control = control.data();
+            message.msg_controllen = control.size();
+        }
+        const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        for (cmsghdr* header = got >= 0 && most > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+             header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+            if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+            const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+            for (size_t i = 0; i < count; ++i) {
+                int each = -1;
+                std::memcpy(&each, CMSG_DATA(header) + i * sizeof(int), sizeof each);
+                descriptors.emplace_back(each);
+            }
+        }
+        if (got > 0) {
+            into = into.subspan(static_cast<size_t>(got));
+            if (descriptors.size() > most) co_return fail(Code::corrupt);
+        } else if (got == 0) {
+            co_return fail(Code::disconnected);
+        } else if (errno == EAGAIN) {
+            ROS2S_CO_TRY(co_await ready(reactor, fd, POLLIN, stop));
+        } else if (errno != EINTR) {
+            co_return socket_error(errno);
+        }
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> receive_all(Reactor& reactor, int fd, Bytes into, StopToken stop) {
+    std::vector<Descriptor> none;
+    co_return co_await receive_descriptors(reactor, fd, into, none, 0, stop);
+}
+
+Result<Descriptor> listen_on(std::string& address, Report& report) {
+    ROS2S_TRY_ASSIGN(SocketAddress parsed, parse(address, report));
+    Descriptor socket(
+        ::socket(parsed.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.open()) return fail_errno(errno);
+    const int on = 1;
+    if (!parsed.is_unix()) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    int failed = bind(socket.get(), parsed.get(), parsed.length) == 0 ? 0 : errno;
+    if (failed == EADDRINUSE && parsed.is_unix() && address.front() != '@') {
+        // A file that a dead server left; a living one answers.
+        const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        if (connect(probe.get(), parsed.get(), parsed.length) != 0 && errno == ECONNREFUSED) {
+            unlink(address.c_str());
+            failed = bind(socket.get(), parsed.get(), parsed.length) == 0 ? 0 : errno;
+        }
+    }
+    if (failed == 0 && listen(socket.get(), 128) != 0) failed = errno;
+    if (failed == EADDRINUSE) {
+        return report.fail(Code::busy, "the address " + address +
+                                           " is in use: stop who listens there, or choose another");
+    }
+    if (failed != 0) {
+        const auto error = fail_errno(failed).error();
+        return report.fail(error, "cannot listen on " + address + ": " + describe(error));
+    }
+    if (!parsed.is_unix() && address.ends_with(":0")) {
+        getsockname(socket.get(), parsed.get(), &parsed.length);
+        const uint16_t port = ntohs(reinterpret_cast<sockaddr_in&>(parsed.storage).sin_port);
+        address = address.substr(0, address.size() - 1) + std::to_string(port);
+    }
+    return socket;
+}
+
+void remove_socket_file(const std::string& address) noexcept {
+    if (address.front() != '@' && address.find('/') != std::string::npos) unlink(address.c_str());
+}
+
+Task<Result<Descriptor>> connect_to(Reactor& reactor, std::string address, StopToken stop,
+                                    Report& report) {
+    ROS2S_CO_TRY_ASSIGN(SocketAddress parsed, parse(address, report));
+    Descriptor socket(
+        ::socket(parsed.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.open()) co_return fail_errno(errno);
+    int failed = connect(socket.get(), parsed.get(), parsed.length) == 0 ? 0 : errno;
+    while (failed == EAGAIN) {  // a Unix listener's backlog is full
+        if (!co_await sleep_for(reactor, std::chrono::milliseconds(1), stop)) {
+            co_return fail(Code::cancelled);
+        }
+        failed = connect(socket.get(), parsed.get(), parsed.length) == 0 ? 0 : errno;
+    }
+    if (failed == EINPROGRESS) {
+        ROS2S_CO_TRY(co_await ready(reactor, socket.get(), POLLOUT, stop));
+        socklen_t length = sizeof failed;
+        getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failed, &length);
+    }
+    if (failed == ENOENT || failed == ECONNREFUSED) {
+        co_return report.fail(
+            Error{Code::disconnected, failed, 0},
+            "nobody listens at " + address + ": is the server running, and is this its address?");
+    }
+    if (failed != 0) {
+        const auto error = fail_errno(failed).error();
+        co_return report.fail(error, "cannot connect to " + address + ": " + describe(error));
+    }
+    if (!parsed.is_unix()) {
+        const int on = 1;
+        setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    co_return socket;
+}
+
+}  // namespace ros2s::fabric

@@ -1,0 +1,104 @@
+// Sockets for set-up: what connections begin with, before data moves by other means. Everything is
+// non-blocking and waits on the reactor's Ring, with a deadline and a stop token.
+//
+// Addresses: "unix:PATH" without the scheme is a path (it contains a slash) or "@name" (abstract);
+// "HOST:PORT" and "[V6]:PORT" are TCP, HOST a number: names are resolved by who composes.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::fabric {
+
+// A descriptor that is closed with its owner, and in every forked child.
+class Descriptor {
+  public:
+    Descriptor() = default;
+    explicit Descriptor(int fd) noexcept;
+    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        if (this != &other) {
+            reset();
+            fd_ = std::exchange(other.fd_, -1);
+        }
+        return *this;
+    }
+    ~Descriptor() { reset(); }
+    void reset() noexcept;
+    [[nodiscard]] int get() const noexcept { return fd_; }
+    [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
+
+  private:
+    int fd_ = -1;
+};
+
+// A stop token that also fires at a time. finish() before it dies.
+class Deadline {
+  public:
+    Deadline(Reactor& reactor, Time at, StopToken outer)
+        : reactor_(reactor), at_(at), nursery_(reactor, 1), outer_(outer, source_) {
+        const bool started = nursery_.try_spawn(watch(*this));
+        ROS2S_CHECK(started);
+        if (outer.stop_requested()) source_.request_stop();
+    }
+    [[nodiscard]] StopToken token() noexcept { return source_.token(); }
+    [[nodiscard]] bool passed() const noexcept { return passed_; }
+    // What a wait that was stopped failed of: deadline or cancelled.
+    [[nodiscard]] std::unexpected<Error> error() const {
+        return fail(passed_ ? Code::deadline : Code::cancelled);
+    }
+    Task<> finish() {
+        done_.request_stop();
+        co_await nursery_.join();
+    }
+
+  private:
+    struct Outer : StopCallback {
+        Outer(StopToken token, StopSource& fired) noexcept
+            : StopCallback(token.source(),
+                           [](StopCallback& self) noexcept {
+                               static_cast<Outer&>(self).source.request_stop();
+                           }),
+              source(fired) {}
+        StopSource& source;
+    };
+    static Task<> watch(Deadline& self) {
+        if (!co_await sleep_until(self.reactor_, self.at_, self.done_.token())) co_return;
+        self.passed_ = true;
+        self.source_.request_stop();
+    }
+    Reactor& reactor_;
+    Time at_;
+    bool passed_ = false;
+    StopSource source_;
+    StopSource done_;
+    Nursery nursery_;
+    Outer outer_;
+};
+
+// Errors of all: cancelled (the token fired), disconnected (the peer hung up), io.
+Task<Result<>> send_all(Reactor& reactor, int fd, ConstBytes bytes, StopToken stop);
+// With descriptors beside the first byte.
+Task<Result<>> send_descriptors(Reactor& reactor, int fd, ConstBytes bytes,
+                                const std::vector<int>& descriptors, StopToken stop);
+Task<Result<>> receive_all(Reactor& reactor, int fd, Bytes into, StopToken stop);
+// Takes up to `most` descriptors that come along; more than that is an error (corrupt).
+Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
+                                   std::vector<Descriptor>& descriptors, size_t most,
+                                   StopToken stop);
+
+// Errors: invalid (no such address), busy (in use), denied, io. A socket file that nobody listens
+// on any more is replaced. `address` becomes what was got: the port that the kernel chose.
+[[nodiscard]] Result<Descriptor> listen_on(std::string& address, Report& report);
+// Removes the socket file of a path that was listened on.
+void remove_socket_file(const std::string& address) noexcept;
+// Errors: invalid, disconnected (nobody listens), deadline, cancelled, denied, io.
+Task<Result<Descriptor>> connect_to(Reactor& reactor, std::string address, StopToken stop,
+                                    Report& report);
+
+}  // namespace ros2s::fabric
