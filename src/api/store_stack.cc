@@ -71,8 +71,9 @@ Task<Result<std::unique_ptr<StoreStack>>> StoreStack::open(Environment environme
                                             engine_environment(environment), std::move(devices),
                                             index_in(directory, environment.log),
                                             options_of(directory.config), report));
-    stack->client_ = std::make_unique<client::ClientStore>(environment.reactor, *stack->engine_,
-                                                           environment.log);
+    stack->client_ =
+        std::make_unique<client::ClientStore>(environment.reactor, *stack->engine_, environment.log,
+                                              client::ClientStore::Store::in_this_process);
     co_return std::move(stack);
 }
 

@@ -1,6 +1,6 @@
 // StoreStack: from a pool's files to the ObjectStore that file systems stand on:
 //
-//     ClientStore (verifies, counts) → EngineStore → FileDevice (io_uring) and the RocksDB index
+//     ClientStore (counts) → EngineStore → FileDevice (io_uring) and the RocksDB index
 //
 // Used on the environment's core; close() before destruction. That nobody else has the pool open
 // is the business of who composes (EmbeddedPool, create_pool); the devices' locks stand behind it.

@@ -32,11 +32,12 @@ bool is_failure(const FetchItem& item) {
 
 }  // namespace
 
-ClientStore::ClientStore(Reactor& reactor, ObjectStore& below, Log log)
+ClientStore::ClientStore(Reactor& reactor, ObjectStore& below, Log log, Store where)
     : reactor_(reactor),
       below_(below),
       log_(std::move(log)),
-      has_checksums_(below.features().checksums) {
+      is_elsewhere_(where == Store::elsewhere),
+      verifies_(is_elsewhere_ && below.features().checksums) {
     copies_.reserve(copies_kept_max);
 }
 ClientStore::~ClientStore() = default;
@@ -68,7 +69,7 @@ void ClientStore::check(ContainerId container, FetchItem& item) {
         if (item.status.error().code == Code::corrupt) withhold(item, item.status.error().detail);
         return;
     }
-    if (!has_checksums_ || !item.window.is_local()) return;
+    if (!verifies_ || !item.window.is_local()) return;
     const Bytes window = item.window.bytes().first(item.extent.length);
     Extent bad{0, item.size};
     if (item.is_value) {
@@ -113,7 +114,7 @@ Task<Result<Commit>> ClientStore::update(const Call& call, ContainerId container
     // Over nonsense there is nothing to compute checksums of.
     if (const Result<> sense = validate(transaction); !sense) {
         commit = fail(sense.error());
-    } else if (std::ranges::any_of(transaction.operations, wants_checksums)) {
+    } else if (is_elsewhere_ && std::ranges::any_of(transaction.operations, wants_checksums)) {
         std::unique_ptr<Transaction> copy = take_copy(transaction);
         commit = co_await below_.update(call, container, *copy);
         give_back(std::move(copy));

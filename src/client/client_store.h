@@ -1,7 +1,12 @@
-// ClientStore: what every user of a store goes through, wherever the store is: it computes the
-// checksums of what is sent and verifies those of what comes back (promise P4), counts (P8), and
-// leaves a trace. A decorator: itself an ObjectStore over another one. Retries and the choice of a
-// target belong here too and come with the network.
+// ClientStore: what every user of a store goes through, wherever the store is: it sees to the
+// checksums of what is sent and of what comes back (promise P4), counts (P8), and leaves a trace. A
+// decorator: itself an ObjectStore over another one. Retries and the choice of a target belong here
+// too and come with the network.
+//
+// A store that is elsewhere gets checksums along with the bytes, and what it answers is verified
+// against its checksums. A store in this process works on the caller's own memory: it verifies
+// after the media has written there, and checksums its copy of what it is given. There is nothing
+// between the two that a second pass over the bytes could find out.
 //
 // Corrupt bytes: an item that fails its checksum, or that the store below calls corrupt, gets the
 // status `corrupt`, and its extent of the window is filled with zeros: a caller that forgets to
@@ -27,8 +32,10 @@ namespace ros2s::client {
 class ClientStore final : public object::ObjectStore {
   public:
     static constexpr uint64_t corrupt_lines_max = 100;
+    enum class Store : uint8_t { elsewhere, in_this_process };
 
-    ClientStore(Reactor& reactor, object::ObjectStore& below, Log log = {});
+    ClientStore(Reactor& reactor, object::ObjectStore& below, Log log = {},
+                Store where = Store::elsewhere);
     ~ClientStore() override;
 
     [[nodiscard]] const ClientMetrics& metrics() const { return metrics_; }
@@ -66,7 +73,8 @@ class ClientStore final : public object::ObjectStore {
     Reactor& reactor_;
     object::ObjectStore& below_;
     Log log_;
-    bool has_checksums_;
+    bool is_elsewhere_;
+    bool verifies_;
     ClientMetrics metrics_;
     // Copies of transactions, kept for the memory of their keys and vectors.
     std::vector<std::unique_ptr<object::Transaction>> copies_;

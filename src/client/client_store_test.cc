@@ -65,6 +65,7 @@ class BadWire final : public ObjectStore {
     Harm on_fetch = Harm::none;
     uint64_t flipped_bit = 0;
     bool flip_on_update = false;
+    size_t checksums_seen = 0;  // in updates
 
     Features features() const override { return below_.features(); }
     std::string path() const override { return below_.path(); }
@@ -90,7 +91,7 @@ class BadWire final : public ObjectStore {
         Transaction harmed = transaction;
         std::string payload;
         for (Operation& operation : harmed.operations) {
-            EXPECT_FALSE(operation.checksums.empty());
+            checksums_seen += operation.checksums.size();
             if (!flip_on_update) continue;
             payload = as_text(operation.window.bytes());
             payload[flipped_bit / 8] ^= static_cast<char>(1 << flipped_bit % 8);
@@ -228,6 +229,30 @@ TEST(ClientStore, SendsChecksumsSoThatTheStoreNoticesABadWire) {
     EXPECT_TRUE(rig.fetch(item).has_value());
     EXPECT_EQ(rig.window, Rig::bytes);
     EXPECT_EQ(rig.client.metrics().update.errors.value(), 2U);
+}
+
+// Nothing lies between the two, so the bytes are not passed over once more; what the store itself
+// finds is withheld all the same.
+TEST(ClientStore, LeavesChecksumsToAStoreInThisProcess) {
+    Rig rig;
+    ClientStore client(rig.world.core(), rig.wire, {}, ClientStore::Store::in_this_process);
+    const size_t seen = rig.wire.checksums_seen;
+    EXPECT_GT(seen, 0U);  // the other client's, which filled the rig
+    const Batch write = Batch().write(Rig::array, 0, std::string(9000, 'n'));
+    EXPECT_TRUE(rig.world.run(client.update(rig.call, rig.container, write.transaction())));
+    EXPECT_EQ(rig.wire.checksums_seen, seen);
+
+    FetchItem item = rig.item(Rig::array, {0, 9000});
+    rig.wire.on_fetch = BadWire::Harm::drop_checksums;
+    EXPECT_TRUE(rig.world.run(client.fetch(rig.call, rig.container, {&item, 1})));
+    EXPECT_TRUE(item.status.has_value());
+    EXPECT_EQ(rig.window.substr(0, 9000), std::string(9000, 'n'));
+
+    rig.wire.on_fetch = BadWire::Harm::claims_corrupt;
+    EXPECT_TRUE(rig.world.run(client.fetch(rig.call, rig.container, {&item, 1})));
+    EXPECT_EQ(item.status, Result<>(fail(Code::corrupt)));
+    EXPECT_EQ(rig.window.substr(0, 9000), std::string(9000, '\0'));
+    EXPECT_EQ(client.metrics().corrupt.value(), 1U);
 }
 
 TEST(ClientStore, CountsRequestsBytesAndTime) {

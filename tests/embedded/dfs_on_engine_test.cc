@@ -46,7 +46,8 @@ class Stack final : public fs::contract::Subject {
                                                          options_, report_);
         EXPECT_TRUE(opened.has_value()) << report_.text();
         engine_ = std::move(*opened);
-        client_ = std::make_unique<client::ClientStore>(world_.core(), *engine_);
+        client_ = std::make_unique<client::ClientStore>(
+            world_.core(), *engine_, Log(), client::ClientStore::Store::in_this_process);
         auto mounted =
             co_await fs::Dfs::mount(call_, *client_, container_, world_.core(), {}, report_);
         EXPECT_TRUE(mounted.has_value()) << report_.text();
@@ -61,6 +62,7 @@ class Stack final : public fs::contract::Subject {
         engine_.reset();
         co_return closed.has_value();
     }
+    device::SimDisk& disk() { return *disks_.front(); }
     void lose_power() {
         for (auto& disk : disks_) disk->power_loss();
         medium_.crash(world_.random());
@@ -183,6 +185,42 @@ TEST(DfsOnEngine, LosesNothingAcknowledgedToAPowerLoss) {
         stack.world().run(stack.start());
         stack.world().run(check_tree(stack.file_system()));
     }
+}
+
+// ---- rotten bytes
+
+// Whole blocks into aligned memory, and a range that is neither.
+Task<> read_rotten(fs::FileSystem& fs, device::SimDisk& disk) {
+    const Call call;
+    const std::string text(64 << 10, 'k');
+    const auto file = co_await fs.create(call, fs::root_node, "file", 0644, read_write, {});
+    EXPECT_TRUE(co_await fs.pwrite(call, file->handle, fs::Window::local(as_bytes(text)), 0));
+    const AlignedBuffer memory(text.size());
+    const auto window = [&](uint64_t length) {
+        std::ranges::fill(memory.bytes(), std::byte{'?'});
+        return fs::Window::local(memory.bytes().first(length));
+    };
+    disk.set_hook([](const device::SimOperation& operation) {
+        return operation.kind == device::SimKind::read ? device::SimFault::rotten
+                                                       : device::SimFault::none;
+    });
+    for (const auto& [offset, length] :
+         {std::pair<uint64_t, uint64_t>{0, block_bytes}, {8192, 5 * block_bytes}, {30'000, 9000}}) {
+        const auto bad = co_await fs.pread(call, file->handle, window(length), offset);
+        EXPECT_FALSE(bad.has_value()) << offset;
+        if (!bad) EXPECT_EQ(bad.error().code, Code::corrupt) << offset;
+        EXPECT_EQ(as_text(memory.bytes().first(length)), std::string(length, '\0')) << offset;
+    }
+    disk.set_hook({});
+    const auto good = co_await fs.pread(call, file->handle, window(block_bytes), 60 << 10);
+    EXPECT_EQ(good.value_or(0), block_bytes);
+    EXPECT_EQ(as_text(memory.bytes().first(block_bytes)), std::string(block_bytes, 'k'));
+    EXPECT_TRUE(co_await fs.close(call, file->handle));
+}
+
+TEST(DfsOnEngine, BytesThatRotOnTheirWayFromTheMediaAreNeverReturned) {
+    Stack stack(7, {});
+    stack.world().run(read_rotten(stack.file_system(), stack.disk()));
 }
 
 Task<uint64_t> unlink_while_open(fs::FileSystem& fs) {

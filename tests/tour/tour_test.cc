@@ -82,7 +82,8 @@ Task<Result<>> Embedded::trace_requests(Trace& read, Trace& write) {
                         co_await device::SimDevice::open(world.core(), disk, report));
     ROS2S_CO_TRY_ASSIGN(const auto engine, co_await engine::EngineStore::open(
                                                env, std::move(devices), factory(), {}, report));
-    client::ClientStore client(world.core(), *engine);
+    client::ClientStore client(world.core(), *engine, {},
+                               client::ClientStore::Store::in_this_process);
     const auto traced = co_await trace_in(client, read, write);
     const auto closed = co_await engine->close();
     co_return traced ? closed : traced;
