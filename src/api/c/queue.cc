@@ -61,6 +61,7 @@ void Queue::publish() noexcept {
 }
 
 bool Queue::poll() noexcept {
+    tell();
     const uint32_t submitted = submitted_.load(std::memory_order_acquire);
     if (taken_ == submitted) return false;
     while (taken_ != submitted) {
@@ -69,10 +70,12 @@ bool Queue::poll() noexcept {
         const bool started = nursery_.try_spawn(serve(entry));
         ROS2S_CHECK(started);
     }
+    tell();  // of those that did not have to wait for anything
     return true;
 }
 
 bool Queue::prepare_sleep() noexcept {
+    tell();  // another poller may have finished requests since poll()
     return taken_ == submitted_.load(std::memory_order_seq_cst);
 }
 
@@ -120,8 +123,11 @@ void Queue::say_corrupt(const CoreFile& file, std::string_view what, const Error
 }
 
 void Queue::complete(uint64_t user_data, int64_t result) noexcept {
-    completions_[finished_ & mask_] = {.user_data = user_data, .result = result};
-    ++finished_;
+    completions_[finished_++ & mask_] = {.user_data = user_data, .result = result};
+}
+
+void Queue::tell() noexcept {
+    if (completed_.load(std::memory_order_relaxed) == finished_) return;
     completed_.store(finished_, std::memory_order_seq_cst);
     const uint32_t wanted = wanted_.load(std::memory_order_seq_cst);
     if (wanted == 0) [[likely]]

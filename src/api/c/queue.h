@@ -1,7 +1,7 @@
 // Queue: the two rings between a caller's thread and the core that serves it.
 //
 //     caller: put(), publish() ── requests ──►  core: poll() starts a coroutine for each
-//     caller: reap()           ◄─ completions ─ core: complete() at its end
+//     caller: reap()           ◄─ completions ─ core: complete() at its end, tell() once a turn
 //
 // Both rings have room for `depth` entries, and no more than `depth` requests are between put and
 // reap; so neither side ever waits for room in a ring, and a caller that is ahead sees no room().
@@ -9,7 +9,9 @@
 // Wake-ups. The core sleeps in one place, and Reactor::wake() costs a load when it does not. The
 // caller says in `wanted_` how many completions it sleeps for; the core writes the eventfd when
 // they are there, once. Each side first makes its entry visible and then looks at the other's flag,
-// both sequentially consistent, so that one of the two sees the other.
+// both sequentially consistent, so that one of the two sees the other. The core does so once a turn
+// for all that has completed in it, because a caller that is woken for the first takes a processor
+// from the rest; and always before it sleeps.
 //
 // Invariants
 // - submitted_ - reaped_ <= depth; taken_ <= submitted_; reaped_ <= completed_ (as they wrap).
@@ -80,6 +82,8 @@ class Queue final : public Poller {
     void say_corrupt(const CoreFile& file, std::string_view what, const Error& error);
     Task<> serve(QueueEntry entry);
     void complete(uint64_t user_data, int64_t result) noexcept;
+    // Lets the caller see what has completed, and wakes it where it sleeps for that.
+    void tell() noexcept;
     [[nodiscard]] uint32_t available() const noexcept {
         return completed_.load(std::memory_order_seq_cst) - reaped_.load(std::memory_order_relaxed);
     }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -221,6 +222,45 @@ TEST_F(QueueTest, SleepersAreWoken) {
         ASSERT_EQ(ros2s_queue_reap(queue, &completion, 1, 1, 10'000'000'000), 1);
     }
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
+}
+
+// Neither side polls, so a completion that is not told of before the core sleeps hangs here: of
+// requests that end at once (NOPs, a hole) and of such that wait for the disk.
+TEST(Queue, TellsOfWhatHasCompletedBeforeTheCoreSleeps) {
+    const TestPool pool;
+    {
+        std::ofstream settings(pool.directory() + "/config.yaml");
+        settings << "pool: pool\nio:\n  poll: 0s\n";
+    }
+    ros2s_fs* const fs = pool.open();
+    ASSERT_NE(fs, nullptr);
+    ros2s_file* file = nullptr;
+    ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
+    ASSERT_EQ(ros2s_ftruncate(file, 2 * block), 0);
+    ros2s_queue* queue = nullptr;
+    ASSERT_EQ(ros2s_queue_create(fs, 4, &queue), 0);
+    const AlignedBuffer memory(4 * block);
+    for (uint64_t round = 0; round < 200; ++round) {
+        ros2s_request requests[4] = {};
+        requests[1] = {
+            .opcode = ROS2S_OP_WRITE, .file = file, .address = memory.data(), .bytes = block};
+        requests[2] = requests[3] = {.opcode = ROS2S_OP_READ,
+                                     .file = file,
+                                     .address = memory.data() + block,
+                                     .bytes = block};
+        requests[3].address = memory.data() + 2 * block;
+        requests[3].offset = block;
+        const uint64_t first = round % 4;  // each kind comes alone too
+        const auto count = static_cast<uint32_t>(round % 8 < 4 ? 1 : 4 - first);
+        ASSERT_EQ(ros2s_queue_submit(queue, requests + first, count), static_cast<int>(count));
+        ros2s_completion completions[4];
+        ASSERT_EQ(ros2s_queue_reap(queue, completions, count, 4, 60'000'000'000),
+                  static_cast<int>(count))
+            << "round " << round;
+    }
+    EXPECT_EQ(ros2s_queue_destroy(queue), 0);
+    EXPECT_EQ(ros2s_file_close(file), 0);
+    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_F(QueueTest, OneThreadSubmitsWhileAnotherReaps) {
