@@ -10,17 +10,18 @@ import console
 import tidy
 
 
-def add_arguments(_parser):
-    pass
+def add_arguments(parser):
+    parser.add_argument("--all", action="store_true",
+                        help="every check of .clang-tidy, also where nothing changed")
 
 
-def run(_options):
+def run(options):
     tally = console.Tally()
-    all_checks(tally)
+    all_checks(tally, options.all)
     return tally.close()
 
 
-def all_checks(tally):
+def all_checks(tally, everything=False):
     console.step("lint")
     files = sources()
     formatted(tally, files)
@@ -28,7 +29,7 @@ def all_checks(tally):
         if not tally.add(name, not complaints):
             print("\n".join(complaints))
     if tally.add("configure release", build.configure("release")):
-        tidy.check(tally, files)
+        tidy.check(tally, files, everything)
 
 
 def sources():
