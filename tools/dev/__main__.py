@@ -10,6 +10,7 @@ import check
 import demo
 import fuzz
 import lint
+import package
 import sim
 import test
 
@@ -18,7 +19,8 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in (("build", build), ("test", test), ("check", check), ("demo", demo),
-                         ("bench", bench), ("fuzz", fuzz), ("lint", lint), ("sim", sim)):
+                         ("bench", bench), ("fuzz", fuzz), ("lint", lint), ("sim", sim),
+                         ("package", package)):
         command = commands.add_parser(name)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -1,4 +1,4 @@
-"""./dev check: lint, layers, sanitizers, simulation, fuzzing. Each thing is counted once."""
+"""./dev check: lint, layers, package, sanitizers, simulation, fuzzing. Each thing is counted once."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import build
 import console
 import fuzz
 import lint
+import package
 import test
 
 # ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and libros2store,
@@ -23,6 +24,7 @@ def run(options):
     lint.all_checks(tally)
     tally.add("every public header compiles alone",
               build.make("release", ["all_verify_interface_header_sets"]))
+    package.make(tally)
     if tally.add("asan build", build.make("asan")):
         test.ctest("asan", tally)
         fuzz.fuzz_all(tally, options.seconds)

@@ -1,0 +1,188 @@
+"""./dev package: the Debian package, and what it must run on.
+
+One package holds everything that a machine needs. It runs on Debian 12 and on Ubuntu 22.04 (which
+BlueField's system is): libraries that Ubuntu has under another name lie in it, in a folder of their
+own, and nothing in it may ask for more of the C and C++ libraries than Ubuntu's. docs/packaging.md
+says what lies where."""
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import build
+import console
+import trial
+
+OUT = Path("build/package")
+MAINTAINER = "The ros2store authors <ros2store@localhost>"
+PRIVATE = Path("usr/lib/ros2store")  # the bundled libraries, found by the RUNPATH of who needs them
+# Of these Ubuntu 22.04 has another version than what Debian 12's binaries ask for.
+BUNDLED = ("librocksdb.so.7.8", "libfmt.so.9", "liburing.so.2", "libsnappy.so.1", "libzstd.so.1")
+# The newest symbol versions of Ubuntu 22.04's libc6 2.35 and libstdc++6 12.
+NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)}
+# Versions in Ubuntu 22.04 of the packages that ours may depend on.
+UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": "3.10.5",
+          "libisal2": "2.30.0", "libssl3": "3.0.2", "libyaml-cpp0.7": "0.7.0",
+          "libgflags2.2": "2.2.2", "zlib1g": "1:1.2.11", "libbz2-1.0": "1.0.8",
+          "liblz4-1": "1.9.3"}
+
+
+def add_arguments(parser):
+    parser.add_argument("--try", action="store_true", dest="tried",
+                        help="install it in a fresh Debian 12 chroot and start its programs (root)")
+
+
+def run(options):
+    tally = console.Tally()
+    made = make(tally)
+    if made and options.tried:
+        trial.install_and_start(made, tally)
+    return tally.close()
+
+
+def make(tally):
+    """Builds and checks the package; returns its path, or nothing where something is wrong."""
+    if not tally.add("release build", build.make("release")):
+        return None
+    console.step("package")
+    tree = OUT / "tree"
+    shutil.rmtree(OUT, ignore_errors=True)
+    install(tree)
+    bundle(tree)
+    documents(tree)
+    binaries = elf_files(tree)
+    depends = dependencies(tree, binaries)
+    sound = report(tally, "no symbol is newer than Ubuntu 22.04's", too_new(binaries))
+    sound &= report(tally, "each library is bundled, or a package that Ubuntu 22.04 has",
+                    not_in_ubuntu(depends))
+    if not sound:
+        return None
+    made = archive(tree, depends)
+    print(f"{made}: {made.stat().st_size >> 10} KiB; depends on {depends}\n"
+          f"    install it:  apt-get install ./{made}")
+    return made
+
+
+def report(tally, name, complaints):
+    if not tally.add(name, not complaints):
+        print("\n".join(f"    {each}" for each in complaints))
+    return not complaints
+
+
+def output_of(*words, **more):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False, **more)
+    if done.returncode != 0:
+        raise SystemExit(f"dev: {words[0]} failed:\n{done.stderr}")
+    return done.stdout
+
+
+def install(tree):
+    with open(build.log_of("release"), "a", encoding="utf-8") as log:
+        subprocess.run(["cmake", "--install", build.folder("release"), "--strip", "--prefix",
+                        tree.absolute() / "usr"], check=True, stdout=log)
+
+
+def bundle(tree):
+    (tree / PRIVATE).mkdir(parents=True, exist_ok=True)
+    known = output_of("ldconfig", "-p")
+    for name in BUNDLED:
+        found = re.search(rf"^\s*{re.escape(name)} .*=> (\S+)$", known, re.MULTILINE)
+        copy = tree / PRIVATE / name
+        shutil.copy2(Path(found[1]).resolve(), copy)
+        output_of("patchelf", "--set-rpath", "$ORIGIN", copy)  # for what these need of each other
+
+
+def documents(tree):
+    """The licences of what lies in the package, and what changed."""
+    folder = tree / "usr/share/doc/ros2store"
+    folder.mkdir(parents=True)
+    licences = ["ros2store:\n\n" + Path("LICENSE").read_text(encoding="utf-8")]
+    for name in BUNDLED:
+        owner = package_of(name)
+        text = Path(f"/usr/share/doc/{owner}/copyright").read_text(encoding="utf-8")
+        licences.append(f"{name}, as {owner} of Debian 12:\n\n{text}")
+    (folder / "copyright").write_text(("\n" + "=" * 80 + "\n").join(licences), encoding="utf-8")
+    with open(folder / "changelog.gz", "wb") as file, \
+            gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
+        packed.write(Path("CHANGELOG.md").read_bytes())
+    shutil.copy("README.md", folder)
+
+
+def package_of(library):
+    return output_of("dpkg", "-S", f"*/{library}").split(":")[0]
+
+
+def elf_files(tree):
+    return [path for path in sorted(tree.rglob("*"))
+            if path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF"]
+
+
+def too_new(binaries):
+    complaints = []
+    for path in binaries:
+        symbols = output_of("objdump", "-T", path)
+        for library, text in sorted(set(re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([\d.]+)", symbols))):
+            if tuple(map(int, text.split("."))) > NEWEST[library]:
+                complaints.append(f"{path.name} needs {library}_{text}")
+    return complaints
+
+
+def dependencies(tree, binaries):
+    """What dpkg finds that the binaries need, as the field of a package."""
+    control = OUT / "debian/control"
+    control.parent.mkdir(parents=True)
+    control.write_text("Source: ros2store\n\nPackage: ros2store\nArchitecture: any\n",
+                       encoding="utf-8")
+    said = output_of("dpkg-shlibdeps", "-O", "--ignore-missing-info", "--warnings=0",
+                     f"-l{(tree / 'usr/lib').absolute()}",
+                     *[f"-e{path.absolute()}" for path in binaries], cwd=OUT)
+    bundled = {package_of(name) for name in BUNDLED}
+    return ", ".join(each for each in said.strip().removeprefix("shlibs:Depends=").split(", ")
+                     if each.split()[0] not in bundled)
+
+
+def not_in_ubuntu(depends):
+    complaints = []
+    for each in depends.split(", "):
+        name, version = re.fullmatch(r"(\S+)(?: \(>= (\S+)\))?", each).groups()
+        if name not in UBUNTU:
+            complaints.append(f"{name}: no package of Ubuntu 22.04 is known under this name; bundle "
+                              "the library, or add the package to UBUNTU in tools/dev/package.py")
+        elif version and subprocess.run(["dpkg", "--compare-versions", UBUNTU[name], "ge", version],
+                                        check=False).returncode != 0:
+            complaints.append(f"{name} >= {version}, and Ubuntu 22.04 has {UBUNTU[name]}")
+    return complaints
+
+
+def archive(tree, depends):
+    architecture = output_of("dpkg", "--print-architecture").strip()
+    text = Path("CMakeLists.txt").read_text(encoding="utf-8")
+    version = re.search(r"project\(ros2store VERSION ([\d.]+)", text)[1]
+    size = sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file()) >> 10
+    (tree / "DEBIAN").mkdir()
+    (tree / "DEBIAN/control").write_text(f"""Package: ros2store
+Version: {version}
+Architecture: {architecture}
+Maintainer: {MAINTAINER}
+Installed-Size: {size}
+Section: admin
+Priority: optional
+Depends: {depends}
+Recommends: fuse3
+Suggests: fio, python3
+Description: POSIX files on objects on a disk
+ An object storage system for GPU training and inference, and POSIX files on it:
+ programs, a library with a C interface, a FUSE mount, and a plug-in for fio.
+""", encoding="utf-8")
+    made = OUT / f"ros2store_{version}_{architecture}.deb"
+    # Files of the build may be private to whoever built.
+    for path in tree.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+    subprocess.run(["dpkg-deb", "--build", "--root-owner-group", "-Zxz", tree, made], check=True,
+                   stdout=subprocess.DEVNULL)
+    return made

@@ -1,0 +1,86 @@
+"""The package in a fresh Debian 12: installed as a user would, its programs started."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import console
+
+RELEASE = "bookworm"
+# Each must succeed in the chroot, where nothing of the build is.
+USES = (
+    ("the package installs", "apt-get install -q -y --no-install-recommends /ros2store.deb"),
+    ("ros2store starts", "ros2store --version"),
+    ("ros2store-fuse starts", "ros2store-fuse --version"),
+    ("a pool takes a tree and gives it back", """
+        ros2store up /srv/p --size 256MiB
+        ros2store cp -r /etc/apt 'ros2s+local:///pool/main/apt?dir=/srv/p'
+        ros2store cp -r 'ros2s+local:///pool/main/apt?dir=/srv/p' /back
+        diff -r /etc/apt /back
+        ros2store down /srv/p"""),
+    ("a C program links with libros2store", """
+        apt-get install -q -y --no-install-recommends gcc libc6-dev pkg-config
+        printf '#include <ros2store/ros2store.h>\\nint main(void) { return 0; }\\n' >/a.c
+        gcc /a.c -o /a $(pkg-config --cflags --libs ros2store)
+        /a"""),
+    ("the package goes without a trace", """
+        apt-get purge -q -y ros2store
+        ! ls -d /usr/lib/ros2store /usr/share/doc/ros2store /usr/bin/ros2store* 2>/dev/null"""),
+)
+
+
+def install_and_start(package, tally):
+    if os.geteuid() != 0:
+        tally.add("a chroot needs root: sudo ./dev package --try", False)
+        return
+    with tempfile.TemporaryDirectory(prefix="ros2store-chroot-") as folder:
+        os.chmod(folder, 0o755)
+        root = Path(folder) / "root"
+        console.step(f"a fresh {RELEASE} for the package")
+        made = subprocess.run(["debootstrap", "--variant=minbase", RELEASE, root, mirror()],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if not tally.add("debootstrap", made.returncode == 0):
+            print((made.stdout + made.stderr)[-2000:])
+            return
+        borrow_apt(root)
+        shutil.copy(package, root / "ros2store.deb")
+        for name, script in USES:
+            if not tally.add(name, *inside(root, script)):
+                return
+
+
+def inside(root, script):
+    # A mount namespace of its own, so that /proc goes with it.
+    command = f'mount -t proc proc "{root}/proc" && exec chroot "{root}" /bin/bash -euc "$1"'
+    done = subprocess.run(["unshare", "-m", "--propagation", "private", "bash", "-c", command, "_",
+                           script], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/",
+                                            "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"})
+    if done.returncode != 0:
+        print((done.stdout + done.stderr)[-3000:])
+    return (done.returncode == 0,)
+
+
+def borrow_apt(root):
+    """The machine's way to its packages: sources, keys, proxies, names."""
+    for name in ("etc/apt", "etc/resolv.conf", "etc/hosts", "usr/share/keyrings"):
+        there = root / name
+        source = Path("/") / name
+        if source.is_dir():
+            shutil.copytree(source, there, dirs_exist_ok=True)
+        elif source.exists():
+            shutil.copy(source, there)
+    inside(root, "apt-get update -q")
+
+
+def mirror():
+    """Where this machine's Debian packages come from."""
+    said = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)"],
+                          capture_output=True, text=True, check=True).stdout
+    for site, release in re.findall(r"^(\S+) (\S+)$", said, re.MULTILINE):
+        if release == RELEASE:
+            return site
+    return re.findall(r"^(\S+) ", said, re.MULTILINE)[0]
