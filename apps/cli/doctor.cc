@@ -53,20 +53,24 @@ Finding kernel() {
     return finding;
 }
 
-Finding io_uring() {
-    Report report;
-    const auto reactor = OsReactor::create({}, report);
-    Finding finding{.what = "io_uring",
-                    .found = reactor ? (*reactor)->ring_reason() : report.text()};
-    if (reactor && (*reactor)->ring() != nullptr &&
-        (*reactor)->ring()->kind() == Ring::Kind::io_uring) {
-        return finding;
+// `mine` is the reactor that this program runs on. A second one could be refused where the first
+// was not: a user's rings share the limit on locked memory.
+Finding io_uring(Reactor& mine) {
+    if (mine.ring() != nullptr && mine.ring()->kind() == Ring::Kind::io_uring) {
+        return {.what = "io_uring", .found = "io_uring works", .remedy = {}};
     }
-    finding.grade = Grade::slower;
+    Report refusal;
+    const auto demanded = OsReactor::create({.ring = RingChoice::io_uring}, refusal);
+    Finding finding{.what = "io_uring",
+                    .grade = Grade::slower,
+                    .found = demanded ? "refused at first, and then not" : refusal.text(),
+                    .remedy = {}};
     finding.remedy =
-        "works on threads instead, slower; to allow it: sysctl -w kernel.io_uring_disabled=0, and "
-        "in a "
-        "container: docker run --security-opt seccomp=unconfined …";
+        !demanded && demanded.error().code == Code::no_memory
+            ? "works on threads instead, slower; to allow it, see memlock below"
+            : "works on threads instead, slower; to allow it: sysctl -w "
+              "kernel.io_uring_disabled=0, and in a container: docker run --security-opt "
+              "seccomp=unconfined …";
     return finding;
 }
 
@@ -83,7 +87,8 @@ Finding memlock() {
     }
     finding.grade = Grade::slower;
     finding.remedy = fmt::format(
-        "fixed I/O buffers need {0}: sudo prlimit --pid $$ --memlock=unlimited, or for good: echo "
+        "io_uring and its fixed I/O buffers need {0}: sudo prlimit --pid $$ --memlock=unlimited, "
+        "or for good: echo "
         "'{1} - memlock unlimited' | sudo tee /etc/security/limits.d/ros2store.conf, then log in "
         "again",
         human_bytes(memlock_wanted), geteuid());
@@ -237,7 +242,7 @@ std::string_view word(Grade grade) {
 Task<Result<>> doctor(Workplace work, DoctorOptions options) {
     const std::vector<std::function<Finding()>> examinations{
         kernel,
-        io_uring,
+        [&] { return io_uring(work.environment.reactor); },
         memlock,
         fuse,
         [] { return helper("fusermount3", "sudo apt-get install fuse3"); },

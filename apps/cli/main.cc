@@ -64,7 +64,7 @@ void raise_descriptor_limit() {
 int run(const Arguments& arguments) {
     const Session session(arguments.json);
     Report report;
-    auto reactor = OsReactor::create(reactor_options_for(arguments.places), report);
+    auto reactor = reactor_for(arguments.places, report);
     if (!reactor) {
         session.complain(report.text());
         return 1;

@@ -27,16 +27,18 @@ Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     return uri.dir;
 }
 
-OsReactorOptions reactor_options_for(const std::vector<std::string>& places) {
-    std::map<std::string, OsReactorOptions> pools;
+Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& places,
+                                               Report& report) {
+    std::map<std::string, api::PoolDirectory> pools;
     for (const std::string& place : places) {
         Report ignored;
         const auto directory = pool_directory_of(place, ignored);
         if (!directory) continue;
-        const auto pool = api::read_pool_directory(*directory, ignored);
-        if (pool) pools.emplace(pool->directory, pool->config.reactor_options());
+        auto pool = api::read_pool_directory(*directory, ignored);
+        if (pool) pools.emplace(pool->directory, std::move(*pool));
     }
-    return pools.size() == 1 ? pools.begin()->second : OsReactorOptions{};
+    return pools.size() == 1 ? api::create_reactor(pools.begin()->second, report)
+                             : OsReactor::create({}, report);
 }
 
 Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report) {

@@ -20,10 +20,11 @@ namespace ros2s::cli {
 // A URI of this machine. Errors: invalid, unsupported.
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
 
-// How the reactor is to be for a command with these arguments: as the settings of the pool say
-// where their URIs and pool directories name exactly one, else the default. What is wrong with a
-// place, its opening reports.
-[[nodiscard]] OsReactorOptions reactor_options_for(const std::vector<std::string>& places);
+// The reactor for a command with these arguments: as the settings of the pool say where their URIs
+// and pool directories name exactly one, else the default. What is wrong with a place, its opening
+// reports.
+[[nodiscard]] Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& places,
+                                                             Report& report);
 
 // Opens a pool that nobody has open. Errors: those of EmbeddedPool::open.
 [[nodiscard]] Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work,

@@ -105,9 +105,7 @@ int run(const Options& options) {
     block_stop_signals();
     const auto pool = api::read_pool_directory(options.uri.dir, report);
     if (!pool) return failed(pool.error());
-    auto reactor_options = pool->config.reactor_options();
-    reactor_options.thread_name = "ros2store-fuse";
-    const auto reactor = OsReactor::create(reactor_options, report);
+    const auto reactor = api::create_reactor(*pool, report, "ros2store-fuse");
     if (!reactor) return failed(reactor.error());
     ThreadPool blocking(4);
     const api::Environment environment{

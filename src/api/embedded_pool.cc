@@ -54,9 +54,16 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
 Task<> EmbeddedPool::close() {
     const auto closed = co_await parts_->stack->close();
     if (!closed) {
+        // The last checkpoint fails where the index's disk is full; nothing else needs space.
+        const std::string cause =
+            closed.error().code == Code::no_space
+                ? fmt::format("the file system that holds {}/index is full: free some space there",
+                              directory())
+                : describe(closed.error());
         parts_->environment.log.warning(
-            fmt::format("the pool in {} was not closed cleanly ({}); the next opening recovers it",
-                        directory(), describe(closed.error())));
+            fmt::format("the pool in {} was not closed cleanly ({}); nothing is lost, the next "
+                        "opening recovers it",
+                        directory(), cause));
     }
     parts_->stack.reset();
     parts_->ownership.reset();

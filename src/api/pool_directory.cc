@@ -279,7 +279,9 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
                                ? fmt::format("there is no pool in {} (it has no {}); `ros2store up "
                                              "{}` makes one",
                                              directory, config_name, directory)
-                               : fmt::format("cannot read {}", config_path));
+                               : fmt::format("cannot read {}; run as the user who made the pool, "
+                                             "or change its mode",
+                                             config_path));
     }
     PoolDirectory found{.directory = std::move(directory)};
     ROS2S_TRY_ASSIGN(found.config, PoolConfig::parse(text.str(), config_path, report));
@@ -298,6 +300,20 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
                                        found.directory, device_name(0)));
     }
     return found;
+}
+
+Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool, Report& report,
+                                                  std::string thread_name) {
+    auto options = pool.config.reactor_options();
+    options.thread_name = std::move(thread_name);
+    Report refusal;
+    auto reactor = OsReactor::create(options, refusal);
+    if (reactor) return reactor;
+    if (options.ring != RingChoice::io_uring) return report.fail(reactor.error(), refusal.text());
+    return report.fail(reactor.error(),
+                       fmt::format("{}; {} demands io_uring: allow it, or write there `back_end: "
+                                   "auto`, which takes threads instead, slower",
+                                   refusal.text(), in(pool.directory, config_name)));
 }
 
 }  // namespace ros2s::api

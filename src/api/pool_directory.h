@@ -15,6 +15,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -66,5 +67,10 @@ struct PoolDirectory {
 // Errors: not_found (no pool there), invalid (config.yaml), denied, io.
 [[nodiscard]] Result<PoolDirectory> read_pool_directory(const std::string& directory,
                                                         Report& report);
+
+// A reactor as the pool's settings want it. Errors: those of OsReactor::create; where the settings
+// demand what this machine refuses, the report says so.
+[[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(
+    const PoolDirectory& pool, Report& report, std::string thread_name = "ros2store");
 
 }  // namespace ros2s::api

@@ -62,7 +62,12 @@ bool exists(const std::string& path) {
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,
                               Report& report) {
-    return report.fail(error, fmt::format("cannot {} {}: {}", do_what, path, describe(error)));
+    const std::string_view remedy =
+        error.code == Code::denied
+            ? "; run as a user who may, or choose a directory that you may write to"
+            : "";
+    return report.fail(error,
+                       fmt::format("cannot {} {}: {}{}", do_what, path, describe(error), remedy));
 }
 
 Result<std::vector<std::string>> foreign_names(const std::string& directory) {

@@ -1,5 +1,7 @@
 #include "result.h"
 
+#include <strings.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -46,9 +48,8 @@ std::string describe(const Error& error) {
         text += std::to_string(round_down(error.detail - 1, block_bytes));
     }
     if (error.os_errno != 0) {
-        text += " (";
-        text += std::strerror(error.os_errno);
-        text += ')';
+        const char* const said = std::strerror(error.os_errno);
+        if (::strcasecmp(said, text.c_str()) != 0) text.append(" (").append(said).append(")");
     }
     return text;
 }

@@ -6,6 +6,11 @@ namespace ros2s::engine {
 namespace {
 // Nodes serialised in one turn of the core: about 50 µs.
 constexpr size_t slice_nodes = 64;
+
+// What has no space left is the index's disk: the devices of a pool do not grow.
+std::string cause_of(const Error& error) {
+    return error.code == Code::no_space ? "the disk of its index is full" : describe(error);
+}
 }  // namespace
 
 Checkpointer::Checkpointer(const Env& env, Index& index, device::BlockDevice& device, Cores& cores,
@@ -49,7 +54,7 @@ Task<> Checkpointer::run() {
         writing_ = false;
         if (!written) {
             committer_.die(written.error(),
-                           "a checkpoint could not be written: " + describe(written.error()) +
+                           "a checkpoint could not be written: " + cause_of(written.error()) +
                                ". Close the pool, see to the disk of its index, and open it again");
         }
         finished_.wake_all();

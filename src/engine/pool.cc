@@ -407,13 +407,15 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
     }
     Result<std::unique_ptr<Index>> index;
     if (result) {
+        Report said;
         index = co_await env.blocking.run(
-            env.reactor, [&] { return factory(superblock.index_directory, false, report); });
+            env.reactor, [&] { return factory(superblock.index_directory, false, said); });
         if (!index) {
-            result = report.fail(index.error(),
-                                 fmt::format("the pool's index (directory {}) "
-                                             "cannot be opened: {}",
-                                             superblock.index_directory, describe(index.error())));
+            result = report.fail(
+                index.error(),
+                said.empty() ? fmt::format("the pool's index (directory {}) cannot be opened: {}",
+                                           superblock.index_directory, describe(index.error()))
+                             : said.text());
         }
     }
     if (!result) {

@@ -86,7 +86,7 @@ Log log_of_process() {
 
 Result<std::shared_ptr<Instance>> start_instance(const std::string& directory, Report& report) {
     ROS2S_TRY_ASSIGN(const auto found, read_pool_directory(directory, report));
-    ROS2S_TRY_ASSIGN(auto reactor, OsReactor::create(found.config.reactor_options(), report));
+    ROS2S_TRY_ASSIGN(auto reactor, create_reactor(found, report));
     ROS2S_TRY(reactor->start(report));
     return std::make_shared<Instance>(std::move(reactor), log_of_process());
 }

@@ -23,6 +23,42 @@ namespace {
 constexpr uint64_t format_version = 1;
 constexpr std::string_view format_magic = "ros2store index, version ";
 
+// RocksDB appends whole dumps of its state to some of its sentences.
+std::string_view first_line(std::string_view text) {
+    constexpr size_t bytes_max = 300;
+    return text.substr(0, std::min(text.find('\n'), bytes_max));
+}
+
+std::string words_of(const rocksdb::Status& status) {
+    return std::string(first_line(status.ToString()));
+}
+
+// What to do about a failure in `directory`, and RocksDB's own words.
+std::string remedy_for(const rocksdb::Status& status, const std::string& directory) {
+    const std::string said = " (" + words_of(status) + ")";
+    switch (error_of(status).code) {
+        case Code::no_space:
+            return "the file system that holds the index " + directory +
+                   " is full; free some space there and try again" + said;
+        case Code::denied:
+            return "no permission to use the index " + directory +
+                   "; run as the user who made the pool" + said;
+        case Code::io:
+            return "the disk under the index " + directory +
+                   " reported an error; look at the kernel's log, and copy the directory before "
+                   "trying repairs" +
+                   said;
+        case Code::no_memory:
+            return "not enough memory for the index " + directory +
+                   "; free memory or lower the pool's memory option" + said;
+        default:
+            return "the index " + directory +
+                   " is damaged: a file in it is missing or altered; restore the directory from a "
+                   "copy made while the pool was closed" +
+                   said;
+    }
+}
+
 class LogAdapter final : public rocksdb::Logger {
   public:
     explicit LogAdapter(Log log) : Logger(rocksdb::INFO_LEVEL), log_(std::move(log)) {}
@@ -31,15 +67,13 @@ class LogAdapter final : public rocksdb::Logger {
         Logv(rocksdb::INFO_LEVEL, format, arguments);
     }
     void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
-        // Routine talk is only of use to somebody who looks for a fault in RocksDB itself.
-        const auto ours = level >= rocksdb::ERROR_LEVEL  ? LogLevel::error
-                          : level == rocksdb::WARN_LEVEL ? LogLevel::warning
-                                                         : LogLevel::debug;
+        // Only of use to somebody who looks for a fault in RocksDB itself: what fails comes back as
+        // a status too, of the call or of the next one, and is told there.
+        const auto ours = level >= rocksdb::FATAL_LEVEL ? LogLevel::error : LogLevel::debug;
         char line[1024];
         const int length = std::vsnprintf(line, sizeof line, format, arguments);
         if (length <= 0) return;
-        const auto kept = std::min(static_cast<size_t>(length), sizeof line - 1);
-        log_.say(ours, "index: " + std::string(line, kept));
+        log_.say(ours, "index: " + std::string(first_line(line)));
     }
 
   private:
@@ -174,6 +208,7 @@ class RocksDbIndex final : public Index {
 
     Result<> close() override {
         if (!db_) return {};
+        const std::string directory = db_->GetName();
         const auto status = guarded([&] {
             rocksdb::CancelAllBackgroundWork(db_.get(), true);
             const auto closed = db_->Close();
@@ -181,7 +216,7 @@ class RocksDbIndex final : public Index {
             return closed;
         });
         db_.reset();
-        if (!status.ok()) return failed("closing", status);
+        if (!status.ok()) return failed("closing", status, directory);
         return {};
     }
 
@@ -224,9 +259,12 @@ class RocksDbIndex final : public Index {
     }
 
     std::unexpected<Error> failed(std::string_view what, const rocksdb::Status& status) const {
-        const Error error = error_of(status);
-        log_.error("index: " + std::string(what) + " failed: " + status.ToString());
-        return fail(error);
+        return failed(what, status, db_->GetName());
+    }
+    std::unexpected<Error> failed(std::string_view what, const rocksdb::Status& status,
+                                  const std::string& directory) const {
+        log_.error("index: " + std::string(what) + " failed: " + remedy_for(status, directory));
+        return fail(error_of(status));
     }
 
     const std::shared_ptr<rocksdb::Env> env_;  // the database uses it until it is destroyed
@@ -240,35 +278,16 @@ std::string format_path(const std::string& directory) { return directory + "/FOR
 // The sentence for a failure of RocksDB while `directory` was opened or made.
 std::unexpected<Error> explain(const rocksdb::Status& status, const std::string& directory,
                                Report& report) {
-    const std::string said = " (" + status.ToString() + ")";
     if (is_locked(status))
         return report.fail(Code::busy, "the index " + directory +
                                            " is open in another program; close that program, or "
-                                           "use the pool through it" +
-                                           said);
+                                           "use the pool through it (" +
+                                           words_of(status) + ")");
     const Error error = error_of(status);
-    switch (error.code) {
-        case Code::no_space:
-            return report.fail(error, "the file system that holds the index " + directory +
-                                          " is full; free some space there and try again" + said);
-        case Code::denied:
-            return report.fail(error, "no permission to use the index " + directory +
-                                          "; run as the user who made the pool" + said);
-        case Code::io:
-            return report.fail(error, "the disk under the index " + directory +
-                                          " reported an error; look at the kernel's log, and copy "
-                                          "the directory before trying repairs" +
-                                          said);
-        case Code::no_memory:
-            return report.fail(error, "not enough memory to open the index " + directory +
-                                          "; free memory or lower the pool's memory option" + said);
-        default:
-            return report.fail(Code::corrupt,
-                               "the index " + directory +
-                                   " is damaged: a file in it is missing or altered; restore the "
-                                   "directory from a copy made while the pool was closed" +
-                                   said);
-    }
+    const bool understood = error.code == Code::no_space || error.code == Code::denied ||
+                            error.code == Code::io || error.code == Code::no_memory;
+    return report.fail(understood ? error : Error{Code::corrupt, 0, 0},
+                       remedy_for(status, directory));
 }
 
 Result<std::unique_ptr<Index>> open_database(const std::string& directory,
@@ -293,9 +312,11 @@ Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, 
     if (auto status = guarded([&] { return files.GetChildren(directory, {}, &children, nullptr); });
         !status.ok()) {
         if (error_of(status).code != Code::not_found) return explain(status, directory, report);
-        return report.fail(Code::not_found, "there is no index directory " + directory +
-                                                "; check the pool's path, or make a pool with "
-                                                "`ros2store up DIR`");
+        return report.fail(Code::not_found,
+                           "there is no index directory " + directory +
+                               ", without which what is in the pool cannot be found: put it back "
+                               "where it was, or restore it from a copy made while the pool was "
+                               "closed");
     }
     std::string format;
     auto status =
