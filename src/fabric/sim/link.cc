@@ -26,7 +26,8 @@ SimWire::SimWire(Reactor& core, std::shared_ptr<Link> link, size_t side)
 
 SimWire::~SimWire() {
     link_->changed_[side_] = nullptr;
-    link_->network_.remove(*link_);
+    // The other side is still to hear of stalls.
+    if (link_->changed_[1 - side_] == nullptr) link_->network_.remove(*link_);
 }
 
 void SimWire::start(WireUser& user) noexcept {

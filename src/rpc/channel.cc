@@ -1,0 +1,182 @@
+#include "ros2s/rpc/channel.h"
+
+#include <algorithm>
+
+#include "client_connection.h"
+#include "ros2s/base/check.h"
+#include "ros2s/fabric/deadline.h"
+#include "ros2s/fabric/wake_on_stop.h"
+
+namespace ros2s::rpc {
+namespace {
+
+// Waiting does not help against these.
+bool is_final(const Error& error) {
+    return error.code == Code::denied || error.code == Code::bad_version ||
+           error.code == Code::unsupported || error.code == Code::invalid;
+}
+
+template <class Pieces>
+uint64_t bytes_of(const Pieces& pieces) {
+    uint64_t bytes = 0;
+    for (const auto& piece : pieces) bytes += piece.size();
+    return bytes;
+}
+
+}  // namespace
+
+Channel::Channel(Reactor& reactor, fabric::Domain& domain, std::string address,
+                 TicketSource& tickets, ChannelOptions options)
+    : reactor_(reactor),
+      domain_(domain),
+      address_(std::move(address)),
+      tickets_(tickets),
+      options_(options),
+      changed_(reactor),
+      keeping_(reactor, 1) {}
+
+Channel::~Channel() { ROS2S_CHECK(calls_ == 0 && keeping_.running() == 0); }
+
+Task<Result<std::unique_ptr<Channel>>> Channel::open(Reactor& reactor, fabric::Domain& domain,
+                                                     std::string address, TicketSource& tickets,
+                                                     ChannelOptions options, Report& report) {
+    std::unique_ptr<Channel> channel(
+        new Channel(reactor, domain, std::move(address), tickets, options));
+    ROS2S_CO_TRY_ASSIGN(auto connection, co_await channel->connect(report));
+    co_await channel->keeping_.spawn(keep(*channel, std::move(connection)));
+    co_return channel;
+}
+
+Task<> Channel::close() {
+    closing_.request_stop();
+    if (connection_ != nullptr) connection_->leave();
+    changed_.wake_all();
+    co_await keeping_.join();
+    while (calls_ > 0) co_await changed_;
+}
+
+// ---- the connection -------------------------------------------------------------------------
+
+Task<Result<std::unique_ptr<ClientConnection>>> Channel::connect(Report& report) {
+    auto connection = co_await ClientConnection::open(reactor_, domain_, address_, tickets_,
+                                                      options_, metrics_, closing_.token(), report);
+    if (!connection) {
+        metrics_.connections_failed.add();
+        co_return connection;
+    }
+    const WelcomeBody& welcome = (*connection)->welcome();
+    const bool restarted = welcome_.incarnation != 0 && welcome_.incarnation != welcome.incarnation;
+    if (restarted) metrics_.server_restarts.add();
+    metrics_.connections.add();
+    welcome_ = welcome;
+    co_return connection;
+}
+
+Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection) {
+    while (connection) {
+        self.connection_ = connection.get();
+        self.refusal_.reset();
+        self.changed_.wake_all();
+        if (self.closing_.stop_requested()) connection->leave();
+        co_await connection->receive_all();
+        self.connection_ = nullptr;
+        co_await connection->close();
+        connection.reset();
+        if (self.closing_.stop_requested()) break;
+        self.metrics_.connections_lost.add();
+        connection = co_await self.reconnect();
+    }
+    self.changed_.wake_all();
+}
+
+Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
+    Duration backoff = options_.backoff_least;
+    while (true) {
+        // Clients of one server that was restarted do not all come at once.
+        const auto half = static_cast<uint64_t>(backoff.count()) / 2;
+        const Duration wait{static_cast<int64_t>(half + reactor_.random().below(half + 1))};
+        if (!co_await sleep_for(reactor_, wait, closing_.token())) co_return nullptr;
+        Report report;
+        auto connection = co_await connect(report);
+        if (connection) co_return std::move(*connection);
+        if (is_final(connection.error())) {
+            refusal_ = connection.error();
+            changed_.wake_all();
+        }
+        backoff = std::min(2 * backoff, options_.backoff_most);
+    }
+}
+
+Task<Result<ClientConnection*>> Channel::connected(StopToken stop) {
+    if (connection_ != nullptr && connection_->is_alive()) co_return connection_;
+    fabric::Deadline patience(reactor_, reactor_.now() + options_.patience, stop);
+    {
+        const fabric::WakeOnStop wake(patience.token(), changed_);
+        while ((connection_ == nullptr || !connection_->is_alive()) && !refusal_ &&
+               !closing_.stop_requested() && !patience.token().stop_requested()) {
+            co_await changed_;
+        }
+    }
+    const bool waited_in_vain = patience.passed();
+    co_await patience.finish();
+    if (closing_.stop_requested()) co_return fail(Code::closed);
+    if (connection_ != nullptr && connection_->is_alive()) co_return connection_;
+    if (stop.stop_requested()) co_return fail(Code::cancelled);
+    if (refusal_) co_return fail(*refusal_);
+    // Lost again in this very moment: the caller looks once more.
+    if (!waited_in_vain) co_return nullptr;
+    co_return fail(Code::disconnected);
+}
+
+// ---- calls ----------------------------------------------------------------------------------
+
+Result<> Channel::check(const CallRequest& request) const {
+    if (request.body.size() > body_bytes_max) return fail(Code::too_large, body_bytes_max);
+    const uint64_t most = welcome_.payload_bytes_max;
+    if (bytes_of(request.payload) > most || bytes_of(request.sink) > most) {
+        return fail(Code::too_large, most);
+    }
+    return {};
+}
+
+Task<Result<>> Channel::call(const Call& call, const CallRequest& request, ReplyReader& reader) {
+    struct Count {
+        explicit Count(Channel& channel) : self(channel) { ++self.calls_; }
+        Count(const Count&) = delete;
+        Count& operator=(const Count&) = delete;
+        ~Count() {
+            if (--self.calls_ == 0) self.changed_.wake_all();
+        }
+        Channel& self;
+    };
+    const Count count(*this);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    metrics_.requests.add();
+    if (call.deadline == Time::max()) {
+        co_return co_await call_within(call, request, reader, call.stop);
+    }
+    fabric::Deadline deadline(reactor_, call.deadline, call.stop);
+    Result<> result = co_await call_within(call, request, reader, deadline.token());
+    const bool gave_up = !result && result.error().code == Code::cancelled && deadline.passed();
+    co_await deadline.finish();
+    if (gave_up) result = fail(Code::deadline);
+    co_return result;
+}
+
+Task<Result<>> Channel::call_within(const Call& call, const CallRequest& request,
+                                    ReplyReader& reader, StopToken stop) {
+    const bool repeatable = request.repeatable || !request.id.client.is_nil();
+    for (bool first = true;; first = false) {
+        ROS2S_CO_TRY_ASSIGN(ClientConnection * connection, co_await connected(stop));
+        if (connection == nullptr) continue;
+        ROS2S_CO_TRY(check(request));
+        if (!first) metrics_.requests_repeated.add();
+        const ClientConnection::Outcome outcome =
+            co_await connection->exchange(call, request, reader, stop);
+        if (!outcome.lost) co_return outcome.result;
+        if (closing_.stop_requested()) co_return fail(Code::closed);
+        if (outcome.sent && !repeatable) co_return fail(Code::disconnected);
+    }
+}
+
+}  // namespace ros2s::rpc

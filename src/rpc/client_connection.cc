@@ -1,0 +1,316 @@
+#include "client_connection.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ros2s/base/check.h"
+#include "ros2s/fabric/deadline.h"
+#include "ros2s/fabric/wake_on_stop.h"
+
+namespace ros2s::rpc {
+namespace {
+
+// A request's number: its slot in the low bits.
+constexpr uint64_t slot_bits = 16;
+constexpr uint64_t slot_mask = (uint64_t{1} << slot_bits) - 1;
+
+template <class Pieces>
+uint64_t bytes_of(const Pieces& pieces) {
+    uint64_t bytes = 0;
+    for (const auto& piece : pieces) bytes += piece.size();
+    return bytes;
+}
+
+}  // namespace
+
+ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::Endpoint> endpoint,
+                                   const ChannelOptions& options, ChannelMetrics& metrics)
+    : reactor_(reactor),
+      endpoint_(std::move(endpoint)),
+      options_(options),
+      metrics_(metrics),
+      staging_(reactor, *endpoint_),
+      unused_(reactor) {}
+
+ClientConnection::~ClientConnection() { ROS2S_CHECK(exchanges_ == 0); }
+
+Task<> ClientConnection::receive_all() {
+    while (is_alive()) {
+        auto message = co_await endpoint_->receive(leave_.token());
+        if (!message) break;
+        if (take(std::move(*message))) continue;
+        metrics_.malformed.add();
+        endpoint_->abandon();
+    }
+    leaving_ = true;
+    wake_all();
+}
+
+void ClientConnection::leave() {
+    leaving_ = true;
+    leave_.request_stop();
+    wake_all();
+}
+
+void ClientConnection::wake_all() noexcept {
+    staging_.end();
+    for (const Slot& slot : slots_) {
+        if (slot.exchange != nullptr) slot.exchange->changed.wake_all();
+    }
+    for (Exchange* one = first_waiting_; one != nullptr; one = one->next) one->changed.wake_all();
+}
+
+Task<> ClientConnection::close() {
+    while (exchanges_ > 0) co_await unused_;
+    co_await endpoint_->close();
+}
+
+// ---- credits --------------------------------------------------------------------------------
+
+Task<Result<>> ClientConnection::take_slot(Exchange& exchange, StopToken stop) {
+    if (!is_alive()) co_return fail(Code::disconnected);
+    if (first_waiting_ == nullptr && !free_.empty()) {
+        exchange.slot = free_.back();
+        free_.pop_back();
+        co_return Result<>{};
+    }
+    (last_waiting_ != nullptr ? last_waiting_->next : first_waiting_) = &exchange;
+    last_waiting_ = &exchange;
+    {
+        const fabric::WakeOnStop wake(stop, exchange.changed);
+        while (!exchange.has_slot && is_alive() && !stop.stop_requested()) {
+            co_await exchange.changed;
+        }
+    }
+    if (exchange.has_slot && is_alive()) co_return Result<>{};
+    if (exchange.has_slot) {
+        give_slot(exchange.slot);
+    } else {
+        Exchange** link = &first_waiting_;
+        last_waiting_ = nullptr;
+        while (*link != nullptr) {
+            if (*link == &exchange) {
+                *link = exchange.next;
+            } else {
+                last_waiting_ = *link;
+                link = &last_waiting_->next;
+            }
+        }
+    }
+    co_return fail(is_alive() ? Code::cancelled : Code::disconnected);
+}
+
+void ClientConnection::give_slot(uint32_t slot) noexcept {
+    slots_[slot].number = 0;
+    slots_[slot].exchange = nullptr;
+    if (first_waiting_ == nullptr) {
+        free_.push_back(slot);
+        return;
+    }
+    Exchange& next = *first_waiting_;
+    first_waiting_ = next.next;
+    if (first_waiting_ == nullptr) last_waiting_ = nullptr;
+    next.slot = slot;
+    next.has_slot = true;
+    next.changed.wake_all();
+}
+
+// ---- a request ------------------------------------------------------------------------------
+
+Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
+                                                           const CallRequest& request,
+                                                           ReplyReader& reader, StopToken stop) {
+    struct Use {
+        explicit Use(ClientConnection& connection) : self(connection) { ++self.exchanges_; }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+        ~Use() {
+            if (--self.exchanges_ == 0) self.unused_.wake_all();
+        }
+        ClientConnection& self;
+    };
+    const Use use(*this);
+    Exchange exchange(reactor_);
+    if (const Result<> taken = co_await take_slot(exchange, stop); !taken) {
+        co_return Outcome{.lost = taken.error().code == Code::disconnected, .result = taken};
+    }
+    const Outcome outcome = co_await exchange_in_slot(exchange, call, request, reader, stop);
+    if (exchange.answered || !outcome.sent) {
+        give_slot(exchange.slot);
+    } else {
+        slots_[exchange.slot].exchange = nullptr;
+    }
+    co_return outcome;
+}
+
+Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(Exchange& exchange,
+                                                                   const Call& call,
+                                                                   const CallRequest& request,
+                                                                   ReplyReader& reader,
+                                                                   StopToken stop) {
+    Slot& slot = slots_[exchange.slot];
+    slot.number = ++slot.uses << slot_bits | exchange.slot;
+    slot.exchange = &exchange;
+    const Layout layout = lay_out(request);
+    Windows windows(*endpoint_, staging_, metrics_);
+    Outcome outcome;
+    outcome.result = co_await open_windows(windows, request, layout, stop);
+    if (outcome.result) {
+        outcome.result = co_await send(slot, call, request, layout, windows, stop);
+        // One that failed with its connection may have arrived.
+        outcome.sent = outcome.result || outcome.result.error().code == Code::disconnected;
+    }
+    if (outcome.result) {
+        co_await wait_for_answer(exchange, stop);
+        if (!exchange.answered && is_alive()) co_await give_up(exchange);
+    }
+    co_await windows.revoke();
+    if (exchange.answered) {
+        outcome.result = read(exchange, request, windows, reader);
+    } else if (!is_alive()) {
+        outcome.lost = true;
+    } else if (outcome.result) {
+        metrics_.requests_given_up.add();
+        outcome.result = fail(Code::cancelled);
+    }
+    windows.free();
+    co_return outcome;
+}
+
+ClientConnection::Layout ClientConnection::lay_out(const CallRequest& request) const {
+    const uint64_t request_most =
+        std::min(options_.inline_request_bytes, endpoint_->send_bytes_max());
+    const uint64_t reply_most =
+        std::min<uint64_t>(options_.message_bytes_max, welcome_.inline_reply_max);
+    const uint64_t payload = bytes_of(request.payload);
+    const uint64_t sink = bytes_of(request.sink);
+    const uint64_t frame = frame_bytes(2 * windows_max, request.body.size());
+    return {
+        .body_inline = frame <= request_most,
+        .payload_inline = frame + payload <= request_most,
+        .sink_windows =
+            sink > 0 && frame_bytes(0, request.reply_body_bytes_max) + sink > reply_most,
+    };
+}
+
+Task<Result<>> ClientConnection::open_windows(Windows& windows, const CallRequest& request,
+                                              Layout layout, StopToken stop) {
+    std::vector<ConstBytes> source;
+    if (!layout.body_inline) source.push_back(request.body);
+    if (!layout.payload_inline) {
+        source.insert(source.end(), request.payload.begin(), request.payload.end());
+    }
+    const std::span<const Bytes> sink =
+        layout.sink_windows ? request.sink : std::span<const Bytes>{};
+    if (source.empty() && sink.empty()) co_return Result<>{};
+    co_return co_await windows.open(source, sink, stop);
+}
+
+Task<Result<>> ClientConnection::send(Slot& slot, const Call& call, const CallRequest& request,
+                                      Layout layout, const Windows& windows, StopToken stop) {
+    FrameHeader header;
+    header.kind = Kind::request;
+    header.method = request.method;
+    header.session = session_;
+    header.request = slot.number;
+    header.set(request.id);
+    header.payload_bytes = bytes_of(request.payload);
+    header.sink_bytes = bytes_of(request.sink);
+    header.body_bytes = static_cast<uint32_t>(request.body.size());
+    if (!windows.source().empty()) header.set(Flag::in_source);
+    if (!layout.body_inline) header.set(Flag::body_in_source);
+    if (call.deadline != Time::max()) {
+        const Duration remaining = call.deadline - reactor_.now();
+        header.remaining_ns = static_cast<uint64_t>(std::max(remaining, Duration{}).count());
+    }
+    const ConstBytes body = layout.body_inline ? request.body : ConstBytes{};
+    const size_t descriptors = windows.source().size() + windows.sink().size();
+    const uint64_t head_bytes = frame_bytes(descriptors, body.size());
+    const bool copies = layout.payload_inline && request.payload.size() > 1;
+    slot.memory.resize(head_bytes + (copies ? header.payload_bytes : 0));
+    Bytes rest = Bytes(slot.memory).subspan(head_bytes);
+    ConstBytes tail = rest;
+    if (copies) {
+        for (const ConstBytes piece : request.payload) {
+            std::ranges::copy(piece, rest.begin());
+            rest = rest.subspan(piece.size());
+        }
+    } else if (layout.payload_inline && !request.payload.empty()) {
+        tail = request.payload.front();
+    }
+    if (layout.payload_inline) metrics_.inline_bytes.add(header.payload_bytes);
+    const ConstBytes head =
+        encode_frame(header, windows.source(), windows.sink(), body, slot.memory);
+    co_return co_await endpoint_->send(head, tail, stop);
+}
+
+Task<> ClientConnection::wait_for_answer(Exchange& exchange, StopToken stop) {
+    const fabric::WakeOnStop wake(stop, exchange.changed);
+    while (!exchange.answered && is_alive() && !stop.stop_requested()) {
+        co_await exchange.changed;
+    }
+}
+
+Task<> ClientConnection::give_up(Exchange& exchange) {
+    FrameHeader header;
+    header.kind = Kind::cancel;
+    header.session = session_;
+    header.request = slots_[exchange.slot].number;
+    std::array<std::byte, frame_bytes(0, 0)> memory;
+    fabric::Deadline within(reactor_, reactor_.now() + options_.answer_within, {});
+    const ConstBytes frame = encode_frame(header, {}, {}, {}, memory);
+    if (co_await endpoint_->send(frame, {}, within.token())) {
+        co_await wait_for_answer(exchange, within.token());
+    }
+    co_await within.finish();
+}
+
+// ---- answers --------------------------------------------------------------------------------
+
+Result<> ClientConnection::take(fabric::Message message) {
+    ROS2S_TRY_ASSIGN(const Frame frame, decode_frame(message.bytes()));
+    const FrameHeader& header = frame.header;
+    const bool is_answer = header.kind == Kind::reply || header.kind == Kind::failure;
+    const uint64_t place = header.request & slot_mask;
+    if (!is_answer || header.session != session_ || place >= slots_.size() ||
+        slots_[place].number == 0 || slots_[place].number != header.request) {
+        return fail(Code::corrupt);
+    }
+    Exchange* exchange = slots_[place].exchange;
+    if (exchange == nullptr) {
+        give_slot(static_cast<uint32_t>(place));
+        return {};
+    }
+    if (exchange->answered) return fail(Code::corrupt);
+    exchange->message = std::move(message);
+    exchange->frame = frame;
+    exchange->answered = true;
+    exchange->changed.wake_all();
+    return {};
+}
+
+Result<> ClientConnection::read(const Exchange& exchange, const CallRequest& request,
+                                const Windows& windows, ReplyReader& reader) {
+    const Frame& frame = exchange.frame;
+    if (frame.header.kind == Kind::failure) {
+        ROS2S_TRY_ASSIGN(const FailureBody failure, decode_failure(frame.body));
+        if (request.report != nullptr && !failure.text.empty()) {
+            request.report->say(std::string(failure.text));
+        }
+        return fail(failure.error);
+    }
+    if (frame.header.payload_bytes > bytes_of(request.sink)) return fail(Code::corrupt);
+    Reply reply{.body = frame.body, .payload_bytes = frame.header.payload_bytes};
+    if (frame.header.has(Flag::placed)) {
+        if (windows.sink().empty() && reply.payload_bytes > 0) return fail(Code::corrupt);
+        reply.where = windows.stages_sink() ? Reply::Payload::staged : Reply::Payload::placed;
+        if (windows.stages_sink()) reply.payload = windows.staged_sink();
+    } else if (!frame.payload.empty()) {
+        reply.where = Reply::Payload::inline_;
+        reply.payload = frame.payload;
+        metrics_.inline_bytes.add(frame.payload.size());
+    }
+    return reader.read(reply);
+}
+
+}  // namespace ros2s::rpc

@@ -1,0 +1,104 @@
+// ClientConnection: one connection of a Channel, from its hello to its end, and the requests that
+// go over it. Lives in the task that keeps the channel; exchange() keeps it there.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "ros2s/rpc/channel.h"
+#include "windows.h"
+
+namespace ros2s::rpc {
+
+class ClientConnection {
+  public:
+    static Task<Result<std::unique_ptr<ClientConnection>>> open(
+        Reactor& reactor, fabric::Domain& domain, const std::string& address, TicketSource& tickets,
+        const ChannelOptions& options, ChannelMetrics& metrics, StopToken stop, Report& report);
+    ~ClientConnection();
+    ClientConnection(const ClientConnection&) = delete;
+    ClientConnection& operator=(const ClientConnection&) = delete;
+
+    [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
+    [[nodiscard]] bool is_alive() const { return endpoint_->alive() && !leaving_; }
+
+    struct Outcome {
+        bool lost = false;  // the connection is gone, and with it the answer
+        bool sent = false;  // the request may have reached the server
+        Result<> result{};  // where it is not lost
+    };
+    Task<Outcome> exchange(const Call& call, const CallRequest& request, ReplyReader& reader,
+                           StopToken stop);
+    // Takes answers in until the connection ends.
+    Task<> receive_all();
+    // Requests under way leave as if the connection were lost.
+    void leave();
+    // After receive_all(): waits for them.
+    Task<> close();
+
+  private:
+    // One request under way, in its coroutine's frame.
+    struct Exchange {
+        explicit Exchange(Reactor& reactor) : changed(reactor) {}
+        Event changed;  // woken at each of the following, and at the connection's end
+        bool has_slot = false;
+        bool answered = false;
+        uint32_t slot = 0;
+        fabric::Message message{};
+        Frame frame{};
+        Exchange* next = nullptr;
+    };
+    struct Slot {
+        uint64_t number = 0;  // of its request; 0: free
+        uint64_t uses = 0;
+        Exchange* exchange = nullptr;     // null, and a number: given up; its answer is still due
+        std::vector<std::byte> memory{};  // of its frame
+    };
+    ClientConnection(Reactor& reactor, std::unique_ptr<fabric::Endpoint> endpoint,
+                     const ChannelOptions& options, ChannelMetrics& metrics);
+
+    Task<Result<>> greet(fabric::Domain& domain, const std::string& address, TicketSource& tickets,
+                         StopToken stop, Report& report);
+    Result<> take_welcome(ConstBytes message, const std::string& address, Report& report);
+
+    Task<Result<>> take_slot(Exchange& exchange, StopToken stop);
+    void give_slot(uint32_t slot) noexcept;
+    Task<Outcome> exchange_in_slot(Exchange& exchange, const Call& call, const CallRequest& request,
+                                   ReplyReader& reader, StopToken stop);
+    // What of a request goes within its frame.
+    struct Layout {
+        bool body_inline = true;
+        bool payload_inline = true;
+        bool sink_windows = false;
+    };
+    [[nodiscard]] Layout lay_out(const CallRequest& request) const;
+    Task<Result<>> open_windows(Windows& windows, const CallRequest& request, Layout layout,
+                                StopToken stop);
+    Task<Result<>> send(Slot& slot, const Call& call, const CallRequest& request, Layout layout,
+                        const Windows& windows, StopToken stop);
+    Task<> wait_for_answer(Exchange& exchange, StopToken stop);
+    // Tells the server, and gives it a while to answer all the same.
+    Task<> give_up(Exchange& exchange);
+    void wake_all() noexcept;
+    Result<> read(const Exchange& exchange, const CallRequest& request, const Windows& windows,
+                  ReplyReader& reader);
+    // Errors: why the connection is to be ended.
+    Result<> take(fabric::Message message);
+
+    Reactor& reactor_;
+    std::unique_ptr<fabric::Endpoint> endpoint_;
+    const ChannelOptions& options_;
+    ChannelMetrics& metrics_;
+    WelcomeBody welcome_;
+    uint32_t session_ = 0;
+    Staging staging_;
+    bool leaving_ = false;
+    StopSource leave_;
+    std::vector<Slot> slots_;
+    std::vector<uint32_t> free_;
+    Exchange* first_waiting_ = nullptr;
+    Exchange* last_waiting_ = nullptr;
+    size_t exchanges_ = 0;
+    Event unused_;
+};
+
+}  // namespace ros2s::rpc

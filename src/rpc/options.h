@@ -1,0 +1,54 @@
+// Options of both ends of a connection, and the one place that turns them into the fabric's
+// budgets.
+#pragma once
+#include <cstdint>
+
+#include "ros2s/base/uuid.h"
+#include "ros2s/fabric/endpoint.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s::rpc {
+
+// Bytes unless said otherwise.
+struct ChannelOptions {
+    uint32_t service = 0;  // what to speak to: a Service's number
+    Uuid client;           // this client instance; the ticket is issued to it
+    // The largest whole request frame; a request with more payload goes through windows.
+    uint64_t inline_request_bytes = uint64_t{16} << 10;
+    // The largest reply taken in: its body, with the checksums of all that was read, goes inline.
+    uint64_t message_bytes_max = uint64_t{256} << 10;
+    // For payload that cannot be granted where it lies, in all requests together.
+    uint64_t staging_bytes_max = uint64_t{160} << 20;
+    Duration connect_within = std::chrono::seconds(5);
+    // Waits between attempts to connect double from the one to the other.
+    Duration backoff_least = std::chrono::milliseconds(10);
+    Duration backoff_most = std::chrono::seconds(1);
+    // How long a request waits for a connection to come back, each time that it is lost.
+    Duration patience = std::chrono::seconds(30);
+    // How long a request that was given up waits for its answer before its windows are taken away.
+    Duration answer_within = std::chrono::milliseconds(500);
+
+    [[nodiscard]] fabric::Limits limits() const;
+};
+
+struct ServerOptions {
+    uint32_t connections_max = 1024;
+    uint16_t requests_max = 64;  // at once per connection: the credits that it is granted
+    // The largest request frame taken in. Less than that is what a client should send inline.
+    uint64_t message_bytes_max = uint64_t{64} << 10;
+    // A whole reply frame up to this goes inline, in room that was reserved with its request.
+    uint32_t inline_reply_bytes = 16 << 10;
+    uint64_t payload_bytes_max = uint64_t{64} << 20;  // of one request, in each direction
+    // Shared memory that a client may use for its windows, where the provider has to make it.
+    uint64_t window_bytes_max = uint64_t{160} << 20;
+    // Memory for payload on its way, of one connection and of all; at least a whole request's.
+    uint64_t connection_memory_bytes = uint64_t{160} << 20;
+    uint64_t memory_bytes = uint64_t{1} << 30;
+    Duration greet_within = std::chrono::seconds(5);  // for the hello of a new connection
+    // A client that serves no put or get for so long loses its connection.
+    Duration transfer_within = std::chrono::seconds(30);
+
+    [[nodiscard]] fabric::Limits limits() const;
+};
+
+}  // namespace ros2s::rpc

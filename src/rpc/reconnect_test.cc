@@ -1,0 +1,290 @@
+// Connections are lost, servers restart: requests are repeated with their operation id, or say that
+// they may have been done.
+#include <algorithm>
+#include <array>
+
+#include "rpc_test_support.h"
+
+namespace ros2s::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Outcome {
+    bool finished = false;
+    Result<> result{};
+};
+
+// A request of its own payload and operation id; checks what comes back.
+Task<> send_one(Stage& stage, Channel& channel, TestMethod method, OperationId id, size_t bytes,
+                Outcome& outcome) {
+    std::vector<std::byte> memory(bytes), back(bytes);
+    fill(memory, id.sequence);
+    const std::array<ConstBytes, 1> payload{ConstBytes(memory)};
+    const std::array<Bytes, 1> sink{Bytes(back)};
+    CopyReply reply(sink);
+    const CallRequest request{.method = method, .id = id, .payload = payload, .sink = sink};
+    outcome.result = co_await channel.call({}, request, reply);
+    outcome.finished = true;
+    if (outcome.result) EXPECT_TRUE(reply.payload == memory);
+    static_cast<void>(stage);
+}
+
+OperationId operation(const Stage& stage, uint32_t slot, uint64_t sequence) {
+    return {.client = stage.channel_options.client, .slot = slot, .sequence = sequence};
+}
+
+// ---- lost connections, at every point of a request --------------------------------------------
+
+Task<uint64_t> one_lost_connection(Stage& stage, uint64_t after_bytes) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    EXPECT_TRUE(channel) << stage.report.text();
+    if (!channel) co_return 0;
+    stage.network.kill_after("client", after_bytes);
+    Nursery nursery(stage.core(), 8);
+    std::array<Outcome, 8> outcomes;
+    for (uint32_t i = 0; i < outcomes.size(); ++i) {
+        co_await nursery.spawn(send_one(stage, **channel, count_once, operation(stage, i, 1),
+                                        size_t{1} << (2 * i + 2), outcomes[i]));
+    }
+    co_await nursery.join();
+    for (const Outcome& outcome : outcomes) {
+        EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    }
+    EXPECT_EQ(stage.service.done.size(), outcomes.size());
+    const uint64_t repeated = (*channel)->metrics().requests_repeated.value();
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+    EXPECT_EQ(stage.gate.inside, 0);
+    co_return repeated;
+}
+
+TEST(Reconnect, ALossAtAnyByteOfEightRequests) {
+    uint64_t repeated = 0;
+    for (uint64_t seed = 1; seed <= 150; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Stage stage(seed);
+        repeated += stage.world.run(one_lost_connection(stage, seed * 700));
+    }
+    EXPECT_GT(repeated, 100U);
+}
+
+// ---- what may not be repeated -----------------------------------------------------------------
+
+Task<> not_repeatable(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    Outcome plain, named;
+    Nursery nursery(stage.core(), 2);
+    co_await nursery.spawn(send_one(stage, **channel, stubborn, {}, 10, plain));
+    co_await nursery.spawn(send_one(stage, **channel, stubborn, operation(stage, 0, 1), 10, named));
+    co_await sleep_for(stage.core(), 5ms);
+    stage.network.kill("client");
+    co_await sleep_for(stage.core(), 200ms);
+    EXPECT_TRUE(plain.finished);
+    EXPECT_EQ(plain.result, Result<>(fail(Code::disconnected)));
+    EXPECT_FALSE(named.finished);
+    stage.service.opened.set();
+    co_await nursery.join();
+    EXPECT_TRUE(named.result);
+    EXPECT_EQ((*channel)->metrics().connections_lost.value(), 1U);
+    EXPECT_EQ((*channel)->metrics().connections.value(), 2U);
+    EXPECT_EQ((*channel)->metrics().server_restarts.value(), 0U);
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+}
+TEST(Reconnect, WhatHasNoOperationIdMayHaveBeenDone) {
+    Stage stage(1);
+    stage.world.run(not_repeatable(stage));
+}
+
+// ---- restarts ---------------------------------------------------------------------------------
+
+Task<> restarted(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    Outcome outcome;
+    Nursery nursery(stage.core(), 1);
+    for (uint64_t round = 1; round <= 5; ++round) {
+        stage.network.kill("server");
+        co_await stage.stop();
+        co_await nursery.spawn(
+            send_one(stage, **channel, count_once, operation(stage, 0, round), 100000, outcome));
+        co_await sleep_for(stage.core(), 700ms);
+        EXPECT_FALSE(outcome.finished);
+        co_await stage.start();
+        co_await nursery.join();
+        EXPECT_TRUE(outcome.result);
+        outcome = {};
+    }
+    EXPECT_EQ((*channel)->metrics().server_restarts.value(), 5U);
+    EXPECT_GT((*channel)->metrics().connections_failed.value(), 5U);
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+}
+TEST(Reconnect, ARequestWaitsForARestartedServer) {
+    Stage stage(2);
+    stage.world.run(restarted(stage));
+}
+
+Task<> patience(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    co_await stage.stop();
+    const Time begin = stage.core().now();
+    Outcome outcome;
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);
+    EXPECT_EQ(outcome.result, Result<>(fail(Code::disconnected)));
+    EXPECT_GE(stage.core().now() - begin, 30s);
+    EXPECT_LT(stage.core().now() - begin, 31s);
+    // The waits between attempts have a bound, and so has their number.
+    EXPECT_LT((*channel)->metrics().connections_failed.value(), 80U);
+    EXPECT_GT((*channel)->metrics().connections_failed.value(), 30U);
+    co_await stage.leave(*channel);
+}
+TEST(Reconnect, PatienceEnds) {
+    Stage stage(3);
+    stage.world.run(patience(stage));
+}
+
+Task<> drained(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    Outcome outcome;
+    Nursery nursery(stage.core(), 1);
+    co_await nursery.spawn(send_one(stage, **channel, echo, {}, 300000, outcome));
+    co_await sleep_for(stage.core(), 40us);
+    EXPECT_EQ(stage.service.running, 1U);
+    co_await stage.stop();  // without an operation id: only an answer makes it succeed
+    co_await nursery.join();
+    EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    co_await stage.leave(*channel);
+}
+TEST(Reconnect, ADrainAnswersWhatWasBegun) {
+    Stage stage(4);
+    stage.world.run(drained(stage));
+}
+
+// ---- refusals ---------------------------------------------------------------------------------
+
+Task<> refused_again(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    stage.tickets.prefix = "forged ";
+    stage.network.kill("client");
+    Outcome outcome;
+    const Time begin = stage.core().now();
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);
+    EXPECT_EQ(outcome.result, Result<>(fail(Code::denied)));
+    EXPECT_LT(stage.core().now() - begin, 1s);
+    // The control plane gives good ones again: it recovers by itself.
+    stage.tickets.prefix = "ticket ";
+    while (!(*channel)->is_connected()) co_await sleep_for(stage.core(), 100ms);
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);
+    EXPECT_TRUE(outcome.result);
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+}
+TEST(Reconnect, ARefusedTicketIsNotWaitedFor) {
+    Stage stage(5);
+    stage.world.run(refused_again(stage));
+}
+
+Task<> cannot_open(Stage& stage) {
+    auto nobody = co_await stage.connect();
+    EXPECT_FALSE(nobody);
+    if (!nobody) EXPECT_EQ(nobody.error().code, Code::disconnected);
+    co_await stage.start();
+    const auto expect_refused = [&stage](const auto& opened, Code code, std::string_view word) {
+        EXPECT_FALSE(opened);
+        if (!opened) EXPECT_EQ(opened.error().code, code);
+        EXPECT_NE(stage.report.text().find(word), std::string::npos) << stage.report.text();
+        stage.report = {};
+    };
+    stage.report = {};
+    stage.tickets.prefix = "forged ";
+    expect_refused(co_await stage.connect(), Code::denied, "ticket");
+    stage.tickets.prefix = "ticket ";
+    stage.tickets.number = 0;
+    stage.gate.used.insert("ticket 1");
+    expect_refused(co_await stage.connect(), Code::denied, "ticket");
+    stage.tickets.valid = false;
+    expect_refused(co_await stage.connect(), Code::denied, "no tickets");
+    stage.tickets.valid = true;
+    stage.channel_options.service = 9;
+    expect_refused(co_await stage.connect(), Code::unsupported, "service 9");
+    EXPECT_EQ(stage.server->metrics().refused_ticket.value(), 2U);
+    EXPECT_EQ(stage.server->metrics().connections_greeted.value(), 0U);
+    std::unique_ptr<Channel> none;
+    co_await stage.leave(none);
+    co_await stage.stop();
+}
+TEST(Reconnect, WhyAConnectionIsRefusedIsSaid) {
+    Stage stage(6);
+    stage.world.run(cannot_open(stage));
+}
+
+// ---- anything goes ----------------------------------------------------------------------------
+
+Task<> one_client(Stage& stage, Channel& channel, uint32_t slot, Random random) {
+    for (uint64_t sequence = 1; sequence <= 12; ++sequence) {
+        Outcome outcome;
+        const size_t bytes = random.below(3) == 0 ? random.below(400000) : random.below(9000);
+        co_await send_one(stage, channel, count_once, operation(stage, slot, sequence), bytes,
+                          outcome);
+        EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    }
+}
+
+Task<> trouble(Stage& stage, Random random, const bool& over) {
+    while (!over) {
+        co_await sleep_for(stage.core(), std::chrono::microseconds(random.below(3000)));
+        const std::string who = random.one_in(2) ? "client" : "server";
+        if (random.one_in(3)) {
+            co_await stage.stop();
+            co_await sleep_for(stage.core(), std::chrono::milliseconds(random.below(60)));
+            co_await stage.start();
+        } else if (random.one_in(2)) {
+            stage.network.kill(who);
+        } else {
+            stage.network.stall(who, true);
+            co_await sleep_for(stage.core(), std::chrono::milliseconds(random.below(60)));
+            stage.network.stall(who, false);
+        }
+    }
+}
+
+Task<uint64_t> all_of_it(Stage& stage, uint64_t seed) {
+    Random random(seed);
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    bool over = false;
+    Nursery troubles(stage.core(), 1), clients(stage.core(), 6);
+    co_await troubles.spawn(trouble(stage, Random(random.next()), over));
+    for (uint32_t slot = 0; slot < 6; ++slot) {
+        co_await clients.spawn(one_client(stage, **channel, slot, Random(random.next())));
+    }
+    co_await clients.join();
+    over = true;
+    co_await troubles.join();
+    EXPECT_EQ(stage.service.done.size(), 6U * 12);
+    const uint64_t repeated = (*channel)->metrics().requests_repeated.value();
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+    EXPECT_EQ(stage.gate.inside, 0);
+    co_return repeated;
+}
+TEST(Reconnect, LossesRestartsAndStallsAtRandom) {
+    uint64_t repeated = 0;
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Stage stage(seed);
+        stage.server_options.requests_max = 3;
+        repeated += stage.world.run(all_of_it(stage, seed));
+    }
+    EXPECT_GT(repeated, 30U);
+}
+
+}  // namespace
+}  // namespace ros2s::rpc

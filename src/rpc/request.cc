@@ -1,0 +1,168 @@
+#include "ros2s/rpc/request.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ros2s/base/check.h"
+#include "ros2s/fabric/deadline.h"
+
+namespace ros2s::rpc {
+
+void Request::begin(fabric::Message message, const Frame& frame, Time now) {
+    ROS2S_CHECK(!is_live());
+    message_ = std::move(message);
+    frame_ = frame;
+    body_ = frame.body;
+    answered_ = false;
+    stop_.emplace();
+    call_ = {.stop = stop_->token(), .tenant = tenant_};
+    const uint64_t remaining = frame.header.remaining_ns;
+    const auto most = static_cast<uint64_t>((Time::max() - now).count());
+    if (remaining < most) call_.deadline = now + Duration(remaining);
+}
+
+void Request::end() {
+    ROS2S_CHECK(answered_);
+    stop_.reset();
+    body_memory_ = {};
+    message_ = {};
+    call_ = {};
+}
+
+Task<Result<>> Request::fetch_body() {
+    if (!frame_.header.has(Flag::body_in_source)) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(body_memory_, co_await memory(frame_.header.body_bytes));
+    ROS2S_CO_TRY(co_await move(Way::get, 0, body_memory_.bytes()));
+    body_ = body_memory_.bytes();
+    co_return Result<>{};
+}
+
+Task<Result<>> Request::receive_payload(Bytes into) {
+    ROS2S_CHECK(into.size() == payload_bytes());
+    environment_.metrics.bytes_in.add(into.size());
+    if (!frame_.header.has(Flag::in_source)) {
+        std::ranges::copy(frame_.payload, into.begin());
+        co_return Result<>{};
+    }
+    const uint64_t in_front =
+        frame_.header.has(Flag::body_in_source) ? frame_.header.body_bytes : 0;
+    co_return co_await move(Way::get, in_front, into);
+}
+
+Task<Result<>> Request::place(uint64_t offset, ConstBytes bytes) {
+    if (offset > sink_bytes() || bytes.size() > sink_bytes() - offset) {
+        co_return ros2s::fail(Code::invalid);
+    }
+    if (frame_.header.sink_windows == 0 && !bytes.empty()) {
+        co_return ros2s::fail(Code::too_large, environment_.options.inline_reply_bytes);
+    }
+    environment_.metrics.bytes_out.add(bytes.size());
+    co_return co_await move(Way::put, offset, {const_cast<std::byte*>(bytes.data()), bytes.size()});
+}
+
+Task<Result<>> Request::move(Way way, uint64_t offset, Bytes memory) {
+    const size_t windows =
+        way == Way::get ? frame_.header.source_windows : frame_.header.sink_windows;
+    for (size_t i = 0; i < windows && !memory.empty(); ++i) {
+        const WindowDescriptor window = way == Way::get ? frame_.source(i) : frame_.sink(i);
+        if (offset >= window.length) {
+            offset -= window.length;
+            continue;
+        }
+        const Bytes part = memory.first(std::min<uint64_t>(memory.size(), window.length - offset));
+        ROS2S_CO_TRY(call_.check(environment_.endpoint.reactor().now()));
+        ROS2S_CO_TRY(co_await move_part(way, window, offset, part));
+        memory = memory.subspan(part.size());
+        offset = 0;
+    }
+    ROS2S_CHECK(memory.empty());
+    co_return Result<>{};
+}
+
+Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory) {
+    fabric::Endpoint& endpoint = environment_.endpoint;
+    const auto key = fabric::RemoteKey::decode(window.key);
+    if (!key) co_return ros2s::fail(key.error());
+    // A transfer cannot be cancelled: who does not serve it loses the connection.
+    struct Stalled : StopCallback {
+        Stalled(StopToken token, RequestEnvironment& where)
+            : StopCallback(token.source(), fire), environment(where) {}
+        static void fire(StopCallback& self) noexcept {
+            RequestEnvironment& environment = static_cast<Stalled&>(self).environment;
+            environment.metrics.stalled.add();
+            environment.endpoint.abandon();
+        }
+        RequestEnvironment& environment;
+    };
+    fabric::Deadline within(endpoint.reactor(),
+                            endpoint.reactor().now() + environment_.options.transfer_within, {});
+    Result<> moved;
+    {
+        const Stalled stalled(within.token(), environment_);
+        if (way == Way::get) {
+            moved = co_await endpoint.get(*key, window.offset + offset, memory);
+        } else {
+            moved = co_await endpoint.put(*key, window.offset + offset, memory,
+                                          fabric::Placement::ordered);
+        }
+    }
+    co_await within.finish();
+    co_return moved;
+}
+
+bool Request::fits_inline(uint64_t body_bytes, uint64_t payload_bytes) const {
+    const uint64_t most = std::min<uint64_t>(environment_.options.inline_reply_bytes,
+                                             environment_.endpoint.send_bytes_max());
+    return payload_bytes <= most && frame_bytes(0, body_bytes) <= most - payload_bytes;
+}
+
+uint64_t Request::reply_body_bytes_max() const {
+    return std::min<uint64_t>(environment_.endpoint.send_bytes_max() - sizeof(FrameHeader),
+                              body_bytes_max);
+}
+
+Task<> Request::reply(ConstBytes body, ConstBytes inline_payload) {
+    FrameHeader header;
+    header.kind = Kind::reply;
+    header.payload_bytes = inline_payload.size();
+    environment_.metrics.bytes_out.add(inline_payload.size());
+    return answer(header, body, inline_payload);
+}
+
+Task<> Request::reply_placed(ConstBytes body, uint64_t payload_bytes) {
+    FrameHeader header;
+    header.kind = Kind::reply;
+    header.set(Flag::placed);
+    header.payload_bytes = payload_bytes;
+    return answer(header, body, {});
+}
+
+Task<> Request::fail(Error error, std::string_view text) {
+    std::array<std::byte, failure_bytes_max> memory;
+    FrameHeader header;
+    header.kind = Kind::failure;
+    environment_.metrics.failures.add();
+    const FailureBody failure{.error = error, .text = text};
+    co_await answer(header, encode(failure, memory), {});
+}
+
+Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload) {
+    ROS2S_CHECK(is_live() && !answered_);
+    if (sizeof header + body.size() + inline_payload.size() >
+        environment_.endpoint.send_bytes_max()) {
+        co_return co_await fail(
+            {.code = Code::too_large, .detail = environment_.endpoint.send_bytes_max()},
+            "the answer is larger than the client takes");
+    }
+    answered_ = true;
+    header.session = environment_.session;
+    header.request = number();
+    head_.resize(frame_bytes(0, body.size()));
+    const ConstBytes head = encode_frame(header, {}, {}, body, head_);
+    Result<> sent = head.size() + inline_payload.size() <= environment_.options.inline_reply_bytes
+                        ? environment_.endpoint.reply(message_, head, inline_payload)
+                        : co_await environment_.endpoint.send(head, inline_payload);
+    if (!sent) environment_.metrics.answers_lost.add();
+}
+
+}  // namespace ros2s::rpc

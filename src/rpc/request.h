@@ -1,0 +1,136 @@
+// Request: what a server's Service is given to answer: the decoded frame of one request, the way to
+// its payload, and its one answer.
+//
+// Owned by the connection it came over. The service may use it until its serve() returns, on the
+// server's core. When the connection ends meanwhile, the call's stop token fires and every transfer
+// fails with `disconnected`; the request is answered all the same, into the void.
+//
+// Invariants
+// - Answered exactly once.
+// - After a cancellation, or the deadline, no put or get begins.
+// - What a client claims (lengths, windows) was checked against itself by decode_frame(); the keys
+// of
+//   windows are judged by the fabric at every use.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/fabric/endpoint.h"
+#include "ros2s/rpc/frame.h"
+#include "ros2s/rpc/memory_budget.h"
+#include "ros2s/rpc/options.h"
+#include "ros2s/rpc/rpc_metrics.h"
+#include "ros2s/runtime/call.h"
+
+namespace ros2s::rpc {
+
+// Who is at the other end, as the gate says.
+struct Guest {
+    uint64_t session = 0;
+    uint64_t tenant = 0;
+};
+
+// What a connection's requests share. The connection's.
+struct RequestEnvironment {
+    fabric::Endpoint& endpoint;
+    const ServerOptions& options;
+    ServerMetrics& metrics;
+    MemoryBudget& memory;
+    Semaphore& share;  // of `memory`
+    uint32_t session = 0;
+};
+
+class Request {
+  public:
+    Request(RequestEnvironment& environment, uint64_t tenant)
+        : environment_(environment), tenant_(tenant) {}
+    Request(const Request&) = delete;
+    Request& operator=(const Request&) = delete;
+
+    [[nodiscard]] uint16_t method() const { return frame_.header.method; }
+    [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
+    // Its deadline, stop token and tenant.
+    [[nodiscard]] const Call& call() const { return call_; }
+    [[nodiscard]] ConstBytes body() const { return body_; }
+    [[nodiscard]] uint64_t payload_bytes() const { return frame_.header.payload_bytes; }
+    // How much payload the answer may have.
+    [[nodiscard]] uint64_t sink_bytes() const { return frame_.header.sink_bytes; }
+
+    // Memory for payload; suspends while others have it. Errors: too_large.
+    [[nodiscard]] Task<Result<PayloadMemory>> memory(uint64_t size) {
+        return environment_.memory.take(size, environment_.share,
+                                        environment_.options.connection_memory_bytes);
+    }
+    // The payload, payload_bytes() long, into memory that the client does not see. Errors: those of
+    // fabric::Endpoint::get(), cancelled, deadline.
+    Task<Result<>> receive_payload(Bytes into);
+
+    // True when a reply of these sizes goes inline.
+    [[nodiscard]] bool fits_inline(uint64_t body_bytes, uint64_t payload_bytes) const;
+    // Bytes of the largest body that a reply can have.
+    [[nodiscard]] uint64_t reply_body_bytes_max() const;
+    // Puts bytes at `offset` of the sink; they are there before the answer is. Errors: those of
+    // fabric::Endpoint::put(), invalid (beyond the sink), too_large (no windows came with the
+    // request, so it must go inline), cancelled, deadline.
+    Task<Result<>> place(uint64_t offset, ConstBytes bytes);
+
+    // The answer, with payload inline (fits_inline()), or with so much that was placed.
+    Task<> reply(ConstBytes body, ConstBytes inline_payload = {});
+    Task<> reply_placed(ConstBytes body, uint64_t payload_bytes);
+    // Or an error, with a sentence for people.
+    Task<> fail(Error error, std::string_view text = {});
+    [[nodiscard]] bool answered() const { return answered_; }
+
+  private:
+    friend class ServerConnection;
+    // Begins with what came; fetches a body that lies in the source windows.
+    void begin(fabric::Message message, const Frame& frame, Time now);
+    Task<Result<>> fetch_body();
+    void end();
+    [[nodiscard]] uint64_t number() const { return frame_.header.request; }
+    [[nodiscard]] bool is_live() const { return stop_.has_value(); }
+    void give_up() {
+        if (stop_) stop_->request_stop();
+    }
+
+    enum class Way : uint8_t { get, put };
+    // Between [offset, offset + memory) of the windows and memory.
+    Task<Result<>> move(Way way, uint64_t offset, Bytes memory);
+    Task<Result<>> move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory);
+    Task<> answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload);
+
+    RequestEnvironment& environment_;
+    const uint64_t tenant_;
+    fabric::Message message_;
+    Frame frame_;
+    ConstBytes body_;
+    PayloadMemory body_memory_;
+    std::optional<StopSource> stop_;  // while it is being served
+    Call call_;
+    bool answered_ = false;
+    std::vector<std::byte> head_;  // of the answer; keeps its memory
+};
+
+// Answers requests. Owned by who composes; outlives the servers that use it.
+class Service {
+  public:
+    virtual ~Service() = default;
+    // Its number in the hello.
+    [[nodiscard]] virtual uint32_t number() const = 0;
+    // Answers before it returns. Many run side by side.
+    virtual Task<> serve(Request& request) = 0;
+};
+
+// Decides who is let in.
+class Gate {
+  public:
+    virtual ~Gate() = default;
+    // The first message of a connection, at most one answer for each ticket. Errors: denied, busy.
+    [[nodiscard]] virtual Result<Guest> admit(const HelloBody& hello, const fabric::Peer& peer) = 0;
+    // A guest's connection is over; once for each that was admitted.
+    virtual void left(const Guest& guest) = 0;
+};
+
+}  // namespace ros2s::rpc

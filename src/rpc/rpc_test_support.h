@@ -1,0 +1,191 @@
+// For this module's tests: a server and clients on the simulated network, and a service whose
+// answers are known.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "channel.h"
+#include "ros2s/fabric/sim/network.h"
+#include "ros2s/runtime/sim/world.h"
+#include "server.h"
+
+namespace ros2s::rpc {
+
+// What the test service does.
+enum TestMethod : uint16_t {
+    echo = 1,        // answers with body and payload as they came
+    refuse = 2,      // fails: no_space, "there is no room"
+    wait = 3,        // until `opened` is set, or it is asked to stop (cancelled)
+    stubborn = 4,    // until `opened` is set, whatever is asked; then echoes
+    count_once = 5,  // counts each operation id once
+};
+
+inline void fill(Bytes bytes, uint64_t stamp) {
+    for (size_t at = 0; at < bytes.size(); ++at) {
+        bytes[at] = static_cast<std::byte>((at * 31 ^ at >> 8 ^ stamp * 97) & 0xff);
+    }
+}
+
+class TestService final : public Service {
+  public:
+    explicit TestService(Reactor& reactor) : opened(reactor), reactor_(reactor) {}
+    [[nodiscard]] uint32_t number() const override { return 7; }
+    Task<> serve(Request& request) override {
+        ++running;
+        running_max = std::max(running_max, running);
+        co_await answer(request);
+        --running;
+    }
+
+    Event opened;
+    size_t running = 0, running_max = 0;
+    uint64_t stopped = 0;
+    std::map<std::pair<uint32_t, uint64_t>, int> done;  // by slot and sequence
+    Result<> last_place{};
+
+  private:
+    Task<> answer(Request& request) {
+        switch (request.method()) {
+            case echo: co_await sleep_for(reactor_, std::chrono::microseconds(50)); break;
+            case refuse:
+                co_await request.fail({.code = Code::no_space, .os_errno = 28, .detail = 5},
+                                      "there is no room");
+                co_return;
+            case wait: {
+                while (!opened.is_set() && !request.call().stop.stop_requested()) {
+                    co_await sleep_for(reactor_, std::chrono::milliseconds(1));
+                }
+                if (opened.is_set()) break;
+                ++stopped;
+                co_await request.fail({.code = Code::cancelled});
+                co_return;
+            }
+            case stubborn: co_await opened; break;
+            case count_once: {
+                const OperationId id = request.operation();
+                // As a store does: what was done is answered and not done again.
+                if (++done[{id.slot, id.sequence}] > 1) done[{id.slot, id.sequence}] = 1;
+                break;
+            }
+            default: co_await request.fail({.code = Code::unsupported}); co_return;
+        }
+        auto memory = co_await request.memory(request.payload_bytes());
+        Result<> moved = memory ? Result<>{} : ros2s::fail(memory.error());
+        if (moved) moved = co_await request.receive_payload(memory->bytes());
+        if (moved && request.sink_bytes() == 0) co_return co_await request.reply(request.body());
+        if (moved && request.fits_inline(request.body().size(), memory->bytes().size())) {
+            co_return co_await request.reply(request.body(), memory->bytes());
+        }
+        if (moved) moved = last_place = co_await request.place(0, memory->bytes());
+        if (!moved) co_return co_await request.fail(moved.error());
+        co_await request.reply_placed(request.body(), memory->bytes().size());
+    }
+    Reactor& reactor_;
+};
+
+// Admits each ticket "ticket N" once.
+class TestGate final : public Gate {
+  public:
+    Result<Guest> admit(const HelloBody& hello, const fabric::Peer&) override {
+        if (!hello.ticket.starts_with("ticket ") || !used.emplace(hello.ticket).second) {
+            return fail(Code::denied);
+        }
+        ++inside;
+        return Guest{.session = ++sessions, .tenant = 11};
+    }
+    void left(const Guest&) override { --inside; }
+    std::set<std::string> used;
+    uint64_t sessions = 0;
+    int inside = 0;
+};
+
+class TestTickets final : public TicketSource {
+  public:
+    Task<Result<std::string>> take(Report& report) override {
+        if (!valid) co_return report.fail(Code::denied, "no tickets");
+        co_return prefix + std::to_string(++number);
+    }
+    bool valid = true;
+    std::string prefix = "ticket ";
+    uint64_t number = 0;
+};
+
+class ReadNothing final : public ReplyReader {
+  public:
+    Result<> read(const Reply&) override { return {}; }
+};
+
+// Keeps a copy of body and payload, wherever that came to lie.
+class CopyReply final : public ReplyReader {
+  public:
+    explicit CopyReply(std::span<const Bytes> sink) : sink_(sink) {}
+    Result<> read(const Reply& reply) override {
+        body.assign(reply.body.begin(), reply.body.end());
+        where = reply.where;
+        if (where == Reply::Payload::placed) {
+            for (const Bytes piece : sink_)
+                payload.insert(payload.end(), piece.begin(), piece.end());
+            payload.resize(reply.payload_bytes);
+        } else {
+            payload.assign(reply.payload.begin(), reply.payload.end());
+        }
+        return {};
+    }
+    std::vector<std::byte> body, payload;
+    Reply::Payload where{};
+
+  private:
+    std::span<const Bytes> sink_;
+};
+
+// A simulated world with one server; clients come as tests want them.
+struct Stage {
+    explicit Stage(uint64_t seed) : world(seed), network(world.random()), service(world.core()) {
+        channel_options.service = 7;
+        channel_options.client.bytes[0] = 1;
+    }
+    Reactor& core() { return world.core(); }
+    Task<> start() {
+        server_domain = network.open_domain(core(), "server");
+        auto listening = co_await Server::listen(core(), *server_domain, "here", service, gate,
+                                                 server_options, report);
+        EXPECT_TRUE(listening) << report.text();
+        if (listening) server = std::move(*listening);
+    }
+    Task<> stop() {
+        if (server) co_await server->close();
+        server.reset();
+        if (server_domain) co_await server_domain->close();
+        server_domain.reset();
+    }
+    Task<Result<std::unique_ptr<Channel>>> connect() {
+        if (!client_domain) client_domain = network.open_domain(core(), "client");
+        co_return co_await Channel::open(core(), *client_domain, "here", tickets, channel_options,
+                                         report);
+    }
+    Task<> leave(std::unique_ptr<Channel>& channel) {
+        if (channel) co_await channel->close();
+        channel.reset();
+        if (client_domain) co_await client_domain->close();
+        client_domain.reset();
+    }
+
+    sim::World world;
+    fabric::sim::Network network;
+    TestService service;
+    TestGate gate;
+    TestTickets tickets;
+    ServerOptions server_options;
+    ChannelOptions channel_options;
+    Report report;
+    std::unique_ptr<fabric::Domain> server_domain;
+    std::unique_ptr<Server> server;
+    std::unique_ptr<fabric::Domain> client_domain;
+};
+
+}  // namespace ros2s::rpc

@@ -1,0 +1,76 @@
+// Server: takes connections in over one domain and has a Service answer their requests.
+//
+//     hello (ticket) ─ gate ─ welcome (credits) ─ requests, each with one answer ─ end
+//
+// Owned by who composes; domain, service and gate outlive it. Used on the domain's core. A forked
+// child has no server: its reactor is dead.
+//
+// Invariants
+// - Nothing but the hello of a new connection is looked at before the gate has admitted it.
+// - A connection has at most ServerOptions::requests_max requests; one more ends it. So does a
+// frame
+//   that makes no sense. Others do not notice.
+// - A request is answered once; when its connection ends, it is asked to stop and still ends.
+// - A repeated request is the Service's matter: it has the operation id.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/fabric/domain.h"
+#include "ros2s/rpc/options.h"
+#include "ros2s/rpc/request.h"
+#include "ros2s/rpc/rpc_metrics.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::rpc {
+
+class ServerConnection;
+
+class Server {
+  public:
+    // Listens at `address`. Errors: those of fabric::Domain::listen().
+    static Task<Result<std::unique_ptr<Server>>> listen(Reactor& reactor, fabric::Domain& domain,
+                                                        std::string address, Service& service,
+                                                        Gate& gate, ServerOptions options,
+                                                        Report& report);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // With the port that the kernel chose for port 0.
+    [[nodiscard]] const std::string& address() const { return listener_->address(); }
+    [[nodiscard]] const ServerMetrics& metrics() const { return metrics_; }
+    [[nodiscard]] uint64_t incarnation() const { return incarnation_; }
+
+    // Ends the connections of a guest's session, at once, and returns when their requests are done.
+    Task<> end_session(uint64_t session);
+    // Takes nothing new in, lets what was begun be answered, ends all connections. Must be called.
+    Task<> close();
+    // Ends all connections at once, as if the process had died; close() is still due.
+    void abandon();
+
+  private:
+    friend class ServerConnection;
+    Server(Reactor& reactor, Service& service, Gate& gate, ServerOptions options);
+    static Task<> accept(Server& self);
+    static Task<> attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint);
+
+    Reactor& reactor_;
+    Service& service_;
+    Gate& gate_;
+    const ServerOptions options_;
+    const uint64_t incarnation_;
+    ServerMetrics metrics_;
+    MemoryBudget memory_;
+    std::unique_ptr<fabric::Listener> listener_;
+    uint32_t last_connection_ = 0;
+    std::vector<ServerConnection*> all_;
+    Event left_;  // woken whenever a connection is gone
+    StopSource closing_;
+    bool closed_ = false;
+    Nursery accepting_;
+    Nursery attending_;
+};
+
+}  // namespace ros2s::rpc

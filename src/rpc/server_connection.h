@@ -1,0 +1,44 @@
+// ServerConnection: one connection of a Server, from its hello to its end. Lives in the frame of
+// the task that runs it.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ros2s/rpc/server.h"
+
+namespace ros2s::rpc {
+
+class ServerConnection {
+  public:
+    ServerConnection(Server& server, std::unique_ptr<fabric::Endpoint> endpoint, uint32_t number);
+    // Serves until the connection ends, or `closing` fires; then until all is answered.
+    Task<> run(StopToken closing);
+    // Set once the gate has admitted it.
+    [[nodiscard]] const std::optional<Guest>& guest() const { return guest_; }
+    void abandon() { endpoint_->abandon(); }
+
+  private:
+    Task<Result<>> greet(StopToken closing);
+    Result<> refuse(fabric::Message& hello, Error error, std::string_view text);
+    Task<> serve_all(StopToken closing);
+    // Errors: why the connection is to be ended.
+    Result<> take(fabric::Message message);
+    Result<> begin(fabric::Message message, const Frame& frame);
+    void cancel(const FrameHeader& header);
+    static Task<> serve(ServerConnection& self, Request& request);
+    // Whoever asked is gone: nobody waits for what is being done.
+    static Task<> stop_at_end(ServerConnection& self);
+
+    Server& server_;
+    std::unique_ptr<fabric::Endpoint> endpoint_;
+    const uint32_t number_;
+    Semaphore share_;  // of the server's memory
+    RequestEnvironment environment_;
+    std::optional<Guest> guest_;
+    std::vector<std::unique_ptr<Request>> requests_;  // by slot
+    Nursery serving_;
+    Nursery watching_;
+};
+
+}  // namespace ros2s::rpc

@@ -1,0 +1,273 @@
+// What a hostile or broken client can do to a server: end its own connection.
+#include "server.h"
+
+#include <array>
+
+#include "rpc_test_support.h"
+
+namespace ros2s::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A peer that writes its frames by hand.
+struct Raw {
+    std::unique_ptr<fabric::Domain> domain;
+    std::unique_ptr<fabric::Endpoint> endpoint;
+    uint32_t session = 0;
+
+    Task<> connect(Stage& stage) {
+        domain = stage.network.open_domain(stage.core(), "stranger");
+        auto connected = co_await domain->connect("here", {}, stage.report);
+        EXPECT_TRUE(connected) << stage.report.text();
+        if (connected) endpoint = std::move(*connected);
+    }
+    Task<> send(FrameHeader header, ConstBytes body = {}, ConstBytes payload = {}) {
+        std::vector<std::byte> memory(frame_bytes(0, body.size()));
+        EXPECT_TRUE(co_await endpoint->send(encode_frame(header, {}, {}, body, memory), payload));
+    }
+    Task<> hello(Stage& stage, HelloBody hello) {
+        std::vector<std::byte> memory(hello_bytes_max);
+        hello.client = stage.channel_options.client;
+        FrameHeader header;
+        header.kind = Kind::hello;
+        co_await send(header, encode(hello, memory));
+    }
+    // Says hello with a good ticket, and takes the welcome.
+    Task<> enter(Stage& stage) {
+        co_await connect(stage);
+        co_await hello(stage, {.service = 7, .ticket = "ticket " + std::to_string(++entered)});
+        auto message = co_await endpoint->receive();
+        EXPECT_TRUE(message);
+        if (!message) co_return;
+        const auto frame = decode_frame(message->bytes());
+        EXPECT_TRUE(frame && frame->header.kind == Kind::welcome);
+        if (frame) session = frame->header.session;
+    }
+    [[nodiscard]] FrameHeader request(uint64_t number, uint16_t method) const {
+        FrameHeader header;
+        header.kind = Kind::request;
+        header.method = method;
+        header.session = session;
+        header.request = number;
+        return header;
+    }
+    // The failure that comes; nothing where the connection just ends.
+    Task<std::optional<Error>> failure() {
+        auto message = co_await endpoint->receive();
+        if (!message) co_return std::nullopt;
+        const auto frame = decode_frame(message->bytes());
+        EXPECT_TRUE(frame && frame->header.kind == Kind::failure);
+        const auto read = decode_failure(frame->body);
+        EXPECT_TRUE(read && !read->text.empty());
+        co_return read->error;
+    }
+    Task<> expect_thrown_out() {
+        while (true) {
+            auto message = co_await endpoint->receive();
+            if (!message) break;
+        }
+        EXPECT_FALSE(endpoint->alive());
+    }
+    Task<> leave() {
+        if (endpoint) co_await endpoint->close();
+        endpoint.reset();
+        if (domain) co_await domain->close();
+        domain.reset();
+    }
+    static inline int entered = 1000;
+};
+
+// Before and after each attack another client is served.
+Task<> whole(Stage& stage, Task<> (*attack)(Stage&, Raw&)) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    EXPECT_TRUE(channel) << stage.report.text();
+    Raw raw;
+    co_await attack(stage, raw);
+    co_await raw.leave();
+    ReadNothing reader;
+    EXPECT_TRUE(co_await (*channel)->call({}, {.method = echo}, reader));
+    EXPECT_EQ((*channel)->metrics().connections.value(), 1U);
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+    EXPECT_EQ(stage.gate.inside, 0);
+}
+void attack(Task<> (*body)(Stage&, Raw&), ServerOptions options = {}) {
+    Stage stage(1);
+    stage.server_options = options;
+    stage.world.run(whole(stage, body));
+}
+
+Task<> garbage(Stage& stage, Raw& raw) {
+    co_await raw.connect(stage);
+    EXPECT_TRUE(co_await raw.endpoint->send(as_bytes("GET / HTTP/1.1\r\n\r\n")));
+    co_await raw.expect_thrown_out();
+    EXPECT_EQ(stage.server->metrics().malformed.value(), 1U);
+}
+TEST(Server, GarbageInsteadOfAHello) { attack(garbage); }
+
+Task<> silence(Stage& stage, Raw& raw) {
+    co_await raw.connect(stage);
+    const Time begin = stage.core().now();
+    co_await raw.expect_thrown_out();
+    EXPECT_GE(stage.core().now() - begin, 4s);
+    EXPECT_EQ(stage.server->metrics().refused_silent.value(), 1U);
+}
+TEST(Server, AConnectionThatSaysNothing) { attack(silence); }
+
+Task<> no_hello(Stage& stage, Raw& raw) {
+    co_await raw.connect(stage);
+    co_await raw.send(raw.request(uint64_t{1} << 16, echo));
+    co_await raw.expect_thrown_out();
+    EXPECT_EQ(stage.server->metrics().malformed.value(), 1U);
+    EXPECT_EQ(stage.server->metrics().requests.value(), 0U);
+}
+TEST(Server, ARequestBeforeTheTicket) { attack(no_hello); }
+
+Task<> other_versions(Stage& stage, Raw& raw) {
+    const Error wanted{Code::bad_version, 0, FrameHeader::current_version};
+    co_await raw.connect(stage);
+    co_await raw.hello(stage, {.version_least = 2, .version_most = 3, .service = 7});
+    EXPECT_EQ(co_await raw.failure(), wanted);
+    co_await raw.leave();
+    co_await raw.connect(stage);
+    FrameHeader header;
+    header.kind = Kind::hello;
+    header.version = 2;
+    co_await raw.send(header);
+    EXPECT_EQ(co_await raw.failure(), wanted);
+    EXPECT_EQ(stage.server->metrics().refused_version.value(), 2U);
+}
+TEST(Server, AnotherVersionIsToldWhichOneIsSpoken) { attack(other_versions); }
+
+Task<> used_ticket(Stage& stage, Raw& raw) {
+    co_await raw.connect(stage);
+    co_await raw.hello(stage, {.service = 7, .ticket = "ticket 1"});  // the good client's
+    const auto error = co_await raw.failure();
+    EXPECT_TRUE(error && error->code == Code::denied);
+    co_await raw.expect_thrown_out();
+}
+TEST(Server, ATicketThatWasUsed) { attack(used_ticket); }
+
+Task<> other_session(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    raw.session = 1;  // the good client's
+    co_await raw.send(raw.request(uint64_t{1} << 16, echo));
+    co_await raw.expect_thrown_out();
+    EXPECT_EQ(stage.server->metrics().malformed.value(), 1U);
+}
+TEST(Server, ARequestForAnotherSession) { attack(other_session); }
+
+Task<> odd_frames(Stage& stage, Raw& raw) {
+    uint64_t malformed = 0;
+    for (const Kind kind : {Kind::hello, Kind::welcome, Kind::failure, Kind::reply}) {
+        co_await raw.enter(stage);
+        FrameHeader header = raw.request(uint64_t{1} << 16, 0);
+        header.kind = kind;
+        co_await raw.send(header);
+        co_await raw.expect_thrown_out();
+        co_await raw.leave();
+        EXPECT_EQ(stage.server->metrics().malformed.value(), ++malformed);
+    }
+    // Slots that were not granted, and payload over what was said.
+    for (const int which : {0, 1, 2}) {
+        co_await raw.enter(stage);
+        FrameHeader header = raw.request(which == 0 ? 4711 : uint64_t{1} << 16, echo);
+        if (which == 1) header.sink_bytes = (64 << 20) + 1;
+        std::vector<std::byte> payload(which == 2 ? 5 : 0);
+        co_await raw.send(header, {}, payload);  // the header says 0
+        co_await raw.expect_thrown_out();
+        co_await raw.leave();
+        EXPECT_EQ(stage.server->metrics().malformed.value(), ++malformed);
+    }
+    EXPECT_EQ(stage.server->metrics().requests.value(), 0U);
+}
+TEST(Server, FramesThatMakeNoSense) { attack(odd_frames); }
+
+Task<> beyond_credit(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    for (uint64_t i = 0; i < 2; ++i) co_await raw.send(raw.request(uint64_t{1} << 16 | i, wait));
+    co_await raw.send(raw.request(uint64_t{2} << 16, wait));  // a slot that is taken
+    co_await raw.expect_thrown_out();
+    EXPECT_EQ(stage.server->metrics().over_credit.value(), 1U);
+    while (stage.service.running > 0) co_await sleep_for(stage.core(), 1ms);
+    EXPECT_EQ(stage.service.stopped, 2U);
+}
+TEST(Server, MoreRequestsThanCredits) { attack(beyond_credit, {.requests_max = 2}); }
+
+Task<> cancels_of_nothing(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    FrameHeader header = raw.request(uint64_t{9} << 16 | 3, 0);
+    header.kind = Kind::cancel;
+    for (int i = 0; i < 1000; ++i) co_await raw.send(header);
+    co_await raw.send(raw.request(uint64_t{1} << 16, refuse));
+    EXPECT_EQ(co_await raw.failure(), (Error{Code::no_space, 28, 5}));
+    EXPECT_EQ(stage.server->metrics().cancels.value(), 0U);
+}
+TEST(Server, CancellingWhatIsNotThereIsHarmless) { attack(cancels_of_nothing); }
+
+Task<> false_keys(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    FrameHeader header = raw.request(uint64_t{1} << 16, echo);
+    header.set(Flag::in_source);
+    header.payload_bytes = 5000;
+    const WindowDescriptor window{.length = 5000};  // the key: zeros
+    std::vector<std::byte> memory(frame_bytes(1, 0));
+    EXPECT_TRUE(co_await raw.endpoint->send(encode_frame(header, {&window, 1}, {}, {}, memory)));
+    auto message = co_await raw.endpoint->receive();
+    EXPECT_TRUE(message);
+    if (!message) co_return;
+    const auto frame = decode_frame(message->bytes());
+    EXPECT_TRUE(frame && frame->header.kind == Kind::failure);
+}
+TEST(Server, AKeyThatIsNone) { attack(false_keys); }
+
+Task<> never_served(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    auto memory = raw.endpoint->allocate(100000);
+    EXPECT_TRUE(memory);
+    auto region = raw.endpoint->grant(*memory, fabric::Rights::read);
+    EXPECT_TRUE(region);
+    FrameHeader header = raw.request(uint64_t{1} << 16, echo);
+    header.set(Flag::in_source);
+    header.payload_bytes = memory->size();
+    WindowDescriptor window{.length = memory->size()};
+    std::memcpy(window.key.data(), &region->key(), sizeof window.key);
+    std::vector<std::byte> frame(frame_bytes(1, 0));
+    EXPECT_TRUE(co_await raw.endpoint->send(encode_frame(header, {&window, 1}, {}, {}, frame)));
+    while (stage.server->metrics().requests.value() == 0) co_await sleep_for(stage.core(), 1us);
+    stage.network.stall("stranger", true);
+    while (stage.server->metrics().stalled.value() == 0) co_await sleep_for(stage.core(), 1s);
+    stage.network.stall("stranger", false);
+    co_await raw.expect_thrown_out();
+    EXPECT_EQ(stage.server->metrics().memory_bytes.value(), 0U);
+    co_await region->revoke();
+    raw.endpoint->free(*memory);
+}
+TEST(Server, AWindowThatIsNeverServed) { attack(never_served); }
+
+Task<> crowd(Stage& stage, Raw& raw) {
+    // One place is the good client's.
+    co_await raw.enter(stage);
+    Raw late;
+    co_await late.connect(stage);
+    co_await late.expect_thrown_out();
+    co_await late.leave();
+    EXPECT_EQ(stage.server->metrics().refused_busy.value(), 1U);
+}
+TEST(Server, MoreConnectionsThanItTakes) { attack(crowd, {.connections_max = 2}); }
+
+Task<> ended_session(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    co_await raw.send(raw.request(uint64_t{1} << 16, wait));
+    co_await sleep_for(stage.core(), 1ms);
+    EXPECT_EQ(stage.service.running, 1U);
+    co_await stage.server->end_session(stage.gate.sessions);
+    EXPECT_EQ(stage.service.running, 0U);
+    co_await raw.expect_thrown_out();
+}
+TEST(Server, EndingASessionEndsItsRequests) { attack(ended_session); }
+
+}  // namespace
+}  // namespace ros2s::rpc

@@ -1,0 +1,79 @@
+// Windows: what one request grants to the server for its life, and the memory that stands in for
+// the caller's where the provider cannot expose that (Staging).
+//
+// Invariants: grants cover exactly the request's bytes, source ones to be read, sink ones to be
+// written; revoke() comes before the memory is used again, and free() after the last look at it.
+#pragma once
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "ros2s/fabric/endpoint.h"
+#include "ros2s/rpc/frame.h"
+#include "ros2s/rpc/rpc_metrics.h"
+
+namespace ros2s::rpc {
+
+// Memory of one endpoint that can be granted, first come first served.
+class Staging {
+  public:
+    Staging(Reactor& reactor, fabric::Endpoint& endpoint)
+        : endpoint_(endpoint), changed_(reactor) {}
+    // Suspends while others have it. Errors: no_memory (more than there is), disconnected,
+    // cancelled.
+    Task<Result<Bytes>> take(uint64_t size, StopToken stop);
+    void give(Bytes memory) noexcept;
+    // The connection has ended, or is about to: nobody waits on.
+    void end() noexcept {
+        ended_ = true;
+        changed_.wake_all();
+    }
+
+  private:
+    fabric::Endpoint& endpoint_;
+    Event changed_;
+    size_t taken_ = 0;
+    bool ended_ = false;
+    std::deque<const StopToken*> queue_;  // who waits, each named by its own token
+};
+
+class Windows {
+  public:
+    Windows(fabric::Endpoint& endpoint, Staging& staging, ChannelMetrics& metrics)
+        : endpoint_(endpoint), staging_(staging), metrics_(metrics) {}
+    Windows(const Windows&) = delete;
+    Windows& operator=(const Windows&) = delete;
+    ~Windows();
+
+    // Grants `source` to be read and `sink` to be written; either may be empty. Errors: of
+    // Staging::take() and fabric::Endpoint::grant(); then revoke() and free() are still due.
+    Task<Result<>> open(std::span<const ConstBytes> source, std::span<const Bytes> sink,
+                        StopToken stop);
+    [[nodiscard]] std::span<const WindowDescriptor> source() const { return source_; }
+    [[nodiscard]] std::span<const WindowDescriptor> sink() const { return sink_; }
+    // True when the server writes to staged_sink() and not to the caller's memory.
+    [[nodiscard]] bool stages_sink() const { return stages_sink_; }
+    [[nodiscard]] ConstBytes staged_sink() const { return staged_sink_; }
+
+    // When it returns the server can touch none of it any more.
+    Task<> revoke();
+    void free() noexcept;
+
+  private:
+    using Ranges = std::vector<Bytes>;
+    // True when all of it was granted where it lies.
+    Result<bool> grant_in_place(const Ranges& ranges, fabric::Rights rights,
+                                std::vector<WindowDescriptor>& windows);
+    Result<> grant(Bytes range, fabric::Rights rights, std::vector<WindowDescriptor>& windows);
+
+    fabric::Endpoint& endpoint_;
+    Staging& staging_;
+    ChannelMetrics& metrics_;
+    std::vector<fabric::MemoryRegion> regions_;
+    std::vector<WindowDescriptor> source_, sink_;
+    Bytes staged_;
+    Bytes staged_sink_;
+    bool stages_sink_ = false;
+};
+
+}  // namespace ros2s::rpc

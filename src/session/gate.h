@@ -1,0 +1,35 @@
+// SessionGate: lets connections of the data plane in: each presents a ticket in its hello, which
+// the session table redeems. A session that ends takes its connections with it.
+//
+// Owned by the program; the table outlives it, and it the servers that ask it. Used on one core.
+#pragma once
+#include <vector>
+
+#include "ros2s/rpc/server.h"
+#include "ros2s/session/sessions.h"
+
+namespace ros2s::session {
+
+class SessionGate final : public rpc::Gate, public SessionWatcher {
+  public:
+    // What connections through it are for.
+    SessionGate(SessionTable& sessions, Purpose purpose);
+    ~SessionGate() override;
+    SessionGate(const SessionGate&) = delete;
+    SessionGate& operator=(const SessionGate&) = delete;
+
+    // A server whose connections end with their session; it leaves before it is closed.
+    void add(rpc::Server& server) { servers_.push_back(&server); }
+    void remove(rpc::Server& server) { std::erase(servers_, &server); }
+
+    Result<rpc::Guest> admit(const rpc::HelloBody& hello, const fabric::Peer& peer) override;
+    void left(const rpc::Guest& guest) override;
+    Task<> session_ending(Session& session) override;
+
+  private:
+    SessionTable& sessions_;
+    const Purpose purpose_;
+    std::vector<rpc::Server*> servers_;
+};
+
+}  // namespace ros2s::session
