@@ -207,7 +207,8 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         .add_option("--offset", why_command.options->offset, "of the 4 KiB that are read")
         ->capture_default_str();
     why_command.app.add_flag("--write", why_command.options->write,
-                             "also trace a write of the very bytes that were read");
+                             "also trace a write: of the very bytes that were read, or, where the "
+                             "container is mounted, to a nameless file beside");
     Command<DoctorOptions> doctor_command(
         app, arguments, "doctor", "what this machine lacks, and the command that mends it", doctor);
     doctor_command.app

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <chrono>
-#include <optional>
 
+#include "mounted_why.h"
 #include "places.h"
-#include "ros2s/base/bytes.h"
-#include "ros2s/runtime/trace.h"
+#include "ros2s/api/file_trace.h"
 
 namespace ros2s::cli {
 namespace {
@@ -18,86 +16,77 @@ double microseconds(Duration duration) {
     return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-struct Traced {
-    Trace trace;
-    Duration whole{};
+Json value_of(const api::RequestTrace& request) {
+    std::vector<Json> steps;
+    for (const auto& step : request.steps) {
+        steps.push_back(Json::object({{"step", step.name},
+                                      {"depth", step.depth},
+                                      {"begin_us", microseconds(step.begin)},
+                                      {"us", microseconds(step.takes)}}));
+    }
+    return Json::object({{"bytes", request.bytes},
+                         {"us", microseconds(request.whole)},
+                         {"steps", Json::array(steps)}});
+}
+
+void say(const Session& session, std::string_view what, const api::RequestTrace& request) {
+    session.say(fmt::format("\n{}: {:.1f} µs", what, microseconds(request.whole)));
+    if (request.steps.empty()) {
+        session.say("  of which the operating system says no steps");
+        return;
+    }
+    session.say(fmt::format("{:>10} {:>10}  step", "from µs", "takes µs"));
+    for (const auto& step : request.steps) {
+        session.say(fmt::format("{:>10.1f} {:>10.1f}  {:{}}{}", microseconds(step.begin),
+                                microseconds(step.takes), "", static_cast<size_t>(step.depth) * 2,
+                                step.name));
+    }
+}
+
+struct Shown {
+    const Place& place;
+    const api::FileTrace& trace;
+    uint64_t size = 0;
+    const MountedTrace* mounted = nullptr;  // where the mount's process made the trace
+
+    [[nodiscard]] std::string_view travels() const {
+        if (mounted != nullptr && place.local) return "a local path in a mounted container (FUSE)";
+        return place.travels;
+    }
 };
 
-Json value_of(const Traced& traced) {
-    std::vector<Json> steps;
-    for (const TraceStep& step : traced.trace.steps()) {
-        steps.push_back(Json::object(
-            {{"step", step.name},
-             {"depth", step.depth},
-             {"begin_us", microseconds(step.begin - traced.trace.steps().front().begin)},
-             {"us", microseconds(step.end - step.begin)}}));
+void tell(const Session& session, const WhyOptions& options, const Shown& shown) {
+    const api::FileTrace& trace = shown.trace;
+    session.say(fmt::format("{}, {} bytes", shown.place.shown, shown.size));
+    session.say(fmt::format("opened    {}\nI/O path  {}", shown.travels(), trace.io.path));
+    if (shown.mounted != nullptr) {
+        session.say(
+            fmt::format("the steps are those of the mount's process; the kernel and FUSE added "
+                        "{:.1f} µs to the request for them",
+                        microseconds(shown.mounted->around)));
     }
-    return Json::object({{"us", microseconds(traced.whole)}, {"steps", Json::array(steps)}});
-}
-
-void say(const Session& session, std::string_view what, const Traced& traced) {
-    session.say(fmt::format("\n{}: {:.1f} µs\n{:>10} {:>10}  step", what,
-                            microseconds(traced.whole), "from µs", "takes µs"));
-    for (const TraceStep& step : traced.trace.steps()) {
-        session.say(fmt::format("{:>10.1f} {:>10.1f}  {:{}}{}",
-                                microseconds(step.begin - traced.trace.steps().front().begin),
-                                microseconds(step.end - step.begin), "",
-                                static_cast<size_t>(step.depth) * 2, step.name));
+    if (trace.read.bytes == 0) {
+        session.say(fmt::format("there is nothing to read at {}: the file has {} bytes",
+                                options.offset, shown.size));
     }
-}
-
-Task<Result<uint64_t>> read_once(Workplace work, const Place& place, fs::FileHandle handle,
-                                 fs::Window window, uint64_t offset, Traced& traced) {
-    Call call = work.call;
-    call.trace = &traced.trace;
-    const Time begin = work.environment.reactor.now();
-    auto bytes = co_await place.file_system->pread(call, handle, window, offset);
-    traced.whole = work.environment.reactor.now() - begin;
-    co_return bytes;
-}
-
-Task<Result<uint64_t>> write_once(Workplace work, const Place& place, fs::FileHandle handle,
-                                  fs::Window window, uint64_t offset, Traced& traced) {
-    Call call = work.call;
-    call.trace = &traced.trace;
-    const Time begin = work.environment.reactor.now();
-    auto bytes = co_await place.file_system->pwrite(call, handle, window, offset);
-    traced.whole = work.environment.reactor.now() - begin;
-    co_return bytes;
-}
-
-Task<Result<>> explain_file(Workplace work, const Place& place, fs::FileHandle handle,
-                            const WhyOptions& options, uint64_t size) {
-    const AlignedBuffer buffer(block_bytes);
-    // The first read of a process pays for what later ones find in memory: it is not the one shown.
-    Traced first, read, write;
-    const fs::Window window = fs::Window::local(buffer.bytes());
-    const auto warmed = co_await read_once(work, place, handle, window, options.offset, first);
-    if (!warmed) co_return explain(work, place.shown, warmed.error());
-    const auto bytes = co_await read_once(work, place, handle, window, options.offset, read);
-    if (!bytes) co_return explain(work, place.shown, bytes.error());
-    if (options.write && *bytes > 0) {
-        const auto written = co_await write_once(work, place, handle, window.slice(0, *bytes),
-                                                 options.offset, write);
-        if (!written) co_return explain(work, place.shown, written.error());
+    say(session, fmt::format("one read of {} bytes at {}", trace.read.bytes, options.offset),
+        trace.read);
+    if (trace.write) {
+        const std::string where = shown.mounted != nullptr
+                                      ? "to a file of its own in the same directory"
+                                      : fmt::format("at {}", options.offset);
+        say(session, fmt::format("one durable write of {} bytes {}", trace.write->bytes, where),
+            *trace.write);
     }
-    ROS2S_CO_TRY_ASSIGN(const fs::PathReport report, place.file_system->path_report(handle));
-    const Session& session = work.session;
-    session.say(fmt::format("{}, {} bytes", place.shown, size));
-    session.say(fmt::format("opened    {}\nI/O path  {}", place.travels, report.path));
-    say(session, fmt::format("one read of {} bytes at {}", *bytes, options.offset), read);
-    if (options.write && *bytes > 0) {
-        say(session, fmt::format("one durable write of {} bytes at {}", *bytes, options.offset),
-            write);
-    }
-    session.answer(Json::object({{"path", place.shown},
-                                 {"bytes", size},
-                                 {"opened", place.travels},
-                                 {"io_path", report.path},
-                                 {"staged", report.staged},
-                                 {"read", value_of(read)},
-                                 {"write", options.write ? value_of(write) : Json()}}));
-    co_return Result<>{};
+    session.answer(Json::object(
+        {{"path", shown.place.shown},
+         {"bytes", shown.size},
+         {"opened", shown.travels()},
+         {"io_path", trace.io.path},
+         {"staged", trace.io.staged},
+         {"fuse_us", shown.mounted != nullptr ? Json(microseconds(shown.mounted->around)) : Json()},
+         {"read", value_of(trace.read)},
+         {"write", trace.write ? value_of(*trace.write) : Json()}}));
 }
 
 Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options) {
@@ -111,12 +100,22 @@ Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options
                 "`ros2store ls -R {}` shows",
                 place.shown, shell_word(place.shown)));
     }
+    ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await trace_through_mount(work, place, options));
+    if (mounted) {
+        tell(work.session, options, {place, mounted->trace, mounted->size, &*mounted});
+        co_return Result<>{};
+    }
     const auto opened = co_await place.file_system->open(work.call, found.node,
                                                          {.read = true, .write = options.write});
     if (!opened) co_return explain(work, place.shown, opened.error());
-    const auto done = co_await explain_file(work, place, opened->handle, options, found.size);
+    const auto kinds = options.write ? api::TraceKinds::read_and_write : api::TraceKinds::read;
+    const auto traced =
+        co_await api::trace_file(work.call, work.environment.reactor, *place.file_system,
+                                 opened->handle, options.offset, kinds);
     const auto closed = co_await place.file_system->close(work.call, opened->handle);
-    co_return done ? closed : done;
+    if (!traced) co_return explain(work, place.shown, traced.error());
+    tell(work.session, options, {place, *traced, found.size});
+    co_return closed;
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ fuse_lowlevel_ops operations() noexcept {
     add_attribute_operations(table);
     add_file_operations(table);
     add_directory_operations(table);
+    add_why_operation(table);
     return table;
 }
 

@@ -229,8 +229,8 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
             if (group->devices[d].blocks > 0) co_await write_data(*group, d, io, result);
         }
         if (!rules_.flush_after_writes) co_await io.spawn(flush(*group, result));
-        co_await write_piece(*devices_[0], journal_.offset_of(journal_.in_ring(position)), record,
-                             result);
+        co_await write_record(*group, journal_.offset_of(journal_.in_ring(position)), record,
+                              result);
         co_await io.join();
     }
     if (result && rules_.flush_after_writes) co_await flush(*group, result);
@@ -314,8 +314,15 @@ void Committer::die(const Error& error, std::string reason) {
 
 // ---- device I/O ----------------------------------------------------------------------------
 
-Task<> Committer::write_piece(device::BlockDevice& device, uint64_t offset, ConstBytes bytes,
-                              Result<>& result) {
+Task<> Committer::write_record(Group& group, uint64_t offset, ConstBytes record, Result<>& result) {
+    const GroupStep step(group, env_.reactor, "journal.write");
+    const Result<> written = co_await devices_[0]->write(offset, record);
+    if (!written && result) result = written;
+}
+
+Task<> Committer::write_piece(Group& group, device::BlockDevice& device, uint64_t offset,
+                              ConstBytes bytes, Result<>& result) {
+    const GroupStep step(group, env_.reactor, "device.write");
     const Result<> written = co_await device.write(offset, bytes);
     if (!written && result) result = written;
 }
@@ -329,14 +336,15 @@ Task<> Committer::write_data(Group& group, uint32_t d, Nursery& io, Result<>& re
                 std::min<uint64_t>(run.blocks - at, per_chunk - ordinal % per_chunk);
             const ConstBytes bytes{group.memory({d, ordinal}), count * block_bytes};
             const uint64_t offset = (run.first.block() + at) * block_bytes;
-            co_await io.spawn(write_piece(*devices_[d], offset, bytes, result));
+            co_await io.spawn(write_piece(group, *devices_[d], offset, bytes, result));
             at += count;
             ordinal += count;
         }
     }
 }
 
-Task<> Committer::flush_device(device::BlockDevice& device, Result<>& result) {
+Task<> Committer::flush_device(Group& group, device::BlockDevice& device, Result<>& result) {
+    const GroupStep step(group, env_.reactor, "device.flush");
     const Result<> flushed = co_await device.flush();
     if (!flushed && result) result = flushed;
 }
@@ -345,9 +353,9 @@ Task<> Committer::flush(Group& group, Result<>& result) {
     Nursery others(env_.reactor, pool_devices_max);
     for (uint32_t d = 1; d < group.devices.size(); ++d) {
         if (group.devices[d].blocks == 0) continue;
-        co_await others.spawn(flush_device(*devices_[d], result));
+        co_await others.spawn(flush_device(group, *devices_[d], result));
     }
-    co_await flush_device(*devices_[0], result);
+    co_await flush_device(group, *devices_[0], result);
     co_await others.join();
 }
 

@@ -107,9 +107,10 @@ class Committer {
     void place_blocks(Group& group);
     Task<> commit(std::shared_ptr<Group> group);
     Task<> write_data(Group& group, uint32_t device, Nursery& io, Result<>& result);
-    Task<> write_piece(device::BlockDevice& device, uint64_t offset, ConstBytes bytes,
+    Task<> write_record(Group& group, uint64_t offset, ConstBytes record, Result<>& result);
+    Task<> write_piece(Group& group, device::BlockDevice& device, uint64_t offset, ConstBytes bytes,
                        Result<>& result);
-    Task<> flush_device(device::BlockDevice& device, Result<>& result);
+    Task<> flush_device(Group& group, device::BlockDevice& device, Result<>& result);
     Task<> flush(Group& group, Result<>& result);
     void finish(Group& group);
     Task<> publish(Group& group);

@@ -3,6 +3,7 @@
 // between checksum and media.
 #pragma once
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "cache.h"
@@ -10,6 +11,7 @@
 #include "ros2s/engine/extent/space.h"
 #include "ros2s/engine/format/change.h"
 #include "ros2s/engine/format/record.h"
+#include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::engine {
@@ -81,6 +83,15 @@ struct Group {
     uint64_t end_position = 0;  // of its record in the journal
     bool flushed = false;
 
+    // What its I/O did and when, where a transaction in it is traced.
+    bool traced = false;
+    struct Step {
+        std::string_view name;  // a literal
+        Time begin;
+        Time end;
+    };
+    std::vector<Step> steps;  // in the order of their beginnings
+
     Event done;        // committed, or failed
     Result<> outcome;  // valid once done
 
@@ -104,6 +115,27 @@ struct Group {
         return devices[at.device].chunks[at.ordinal / per_chunk].data() +
                at.ordinal % per_chunk * block_bytes;
     }
+};
+
+// One step of a group's I/O, from construction to destruction; nothing where nobody traces it.
+class GroupStep {
+  public:
+    GroupStep(Group& group, const Reactor& reactor, std::string_view name)
+        : group_(group), reactor_(reactor), index_(group.steps.size()) {
+        if (group_.traced) [[unlikely]]
+            group_.steps.push_back({name, reactor_.now(), {}});
+    }
+    GroupStep(const GroupStep&) = delete;
+    GroupStep& operator=(const GroupStep&) = delete;
+    ~GroupStep() {
+        if (group_.traced) [[unlikely]]
+            group_.steps[index_].end = reactor_.now();
+    }
+
+  private:
+    Group& group_;
+    const Reactor& reactor_;
+    size_t index_;
 };
 
 }  // namespace ros2s::engine

@@ -99,7 +99,8 @@ class EngineStore::Parts {
                                              bool& reserved);
     // Between admission and join(), where nothing suspends.
     [[nodiscard]] Result<> stage(object::ContainerId container, Draft& draft, bool& reserved);
-    Task<Result<object::Commit>> commit(TransactionRecord record, std::vector<Node*> pins);
+    Task<Result<object::Commit>> commit(TransactionRecord record, std::vector<Node*> pins,
+                                        Trace* trace = nullptr);
     Task<Result<object::Commit>> commit_change(object::ContainerId container, Change change);
 
     // update_across.cc

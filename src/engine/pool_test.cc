@@ -415,7 +415,11 @@ Task<> traced(Pool& pool) {
     std::vector<std::string> names;
     for (const TraceStep& step : trace.steps()) names.emplace_back(step.name);
     EXPECT_THAT(names, testing::ElementsAre("engine.update", "engine.lock", "engine.commit",
+                                            "device.write", "journal.write", "device.flush",
                                             "engine.fetch", "device.read"));
+    for (const TraceStep& step : trace.steps()) EXPECT_GE(step.end, step.begin) << step.name;
+    EXPECT_GE(trace.steps()[5].begin, trace.steps()[3].end) << "the flush comes after the data";
+    EXPECT_GE(trace.steps()[5].begin, trace.steps()[4].end) << "and after the record";
     EXPECT_OK(co_await pool.close());
 }
 TEST(Pool, ATraceNamesTheSteps) {

@@ -181,12 +181,19 @@ Task<Result<Commit>> EngineStore::Parts::update_here(const Call& call,
         co_return Commit{};
     }
     const Span span(call.trace, env.reactor, "engine.commit");
-    co_return co_await commit(draft.take(), pins.take());
+    co_return co_await commit(draft.take(), pins.take(), call.trace);
 }
 
-Task<Result<Commit>> EngineStore::Parts::commit(TransactionRecord record, std::vector<Node*> pins) {
+Task<Result<Commit>> EngineStore::Parts::commit(TransactionRecord record, std::vector<Node*> pins,
+                                                Trace* trace) {
     const Committer::Ticket ticket = committer->join(std::move(record), std::move(pins));
+    if (trace != nullptr) ticket.group->traced = true;
     co_await ticket.group->done;
+    if (trace != nullptr) {
+        for (const Group::Step& step : ticket.group->steps) {
+            trace->add(step.name, step.begin, step.end);
+        }
+    }
     if (!ticket.group->outcome) co_return fail(ticket.group->outcome.error());
     const RecordHeader& header = ticket.group->header;
     co_return Commit{.epoch = {header.first_epoch + ticket.index},

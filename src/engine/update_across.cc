@@ -136,7 +136,7 @@ Task<Result<Commit>> EngineStore::Parts::update_visiting(const Call& call,
         pins.insert(pins.end(), visit.pins.nodes().begin(), visit.pins.nodes().end());
     }
     const Span span(call.trace, env.reactor, "engine.commit");
-    co_return co_await commit(draft.take(), std::move(pins));
+    co_return co_await commit(draft.take(), std::move(pins), call.trace);
 }
 
 }  // namespace ros2s::engine

@@ -19,6 +19,10 @@ struct TraceStep {
 class Trace {
   public:
     [[nodiscard]] const std::vector<TraceStep>& steps() const { return steps_; }
+    // A step within the one that is open now, taken elsewhere for several requests and over.
+    void add(std::string_view name, Time begin, Time end) {
+        steps_.push_back({name, depth_, begin, end});
+    }
 
   private:
     friend class Span;

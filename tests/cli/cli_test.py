@@ -413,6 +413,9 @@ class Files(WithPool):
         self.assertIn("O_DIRECT", why["io_path"])
         for request in ("read", "write"):
             self.assertGreater(len(why[request]["steps"]), 2)
+        self.assertIsNone(why["fuse_us"])
+        steps = [step["step"] for step in why["write"]["steps"]]
+        self.assertEqual(steps[-3:], ["device.write", "journal.write", "device.flush"])
         with open("/usr/include/stdio.h", encoding="utf-8") as file:
             self.assertEqual(run("cat", self.mine("f")).stdout, file.read(), "why wrote what it read")
         self.refused("why", self.mine(), says="no regular file")

@@ -6,10 +6,13 @@ acknowledged is lost when its process is killed, and that it starts, refuses and
 The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
 import errno
+import fcntl
+import json
 import mmap
 import os
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -261,6 +264,75 @@ def read_only_mount():
             raise AssertionError("a read-only mount took a write")
         except OSError as error:
             assert error.errno == 30, error  # EROFS
+        pool.unmount(pid)
+
+
+def steps_of(request):
+    return {step["step"] for step in request["steps"]}
+
+
+def why(pool, *words):
+    return json.loads(pool.run(CLI, "--json", "why", *words).stdout)
+
+
+@test
+def why_asks_the_owner():
+    with Pool() as pool:
+        pid = pool.mount()
+        content = pattern(3 * 4096, 5)
+        os.mkdir(pool.path("d"))
+        write(pool.path("d/f"), content)
+        os.symlink("/d/f", pool.path("link"))  # from the container's root
+        before = os.stat(pool.path("d/f")).st_mtime_ns
+        for place in (pool.uri.replace("/main", "/main/d/f"), pool.path("d/f"),
+                      pool.uri.replace("/main", "/main/link")):
+            for options in ((), ("--write", "--offset", "4096")):
+                found = why(pool, place, *options)
+                assert "embedded engine" in found["io_path"], found
+                assert "mount" in found["opened"], found
+                assert found["read"]["bytes"] == 4096 and found["fuse_us"] > 0, found
+                assert {"fs.pread", "engine.fetch", "device.read"} <= steps_of(found["read"]), found
+                if options:
+                    assert {"fs.pwrite", "device.write", "journal.write", "device.flush"} <= \
+                        steps_of(found["write"]), found
+                else:
+                    assert found["write"] is None, found
+        assert f"process {pid}" in why(pool, pool.uri.replace("/main", "/main/d/f"))["opened"]
+        # Nothing was changed, and nothing is left of the writes.
+        assert os.listdir(pool.path("d")) == ["f"] and read(pool.path("d/f")) == content
+        assert os.stat(pool.path("d/f")).st_mtime_ns == before
+        pool.unmount(pid)
+        pid = pool.mount("--read-only")
+        done = pool.run(CLI, "why", "--write", pool.path("d/f"), expect=1)
+        assert "without --write" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+        assert steps_of(why(pool, pool.path("d/f"))["read"])
+        pool.unmount(pid)
+
+
+@test
+def what_ioctl_refuses():
+    with Pool() as pool:
+        pid = pool.mount()
+        content = pattern(4096, 1)
+        write(pool.path("f"), content)
+        size = 4432
+        question = 3 << 30 | size << 16 | ord("R") << 8 | 0x52
+        with open(pool.path("f"), "r+b") as file:
+            for number, version, kind, expected in (
+                    (question, 1, 1, errno.EPERM),  # a write to a file that others can open
+                    (question, 9, 0, errno.EOPNOTSUPP),
+                    (question + 1, 1, 0, errno.ENOTTY),
+                    (question - (8 << 16), 1, 0, errno.ENOTTY)):
+                buffer = bytearray(struct.pack("<II", version, kind).ljust(size, b"\0"))
+                try:
+                    fcntl.ioctl(file, number, buffer)
+                    raise AssertionError(f"ioctl {number:#x} with {version}, {kind} was taken")
+                except OSError as error:
+                    assert error.errno == expected, (number, version, kind, error)
+            buffer = bytearray(struct.pack("<II", 1, 0).ljust(size, b"\0"))
+            fcntl.ioctl(file, question, buffer)
+            assert b"embedded engine" in buffer, buffer[:600]
+        assert read(pool.path("f")) == content
         pool.unmount(pid)
 
 
