@@ -33,9 +33,9 @@ struct OsReactorOptions {
     RingChoice ring = RingChoice::automatic;
     uint32_t ring_entries = 512;  // operations in the kernel at once; more wait in user space
     uint32_t ring_threads = 4;    // of RingChoice::threads
-    // SQEs are handed over in groups of at most this many. 1 keeps a device with a single queue
-    // fed: larger groups let it drain while the loop computes (0.87 against 0.99 of raw fio).
-    uint32_t submit_group = 1;
+    // SQEs are handed over in groups of at most this many, and at once while few operations are
+    // in the kernel. Larger groups let a device with a single queue drain while the loop computes.
+    uint32_t submit_group = 4;
     // How long to poll after the last work before sleeping. More than 200 µs gains nothing.
     Duration poll_for = std::chrono::microseconds(100);
     std::string thread_name = "ros2store";

@@ -37,7 +37,8 @@ class Ring {
     [[nodiscard]] virtual Kind kind() const noexcept = 0;
     // Operations submitted and not yet completed.
     [[nodiscard]] virtual size_t in_flight() const noexcept = 0;
-    // Hands the operation to the kernel now. Waits in user space where the kernel's queue is full.
+    // Hands the operation to the kernel: at once, or where the kernel has enough to do with a few
+    // others, before the loop's turn ends. Waits in user space where the kernel's queue is full.
     virtual void submit(Operation& operation) noexcept = 0;
     // Asks a poll that was submitted and has not completed to complete now, with -ECANCELED unless
     // it is just completing by itself.

@@ -33,6 +33,9 @@ constexpr unsigned fixed_buffers_max = 64;
 constexpr size_t fixed_buffer_bytes_max = size_t{1} << 30;  // the kernel's limit
 constexpr unsigned reaped_at_once = 64;
 constexpr unsigned resubmissions_max = 100;
+// With fewer operations in the kernel than this, one more is handed over at once: a device that
+// would be idle meanwhile costs more than a system call.
+constexpr unsigned keeps_a_device_busy = 8;
 
 struct Setup {
     unsigned flags;
@@ -161,7 +164,9 @@ class UringRing final : public KernelRing {
     void begin(Operation& operation) noexcept {
         ++in_kernel_;
         prepare(operation);
-        if (++unsubmitted_ >= group_) flush();
+        ++unsubmitted_;
+        const bool few = in_kernel_ - unsubmitted_ < keeps_a_device_busy;
+        if (few || unsubmitted_ >= group_) flush();
     }
     void prepare(Operation& operation) noexcept;
     io_uring_sqe* next_sqe() noexcept {

@@ -1,0 +1,92 @@
+// When operations are handed to the kernel.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <deque>
+
+#include "kernel_ring.h"
+
+namespace ros2s {
+namespace {
+
+struct Pipe {
+    Pipe() { EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0); }
+    ~Pipe() {
+        for (const int end : ends) ::close(end);
+    }
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+    [[nodiscard]] Ring::Operation poll() const {
+        return {.opcode = Ring::Opcode::poll, .fd = ends[0], .length = POLLIN};
+    }
+    std::array<int, 2> ends{};
+};
+
+class UringRing : public testing::Test {
+  protected:
+    void SetUp() override {
+        waker_ = Waker::create(report_).value();
+        auto made = make_uring_ring(ready_, *waker_, {.submit_group = 4}, why_);
+        if (!made) GTEST_SKIP() << why_;
+        ring_ = std::move(*made);
+        ring_->enter_thread();
+        EXPECT_EQ(::write(readable_.ends[1], "x", 1), 1);
+    }
+    void TearDown() override {
+        if (ring_ == nullptr) return;
+        for (Ring::Operation& operation : waiting_) ring_->cancel_poll(operation);
+        while (ring_->in_flight() > 0) ring_->reap();
+    }
+    // Polls that do not complete.
+    void occupy(size_t count) {
+        while (waiting_.size() < count) ring_->submit(waiting_.emplace_back(quiet_.poll()));
+        ring_->flush();
+        EXPECT_FALSE(ring_->reap());
+    }
+    // Reaps what is there of polls that complete as soon as the kernel has them.
+    size_t reaped() {
+        const size_t before = ring_->in_flight();
+        ring_->reap();
+        return before - ring_->in_flight();
+    }
+
+    Report report_;
+    ReadyQueue ready_;
+    std::unique_ptr<Waker> waker_;
+    std::string why_;
+    std::unique_ptr<KernelRing> ring_;
+    Pipe quiet_, readable_;
+    std::deque<Ring::Operation> waiting_;
+};
+
+TEST_F(UringRing, HandsOverAtOnceWhileFewAreInTheKernel) {
+    occupy(7);
+    for (int i = 0; i < 3; ++i) {
+        Ring::Operation operation = readable_.poll();
+        ring_->submit(operation);
+        EXPECT_EQ(reaped(), 1U) << i;
+    }
+}
+
+TEST_F(UringRing, HandsOverInSmallGroupsWhereTheKernelIsBusy) {
+    occupy(8);
+    std::array<Ring::Operation, 5> operations;
+    operations.fill(readable_.poll());
+    for (size_t i = 0; i < 3; ++i) {
+        ring_->submit(operations[i]);
+        EXPECT_EQ(reaped(), 0U) << i;
+    }
+    ring_->submit(operations[3]);
+    EXPECT_EQ(reaped(), 4U);
+    // What is not a whole group goes at the end of the turn.
+    ring_->submit(operations[4]);
+    EXPECT_EQ(reaped(), 0U);
+    ring_->flush();
+    EXPECT_EQ(reaped(), 1U);
+}
+
+}  // namespace
+}  // namespace ros2s
