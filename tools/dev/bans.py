@@ -13,6 +13,8 @@ THREADED = (
     "src/base/metrics.h",   # read by another thread than the one that counts
     "src/engine/index/",    # RocksDB's background threads
     "src/engine/allocation_test.cc",  # counts in operator new, which any thread calls
+    "src/control/audit.cc",     # gRPC's threads log
+    "src/control/test_rig",     # and so do its tests' servers
     "src/api/",             # the application's threads
     "plugins/",             # the same
     "apps/fuse/",           # libfuse's signal thread

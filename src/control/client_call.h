@@ -1,0 +1,115 @@
+// One RPC from a core: sent now, awaited as a coroutine, resumed on the core by a post from gRPC's
+// thread. The private side of ControlClient and RemoteNamespace.
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "control_client.h"
+#include "error_status.h"
+#include "files.grpc.pb.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/reactor.h"
+#include "session.grpc.pb.h"
+#include "store.grpc.pb.h"
+
+namespace ros2s::control {
+
+struct ControlClient::Parts {
+    Parts(Reactor& core, std::string server, const std::shared_ptr<grpc::Channel>& channel)
+        : reactor(core),
+          address(std::move(server)),
+          sessions(channel),
+          regions(channel),
+          pools(channel),
+          containers(channel),
+          mounts(channel),
+          files(channel) {}
+
+    Reactor& reactor;
+    std::string address;
+    v1::Sessions::Stub sessions;
+    v1::Regions::Stub regions;
+    v1::Pools::Stub pools;
+    v1::Containers::Stub containers;
+    v1::Mounts::Stub mounts;
+    v1::Files::Stub files;
+};
+
+// What of a call does not depend on its types. Lives in the waiting frame.
+class PendingCall {
+  public:
+    using Done = std::function<void(grpc::Status)>;
+
+    PendingCall(Reactor& home, const Call& call);
+    PendingCall(const PendingCall&) = delete;
+    PendingCall& operator=(const PendingCall&) = delete;
+
+    [[nodiscard]] grpc::ClientContext& context() { return context_; }
+    [[nodiscard]] const grpc::Status& status() const { return status_; }
+
+    // co_await pending.run(start): `start` gets what gRPC shall call, on any of its threads.
+    template <class Start>
+    auto run(Start start) {
+        struct Awaiter {
+            PendingCall& pending;
+            Start start;
+            bool await_ready() const noexcept { return false; }
+            void await_suspend(std::coroutine_handle<> handle) {
+                pending.post_.handle = handle;
+                start(pending.done());
+            }
+            void await_resume() const noexcept {}
+        };
+        return Awaiter{*this, std::move(start)};
+    }
+
+  private:
+    struct Stopped : StopCallback {
+        Stopped(StopSource* source, grpc::ClientContext& stopped)
+            : StopCallback(source,
+                           [](StopCallback& self) noexcept {
+                               static_cast<Stopped&>(self).context.TryCancel();
+                           }),
+              context(stopped) {}
+        grpc::ClientContext& context;
+    };
+    [[nodiscard]] Done done();
+
+    Reactor& home_;
+    grpc::ClientContext context_;
+    grpc::Status status_;
+    RemotePost post_;
+    Stopped stopped_;
+};
+
+// The error of a status that is not OK; the report says which server it was, where it matters.
+[[nodiscard]] Error failure(const std::string& address, const grpc::Status& status, Report& report);
+
+// co_await ask(parts, parts.files, &FilesAsync::Lookup, call, request, report)
+template <class Stub, class Async, class Request, class Reply>
+Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub& stub,
+                        void (Async::*method)(grpc::ClientContext*, const Request*, Reply*,
+                                              std::function<void(grpc::Status)>),
+                        const Call& call, Request request, Report& report) {
+    ROS2S_CO_TRY(call.check(parts.reactor.now()));
+    Reply reply;
+    PendingCall pending(parts.reactor, call);
+    const auto start = [&](PendingCall::Done done) {
+        (stub.async()->*method)(&pending.context(), &request, &reply, std::move(done));
+    };
+    co_await pending.run(start);
+    if (!pending.status().ok()) co_return fail(failure(parts.address, pending.status(), report));
+    co_return std::move(reply);
+}
+
+using SessionsAsync = v1::Sessions::StubInterface::async_interface;
+using RegionsAsync = v1::Regions::StubInterface::async_interface;
+using PoolsAsync = v1::Pools::StubInterface::async_interface;
+using ContainersAsync = v1::Containers::StubInterface::async_interface;
+using MountsAsync = v1::Mounts::StubInterface::async_interface;
+using FilesAsync = v1::Files::StubInterface::async_interface;
+
+}  // namespace ros2s::control

@@ -1,0 +1,246 @@
+#include "control_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "client_call.h"
+#include "tls.h"
+
+namespace ros2s::control {
+namespace {
+
+std::string bytes_of(const Uuid& uuid) {
+    return {reinterpret_cast<const char*>(uuid.bytes.data()), uuid.bytes.size()};
+}
+
+// What a server of ours says is checked too: it may be another's.
+std::unexpected<Error> nonsense(std::string_view what, Report& report) {
+    return report.fail(Code::bad_version,
+                       fmt::format("the server's reply holds no {} that this program knows; use "
+                                   "programs of one version",
+                                   what));
+}
+
+Result<GivenTicket> decode(const v1::Ticket& ticket, Report& report) {
+    auto parsed = session::Ticket::parse(ticket.ticket());
+    if (!parsed) return nonsense("ticket", report);
+    return GivenTicket{*parsed, std::chrono::milliseconds(ticket.lifetime_ms())};
+}
+
+Result<object::ContainerRecord> decode(const v1::Container& container, Report& report) {
+    object::ContainerRecord record;
+    if (container.uuid().size() != record.id.uuid.bytes.size() ||
+        !object::is_valid_label(container.label())) {
+        return nonsense("container", report);
+    }
+    std::ranges::copy(container.uuid(), record.id.uuid.bytes.begin());
+    record.properties = {.label = container.label(), .chunk_bytes = container.chunk_bytes()};
+    record.created = WallTime(Duration(container.created_ns()));
+    return record;
+}
+
+}  // namespace
+
+ControlClient::ControlClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+ControlClient::~ControlClient() = default;
+
+Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
+                                                             ClientOptions options,
+                                                             Report& report) {
+    if (options.address.empty()) {
+        return report.fail(Code::invalid,
+                           "the control plane's address is empty; give HOST:PORT or "
+                           "unix:PATH");
+    }
+    grpc::ChannelArguments arguments;
+    if (!options.server_name.empty()) arguments.SetSslTargetNameOverride(options.server_name);
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+    // A call is sent once: what was done is not done again.
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    // Each client its own connection, not one shared by whoever names the same server.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    ROS2S_TRY_ASSIGN(const auto channel,
+                     open_channel(options.address, options.identity, arguments, report));
+    return std::unique_ptr<ControlClient>(
+        new ControlClient(std::make_unique<Parts>(reactor, options.address, channel)));
+}
+
+Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, SessionWish wish,
+                                                        Report& report) {
+    v1::OpenSessionRequest request;
+    request.set_client(bytes_of(wish.client));
+    request.set_purpose(wish.purpose == session::Purpose::store ? v1::PURPOSE_STORE
+                                                                : v1::PURPOSE_LINK);
+    request.set_pool(wish.pool);
+    request.set_program(wish.program);
+    for (const std::string& provider : wish.providers) request.add_providers(provider);
+    request.mutable_qos()->set_weight(wish.terms.weight);
+    request.mutable_qos()->set_operations_per_second(wish.terms.operations_per_second);
+    request.mutable_qos()->set_bytes_per_second(wish.terms.bytes_per_second);
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, parts_->sessions, &SessionsAsync::Open, call,
+                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto ticket, decode(reply.ticket(), report));
+    co_return OpenedSession{.id = {reply.session()},
+                            .ticket = ticket,
+                            .provider = reply.provider(),
+                            .address = reply.address(),
+                            .idle_max = std::chrono::milliseconds(reply.idle_ms()),
+                            .terms = {.weight = reply.qos().weight(),
+                                      .operations_per_second = reply.qos().operations_per_second(),
+                                      .bytes_per_second = reply.qos().bytes_per_second()}};
+}
+
+Task<Result<Duration>> ControlClient::keep_alive(const Call& call, session::SessionId id,
+                                                 Report& report) {
+    v1::KeepAliveRequest request;
+    request.set_session(id.value);
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, parts_->sessions, &SessionsAsync::KeepAlive, call,
+                                     std::move(request), report));
+    co_return std::chrono::milliseconds(reply.idle_ms());
+}
+
+Task<Result<GivenTicket>> ControlClient::issue_ticket(const Call& call, session::SessionId id,
+                                                      Report& report) {
+    v1::IssueTicketRequest request;
+    request.set_session(id.value);
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, parts_->sessions, &SessionsAsync::IssueTicket, call,
+                                     std::move(request), report));
+    co_return decode(reply.ticket(), report);
+}
+
+Task<Result<>> ControlClient::close_session(const Call& call, session::SessionId id,
+                                            Report& report) {
+    v1::CloseSessionRequest request;
+    request.set_session(id.value);
+    ROS2S_CO_TRY(co_await ask(*parts_, parts_->sessions, &SessionsAsync::Close, call,
+                              std::move(request), report));
+    co_return Result<>{};
+}
+
+Task<Result<uint64_t>> ControlClient::add_region(const Call& call, session::SessionId id,
+                                                 session::Region region, Report& report) {
+    v1::AddRegionRequest request;
+    request.set_session(id.value);
+    v1::Region& into = *request.mutable_region();
+    into.set_provider(region.provider);
+    into.set_address(region.address);
+    into.set_length(region.length);
+    into.set_readable(region.readable);
+    into.set_writable(region.writable);
+    into.set_memory(static_cast<v1::MemoryKind>(region.memory));
+    into.set_device(region.device);
+    into.set_key(std::move(region.key));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->regions, &RegionsAsync::Add,
+                                                       call, std::move(request), report));
+    co_return reply.region();
+}
+
+Task<Result<>> ControlClient::remove_region(const Call& call, session::SessionId id,
+                                            uint64_t region, Report& report) {
+    v1::RemoveRegionRequest request;
+    request.set_session(id.value);
+    request.set_region(region);
+    ROS2S_CO_TRY(co_await ask(*parts_, parts_->regions, &RegionsAsync::Remove, call,
+                              std::move(request), report));
+    co_return Result<>{};
+}
+
+Task<Result<std::vector<std::string>>> ControlClient::list_pools(const Call& call, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->pools, &PoolsAsync::List,
+                                                       call, v1::ListPoolsRequest(), report));
+    co_return std::vector<std::string>(reply.pools().begin(), reply.pools().end());
+}
+
+Task<Result<PoolFacts>> ControlClient::query_pool(const Call& call, std::string pool,
+                                                  Report& report) {
+    v1::QueryPoolRequest request;
+    request.set_pool(std::move(pool));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->pools, &PoolsAsync::Query,
+                                                       call, std::move(request), report));
+    co_return PoolFacts{
+        .space = {.total_bytes = reply.total_bytes(), .free_bytes = reply.free_bytes()},
+        .containers = reply.containers(),
+        .path = reply.path()};
+}
+
+Task<Result<object::ContainerRecord>> ControlClient::create_container(
+    const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
+    Report& report) {
+    v1::CreateContainerRequest request;
+    request.set_pool(std::move(pool));
+    request.set_label(std::move(properties.label));
+    request.set_chunk_bytes(properties.chunk_bytes);
+    request.set_uid(owner.uid);
+    request.set_gid(owner.gid);
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, parts_->containers, &ContainersAsync::Create, call,
+                                     std::move(request), report));
+    co_return decode(reply.container(), report);
+}
+
+Task<Result<std::vector<object::ContainerRecord>>> ControlClient::list_containers(const Call& call,
+                                                                                  std::string pool,
+                                                                                  Report& report) {
+    v1::ListContainersRequest request;
+    request.set_pool(std::move(pool));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, parts_->containers, &ContainersAsync::List, call,
+                                     std::move(request), report));
+    std::vector<object::ContainerRecord> records;
+    for (const v1::Container& each : reply.containers()) {
+        ROS2S_CO_TRY_ASSIGN(auto record, decode(each, report));
+        records.push_back(std::move(record));
+    }
+    co_return records;
+}
+
+Task<Result<object::ContainerRecord>> ControlClient::query_container(const Call& call,
+                                                                     std::string pool,
+                                                                     std::string label,
+                                                                     Report& report) {
+    v1::QueryContainerRequest request;
+    request.set_pool(std::move(pool));
+    request.set_label(std::move(label));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, parts_->containers, &ContainersAsync::Query, call,
+                                     std::move(request), report));
+    co_return decode(reply.container(), report);
+}
+
+Task<Result<>> ControlClient::destroy_container(const Call& call, std::string pool,
+                                                std::string label, Report& report) {
+    v1::DestroyContainerRequest request;
+    request.set_pool(std::move(pool));
+    request.set_label(std::move(label));
+    ROS2S_CO_TRY(co_await ask(*parts_, parts_->containers, &ContainersAsync::Destroy, call,
+                              std::move(request), report));
+    co_return Result<>{};
+}
+
+Task<Result<session::MountId>> ControlClient::mount(const Call& call, session::SessionId id,
+                                                    std::string container, bool read_only,
+                                                    Report& report) {
+    v1::MountRequest request;
+    request.set_session(id.value);
+    request.set_container(std::move(container));
+    request.set_read_only(read_only);
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->mounts, &MountsAsync::Mount,
+                                                       call, std::move(request), report));
+    co_return session::MountId{reply.mount()};
+}
+
+Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,
+                                      session::MountId mount, Report& report) {
+    v1::UnmountRequest request;
+    request.set_session(id.value);
+    request.set_mount(mount.value);
+    ROS2S_CO_TRY(co_await ask(*parts_, parts_->mounts, &MountsAsync::Unmount, call,
+                              std::move(request), report));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::control

@@ -1,0 +1,120 @@
+// ControlClient: the control plane seen from an application or the host library: one gRPC channel
+// over mutual TLS 1.3 to one server. Nothing waits on a thread: calls are coroutines on their
+// reactor, cancelled and timed out by their Call; the server learns of both.
+//
+// The certificate files are read when it is made. The channel reconnects by itself with what was
+// read then; make a new client to take up renewed files. A call that finds no server fails at once.
+// Nothing is sent twice: a call that ends with `disconnected` was done or not.
+//
+// Owned by whoever made it; outlives what uses it. Thread rule: used on the reactor's core;
+// destroyed after every call is done. Fork rule: a forked child must not use it, nor destroy it.
+//
+// Errors of all calls: the server's own, exactly; disconnected, denied (the certificate), deadline,
+// cancelled. Each comes with a sentence in the report.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/result.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/pki/certificate.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/task.h"
+#include "ros2s/session/mounts.h"
+#include "ros2s/session/regions.h"
+#include "ros2s/session/sessions.h"
+
+namespace ros2s::control {
+
+struct ClientOptions {
+    std::string address;  // "dpu-1:7400", "unix:/run/ros2store/control.sock"
+    pki::Identity identity;
+    // The name that the server's certificate must have; empty: the host of `address`, which a Unix
+    // socket does not have.
+    std::string server_name{};
+    uint32_t message_bytes_max = 4 << 20;  // of a reply
+};
+
+struct SessionWish {
+    Uuid client;  // the opened library
+    session::Purpose purpose = session::Purpose::store;
+    std::string pool;
+    std::string program{};               // for people
+    std::vector<std::string> providers;  // of the data plane, best first
+    session::ServiceTerms terms{};
+};
+
+struct GivenTicket {
+    session::Ticket ticket;
+    Duration lifetime{};  // from the reply on
+};
+
+struct OpenedSession {
+    session::SessionId id{};
+    GivenTicket ticket;
+    std::string provider;
+    std::string address;  // of the data plane
+    // A session that has no connection and sees no call for this long is ended.
+    Duration idle_max{};
+    session::ServiceTerms terms;  // as kept
+};
+
+struct PoolFacts {
+    object::PoolSpace space;
+    uint64_t containers = 0;
+    std::string path;  // what carries its I/O on the server
+};
+
+class ControlClient {
+  public:
+    // Reads the files; connects with the first call. Errors, with a sentence: those of
+    // pki::check_identity(), invalid (the address).
+    [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(Reactor& reactor,
+                                                                       ClientOptions options,
+                                                                       Report& report);
+    ~ControlClient();
+    ControlClient(const ControlClient&) = delete;
+    ControlClient& operator=(const ControlClient&) = delete;
+
+    Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish, Report& report);
+    // How long the session lives from now on without being used.
+    Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id, Report& report);
+    Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id, Report& report);
+    Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report);
+
+    // The number by which requests name the region.
+    Task<Result<uint64_t>> add_region(const Call& call, session::SessionId id,
+                                      session::Region region, Report& report);
+    Task<Result<>> remove_region(const Call& call, session::SessionId id, uint64_t region,
+                                 Report& report);
+
+    Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report);
+    Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report);
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner, Report& report);
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
+                                                                       std::string pool,
+                                                                       Report& report);
+    Task<Result<object::ContainerRecord>> query_container(const Call& call, std::string pool,
+                                                          std::string label, Report& report);
+    Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
+                                     Report& report);
+
+    Task<Result<session::MountId>> mount(const Call& call, session::SessionId id,
+                                         std::string container, bool read_only, Report& report);
+    Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
+                           Report& report);
+
+    struct Parts;  // for RemoteNamespace
+    [[nodiscard]] Parts& parts() { return *parts_; }
+
+  private:
+    explicit ControlClient(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ros2s::control

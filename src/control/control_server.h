@@ -1,0 +1,115 @@
+// ControlServer: the control plane of a daemon: gRPC over mutual TLS 1.3, on TCP and Unix sockets.
+// Sessions and their tickets, memory regions, pools and containers, and, where there are mounts,
+// names and open files. Its services are thin: they check what came, and call the tables and file
+// systems that the data plane works with too.
+//
+// The caller is the subject of its certificate. Beside our services it offers grpc.health.v1 and
+// reflection, to the same callers.
+//
+// Owned by the program; what it is made of outlives it. Thread rule: everything here on the core of
+// the reactor. gRPC's threads never touch a table, and the core never waits for gRPC: what blocks
+// runs on the blocking pool.
+// Fork rule: a forked child must not use it, nor destroy it; gRPC does not survive fork().
+//
+// Invariants
+// - Every request runs on the core, under its caller's deadline; a cancelled one is stopped.
+// - Bounded: messages, calls in all and per subject, streams per connection, the time that a
+//   connection may take for its handshake.
+// - One line in the log for each connection that was refused (audit), bounded per second.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/base/metrics.h"
+#include "ros2s/base/result.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/pki/certificate.h"
+#include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/session/mounts.h"
+#include "ros2s/session/sessions.h"
+
+namespace ros2s::control {
+
+// The pools of this server. The composer's.
+class PoolCatalog {
+  public:
+    virtual ~PoolCatalog() = default;
+    [[nodiscard]] virtual std::vector<std::string> names() const = 0;
+    // Null where there is none of that name.
+    [[nodiscard]] virtual object::ObjectStore* find(std::string_view pool) = 0;
+    // A container with an empty file system in it, in a pool that find() knows. Errors come with a
+    // sentence: exists, invalid, no_space, read_only.
+    virtual Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
+        Report& report) = 0;
+};
+
+// Where the data plane listens, by provider.
+struct DataAddress {
+    std::string provider;  // "shm", "ucx+tcp"
+    std::string address;   // as its clients name it
+};
+
+struct ControlParts {
+    Reactor& reactor;
+    BlockingPool& blocking;
+    session::SessionTable& sessions;
+    session::TicketTable& tickets;
+    PoolCatalog& pools;
+    session::Mounts* mounts = nullptr;  // null: no file services (an engine)
+    Log log{};
+};
+
+struct ControlOptions {
+    // "127.0.0.1:7400", "[::1]:0" (any port), "unix:/run/ros2store/control.sock".
+    std::vector<std::string> listen;
+    pki::Identity identity;
+    session::Purpose purpose = session::Purpose::store;  // what sessions here are for
+    std::vector<DataAddress> data;
+    uint32_t message_bytes_max = 1 << 20;  // of a request
+    uint32_t calls_max = 4096;             // in progress, of all
+    uint32_t calls_per_subject_max = 256;
+    uint32_t streams_per_connection_max = 256;
+    Duration handshake_max = std::chrono::seconds(10);
+};
+
+struct ControlCounters {
+    uint64_t served = 0, failed = 0, cancelled = 0;
+    uint64_t refused_busy = 0;         // calls over a bound
+    uint64_t refused_connections = 0;  // see audit
+};
+
+class ControlServer {
+  public:
+    // Listens on every address. Also ends sessions that nobody uses (SessionTable::reap), until
+    // stop(). Errors, each with a sentence: those of check_identity(), invalid (nothing to listen
+    // on), busy (an address is taken, or not this machine's).
+    [[nodiscard]] static Task<Result<std::unique_ptr<ControlServer>>> start(ControlParts parts,
+                                                                            ControlOptions options,
+                                                                            Report& report);
+    ~ControlServer();  // after stop()
+    ControlServer(const ControlServer&) = delete;
+    ControlServer& operator=(const ControlServer&) = delete;
+
+    // As `listen`, with the ports that were taken for 0.
+    [[nodiscard]] const std::vector<std::string>& addresses() const;
+    // Health says NOT_SERVING and no session is opened any more; what there is goes on.
+    void drain();
+    // Drains, takes no calls any more, lets those in progress end for `grace`, then cancels them,
+    // and returns when none is left. Sessions are not ended: that is SessionTable::close_all().
+    Task<> stop(Duration grace);
+
+    [[nodiscard]] ControlCounters counters() const;
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    struct Parts;
+    explicit ControlServer(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ros2s::control

@@ -1,0 +1,240 @@
+// Sessions, tickets, regions, pools and containers over the wire; one server, real TLS.
+#include <gmock/gmock.h>
+
+#include "test_rig.h"
+
+namespace ros2s::control {
+namespace {
+
+using session::Purpose;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Control : public testing::Test {
+  protected:
+    // What the data plane does with a ticket.
+    Code redeem(Rig& rig, const session::Ticket& ticket, Purpose purpose = Purpose::link,
+                Uuid client = alice) {
+        Code code = admitted;
+        rig.do_there([&] {
+            const auto use = rig.sessions.attach(ticket, purpose, client);
+            attached_ = use ? (*use)->id.value : 0;
+            if (use) rig.sessions.detach((*use)->id);
+            if (!use) code = use.error().code;
+        });
+        return code;
+    }
+    static constexpr Code admitted = Code::exists;
+    uint64_t attached_ = 0;
+    const Call call_;
+    Report report_;
+};
+
+TEST_F(Control, ASessionComesWithAllThatTheDataPlaneNeeds) {
+    Rig rig;
+    const auto client = rig.client();
+    SessionWish wish = Rig::wish();
+    wish.providers = {"ofi+verbs", "ucx+tcp", "shm"};
+    wish.terms = {.weight = 7, .operations_per_second = 1000, .bytes_per_second = 1 << 20};
+    const auto opened = rig.here([&] { return client->open_session(call_, wish, report_); });
+    ASSERT_TRUE(opened) << report_.text();
+    EXPECT_EQ(opened->provider, "ucx+tcp") << "the first of the client's that the server has";
+    EXPECT_EQ(opened->address, "10.0.0.1:7401");
+    EXPECT_EQ(opened->terms.weight, 7u);
+    EXPECT_EQ(opened->terms.operations_per_second, 1000u);
+    EXPECT_EQ(opened->idle_max, 60s);
+    EXPECT_GT(opened->ticket.lifetime, 0s);
+    rig.do_there([&] {
+        const auto all = rig.sessions.all();
+        EXPECT_EQ(all.size(), 1u);
+        EXPECT_EQ(all.front()->request.subject, "CN=alice");
+        EXPECT_EQ(all.front()->request.client, alice);
+        EXPECT_EQ(all.front()->request.program, "test");
+        EXPECT_EQ(all.front()->terms.bytes_per_second, 1u << 20);
+    });
+    const auto lives = rig.here([&] { return client->keep_alive(call_, opened->id, report_); });
+    ASSERT_TRUE(lives) << report_.text();
+    EXPECT_EQ(*lives, 60s);
+    EXPECT_TRUE(rig.here([&] { return client->close_session(call_, opened->id, report_); }));
+    const auto gone = rig.here([&] { return client->keep_alive(call_, opened->id, report_); });
+    EXPECT_EQ(gone.error().code, Code::stale);
+    EXPECT_THAT(report_.text(), HasSubstr("Open a new one"));
+}
+
+TEST_F(Control, ATicketWorksOnceForItsClientAndPurpose) {
+    Rig rig;
+    const auto client = rig.client();
+    const OpenedSession opened = rig.open(*client);
+    EXPECT_EQ(redeem(rig, opened.ticket.ticket), admitted);
+    EXPECT_EQ(attached_, opened.id.value);
+    EXPECT_EQ(redeem(rig, opened.ticket.ticket), Code::denied) << "once and not twice";
+    const auto more = rig.here([&] { return client->issue_ticket(call_, opened.id, report_); });
+    ASSERT_TRUE(more) << report_.text();
+    EXPECT_NE(more->ticket, opened.ticket.ticket);
+    EXPECT_EQ(redeem(rig, more->ticket), admitted);
+    EXPECT_EQ(attached_, opened.id.value);
+    EXPECT_EQ(redeem(rig, rig.open(*client).ticket.ticket, Purpose::link, mallory), Code::denied);
+    EXPECT_EQ(redeem(rig, rig.open(*client).ticket.ticket, Purpose::store), Code::denied);
+}
+
+TEST_F(Control, ATicketEndsWithItsSession) {
+    Rig rig;
+    const auto client = rig.client();
+    const OpenedSession opened = rig.open(*client);
+    const OpenedSession other = rig.open(*client);
+    ASSERT_TRUE(rig.here([&] { return client->close_session(call_, opened.id, report_); }));
+    EXPECT_EQ(redeem(rig, opened.ticket.ticket), Code::denied);
+    EXPECT_EQ(redeem(rig, other.ticket.ticket), admitted);
+    EXPECT_EQ(attached_, other.id.value);
+}
+
+TEST_F(Control, ATicketExpires) {
+    Rig rig({.tickets = {.lifetime = 1ns}});
+    const auto client = rig.client();
+    const OpenedSession opened = rig.open(*client);
+    EXPECT_EQ(redeem(rig, opened.ticket.ticket), Code::denied);
+    EXPECT_EQ(rig.tickets.metrics().expired.value(), 1u);
+}
+
+TEST_F(Control, ASessionIsItsSubjectsAlone) {
+    Rig rig;
+    const auto client = rig.client();
+    const auto other = rig.client("mallory");
+    const OpenedSession opened = rig.open(*client);
+    const session::MountId mount = rig.mount(*client, opened.id);
+    const auto code = [](const auto& result) {
+        return result ? Code::exists : result.error().code;
+    };
+    EXPECT_EQ(code(rig.here([&] { return other->keep_alive(call_, opened.id, report_); })),
+              Code::stale);
+    EXPECT_EQ(code(rig.here([&] { return other->issue_ticket(call_, opened.id, report_); })),
+              Code::stale);
+    EXPECT_EQ(code(rig.here([&] { return other->close_session(call_, opened.id, report_); })),
+              Code::stale);
+    EXPECT_EQ(code(rig.here([&] { return other->unmount(call_, opened.id, mount, report_); })),
+              Code::stale);
+    // Not through a session of his own either.
+    const OpenedSession own = rig.open(*other);
+    EXPECT_EQ(code(rig.here([&] { return other->unmount(call_, own.id, mount, report_); })),
+              Code::stale);
+    EXPECT_TRUE(rig.here([&] { return client->keep_alive(call_, opened.id, report_); }));
+}
+
+TEST_F(Control, WhatCannotBeOpenedIsSaid) {
+    Rig rig({.sessions = {.per_subject_max = 1}});
+    const auto client = rig.client();
+    const auto refused = [&](SessionWish wish, Code code, const char* says) {
+        Report report;
+        const auto opened = rig.here([&] { return client->open_session(call_, wish, report); });
+        ASSERT_FALSE(opened) << says;
+        EXPECT_EQ(opened.error().code, code) << report.text();
+        EXPECT_THAT(report.text(), HasSubstr(says));
+    };
+    SessionWish wish = Rig::wish();
+    wish.providers = {"ofi+verbs"};
+    refused(wish, Code::unsupported, "there is shm, ucx+tcp");
+    wish = Rig::wish();
+    wish.pool = "lake";
+    refused(wish, Code::not_found, "there is no pool 'lake' here; there is pool");
+    wish = Rig::wish();
+    wish.purpose = Purpose::store;
+    refused(wish, Code::unsupported, "are for link, not for store");
+    rig.open(*client);
+    refused(Rig::wish(), Code::busy, "close some");
+    rig.do_there([&] { rig.server->drain(); });
+    refused(Rig::wish(), Code::closed, "is being stopped");
+}
+
+TEST_F(Control, AnUnusedSessionEnds) {
+    Rig rig({.sessions = {.idle_max = 20ms}});
+    const auto client = rig.client();
+    rig.open(*client);
+    EXPECT_TRUE(eventually(*rig.client_reactor,
+                           [&] { return rig.sessions.metrics().reaped.value() == 1; }));
+}
+
+TEST_F(Control, RegionsAreTheSessions) {
+    Rig rig;
+    const auto client = rig.client();
+    const OpenedSession opened = rig.open(*client);
+    const session::Region region{.provider = "shm",
+                                 .address = 4096,
+                                 .length = 1 << 20,
+                                 .readable = true,
+                                 .memory = object::MemoryKind::gpu,
+                                 .device = 3,
+                                 .key = std::string("\0\xff key", 6)};
+    const auto number =
+        rig.here([&] { return client->add_region(call_, opened.id, region, report_); });
+    ASSERT_TRUE(number) << report_.text();
+    rig.do_there([&] {
+        const auto session = rig.sessions.find(opened.id, "CN=alice");
+        const auto kept = (*session)->regions.check(*number, 0, 1 << 20, session::Access::get);
+        EXPECT_TRUE(kept && **kept == region);
+        EXPECT_EQ((*session)->regions.check(*number, 0, 1, session::Access::put).error().code,
+                  Code::denied);
+    });
+    EXPECT_TRUE(
+        rig.here([&] { return client->remove_region(call_, opened.id, *number, report_); }));
+    const auto again =
+        rig.here([&] { return client->remove_region(call_, opened.id, *number, report_); });
+    EXPECT_EQ(again.error().code, Code::stale);
+}
+
+TEST_F(Control, PoolsAndContainers) {
+    Rig rig;
+    const auto client = rig.client();
+    const auto pools = rig.here([&] { return client->list_pools(call_, report_); });
+    ASSERT_TRUE(pools) << report_.text();
+    EXPECT_THAT(*pools, ElementsAre("pool"));
+    const auto made = rig.here([&] {
+        return client->create_container(call_, "pool", {.label = "new", .chunk_bytes = 1 << 16},
+                                        {.uid = 7, .gid = 8}, report_);
+    });
+    ASSERT_TRUE(made) << report_.text();
+    EXPECT_EQ(made->properties.chunk_bytes, 1u << 16);
+    const auto found =
+        rig.here([&] { return client->query_container(call_, "pool", "new", report_); });
+    ASSERT_TRUE(found) << report_.text();
+    EXPECT_EQ(found->id, made->id);
+    EXPECT_EQ(found->created, made->created);
+    const auto all = rig.here([&] { return client->list_containers(call_, "pool", report_); });
+    ASSERT_TRUE(all) << report_.text();
+    ASSERT_EQ(all->size(), 2u);
+    EXPECT_EQ((*all)[1].properties.label, "new");
+    const auto facts = rig.here([&] { return client->query_pool(call_, "pool", report_); });
+    ASSERT_TRUE(facts) << report_.text();
+    EXPECT_EQ(facts->containers, 2u);
+    EXPECT_GT(facts->space.total_bytes, 0u);
+    const auto twice = rig.here(
+        [&] { return client->create_container(call_, "pool", {.label = "new"}, {}, report_); });
+    EXPECT_EQ(twice.error().code, Code::exists);
+
+    const OpenedSession opened = rig.open(*client);
+    const session::MountId mount = rig.mount(*client, opened.id, "new");
+    const auto destroy = [&] {
+        return rig.here([&] { return client->destroy_container(call_, "pool", "new", report_); });
+    };
+    EXPECT_EQ(destroy().error().code, Code::busy);
+    EXPECT_THAT(report_.text(), HasSubstr("unmount it first"));
+    EXPECT_TRUE(rig.here([&] { return client->unmount(call_, opened.id, mount, report_); }));
+    EXPECT_TRUE(destroy()) << report_.text();
+    EXPECT_EQ(destroy().error().code, Code::not_found);
+}
+
+TEST_F(Control, OverAUnixSocketToo) {
+    const TemporaryDirectory directory;
+    Rig rig({.control = {.listen = {"unix:" + directory.path() + "/s", "127.0.0.1:0"}}});
+    Report report;
+    const auto client = ControlClient::create(*rig.client_reactor,
+                                              {.address = rig.address(),
+                                               .identity = rig.certificates.of("alice"),
+                                               .server_name = "localhost"},
+                                              report);
+    ASSERT_TRUE(client) << report.text();
+    EXPECT_GT(rig.open(**client).id.value, 0u);
+    EXPECT_THAT(rig.server->addresses()[1], testing::MatchesRegex("127.0.0.1:[1-9][0-9]*"));
+}
+
+}  // namespace
+}  // namespace ros2s::control

@@ -1,0 +1,217 @@
+#include "fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::control {
+namespace {
+
+Result<> check_text(std::string_view field, std::string_view text, size_t bytes_max,
+                    Report& report) {
+    if (text.size() > bytes_max) {
+        return report.fail(Code::invalid, fmt::format("{} has {} bytes; at most {} are taken",
+                                                      field, text.size(), bytes_max));
+    }
+    const bool printable = std::ranges::all_of(text, [](char c) { return c >= ' ' && c != 0x7f; });
+    if (!printable) {
+        return report.fail(Code::invalid,
+                           fmt::format("{} holds what cannot be printed; give plain text", field));
+    }
+    return {};
+}
+
+WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); }
+int64_t count_of(WallTime time) { return time.time_since_epoch().count(); }
+
+}  // namespace
+
+Result<> check_name(std::string_view field, std::string_view name, Report& report) {
+    const auto checked = fs::check_name(name);
+    if (checked) return {};
+    if (checked.error().code == Code::name_too_long) {
+        return report.fail(checked.error(), fmt::format("{} has {} bytes; a name has at most {}",
+                                                        field, name.size(), fs::name_bytes_max));
+    }
+    return report.fail(checked.error(),
+                       fmt::format("{} is not the name of an entry: it is empty, \".\" or \"..\", "
+                                   "or holds '/' or NUL",
+                                   field));
+}
+
+Result<> check_label(std::string_view field, std::string_view label, Report& report) {
+    if (object::is_valid_label(label)) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("{} is not a label: give 1 to {} of A-Z a-z 0-9 . _ -", field,
+                                   label_bytes_max));
+}
+
+Result<> check_permissions(uint32_t mode, Report& report) {
+    if ((mode & ~uint32_t{07777}) == 0) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("mode is 0{:o}; only permission and set-id bits are taken here "
+                                   "(0 to 07777)",
+                                   mode));
+}
+
+Result<> check_node_mode(uint32_t mode, Report& report) {
+    const uint32_t type = mode & S_IFMT;
+    const bool known = type == S_IFIFO || type == S_IFSOCK || type == S_IFCHR || type == S_IFBLK ||
+                       type == S_IFREG;
+    if (known && (mode & ~uint32_t{S_IFMT | 07777}) == 0) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("mode is 0{:o}; its type bits have to be a FIFO's, socket's, "
+                                   "device's or regular file's",
+                                   mode));
+}
+
+Result<> check_xattr_name(std::string_view name, Report& report) {
+    if (!name.empty() && name.size() <= fs::name_bytes_max && name.find('\0') == name.npos) {
+        return {};
+    }
+    return report.fail(Code::invalid,
+                       fmt::format("name has {} bytes; an attribute's has 1 to {}, without NUL",
+                                   name.size(), fs::name_bytes_max));
+}
+
+Result<session::ServiceTerms> decode(const v1::QosToken& token, Report& report) {
+    if (token.weight() > weight_max) {
+        return report.fail(Code::invalid, fmt::format("qos.weight is {}; it goes from 1 to {}",
+                                                      token.weight(), weight_max));
+    }
+    return session::ServiceTerms{.weight = std::max(1U, token.weight()),
+                                 .operations_per_second = token.operations_per_second(),
+                                 .bytes_per_second = token.bytes_per_second()};
+}
+
+Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, std::string subject,
+                                       Report& report) {
+    session::SessionRequest wanted{
+        .subject = std::move(subject), .pool = request.pool(), .program = request.program()};
+    if (request.client().size() != wanted.client.bytes.size()) {
+        return report.fail(Code::invalid, fmt::format("client has {} bytes; give the 16 random "
+                                                      "bytes of the opened library",
+                                                      request.client().size()));
+    }
+    std::ranges::copy(request.client(), wanted.client.bytes.begin());
+    if (wanted.client.is_nil()) {
+        return report.fail(Code::invalid, "client is all zeros; give 16 random bytes");
+    }
+    switch (request.purpose()) {
+        case v1::PURPOSE_STORE: wanted.purpose = session::Purpose::store; break;
+        case v1::PURPOSE_LINK: wanted.purpose = session::Purpose::link; break;
+        default:
+            return report.fail(Code::invalid,
+                               fmt::format("purpose is {}; give PURPOSE_STORE (1) or PURPOSE_LINK "
+                                           "(2)",
+                                           static_cast<int>(request.purpose())));
+    }
+    ROS2S_TRY(check_label("pool", request.pool(), report));
+    ROS2S_TRY(check_text("program", request.program(), program_bytes_max, report));
+    if (request.providers_size() == 0 || request.providers_size() > providers_max) {
+        return report.fail(Code::invalid,
+                           fmt::format("providers has {} entries; name 1 to {}, best first",
+                                       request.providers_size(), providers_max));
+    }
+    for (const std::string& provider : request.providers()) {
+        ROS2S_TRY(check_text("a name in providers", provider, provider_bytes_max, report));
+    }
+    return wanted;
+}
+
+Result<session::Region> decode(const v1::Region& region, Report& report) {
+    ROS2S_TRY(check_text("region.provider", region.provider(), provider_bytes_max, report));
+    if (!v1::MemoryKind_IsValid(region.memory())) {
+        return report.fail(Code::invalid,
+                           fmt::format("region.memory is {}; give 0 (host), 1 (DPU) or 2 (GPU)",
+                                       static_cast<int>(region.memory())));
+    }
+    if (region.key().size() > session::region_key_bytes_max) {
+        return report.fail(Code::invalid,
+                           fmt::format("region.key has {} bytes; at most {} are taken",
+                                       region.key().size(), session::region_key_bytes_max));
+    }
+    if (region.length() == 0 || region.address() + region.length() < region.address()) {
+        return report.fail(Code::invalid,
+                           fmt::format("the region at {} has {} bytes: it is empty, or wraps",
+                                       region.address(), region.length()));
+    }
+    if (!region.readable() && !region.writable()) {
+        return report.fail(Code::invalid,
+                           "the region is neither readable nor writable; grant at least one");
+    }
+    return session::Region{.provider = region.provider(),
+                           .address = region.address(),
+                           .length = region.length(),
+                           .readable = region.readable(),
+                           .writable = region.writable(),
+                           .memory = static_cast<object::MemoryKind>(region.memory()),
+                           .device = region.device(),
+                           .key = region.key()};
+}
+
+Result<fs::SetAttributes> decode(const v1::SetAttributesRequest& request, Report& report) {
+    fs::SetAttributes changes;
+    if (request.has_mode()) {
+        ROS2S_TRY(check_permissions(request.mode(), report));
+        changes.mode = request.mode();
+    }
+    if (request.has_uid()) changes.uid = request.uid();
+    if (request.has_gid()) changes.gid = request.gid();
+    if (request.has_size()) changes.size = request.size();
+    if (request.has_accessed_ns()) changes.accessed = time_of(request.accessed_ns());
+    if (request.has_modified_ns()) changes.modified = time_of(request.modified_ns());
+    return changes;
+}
+
+fs::OpenFlags decode(const v1::OpenFlags& flags) {
+    return {.read = flags.read(),
+            .write = flags.write(),
+            .append = flags.append(),
+            .truncate = flags.truncate(),
+            .exclusive = flags.exclusive()};
+}
+
+Result<fs::SetXattr> decode(v1::XattrChange how, Report& report) {
+    switch (how) {
+        case v1::XATTR_CHANGE_ANY: return fs::SetXattr::any;
+        case v1::XATTR_CHANGE_CREATE: return fs::SetXattr::create;
+        case v1::XATTR_CHANGE_REPLACE: return fs::SetXattr::replace;
+        default:
+            return report.fail(Code::invalid, fmt::format("how is {}; give 0 (any), 1 (create) or "
+                                                          "2 (replace)",
+                                                          static_cast<int>(how)));
+    }
+}
+
+void encode(const fs::Attributes& attributes, v1::Attributes& into) {
+    into.set_node(attributes.node.value);
+    into.set_mode(attributes.mode);
+    into.set_links(attributes.links);
+    into.set_uid(attributes.uid);
+    into.set_gid(attributes.gid);
+    into.set_size(attributes.size);
+    into.set_bytes_used(attributes.bytes_used);
+    into.set_device(attributes.device);
+    into.set_accessed_ns(count_of(attributes.accessed));
+    into.set_modified_ns(count_of(attributes.modified));
+    into.set_changed_ns(count_of(attributes.changed));
+}
+
+fs::Attributes decode(const v1::Attributes& attributes) {
+    return {.node = {attributes.node()},
+            .mode = attributes.mode(),
+            .links = attributes.links(),
+            .uid = attributes.uid(),
+            .gid = attributes.gid(),
+            .size = attributes.size(),
+            .bytes_used = attributes.bytes_used(),
+            .device = attributes.device(),
+            .accessed = time_of(attributes.accessed_ns()),
+            .modified = time_of(attributes.modified_ns()),
+            .changed = time_of(attributes.changed_ns())};
+}
+
+}  // namespace ros2s::control

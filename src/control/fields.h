@@ -1,0 +1,46 @@
+// What requests hold is the world's: every field is checked before it is used, and a refusal says
+// which field, what is wrong with it and what would do.
+//
+// Plain functions. Errors: invalid, unless said otherwise, with a sentence in the report.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "files.pb.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/session/regions.h"
+#include "ros2s/session/sessions.h"
+#include "session.pb.h"
+
+namespace ros2s::control {
+
+inline constexpr size_t label_bytes_max = 127;
+inline constexpr size_t program_bytes_max = 256;
+inline constexpr size_t provider_bytes_max = 32;
+inline constexpr int providers_max = 16;
+inline constexpr uint32_t weight_max = 1000;
+inline constexpr int forgets_max = 1024;
+
+// Errors: invalid, name_too_long.
+[[nodiscard]] Result<> check_name(std::string_view field, std::string_view name, Report& report);
+// A pool's or container's.
+[[nodiscard]] Result<> check_label(std::string_view field, std::string_view label, Report& report);
+// Permission bits alone.
+[[nodiscard]] Result<> check_permissions(uint32_t mode, Report& report);
+[[nodiscard]] Result<> check_node_mode(uint32_t mode, Report& report);
+[[nodiscard]] Result<> check_xattr_name(std::string_view name, Report& report);
+
+[[nodiscard]] Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request,
+                                                     std::string subject, Report& report);
+[[nodiscard]] Result<session::ServiceTerms> decode(const v1::QosToken& token, Report& report);
+[[nodiscard]] Result<session::Region> decode(const v1::Region& region, Report& report);
+[[nodiscard]] Result<fs::SetAttributes> decode(const v1::SetAttributesRequest& request,
+                                               Report& report);
+[[nodiscard]] fs::OpenFlags decode(const v1::OpenFlags& flags);
+[[nodiscard]] Result<fs::SetXattr> decode(v1::XattrChange how, Report& report);
+
+// Attributes in both directions. Decoding takes what a server of ours says.
+void encode(const fs::Attributes& attributes, v1::Attributes& into);
+[[nodiscard]] fs::Attributes decode(const v1::Attributes& attributes);
+
+}  // namespace ros2s::control

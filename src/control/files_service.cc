@@ -1,0 +1,329 @@
+#include "files_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fields.h"
+
+namespace ros2s::control {
+namespace {
+
+using fs::NodeId;
+
+// Entries of one reply, so that it stays below a client's limit of message size.
+constexpr uint32_t entries_max = 2048;
+
+// The mount that a request works in, and the session, kept while it does.
+struct Using {
+    session::SessionUse session;
+    session::MountUse mount;
+    [[nodiscard]] fs::FileSystem& fs() const { return mount->file_system(); }
+};
+
+// Errors: stale.
+Result<Using> enter(const Ground& ground, Served& served, const v1::Place& place) {
+    ROS2S_TRY_ASSIGN(auto session, ground.session(served, place.session()));
+    auto mount = ground.parts.mounts->find(*session, {place.mount()});
+    if (!mount) {
+        return served.report.fail(mount.error(),
+                                  fmt::format("session {} has no mount {}; it was unmounted, or is "
+                                              "another session's",
+                                              place.session(), place.mount()));
+    }
+    return Using{std::move(session), std::move(*mount)};
+}
+
+// To change something. Errors: stale, read_only.
+Result<Using> enter_to_change(const Ground& ground, Served& served, const v1::Place& place) {
+    ROS2S_TRY_ASSIGN(auto entered, enter(ground, served, place));
+    if (!entered.mount->read_only()) return entered;
+    return served.report.fail(Code::read_only, "the container was mounted for reading only");
+}
+
+Result<> check_named(Served& served, const std::string& name) {
+    return check_name("name", name, served.report);
+}
+
+fs::Owner decode(const v1::Owner& owner) { return {.uid = owner.uid(), .gid = owner.gid()}; }
+
+// A node goes to the client: it counts as looked up from here on.
+Result<> give_node(Served& served, session::Mount& mount, const Result<fs::Attributes>& attributes,
+                   v1::NodeReply& reply) {
+    if (!attributes) return fail(attributes.error());
+    if (served.call.stop.stop_requested()) {  // nobody will hear of it
+        mount.file_system().forget(attributes->node, 1);
+        return fail(Code::cancelled);
+    }
+    if (const auto referred = mount.refer(attributes->node); !referred) {
+        return served.report.fail(referred.error(),
+                                  "too many nodes are looked up in this mount; forget some");
+    }
+    encode(*attributes, *reply.mutable_attributes());
+    return {};
+}
+
+// Puts a handle in the mount's table. Whoever cancelled will not hear of it: then it is closed.
+Task<Result<>> give_handle(Served& served, Using& entered, Result<fs::Opened> opened, bool is_new,
+                           v1::OpenFileReply& reply) {
+    if (!opened) co_return fail(opened.error());
+    session::Mount& mount = *entered.mount;
+    Result<> kept{};
+    if (is_new) {
+        v1::NodeReply unused;
+        kept = give_node(served, mount, opened->attributes, unused);
+    } else if (served.call.stop.stop_requested()) {
+        kept = fail(Code::cancelled);
+    }
+    if (!kept) {
+        const Call closing;
+        (void)co_await mount.file_system().close(closing, opened->handle);
+        co_return kept;
+    }
+    mount.opened(opened->handle);
+    reply.set_handle(opened->handle.value);
+    encode(opened->attributes, *reply.mutable_attributes());
+    co_return Result<>{};
+}
+
+Result<> check_room(Served& served, const session::Mount& mount) {
+    if (const auto room = mount.check_room(); !room) {
+        return served.report.fail(room.error(),
+                                  "too many files are open in this mount; close some");
+    }
+    return {};
+}
+
+}  // namespace
+
+Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& request,
+                                   v1::MountReply& reply) {
+    ROS2S_CO_TRY(check_label("container", request.container(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
+    ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await ground_.parts.mounts->mount(
+                                                served.call, *session, request.container(),
+                                                request.read_only(), served.report));
+    reply.set_mount(mounted.value);
+    co_return Result<>{};
+}
+
+Task<Result<>> MountService::unmount(Served& served, const v1::UnmountRequest& request,
+                                     v1::UnmountReply&) {
+    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
+    co_return co_await ground_.parts.mounts->unmount(*session, {request.mount()});
+}
+
+Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& request,
+                                   v1::NodeReply& reply) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    const auto found =
+        co_await entered.fs().lookup(served.call, NodeId{request.parent()}, request.name());
+    co_return give_node(served, *entered.mount, found, reply);
+}
+
+Task<Result<>> FileService::make_directory(Served& served, const v1::MakeDirectoryRequest& request,
+                                           v1::NodeReply& reply) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    const auto made =
+        co_await entered.fs().mkdir(served.call, NodeId{request.parent()}, request.name(),
+                                    request.mode(), decode(request.owner()));
+    co_return give_node(served, *entered.mount, made, reply);
+}
+
+Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest& request,
+                                      v1::NodeReply& reply) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY(check_node_mode(request.mode(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    const auto made =
+        co_await entered.fs().mknod(served.call, NodeId{request.parent()}, request.name(),
+                                    request.mode(), request.device(), decode(request.owner()));
+    co_return give_node(served, *entered.mount, made, reply);
+}
+
+Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& request,
+                                    v1::NodeReply& reply) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    const auto made =
+        co_await entered.fs().symlink(served.call, NodeId{request.parent()}, request.name(),
+                                      request.target(), decode(request.owner()));
+    co_return give_node(served, *entered.mount, made, reply);
+}
+
+Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
+                                 v1::NodeReply& reply) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    const auto made = co_await entered.fs().link(served.call, NodeId{request.node()},
+                                                 NodeId{request.parent()}, request.name());
+    co_return give_node(served, *entered.mount, made, reply);
+}
+
+Task<Result<>> FileService::unlink(Served& served, const v1::UnlinkRequest& request,
+                                   v1::EmptyReply&) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    co_return co_await entered.fs().unlink(served.call, NodeId{request.parent()}, request.name());
+}
+
+Task<Result<>> FileService::remove_directory(Served& served,
+                                             const v1::RemoveDirectoryRequest& request,
+                                             v1::EmptyReply&) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    co_return co_await entered.fs().rmdir(served.call, NodeId{request.parent()}, request.name());
+}
+
+Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& request,
+                                   v1::EmptyReply&) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY(check_name("new_name", request.new_name(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    co_return co_await entered.fs().rename(
+        served.call, NodeId{request.parent()}, request.name(), NodeId{request.new_parent()},
+        request.new_name(), {.no_replace = request.no_replace(), .exchange = request.exchange()});
+}
+
+Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest& request,
+                                      v1::ReadLinkReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto target,
+                        co_await entered.fs().readlink(served.call, NodeId{request.node()}));
+    reply.set_target(std::move(target));
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttributesRequest& request,
+                                           v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto attributes,
+                        co_await entered.fs().get_attributes(served.call, NodeId{request.node()}));
+    encode(attributes, *reply.mutable_attributes());
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttributesRequest& request,
+                                           v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(const auto changes, control::decode(request, served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto attributes, co_await entered.fs().set_attributes(
+                                                   served.call, NodeId{request.node()}, changes));
+    encode(attributes, *reply.mutable_attributes());
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest& request,
+                                      v1::GetXattrReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto value, co_await entered.fs().get_xattr(
+                                        served.call, NodeId{request.node()}, request.name()));
+    reply.set_value(std::move(value));
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::set_xattr(Served& served, const v1::SetXattrRequest& request,
+                                      v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(const auto how, control::decode(request.how(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    co_return co_await entered.fs().set_xattr(served.call, NodeId{request.node()}, request.name(),
+                                              as_bytes(request.value()), how);
+}
+
+Task<Result<>> FileService::remove_xattr(Served& served, const v1::RemoveXattrRequest& request,
+                                         v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    co_return co_await entered.fs().remove_xattr(served.call, NodeId{request.node()},
+                                                 request.name());
+}
+
+Task<Result<>> FileService::list_xattrs(Served& served, const v1::ListXattrsRequest& request,
+                                        v1::ListXattrsReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto names,
+                        co_await entered.fs().list_xattrs(served.call, NodeId{request.node()}));
+    for (std::string& name : names) reply.add_names(std::move(name));
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& request,
+                                 v1::OpenFileReply& reply) {
+    const fs::OpenFlags flags = control::decode(request.flags());
+    const bool changes = flags.write || flags.append || flags.truncate;
+    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? enter_to_change(ground_, served, request.place())
+                                              : enter(ground_, served, request.place()));
+    ROS2S_CO_TRY(check_room(served, *entered.mount));
+    auto opened = co_await entered.fs().open(served.call, NodeId{request.node()}, flags);
+    co_return co_await give_handle(served, entered, std::move(opened), false, reply);
+}
+
+Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& request,
+                                   v1::OpenFileReply& reply) {
+    ROS2S_CO_TRY(check_named(served, request.name()));
+    ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
+    const fs::OpenFlags flags = control::decode(request.flags());
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY(check_room(served, *entered.mount));
+    auto opened =
+        co_await entered.fs().create(served.call, NodeId{request.parent()}, request.name(),
+                                     request.mode(), flags, decode(request.owner()));
+    co_return co_await give_handle(served, entered, std::move(opened), true, reply);
+}
+
+Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& request,
+                                  v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY(entered.mount->closing({request.handle()}));
+    // The handle is out of the table: nothing may stop its closing any more.
+    const Call closing;
+    co_return co_await entered.fs().close(closing, {request.handle()});
+}
+
+Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirectoryRequest& request,
+                                           v1::ReadDirectoryReply& reply) {
+    if (request.limit() == 0) {
+        co_return served.report.fail(Code::invalid, "limit is 0; ask for at least one entry");
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY(entered.mount->check({request.handle()}));
+    ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.fs().readdir(
+                                          served.call, {request.handle()}, request.cookie(),
+                                          std::min(request.limit(), entries_max)));
+    for (fs::DirectoryEntry& entry : entries) {
+        v1::DirectoryEntry& into = *reply.add_entries();
+        into.set_name(std::move(entry.name));
+        into.set_node(entry.node.value);
+        into.set_type(entry.type);
+        into.set_cookie(entry.cookie);
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& request,
+                                   v1::EmptyReply&) {
+    if (request.nodes_size() > forgets_max) {
+        co_return served.report.fail(Code::invalid,
+                                     fmt::format("nodes has {} entries; at most {} are taken",
+                                                 request.nodes_size(), forgets_max));
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    for (const auto& each : request.nodes()) {
+        entered.mount->forget(NodeId{each.node()}, each.count());
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& request,
+                                  v1::SpaceReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.fs().space(served.call));
+    reply.set_total_bytes(space.total_bytes);
+    reply.set_free_bytes(space.free_bytes);
+    reply.set_files(space.files);
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::control

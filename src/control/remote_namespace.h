@@ -1,0 +1,88 @@
+// RemoteNamespace: the part of fs::FileSystem that travels by gRPC: names, attributes, opening and
+// closing, directories. What moves a file's bytes (pread, pwrite, fsync, punch_hole, read_many) is
+// the data plane's; a handle that was opened here is good there, in the same session.
+//
+// Owned by whoever mounted; the client outlives it. Thread rule: used on the client's core.
+//
+// The functions are FileSystem's, with its meanings and errors; disconnected, too: what was asked
+// was done or not. Names and values belong to the caller until the task is done.
+//
+// Invariants
+// - References that lookups gave are counted by the server. forget() keeps what is dropped and
+// sends
+//   it along with a later call, many at a time; unmounting drops the rest.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ros2s/control/control_client.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/session/mounts.h"
+#include "ros2s/session/sessions.h"
+
+namespace ros2s::control {
+
+class RemoteNamespace {
+  public:
+    RemoteNamespace(ControlClient& client, session::SessionId session, session::MountId mount)
+        : client_(client), session_(session), mount_(mount) {}
+    RemoteNamespace(const RemoteNamespace&) = delete;
+    RemoteNamespace& operator=(const RemoteNamespace&) = delete;
+
+    using NodeId = fs::NodeId;
+    using AttributesTask = Task<Result<fs::Attributes>>;
+
+    AttributesTask lookup(const Call& call, NodeId parent, std::string_view name);
+    AttributesTask mkdir(const Call& call, NodeId parent, std::string_view name, mode_t mode,
+                         fs::Owner owner);
+    AttributesTask mknod(const Call& call, NodeId parent, std::string_view name, mode_t mode,
+                         dev_t device, fs::Owner owner);
+    AttributesTask symlink(const Call& call, NodeId parent, std::string_view name,
+                           std::string_view target, fs::Owner owner);
+    AttributesTask link(const Call& call, NodeId node, NodeId parent, std::string_view name);
+    Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, fs::FileSystem::RenameFlags flags);
+    Task<Result<std::string>> readlink(const Call& call, NodeId node);
+
+    AttributesTask get_attributes(const Call& call, NodeId node);
+    AttributesTask set_attributes(const Call& call, NodeId node, const fs::SetAttributes& changes);
+    Task<Result<std::string>> get_xattr(const Call& call, NodeId node, std::string_view name);
+    Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
+                             fs::SetXattr how);
+    Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name);
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node);
+
+    Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags);
+    Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
+                                    mode_t mode, fs::OpenFlags flags, fs::Owner owner);
+    Task<Result<>> close(const Call& call, fs::FileHandle handle);
+    Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
+                                                          uint64_t cookie, size_t limit);
+    Task<Result<fs::FileSystemSpace>> space(const Call& call);
+
+    void forget(NodeId node, uint64_t count) { forgotten_.push_back({node, count}); }
+    // Sends what forget() kept, now.
+    Task<Result<>> send_forgotten(const Call& call);
+
+    [[nodiscard]] session::SessionId session() const { return session_; }
+    [[nodiscard]] session::MountId mount() const { return mount_; }
+
+  private:
+    struct Forgotten {
+        NodeId node{};
+        uint64_t count = 0;
+    };
+    // Of those that call for being sent.
+    static constexpr size_t forgotten_enough = 256;
+
+    struct Sender;
+
+    ControlClient& client_;
+    session::SessionId session_;
+    session::MountId mount_;
+    std::vector<Forgotten> forgotten_;
+};
+
+}  // namespace ros2s::control

@@ -1,0 +1,101 @@
+#include "served_call.h"
+
+#include <fmt/format.h>
+
+#include "error_status.h"
+#include "tls.h"
+
+namespace ros2s::control {
+
+// A coroutine that begins on the core, never waits there, and frees itself.
+class ServedCall::Crossing {
+  public:
+    struct promise_type {
+        RemotePost post{};
+        Crossing get_return_object() noexcept {
+            return Crossing(std::coroutine_handle<promise_type>::from_promise(*this));
+        }
+        std::suspend_always initial_suspend() const noexcept { return {}; }
+        std::suspend_never final_suspend() const noexcept { return {}; }
+        void return_void() const noexcept {}
+        [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
+    };
+    void post_to(Reactor& reactor) const {
+        RemotePost& post = handle_.promise().post;
+        post.handle = handle_;
+        reactor.post_remote(post);
+    }
+
+  private:
+    explicit Crossing(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+    std::coroutine_handle<promise_type> handle_;
+};
+
+void ServedCall::begin() {
+    self_ = shared_from_this();
+    arrive(self_).post_to(gate_.reactor);
+}
+
+void ServedCall::OnCancel() { give_up(shared_from_this()).post_to(gate_.reactor); }
+
+ServedCall::Crossing ServedCall::arrive(std::shared_ptr<ServedCall> call) {
+    call->admit();
+    co_return;
+}
+
+ServedCall::Crossing ServedCall::give_up(std::shared_ptr<ServedCall> call) {
+    call->stop_.request_stop();
+    co_return;
+}
+
+Result<> ServedCall::check_caller() {
+    served_.subject = subject_of(*context_.auth_context());
+    if (served_.subject.empty()) {
+        return served_.report.fail(
+            Code::denied, "the client's certificate names no subject; issue one that does");
+    }
+    const auto running = gate_.by_subject.find(served_.subject);
+    if (running != gate_.by_subject.end() && running->second >= gate_.subject_max) {
+        gate_.refused_busy.add();
+        return served_.report.fail(
+            Code::busy, fmt::format("{} has {} calls in progress, which is the most that this "
+                                    "server takes; wait for some of them",
+                                    served_.subject, running->second));
+    }
+    return {};
+}
+
+void ServedCall::admit() {
+    if (const auto fit = check_caller(); !fit) return finish(fit);
+    const auto now = std::chrono::system_clock::now();
+    served_.call.stop = stop_.token();
+    if (context_.deadline() < now + std::chrono::hours(24 * 365)) {
+        served_.call.deadline = gate_.reactor.now() + (context_.deadline() - now);
+    }
+    if (!gate_.nursery.try_spawn(run(shared_from_this()))) {
+        gate_.refused_busy.add();
+        finish(served_.report.fail(Code::busy,
+                                   "the server has too many calls in progress; try "
+                                   "again later"));
+    }
+}
+
+Task<> ServedCall::run(std::shared_ptr<ServedCall> call) {
+    uint32_t& running = call->gate_.by_subject[call->served_.subject];  // stays put in a map
+    ++running;
+    Result<> result = call->served_.call.check(call->gate_.reactor.now());
+    if (result) result = co_await call->handle(call->served_);
+    if (--running == 0) call->gate_.by_subject.erase(call->served_.subject);
+    call->finish(result);
+}
+
+void ServedCall::finish(const Result<>& result) {
+    if (result) {
+        gate_.served.add();
+        return Finish(grpc::Status::OK);
+    }
+    (result.error().code == Code::cancelled ? gate_.cancelled : gate_.failed).add();
+    Finish(to_status(result.error(), served_.report.text()));
+}
+
+}  // namespace ros2s::control

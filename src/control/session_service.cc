@@ -1,0 +1,152 @@
+#include "session_service.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fields.h"
+
+namespace ros2s::control {
+namespace {
+
+uint64_t milliseconds(Duration duration) {
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+}  // namespace
+
+Result<session::SessionUse> Ground::session(Served& served, uint64_t number) const {
+    auto found = parts.sessions.find({number}, served.subject);
+    if (found) return found;
+    return served.report.fail(found.error(),
+                              fmt::format("{} has no session {}; it ended, or is another's. Open a "
+                                          "new one",
+                                          served.subject, number));
+}
+
+Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& request,
+                                                  Report& report) const {
+    for (const std::string& wanted : request.providers()) {
+        const auto found = std::ranges::find(ground_.options.data, wanted, &DataAddress::provider);
+        if (found != ground_.options.data.end()) return &*found;
+    }
+    std::vector<std::string> ours;
+    for (const DataAddress& each : ground_.options.data) ours.push_back(each.provider);
+    return report.fail(
+        Code::unsupported,
+        fmt::format("none of the providers {} is offered here; there is {}",
+                    fmt::join(request.providers(), ", "),
+                    ours.empty() ? "none" : fmt::format("{}", fmt::join(ours, ", "))));
+}
+
+Result<> SessionService::give_ticket(Served& served, const session::Session& session,
+                                     v1::Ticket& into) {
+    const auto issued = ground_.parts.sessions.issue_ticket(session);
+    if (!issued) {
+        return served.report.fail(issued.error(),
+                                  "too many tickets wait to be presented; use them, or wait until "
+                                  "they expire");
+    }
+    into.set_ticket(std::string(issued->ticket.view()));
+    into.set_lifetime_ms(milliseconds(issued->expires - ground_.gate.reactor.now()));
+    return {};
+}
+
+Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest& request,
+                                    v1::OpenSessionReply& reply) {
+    Report& report = served.report;
+    ROS2S_CO_TRY_ASSIGN(auto wanted, decode(request, served.subject, report));
+    ROS2S_CO_TRY_ASSIGN(const auto terms, decode(request.qos(), report));
+    if (ground_.draining) {
+        co_return report.fail(Code::closed,
+                              "the server is being stopped; use another, or come "
+                              "back when it is up again");
+    }
+    if (wanted.purpose != ground_.options.purpose) {
+        co_return report.fail(
+            Code::unsupported,
+            fmt::format("sessions of this server are for {}, not for {}; use an engine's address "
+                        "for store and a DPU's for link",
+                        session::to_string(ground_.options.purpose),
+                        session::to_string(wanted.purpose)));
+    }
+    if (ground_.parts.pools.find(wanted.pool) == nullptr) {
+        co_return report.fail(Code::not_found,
+                              fmt::format("there is no pool '{}' here; there is {}", wanted.pool,
+                                          fmt::join(ground_.parts.pools.names(), ", ")));
+    }
+    ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
+    const auto opened = ground_.parts.sessions.open(std::move(wanted));
+    if (!opened) {
+        co_return report.fail(
+            opened.error(),
+            fmt::format("no session could be opened for {}: {}", served.subject,
+                        opened.error().code == Code::closed ? "the server is being stopped"
+                                                            : "there are too many; close some"));
+    }
+    session::Session& session = **opened;
+    session.terms = terms;
+    ROS2S_CO_TRY(give_ticket(served, session, *reply.mutable_ticket()));
+    reply.set_session(session.id.value);
+    reply.set_provider(address->provider);
+    reply.set_address(address->address);
+    reply.set_idle_ms(milliseconds(ground_.parts.sessions.options().idle_max));
+    v1::QosToken& qos = *reply.mutable_qos();
+    qos.set_weight(terms.weight);
+    qos.set_operations_per_second(terms.operations_per_second);
+    qos.set_bytes_per_second(terms.bytes_per_second);
+    co_return Result<>{};
+}
+
+Task<Result<>> SessionService::keep_alive(Served& served, const v1::KeepAliveRequest& request,
+                                          v1::KeepAliveReply& reply) {
+    ROS2S_CO_TRY(ground_.session(served, request.session()));  // finding it is using it
+    reply.set_idle_ms(milliseconds(ground_.parts.sessions.options().idle_max));
+    co_return Result<>{};
+}
+
+Task<Result<>> SessionService::issue_ticket(Served& served, const v1::IssueTicketRequest& request,
+                                            v1::IssueTicketReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
+    co_return give_ticket(served, *session, *reply.mutable_ticket());
+}
+
+Task<Result<>> SessionService::close(Served& served, const v1::CloseSessionRequest& request,
+                                     v1::CloseSessionReply&) {
+    // The use ends with this statement: closing waits for all of them.
+    ROS2S_CO_TRY(ground_.session(served, request.session()));
+    co_await ground_.parts.sessions.close({request.session()});
+    co_return Result<>{};
+}
+
+Task<Result<>> RegionService::add(Served& served, const v1::AddRegionRequest& request,
+                                  v1::AddRegionReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto region, decode(request.region(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
+    const auto number = session->regions.add(std::move(region));
+    if (!number) {
+        co_return served.report.fail(
+            number.error(), number.error().code == Code::busy
+                                ? fmt::format("the session has {} regions, which is the most; "
+                                              "remove some",
+                                              session::regions_max)
+                                : "the region makes no sense; give a range, a right and a key");
+    }
+    reply.set_region(*number);
+    co_return Result<>{};
+}
+
+Task<Result<>> RegionService::remove(Served& served, const v1::RemoveRegionRequest& request,
+                                     v1::RemoveRegionReply&) {
+    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
+    const auto removed = session->regions.remove(request.region());
+    if (removed) co_return Result<>{};
+    co_return served.report.fail(removed.error(),
+                                 fmt::format("the session has no region {}; it was removed, or "
+                                             "never added",
+                                             request.region()));
+}
+
+}  // namespace ros2s::control

@@ -1,0 +1,118 @@
+#include "store_service.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "fields.h"
+
+namespace ros2s::control {
+namespace {
+
+Result<object::ObjectStore*> find_pool(const Ground& ground, Served& served,
+                                       const std::string& pool) {
+    ROS2S_TRY(check_label("pool", pool, served.report));
+    object::ObjectStore* const store = ground.parts.pools.find(pool);
+    if (store != nullptr) return store;
+    return served.report.fail(Code::not_found,
+                              fmt::format("there is no pool '{}' here; there is {}", pool,
+                                          fmt::join(ground.parts.pools.names(), ", ")));
+}
+
+Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store, Served& served,
+                                                     std::string pool, std::string label) {
+    ROS2S_CO_TRY(check_label("label", label, served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto all, co_await store.list_containers(served.call));
+    for (const object::ContainerRecord& each : all) {
+        if (each.properties.label == label) co_return each;
+    }
+    co_return served.report.fail(Code::not_found,
+                                 fmt::format("there is no container '{}' in pool '{}'; list what "
+                                             "there is",
+                                             label, pool));
+}
+
+void encode(const object::ContainerRecord& record, v1::Container& into) {
+    into.set_label(record.properties.label);
+    into.set_uuid(record.id.uuid.bytes.data(), record.id.uuid.bytes.size());
+    into.set_chunk_bytes(record.properties.chunk_bytes);
+    into.set_created_ns(record.created.time_since_epoch().count());
+}
+
+}  // namespace
+
+Task<Result<>> PoolService::list(Served&, const v1::ListPoolsRequest&, v1::ListPoolsReply& reply) {
+    for (std::string& name : ground_.parts.pools.names()) reply.add_pools(std::move(name));
+    co_return Result<>{};
+}
+
+Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& request,
+                                  v1::QueryPoolReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
+                        find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const auto space, co_await store->space(served.call));
+    ROS2S_CO_TRY_ASSIGN(const auto containers, co_await store->list_containers(served.call));
+    reply.set_total_bytes(space.total_bytes);
+    reply.set_free_bytes(space.free_bytes);
+    reply.set_containers(containers.size());
+    reply.set_path(store->path());
+    co_return Result<>{};
+}
+
+Task<Result<>> ContainerService::create(Served& served, const v1::CreateContainerRequest& request,
+                                        v1::CreateContainerReply& reply) {
+    ROS2S_CO_TRY(find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY(check_label("label", request.label(), served.report));
+    object::ContainerProperties properties{.label = request.label()};
+    if (request.chunk_bytes() != 0) properties.chunk_bytes = request.chunk_bytes();
+    if (properties.chunk_bytes % block_bytes != 0 ||
+        properties.chunk_bytes > object::transaction_bytes_max) {
+        co_return served.report.fail(
+            Code::invalid,
+            fmt::format("chunk_bytes is {}; give a multiple of {} up to {}", properties.chunk_bytes,
+                        block_bytes, object::transaction_bytes_max));
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto made,
+                        co_await ground_.parts.pools.create_container(
+                            served.call, request.pool(), std::move(properties),
+                            {.uid = request.uid(), .gid = request.gid()}, served.report));
+    encode(made, *reply.mutable_container());
+    co_return Result<>{};
+}
+
+Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRequest& request,
+                                      v1::ListContainersReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
+                        find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const auto all, co_await store->list_containers(served.call));
+    for (const object::ContainerRecord& each : all) encode(each, *reply.add_containers());
+    co_return Result<>{};
+}
+
+Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerRequest& request,
+                                       v1::QueryContainerReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
+                        find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const auto found,
+                        co_await find_container(*store, served, request.pool(), request.label()));
+    encode(found, *reply.mutable_container());
+    co_return Result<>{};
+}
+
+Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContainerRequest& request,
+                                         v1::DestroyContainerReply&) {
+    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
+                        find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const auto found,
+                        co_await find_container(*store, served, request.pool(), request.label()));
+    const session::Mounts* const mounts = ground_.parts.mounts;
+    if (mounts != nullptr && mounts->in_use(request.pool(), request.label())) {
+        co_return served.report.fail(
+            Code::busy,
+            fmt::format("container '{}' is mounted; unmount it first", request.label()));
+    }
+    co_return co_await store->destroy_container(served.call, found.id);
+}
+
+}  // namespace ros2s::control

@@ -1,0 +1,168 @@
+// What the tests of this module stand on: a server as a DPU would compose it, over the oracle, on a
+// reactor of its own; certificates; and clients on another reactor.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "control_client.h"
+#include "control_server.h"
+#include "ros2s/fs/dfs.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/pki/authority.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::control {
+
+using namespace std::chrono_literals;
+
+inline constexpr Uuid alice{{1}};
+inline constexpr Uuid mallory{{2}};
+// Within which what is awaited has to happen on a busy machine.
+inline constexpr auto patience = 60s;
+
+// co_await just(f): calls it, as a task of its own.
+template <class F>
+Task<> just(F& function) {
+    function();
+    co_return;
+}
+// Runs a plain function on the reactor's core and waits.
+template <class F>
+void run_on(OsReactor& reactor, F function) {
+    run_blocking(reactor, [&] { return just(function); });
+}
+inline Task<> wait_for(Reactor& reactor, Duration duration) {
+    co_await sleep_for(reactor, duration);
+}
+
+// Polls until `happened`, or gives up.
+template <class F>
+[[nodiscard]] bool eventually(OsReactor& reactor, F happened) {
+    const Time until = reactor.now() + patience;
+    while (reactor.now() < until) {
+        if (happened()) return true;
+        run_blocking(reactor, [&] { return wait_for(reactor, 2ms); });
+    }
+    return happened();
+}
+
+class TemporaryDirectory {
+  public:
+    TemporaryDirectory();
+    TemporaryDirectory(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    ~TemporaryDirectory();
+    [[nodiscard]] const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+};
+
+// A development authority with a certificate for the server and one for each client.
+class Certificates {
+  public:
+    Certificates();
+    [[nodiscard]] pki::Identity of(const std::string& name) const;
+    [[nodiscard]] std::string directory() const { return base_.path() + "/certs"; }
+
+  private:
+    TemporaryDirectory base_;
+};
+
+// Lines of a log, from any thread.
+class Lines {
+  public:
+    [[nodiscard]] Log log();
+    // Those that hold the text.
+    [[nodiscard]] std::vector<std::string> with(std::string_view text) const;
+
+  private:
+    mutable std::mutex mutex_;
+    std::vector<std::string> lines_;
+};
+
+std::unique_ptr<OsReactor> make_reactor(const char* name);
+
+// One pool, "pool", on the oracle. Mounting the container "slow" takes until the call is stopped.
+class OnePool final : public PoolCatalog, public session::FileSystemSource {
+  public:
+    explicit OnePool(Reactor& reactor) : reactor_(reactor), store_(reactor) {}
+    [[nodiscard]] std::vector<std::string> names() const override { return {"pool"}; }
+    [[nodiscard]] object::ObjectStore* find(std::string_view pool) override {
+        return pool == "pool" ? &store_ : nullptr;
+    }
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner,
+                                                           Report& report) override;
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
+                                                       const std::string& container,
+                                                       Report& report) override;
+    // How the opening of "slow" ended, once it has.
+    Counter slow_begun, slow_stopped, slow_late;
+
+  private:
+    Reactor& reactor_;
+    object::MemoryStore store_;
+};
+
+struct RigOptions {
+    session::TicketTable::Options tickets{};
+    session::SessionTable::Options sessions{};
+    ControlOptions control{};
+};
+
+class Rig {
+  public:
+    explicit Rig(RigOptions options = {});
+    Rig(const Rig&) = delete;
+    Rig& operator=(const Rig&) = delete;
+    ~Rig();
+
+    // Runs on the client's or the server's core and waits.
+    template <class F>
+    auto here(F function) {
+        return run_blocking(*client_reactor, function);
+    }
+    template <class F>
+    auto there(F function) {
+        return run_blocking(*server_reactor, function);
+    }
+    // A plain function on the server's core.
+    template <class F>
+    void do_there(F function) {
+        run_on(*server_reactor, function);
+    }
+    [[nodiscard]] std::string address() const { return server->addresses().front(); }
+    [[nodiscard]] int port() const;
+    [[nodiscard]] std::unique_ptr<ControlClient> client(const std::string& name = "alice");
+    [[nodiscard]] static SessionWish wish(Uuid client = alice);
+    // A session of the client's, and its container "c" mounted.
+    OpenedSession open(ControlClient& client);
+    session::MountId mount(ControlClient& client, session::SessionId session,
+                           const std::string& container = "c", bool read_only = false);
+
+    Certificates certificates;
+    Lines lines;
+    std::unique_ptr<OsReactor> server_reactor = make_reactor("server");
+    std::unique_ptr<OsReactor> client_reactor = make_reactor("client");
+    ThreadPool blocking{4};
+    OnePool pool{*server_reactor};
+    session::TicketTable tickets;
+    session::SessionTable sessions;
+    session::Mounts mounts;
+    std::unique_ptr<ControlServer> server;
+
+  private:
+    Task<> start(ControlOptions options, Report& report);
+    Task<> stop();
+};
+
+}  // namespace ros2s::control

@@ -1,0 +1,167 @@
+// The test programs' shared parts; see test_rig.h.
+#include "test_rig.h"
+
+namespace ros2s::control {
+
+TemporaryDirectory::TemporaryDirectory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "ros2store-control-XXXXXX";
+    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
+    path_ = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+namespace {
+pki::Seconds now() {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+}  // namespace
+
+Certificates::Certificates() {
+    Report report;
+    const auto made = pki::make_authority(
+        directory(),
+        {.certificates = {{.name = "server",
+                           .alternative_names = {"localhost", "127.0.0.1", "::1"},
+                           .server = true},
+                          {.name = "alice"},
+                          {.name = "mallory"}}},
+        now(), report);
+    EXPECT_TRUE(made) << report.text();
+}
+
+pki::Identity Certificates::of(const std::string& name) const {
+    return {.authority_file = directory() + "/ca.crt",
+            .certificate_file = directory() + "/" + name + ".crt",
+            .key_file = directory() + "/" + name + ".key"};
+}
+
+Log Lines::log() {
+    return Log([this](LogLevel, std::string_view line) {
+        const std::lock_guard lock(mutex_);
+        lines_.emplace_back(line);
+    });
+}
+
+std::vector<std::string> Lines::with(std::string_view text) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> found;
+    for (const std::string& line : lines_) {
+        if (line.find(text) != line.npos) found.push_back(line);
+    }
+    return found;
+}
+
+std::unique_ptr<OsReactor> make_reactor(const char* name) {
+    Report report;
+    auto reactor = OsReactor::create({.thread_name = name}, report);
+    EXPECT_TRUE(reactor) << report.text();
+    EXPECT_TRUE((*reactor)->start(report)) << report.text();
+    return std::move(*reactor);
+}
+
+Task<Result<object::ContainerRecord>> OnePool::create_container(
+    const Call& call, std::string, object::ContainerProperties properties, fs::Owner owner,
+    Report& report) {
+    auto made = co_await store_.create_container(call, properties);
+    if (!made) co_return report.fail(made.error(), "the container could not be made");
+    ROS2S_CO_TRY(co_await fs::Dfs::format(call, store_, made->id, reactor_, owner, report));
+    co_return std::move(*made);
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call, const std::string&,
+                                                            const std::string& container,
+                                                            Report& report) {
+    if (container == "slow") {
+        slow_begun.add();
+        const bool late = co_await sleep_for(reactor_, 10 * patience, call.stop);
+        (late ? slow_late : slow_stopped).add();
+        co_return report.fail(late ? Code::io : Code::cancelled, "the slow container was given up");
+    }
+    const auto all = co_await store_.list_containers(call);
+    for (const object::ContainerRecord& each : *all) {
+        if (each.properties.label != container) continue;
+        co_return co_await fs::Dfs::mount(call, store_, each.id, reactor_, {}, report);
+    }
+    co_return report.fail(Code::not_found, "there is no container of that name");
+}
+
+Rig::Rig(RigOptions options)
+    : tickets(*server_reactor, options.tickets),
+      sessions(*server_reactor, tickets, options.sessions, lines.log()),
+      mounts(*server_reactor, sessions, pool, {}) {
+    ControlOptions control = options.control;
+    if (control.listen.empty()) control.listen = {"127.0.0.1:0"};
+    control.identity = certificates.of("server");
+    control.purpose = session::Purpose::link;
+    control.data = {{.provider = "shm", .address = "unix:shm.sock"},
+                    {.provider = "ucx+tcp", .address = "10.0.0.1:7401"}};
+    Report report;
+    there([&] { return start(control, report); });
+    EXPECT_NE(server, nullptr) << report.text();
+}
+
+Task<> Rig::start(ControlOptions options, Report& report) {
+    auto started = co_await ControlServer::start({.reactor = *server_reactor,
+                                                  .blocking = blocking,
+                                                  .sessions = sessions,
+                                                  .tickets = tickets,
+                                                  .pools = pool,
+                                                  .mounts = &mounts,
+                                                  .log = lines.log()},
+                                                 std::move(options), report);
+    if (started) server = std::move(*started);
+    const Call call;
+    (void)co_await pool.create_container(call, "pool", {.label = "c"}, {}, report);
+}
+
+Rig::~Rig() {
+    there([&] { return stop(); });
+    server.reset();
+}
+
+Task<> Rig::stop() {
+    if (server != nullptr) co_await server->stop(0s);
+    co_await sessions.close_all();
+}
+
+int Rig::port() const { return std::stoi(address().substr(address().rfind(':') + 1)); }
+
+std::unique_ptr<ControlClient> Rig::client(const std::string& name) {
+    Report report;
+    auto made = ControlClient::create(
+        *client_reactor, {.address = address(), .identity = certificates.of(name)}, report);
+    EXPECT_TRUE(made) << report.text();
+    return std::move(*made);
+}
+
+SessionWish Rig::wish(Uuid client) {
+    return {.client = client,
+            .purpose = session::Purpose::link,
+            .pool = "pool",
+            .program = "test",
+            .providers = {"shm"}};
+}
+
+OpenedSession Rig::open(ControlClient& client) {
+    Report report;
+    const Call call;
+    const auto opened = here([&] { return client.open_session(call, wish(), report); });
+    EXPECT_TRUE(opened) << report.text();
+    return opened ? *opened : OpenedSession{};
+}
+
+session::MountId Rig::mount(ControlClient& client, session::SessionId session,
+                            const std::string& container, bool read_only) {
+    Report report;
+    const Call call;
+    const auto mounted =
+        here([&] { return client.mount(call, session, container, read_only, report); });
+    EXPECT_TRUE(mounted) << report.text();
+    return mounted ? *mounted : session::MountId{};
+}
+
+}  // namespace ros2s::control

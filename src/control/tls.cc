@@ -1,0 +1,162 @@
+#include "tls.h"
+
+#include <fmt/format.h>
+#include <grpc/grpc_security.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+
+// gRPC 1.51 has the lowest TLS version only behind its public headers, though it exports it. These
+// are the two classes as far as they are used: a call of a non-virtual member of the object that
+// the public functions return. tls_test sees that TLS 1.2 is refused.
+class grpc_ssl_server_credentials {
+  public:
+    void set_min_tls_version(grpc_tls_version version);
+};
+class grpc_ssl_credentials {
+  public:
+    void set_min_tls_version(grpc_tls_version version);
+};
+namespace grpc {
+std::shared_ptr<Channel> CreateChannelInternal(
+    const std::string& host, grpc_channel* channel,
+    std::vector<std::unique_ptr<experimental::ClientInterceptorFactoryInterface>> interceptors);
+}  // namespace grpc
+
+namespace ros2s::control {
+namespace {
+
+pki::Seconds now() {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+std::string contents(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Pem {
+    std::string authority, certificate, key;
+};
+
+Pem read(const pki::Identity& identity) {
+    return {contents(identity.authority_file), contents(identity.certificate_file),
+            contents(identity.key_file)};
+}
+
+// What of a file changes when another one takes its place.
+struct FileState {
+    ino_t inode = 0;
+    off_t size = 0;
+    int64_t seconds = 0, nanoseconds = 0;
+    friend bool operator==(const FileState&, const FileState&) = default;
+};
+
+FileState state_of(const std::string& path) {
+    struct stat facts{};
+    if (stat(path.c_str(), &facts) != 0) return {};
+    return {facts.st_ino, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
+}
+
+// The files of one listening address, looked at before each handshake. gRPC asks for one address by
+// one thread at a time.
+class WatchedFiles {
+  public:
+    WatchedFiles(pki::Identity identity, Log log)
+        : identity_(std::move(identity)), log_(std::move(log)) {}
+
+    static grpc_ssl_certificate_config_reload_status fetch(
+        void* self, grpc_ssl_server_certificate_config** config) noexcept {
+        return static_cast<WatchedFiles*>(self)->fetch(config);
+    }
+
+  private:
+    using States = std::array<FileState, 3>;
+    grpc_ssl_certificate_config_reload_status fetch(grpc_ssl_server_certificate_config** config) {
+        const States seen{state_of(identity_.authority_file), state_of(identity_.certificate_file),
+                          state_of(identity_.key_file)};
+        if (seen == seen_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+        seen_ = seen;
+        Report report;
+        if (!pki::check_identity(identity_, now(), report)) {
+            log_.warning(
+                fmt::format("tls: the certificate files changed and are not used, because "
+                            "{}; what was read before is kept",
+                            report.text()));
+            return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+        }
+        const Pem pem = read(identity_);
+        const grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
+                                              .cert_chain = pem.certificate.c_str()};
+        *config = grpc_ssl_server_certificate_config_create(pem.authority.c_str(), &pair, 1);
+        if (loaded_) {
+            log_.info(fmt::format("tls: {} was read anew", identity_.certificate_file));
+        }
+        loaded_ = true;
+        return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+    }
+    pki::Identity identity_;
+    Log log_;
+    States seen_;
+    bool loaded_ = false;
+};
+
+class ServerCredentials final : public grpc::ServerCredentials {
+  public:
+    ServerCredentials(const pki::Identity& identity, Log log) : files_(identity, std::move(log)) {
+        grpc_ssl_server_credentials_options* const options =
+            grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, &WatchedFiles::fetch,
+                &files_);
+        credentials_ = grpc_ssl_server_credentials_create_with_options(options);
+        reinterpret_cast<grpc_ssl_server_credentials*>(credentials_)->set_min_tls_version(TLS1_3);
+    }
+    ServerCredentials(const ServerCredentials&) = delete;
+    ServerCredentials& operator=(const ServerCredentials&) = delete;
+    ~ServerCredentials() override { grpc_server_credentials_release(credentials_); }
+
+    void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+  private:
+    int AddPortToServer(const std::string& address, grpc_server* server) override {
+        return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+    }
+    WatchedFiles files_;
+    grpc_server_credentials* credentials_ = nullptr;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const pki::Identity& identity,
+                                                            Log log) {
+    return std::make_shared<ServerCredentials>(identity, std::move(log));
+}
+
+Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
+                                                    const pki::Identity& identity,
+                                                    grpc::ChannelArguments arguments,
+                                                    Report& report) {
+    ROS2S_TRY(pki::check_identity(identity, now(), report));
+    const Pem pem = read(identity);
+    grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
+                                    .cert_chain = pem.certificate.c_str()};
+    // The C++ library has counted itself in by now: gRPC is initialised.
+    grpc_channel_credentials* const credentials =
+        grpc_ssl_credentials_create_ex(pem.authority.c_str(), &pair, nullptr, nullptr);
+    reinterpret_cast<grpc_ssl_credentials*>(credentials)->set_min_tls_version(TLS1_3);
+    const grpc_channel_args plain = arguments.c_channel_args();
+    grpc_channel* const channel = grpc_channel_create(address.c_str(), credentials, &plain);
+    grpc_channel_credentials_release(credentials);
+    return grpc::CreateChannelInternal("", channel, {});
+}
+
+std::string subject_of(const grpc::AuthContext& peer) {
+    const auto subject = peer.FindPropertyValues(GRPC_X509_SUBJECT_PROPERTY_NAME);
+    if (subject.empty()) return {};
+    return {subject.front().data(), subject.front().size()};
+}
+
+}  // namespace ros2s::control

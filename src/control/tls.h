@@ -1,0 +1,32 @@
+// Mutual TLS, 1.3 at least, as gRPC's credentials.
+//
+// A server reads its three files anew at a handshake that finds them changed; where they do not fit
+// together (between the two renames of a rotation, or by mistake) it goes on with what it has and
+// says so once. Connections that stand are not touched.
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "ros2s/base/log.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::control {
+
+// Credentials for one listening address; each address needs its own. Clients must show a
+// certificate that the authority signed. The files have been checked.
+[[nodiscard]] std::shared_ptr<grpc::ServerCredentials> server_credentials(
+    const pki::Identity& identity, Log log);
+
+// A channel that shows the identity's certificate and believes its authority alone. The files are
+// read now. Errors: those of check_identity().
+[[nodiscard]] Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
+                                                                  const pki::Identity& identity,
+                                                                  grpc::ChannelArguments arguments,
+                                                                  Report& report);
+
+// The subject of the peer's certificate, as "CN=host-1"; empty where there is none.
+[[nodiscard]] std::string subject_of(const grpc::AuthContext& peer);
+
+}  // namespace ros2s::control
