@@ -157,6 +157,11 @@ void add_files(CLI::App& app, Arguments& arguments) {
     ls_command.app.add_flag("-R,--recursive", ls_command.options->recursive, "subdirectories too");
     auto cp_command = add("cp", "copy files and trees, with modes, owners, times and links", cp, 2);
     cp_command.app.add_flag("-r,--recursive", cp_command.options->recursive, "directories too");
+    cp_command.app.footer(
+        "A file gets its name when its copy is whole. Ctrl-C leaves the files that are whole, and\n"
+        "directories that may still lack their modes and times; kill -9 may also leave files "
+        "named\n"
+        ".ros2store-…, which can be removed.");
     add("cat", "write files to standard output", cat, 1);
     auto rm_command = add("rm", "remove files and trees", rm, 1);
     rm_command.app.add_flag("-r,--recursive", rm_command.options->recursive, "directories too");

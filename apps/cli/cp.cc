@@ -88,13 +88,32 @@ std::string counted(uint64_t count, std::string_view one, std::string_view many)
     return count == 0 ? "" : fmt::format(", {} {}", count, count == 1 ? one : many);
 }
 
+// What an interrupted copy has left, and how to go on. What was a new name is a directory now, into
+// which the same command would copy the tree.
+std::string left_behind(const Target& target, const CopyCounts& counts) {
+    const std::string& place = target.place.shown;
+    const std::string left =
+        fmt::format("{} file{} in {} {} whole, nothing is left of those under way", counts.files,
+                    counts.files == 1 ? "" : "s", place, counts.files == 1 ? "is" : "are");
+    if (counts.directories == 0 || target.is_directory) {
+        return left + "; the same command again copies all of it anew";
+    }
+    return fmt::format("{}; to begin again, first: ros2store rm -r {}", left, shell_word(place));
+}
+
 Task<Result<>> cp_all(Workplace work, Places& places, const FileOptions& options) {
     const Time begin = work.environment.reactor.now();
     ROS2S_CO_TRY_ASSIGN(const Target target, co_await find_target(work, places, options));
     CopyCounts counts;
     for (size_t i = 0; i + 1 < options.places.size(); ++i) {
         ROS2S_CO_TRY_ASSIGN(const Place from, co_await places.open(options.places[i]));
-        ROS2S_CO_TRY(co_await copy_one(work, from, target, options, counts));
+        const auto copied = co_await copy_one(work, from, target, options, counts);
+        if (copied) continue;
+        if (copied.error().code == Code::cancelled) {
+            work.report = Report();
+            work.report.say(left_behind(target, counts));
+        }
+        co_return copied;
     }
     const double seconds =
         std::chrono::duration<double>(work.environment.reactor.now() - begin).count();

@@ -81,7 +81,9 @@ int run(const Arguments& arguments) {
     const Result<> done = (*reactor)->run(arguments.command(work));
     if (done) return session.finish() ? 0 : 1;
     if (done.error().code == Code::cancelled) {
-        session.complain("interrupted");
+        // "FILE: cancelled" says no more.
+        const bool more = !report.empty() && !report.text().ends_with(describe(Code::cancelled));
+        session.complain(more ? "interrupted: " + report.text() : "interrupted");
         return 130;
     }
     session.complain(report.empty() ? describe(done.error()) : report.text());

@@ -1,10 +1,14 @@
 // status: what is in a pool directory and who has it open, without disturbing the owner.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <optional>
 
 #include "pool_place.h"
+#include "ros2s/api/mount_status.h"
 #include "ros2s/api/owner.h"
 #include "ros2s/api/pool_directory.h"
 
@@ -13,10 +17,25 @@ namespace {
 
 struct Content {
     std::optional<object::PoolSpace> space;
+    std::optional<uint32_t> targets;
+    std::optional<std::string> read_only;  // why, or empty where it takes updates
     std::vector<Json> containers;
     std::string names;
     bool known = false;
 };
+
+// The mount's process answers; one that cannot leaves what it does not say unknown.
+void ask_mount(const std::string& mount_point, Content& content) {
+    const int root = ::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) return;
+    api::MountStatus status;
+    if (::ioctl(root, api::mount_status_ioctl, &status) == 0 &&
+        status.version == api::mount_status_version) {
+        content.targets = status.targets;
+        content.read_only = status.read_only != 0 ? api::reason_of(status) : "";
+    }
+    ::close(root);
+}
 
 // Through the mount where there is one; otherwise by opening the pool, when nobody else has it.
 Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool,
@@ -27,12 +46,15 @@ Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool
         if (!owner.mount_point.empty() && statvfs(owner.mount_point.c_str(), &space) == 0) {
             content.space = {.total_bytes = space.f_blocks * space.f_frsize,
                              .free_bytes = space.f_bfree * space.f_frsize};
+            ask_mount(owner.mount_point, content);
         }
         co_return content;
     }
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await open_pool(work, pool.directory));
     const auto space = co_await opened->store().space(work.call);
     const auto containers = co_await opened->store().list_containers(work.call);
+    content.targets = opened->targets();
+    content.read_only = opened->read_only_reason();
     co_await opened->close();
     ROS2S_CO_TRY(space);
     ROS2S_CO_TRY(containers);
@@ -58,10 +80,21 @@ void report_status(const Session& session, const api::PoolDirectory& pool,
     if (content.known) {
         session.say(fmt::format("containers  {}", content.names.empty() ? "none" : content.names));
     }
+    if (content.targets) session.say(fmt::format("targets     {}", *content.targets));
+    if (content.read_only) {
+        session.say(fmt::format("state       {}", content.read_only->empty()
+                                                      ? "takes reads and writes"
+                                                      : "read-only: " + *content.read_only));
+    }
     if (owner.pid == 0) {
         session.say("open by     nobody");
-    } else {
+    } else if (owner.mount_point.empty()) {
         session.say(fmt::format("open by     {}", api::describe_owner(pool.directory, owner)));
+    } else {
+        session.say(fmt::format("open by     process {} ({}): container '{}' is mounted at {}",
+                                owner.pid, owner.program, owner.container, owner.mount_point));
+        session.say(
+            fmt::format("            end it with: ros2store down {}", shell_word(pool.directory)));
     }
 }
 
@@ -83,15 +116,19 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     ROS2S_CO_TRY_ASSIGN(const Content content, co_await look_inside(work, pool, owner));
     report_status(work.session, pool, owner, content);
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
-    work.session.answer(
-        Json::object({{"directory", pool.directory},
-                      {"pool", pool.config.pool},
-                      {"devices", Json::array(devices)},
-                      {"device_bytes", pool.device_bytes},
-                      {"total_bytes", content.space ? Json(content.space->total_bytes) : Json()},
-                      {"free_bytes", content.space ? Json(content.space->free_bytes) : Json()},
-                      {"containers", content.known ? Json::array(content.containers) : Json()},
-                      {"owner", owner_value(owner)}}));
+    work.session.answer(Json::object(
+        {{"directory", pool.directory},
+         {"pool", pool.config.pool},
+         {"devices", Json::array(devices)},
+         {"device_bytes", pool.device_bytes},
+         {"total_bytes", content.space ? Json(content.space->total_bytes) : Json()},
+         {"free_bytes", content.space ? Json(content.space->free_bytes) : Json()},
+         {"targets", content.targets ? Json(*content.targets) : Json()},
+         {"read_only", content.read_only ? Json(!content.read_only->empty()) : Json()},
+         {"read_only_reason",
+          content.read_only && !content.read_only->empty() ? Json(*content.read_only) : Json()},
+         {"containers", content.known ? Json::array(content.containers) : Json()},
+         {"owner", owner_value(owner)}}));
     co_return Result<>{};
 }
 

@@ -37,14 +37,15 @@ Task<> serve_then_stop_watching(Server& server, SignalWatch& watch) {
 }
 
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
-                     api::Environment environment, fs::FileSystem& file_system, Starter& starter,
+                     api::Environment environment, api::Deployment& deployment, Starter& starter,
                      Report& report) {
-    Server server(file_system, environment.reactor,
+    Server server(deployment.file_system(), environment.reactor,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
                    .sharing = options.shared ? Sharing::shared : Sharing::exclusive,
                    .read_only = options.read_only,
                    .allow_other = options.allow_other,
+                   .status = [&deployment] { return api::status_of(*deployment.pool()); },
                    .log = environment.log});
     ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals);
@@ -84,8 +85,8 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
                     .container = options.uri.container};
     ROS2S_CO_TRY_ASSIGN(auto deployment, co_await api::Deployment::open(call, environment,
                                                                         options.uri, how, report));
-    const auto served = co_await serve(options, mount_point, environment, deployment->file_system(),
-                                       starter, report);
+    const auto served =
+        co_await serve(options, mount_point, environment, *deployment, starter, report);
     co_await deployment->close();
     co_return served;
 }

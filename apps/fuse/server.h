@@ -15,6 +15,7 @@
 // - Every request is answered exactly once, by the coroutine that owns it.
 // - unmount() comes after serve() is done.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,7 @@
 #include "buffers.h"
 #include "fuse_api.h"
 #include "poll_wait.h"
+#include "ros2s/api/mount_status.h"
 #include "ros2s/base/log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
@@ -45,6 +47,8 @@ struct ServerOptions {
     bool read_only = false;
     bool allow_other = false;
     size_t requests_max = 128;
+    // What is told of the pool to who asks; empty: nothing.
+    std::function<api::MountStatus()> status{};
     Log log{};
 };
 

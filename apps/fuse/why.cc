@@ -1,5 +1,6 @@
-// ioctl: the question of `ros2store why` about an open file (api/mount_why.h), which this process
-// answers because it has the pool. No other ioctl is known.
+// ioctl: the questions of `ros2store why` about an open file (api/mount_why.h) and of `ros2store
+// status` about the pool (api/mount_status.h), which this process answers because it has the pool.
+// No other ioctl is known.
 #include <cerrno>
 #include <cstring>
 
@@ -45,6 +46,12 @@ Task<> why_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHan
 
 void ioctl(fuse_req_t request, fuse_ino_t node, unsigned number, void*, fuse_file_info* file,
            unsigned flags, const void* in, size_t in_bytes, size_t out_bytes) {
+    Server& server = server_of(request);
+    if (number == api::mount_status_ioctl && node == FUSE_ROOT_ID && server.options().status) {
+        const api::MountStatus status = server.options().status();
+        fuse_reply_ioctl(request, 0, &status, sizeof status);
+        return;
+    }
     api::MountWhy question;
     if (number != api::mount_why_ioctl || (flags & FUSE_IOCTL_DIR) != 0 ||
         in_bytes != sizeof question || out_bytes != sizeof question) {
@@ -52,7 +59,6 @@ void ioctl(fuse_req_t request, fuse_ino_t node, unsigned number, void*, fuse_fil
         return;
     }
     std::memcpy(&question, in, sizeof question);
-    Server& server = server_of(request);
     server.run(why_task(server, request, node_of(node), handle_of(*file), question));
 }
 

@@ -108,6 +108,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const
     co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
 }
 
+uint32_t EmbeddedPool::targets() const { return parts_->stack->engine().targets(); }
+
 std::string EmbeddedPool::read_only_reason() const {
     return parts_->stack->engine().read_only_reason();
 }

@@ -58,6 +58,8 @@ class EmbeddedPool {
         const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report);
     // "embedded engine, io_uring O_DIRECT, 1 device".
     [[nodiscard]] const std::string& path() const;
+    // Partitions of its dkeys, fixed when it was made.
+    [[nodiscard]] uint32_t targets() const;
     // Empty: the pool takes updates. Otherwise a sentence for people.
     [[nodiscard]] std::string read_only_reason() const;
     // The counters of every layer below the file system.

@@ -145,6 +145,8 @@ class PoolLife(Refusal):
             self.assertLess(allocated, 129 << 20)
         status = answer("status", pool)
         self.assertEqual(status["containers"], ["data"])
+        self.assertEqual((status["targets"], status["read_only"]), (16, False))
+        self.assertIsNone(status["read_only_reason"])
         self.assertIsNone(status["owner"])
         self.assertGreater(status["free_bytes"], 100 << 20)
         self.assertEqual(answer("status", up["uri"]), status)
@@ -390,6 +392,39 @@ class Files(WithPool):
         else:  # it was faster
             self.assertEqual((status, os.listdir(target)), (0, ["large"]))
 
+    def test_interrupted_copy_says_what_is_left(self):
+        run("mkdir", self.mine("tree"))
+        for count in (500, 2000, 8000):  # a machine that is too fast gets more to do
+            source, target = self.scratch / f"many{count}", self.scratch / f"out{count}"
+            source.mkdir()
+            for i in range(count):
+                (source / str(i)).write_bytes(b"x" * 20000)
+            run("cp", "-r", f"{source}/.", self.mine("tree"))
+            with subprocess.Popen([PROGRAM, "cp", "-r", self.mine("tree"), target],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                while process.poll() is None and not whole_files(target):
+                    time.sleep(0.001)
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=120)
+            if process.returncode == 0:
+                continue
+            self.assertEqual(process.returncode, 130, said)
+            there = whole_files(target)
+            self.assertEqual(len(os.listdir(target)), len(there), "half a file was left")
+            sizes = {(target / name).stat().st_size for name in there}
+            self.assertEqual(sizes, {20000})
+            files = "1 file" if len(there) == 1 else f"{len(there)} files"
+            are = "is" if len(there) == 1 else "are"
+            self.assertEqual(said, f"ros2store: interrupted: {files} in {target} {are} "
+                                   "whole, nothing is left of those under way; to begin again, "
+                                   f"first: ros2store rm -r {target}\n")
+            run("rm", "-r", target)
+            run("cp", "-r", self.mine("tree"), target)
+            self.assertEqual(len(whole_files(target)), count)
+            return
+        self.fail("each copy was done before it could be interrupted")
+
     def test_large_and_sparse_files(self):
         source = self.scratch / "large"
         block = os.urandom(1 << 20)
@@ -533,6 +568,12 @@ class FullPool(Refusal):
         small.write_bytes(b"x" * 1_000_000)
         run("cp", small, uri)
         self.assertEqual(len(run("cat", uri).stdout), 1_000_000)
+
+
+def whole_files(directory):
+    if not directory.exists():
+        return []
+    return [name for name in os.listdir(directory) if not name.startswith(".ros2store-")]
 
 
 def digest(path):

@@ -310,6 +310,20 @@ def why_asks_the_owner():
 
 
 @test
+def status_asks_the_owner():
+    with Pool() as pool:
+        pid = pool.mount()
+        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+        assert (status["targets"], status["read_only"]) == (16, False), status
+        assert status["owner"]["pid"] == pid and status["total_bytes"] > 200 << 20, status
+        said = pool.run(CLI, "status", pool.directory).stdout
+        for each in ("targets     16", "takes reads and writes", f"process {pid}",
+                     f"mounted at {pool.mount_point}", f"ros2store down {pool.directory}"):
+            assert each in said, said
+        pool.unmount(pid)
+
+
+@test
 def what_ioctl_refuses():
     with Pool() as pool:
         pid = pool.mount()
