@@ -17,8 +17,11 @@ void clear(std::vector<uint64_t>& bits, uint64_t at) {
     bits[at / 64] &= ~(uint64_t{1} << (at % 64));
 }
 
-// How far a search looks beyond its cursor before it takes the best run it has seen.
-constexpr uint64_t search_window_blocks = 2 * SpaceMap::region_blocks;
+// How far a search looks beyond its cursor before it takes the best runs it has seen. Looking
+// through small pieces takes time, and a small group gains little from the very longest of them.
+uint64_t window_for(uint64_t blocks) {
+    return std::clamp<uint64_t>(64 * blocks, 4096, 2 * SpaceMap::region_blocks);
+}
 
 }  // namespace
 
@@ -124,24 +127,74 @@ SpaceMap::Found SpaceMap::next_run(const Device& device, uint64_t from, uint64_t
     return {first, std::min({at, end, first + enough}) - first};
 }
 
-SpaceMap::Found SpaceMap::search(const Device& device, uint64_t blocks) {
-    Found best;
+namespace {
+
+bool longer(const SpaceMap::Found& a, const SpaceMap::Found& b) {
+    return a.blocks != b.blocks ? a.blocks > b.blocks : a.first < b.first;
+}
+
+// The longest runs that were offered, a bounded number.
+class Longest {
+  public:
+    explicit Longest(std::vector<SpaceMap::Found>& runs) : runs_(runs) { runs_.clear(); }
+    void offer(SpaceMap::Found run) {
+        if (runs_.size() == kept_max) {
+            if (!longer(run, runs_.front())) return;
+            std::ranges::pop_heap(runs_, longer);  // the shortest
+            runs_.pop_back();
+        }
+        runs_.push_back(run);
+        std::ranges::push_heap(runs_, longer);
+    }
+
+  private:
+    static constexpr size_t kept_max = 64;
+    std::vector<SpaceMap::Found>& runs_;
+};
+
+}  // namespace
+
+// Fills found_ with runs for so many blocks, or for a part of them: one that is long enough, or
+// else as few as the window after the cursor allows; from the cursor on, as they lie.
+void SpaceMap::search(const Device& device, uint64_t blocks) {
+    Longest longest(found_);
+    const uint64_t window = window_for(blocks);
+    // Whether one run is enough.
     const auto look = [&](uint64_t from, uint64_t end) {
-        while (from < end && best.blocks < blocks) {
+        while (from < end) {
             const Found run = next_run(device, from, end, blocks);
-            if (run.blocks > best.blocks) best = run;
-            from = run.first + std::max<uint64_t>(run.blocks, 1);
+            if (run.blocks == 0) return false;
+            if (run.blocks == blocks) {
+                found_.assign(1, run);
+                return true;
+            }
+            longest.offer(run);
+            from = run.first + run.blocks;
+        }
+        return false;
+    };
+    // Window by window, until one has anything.
+    const auto look_on = [&](uint64_t from, uint64_t end) {
+        for (; from < end && found_.empty(); from += window) {
+            if (look(from, std::min(end, from + window))) return;
         }
     };
-    const uint64_t window = std::min(device.end, device.cursor + search_window_blocks);
-    look(device.cursor, window);
-    if (best.blocks == 0) look(window, device.end);
-    if (best.blocks == 0) look(device.first, device.cursor);
-    // A short rest at the device's end must not cut a group in two.
-    if (best.blocks < blocks && window == device.end) {
-        look(device.first, std::min(device.cursor, device.first + search_window_blocks));
+    look_on(device.cursor, device.end);
+    if (found_.empty()) {
+        look_on(device.first, device.cursor);
+    } else if (found_[0].blocks < blocks && device.end - device.cursor < window) {
+        // A short rest at the device's end must not cut a group in two.
+        look(device.first, std::min(device.cursor, device.first + window));
     }
-    return best;
+    std::ranges::sort(found_, longer);
+    size_t count = 0;
+    for (uint64_t sum = 0; count < found_.size() && sum < blocks; ++count) {
+        sum += found_[count].blocks;
+    }
+    found_.resize(count);
+    std::ranges::sort(found_, {}, [&](const Found& run) {
+        return std::pair(run.first < device.cursor, run.first);
+    });
 }
 
 void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>& runs) {
@@ -150,13 +203,16 @@ void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>&
     ROS2S_CHECK(device.available >= blocks);
     device.available -= blocks;
     while (blocks > 0) {
-        const Found run = search(device, blocks);
-        ROS2S_CHECK(run.blocks > 0);
-        for (uint64_t i = 0; i < run.blocks; ++i) clear(device.available_bits, run.first + i);
-        device.cursor = run.first + run.blocks;
+        search(device, blocks);
+        ROS2S_CHECK(!found_.empty());
+        for (const Found& run : found_) {
+            const uint64_t count = std::min(run.blocks, blocks);
+            for (uint64_t i = 0; i < count; ++i) clear(device.available_bits, run.first + i);
+            runs.push_back({BlockAddress::make(number, run.first), static_cast<uint32_t>(count)});
+            blocks -= count;
+            device.cursor = run.first + count;
+        }
         if (device.cursor >= device.end) device.cursor = device.first;
-        runs.push_back({BlockAddress::make(number, run.first), static_cast<uint32_t>(run.blocks)});
-        blocks -= run.blocks;
     }
 }
 

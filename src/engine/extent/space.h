@@ -42,6 +42,11 @@ class SpaceMap {
     // Blocks of one index value.
     static constexpr uint64_t region_blocks = 32768;
 
+    // Blocks of one device that follow each other.
+    struct Found {
+        uint64_t first = 0, blocks = 0;
+    };
+
     // Takes the regions of a checkpoint's cut.
     class CutSink {
       public:
@@ -112,21 +117,18 @@ class SpaceMap {
         BlockAddress first;
         uint32_t blocks;
     };
-    struct Found {
-        uint64_t first = 0, blocks = 0;
-    };
-
     void touch(uint32_t device, uint64_t block);
     void emit(Region at);
     void give_back(BlockAddress first, uint64_t blocks);
     [[nodiscard]] static Found next_run(const Device& device, uint64_t from, uint64_t end,
                                         uint64_t enough);
-    [[nodiscard]] static Found search(const Device& device, uint64_t blocks);
+    void search(const Device& device, uint64_t blocks);
 
     std::vector<Device> devices_;
     std::deque<Displaced> quarantine_;
     uint64_t quarantined_ = 0;
     std::vector<Region> dirty_, cut_;
+    std::vector<Found> found_;  // by the last search()
     CutSink* sink_ = nullptr;
     bool skip_quarantine_ = false;
 };

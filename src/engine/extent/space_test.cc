@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "ros2s/base/random.h"
@@ -76,6 +79,55 @@ TEST(SpaceMap, TakesFewRunsWhereSpaceIsInPieces) {
     EXPECT_EQ(allocate(space, 9).size(), 3U);
     EXPECT_EQ(allocate(space, 21).size(), 7U);
     EXPECT_FALSE(space.reserve(0, 1));
+}
+
+// Free space in pieces of random length, all within one window of the search.
+SpaceMap in_pieces(Random& random, uint64_t blocks, std::vector<uint64_t>& lengths) {
+    SpaceMap space = one_device(blocks);
+    use(space, allocate(space, blocks));
+    for (uint64_t at = 10; at < 10 + blocks;) {
+        const uint64_t length = std::min(1 + random.below(20), 10 + blocks - at);
+        for (uint64_t i = 0; i < length; ++i) space.mark_free(BlockAddress::make(0, at + i), 1);
+        lengths.push_back(length);
+        at += length + 1 + random.below(5);
+    }
+    space.release(1);
+    std::ranges::sort(lengths, std::greater());
+    return space;
+}
+
+TEST(SpaceMap, TakesTheFewestRunsThatAWindowHas) {
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+        Random random(seed);
+        std::vector<uint64_t> lengths;
+        SpaceMap space = in_pieces(random, 2000, lengths);
+        const uint64_t want = 20 + random.below(400);
+        size_t fewest = 0;
+        for (uint64_t sum = 0; sum < want; ++fewest) sum += lengths[fewest];
+        const auto runs = allocate(space, want);
+        EXPECT_EQ(runs.size(), fewest) << "seed " << seed;
+        EXPECT_TRUE(std::ranges::is_sorted(runs, {},
+                                           [](const BlockRun& run) { return run.first.block(); }));
+    }
+}
+
+// The search goes on where the last one ended, and round the device's end.
+TEST(SpaceMap, SpaceInPiecesIsFoundToTheLastBlock) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        Random random(seed);
+        std::vector<uint64_t> lengths;
+        SpaceMap space = in_pieces(random, 3000, lengths);
+        std::set<uint64_t> taken;
+        while (space.available_blocks(0) > 0) {
+            const uint64_t want = std::min(1 + random.below(100), space.available_blocks(0));
+            for (const BlockRun& run : allocate(space, want)) {
+                for (uint32_t i = 0; i < run.blocks; ++i) {
+                    EXPECT_TRUE(taken.insert(run.first.block() + i).second) << "seed " << seed;
+                }
+            }
+        }
+        EXPECT_EQ(taken.size(), std::accumulate(lengths.begin(), lengths.end(), uint64_t{0}));
+    }
 }
 
 struct Regions final : SpaceMap::CutSink {
