@@ -64,6 +64,8 @@ void Counters::list(const MetricVisitor& visit) const {
     visit("ros2store_fabric_connections_total", "Connections made.", connections.value());
     visit("ros2store_fabric_handshakes_refused_total", "Connections refused before they were made.",
           handshakes_refused.value());
+    visit("ros2store_fabric_frames_refused_total", "Frames that belonged to no connection.",
+          frames_refused.value());
     for (size_t i = 0; i < refusals.size(); ++i) {
         visit(
             "ros2store_fabric_refused_" + std::string(describe(static_cast<Refusal>(i))) + "_total",

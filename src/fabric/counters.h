@@ -46,6 +46,7 @@ struct Counters {
     Counter waits_for_room;                    // sends that had to wait for the peer to read
     Counter grants, revocations;
     Counter connections, handshakes_refused;
+    Counter frames_refused;  // that belonged to no connection of ours
     std::array<Counter, static_cast<size_t>(Refusal::count)> refusals;
     std::array<Counter, static_cast<size_t>(End::count)> ends;
 

@@ -29,6 +29,10 @@ class Setup {
                                                                       Report& report) = 0;
     // Where to listen.
     [[nodiscard]] virtual std::string address() = 0;
+    // Where nobody listens, given where the server does.
+    [[nodiscard]] virtual std::string address_of_nobody(const std::string& address) {
+        return address + "1";
+    }
     // Connects as a peer would that names another provider, and returns what came of it.
     [[nodiscard]] virtual Task<Result<>> connect_as_another(Domain& client, std::string address,
                                                             Report& report) = 0;

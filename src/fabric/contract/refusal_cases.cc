@@ -1,4 +1,6 @@
 // Keys that must not work: each use is refused, counted, changes nothing, and the connection lives.
+#include <algorithm>
+
 #include "cases.h"
 
 namespace ros2s::fabric::contract {
@@ -37,7 +39,7 @@ struct Attempt {
 };
 Task<> attempt(Endpoint& endpoint, Attempt tried, Code code) {
     AlignedBuffer buffer(tried.count);
-    std::memset(buffer.data(), 0xab, buffer.size());
+    std::ranges::fill(buffer.bytes(), std::byte{0xab});
     const auto done = tried.put ? co_await endpoint.put(tried.key, tried.offset, buffer.bytes())
                                 : co_await endpoint.get(tried.key, tried.offset, buffer.bytes());
     EXPECT_FALSE(done) << tried.offset << " + " << tried.count;

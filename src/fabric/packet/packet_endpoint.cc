@@ -272,6 +272,7 @@ Task<> PacketEndpoint::close() {
         Nursery nursery(reactor_, 1);
         co_await nursery.spawn(Timeout::run(*this, stop.token()));
         co_await drained_;
+        if (alive()) co_await wire_->farewell();
         stop.request_stop();
         co_await nursery.join();
         end(End::closed_here);

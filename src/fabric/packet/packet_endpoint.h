@@ -132,7 +132,10 @@ class PacketEndpoint final : public Endpoint, private WireUser {
 
     void frame_sent(Frame& frame) noexcept override;
     void frame_came(ConstBytes frame) noexcept override;
-    void broke(End how) noexcept override { end(how); }
+    // Who has said goodbye does not mind how the other leaves.
+    void broke(End how) noexcept override {
+        end(goodbye_said_ && how == End::peer_died ? End::closed_here : how);
+    }
 
     // Outgoing (pump.cc).
     void want_flush() noexcept;
@@ -196,6 +199,7 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     std::deque<Served> served_;
     std::deque<Done> dones_;
     bool goodbye_due_ = false;
+    bool goodbye_said_ = false;
 
     GrantTable grants_;
     uint64_t allocated_ = 0;

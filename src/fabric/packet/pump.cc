@@ -195,6 +195,7 @@ void PacketEndpoint::pump() noexcept {
         if (queues_empty() && goodbye_due_ && frame_room() > 0) {
             append({.type = Packet::Type::goodbye}, {}, {});
             goodbye_due_ = false;
+            goodbye_said_ = true;
             write_open();
             break;
         }

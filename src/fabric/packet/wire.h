@@ -36,6 +36,9 @@ class Wire {
     virtual ~Wire() = default;
     virtual void start(WireUser& user) noexcept = 0;
     virtual void write(Frame& frame) noexcept = 0;
+    // For wires whose end may overtake what they carry: once goodbye is said, returns when the peer
+    // has taken in everything and hung up in its turn, or when the wire is shut.
+    virtual Task<> farewell() { co_return; }
     // Nothing goes out or comes in any more: no frame_came() or broke() after it.
     virtual void shut() noexcept = 0;
     // After shut(): returns when no frame is held any more and no call will come.

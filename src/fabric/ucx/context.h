@@ -1,0 +1,39 @@
+// Context: a UCX context and its one worker, with the settings that select() made and no others:
+// active messages and wake-ups, nothing one-sided.
+#pragma once
+#include <ucp/api/ucp.h>
+
+#include <string>
+#include <vector>
+
+#include "selection.h"
+
+namespace ros2s::fabric::ucx {
+
+class Context {
+  public:
+    // Errors: unsupported, no_memory, io; the report names the provider.
+    [[nodiscard]] static Result<Context> open(const Options& options, const Settings& settings,
+                                              Report& report);
+    Context(Context&& other) noexcept;
+    Context& operator=(Context&&) = delete;
+    // After every endpoint of the worker is closed.
+    ~Context();
+    [[nodiscard]] ucp_worker_h worker() const noexcept { return worker_; }
+    // Readable when an armed worker has something to do.
+    [[nodiscard]] int event_descriptor() const noexcept { return event_; }
+    // What a peer needs to reach the worker.
+    [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
+
+  private:
+    Context() = default;
+    ucs_status_t create(const Settings& settings);
+    ucs_status_t create_worker();
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_ = nullptr;
+    int event_ = -1;
+    std::vector<std::byte> address_;
+    std::vector<char*> environment_;  // the one that UCX saw
+};
+
+}  // namespace ros2s::fabric::ucx

@@ -1,0 +1,48 @@
+// What goes over the wire beside packets: the part of the hello that is UCX's, and what precedes
+// each frame (docs/formats/fabric.md).
+#pragma once
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+
+namespace ros2s::fabric::ucx {
+
+// Follows the hello, and is followed by the sender's worker address.
+struct Greeting {
+    // UCX's addresses are 50 to 215 bytes; more than this is none.
+    static constexpr uint32_t address_bytes_max = 4096;
+
+    uint64_t channel = 0;  // frames for this session carry it: random
+    uint32_t address_bytes = 0;
+    uint32_t address_crc = 0;  // CRC32C: UCX does not check what it unpacks
+};
+static_assert(sizeof(Greeting) == 16 && std::has_unique_object_representations_v<Greeting>);
+
+// The header of each active message; its data is a frame. Empty data is the first message each
+// way, which shows that the other can be reached.
+struct FrameHeader {
+    static constexpr uint32_t magic_value = 0x58553252;  // "R2UX"
+    static constexpr uint16_t current_version = 1;
+
+    uint32_t magic = magic_value;
+    uint16_t version = current_version;
+    uint16_t reserved = 0;
+    uint64_t channel = 0;   // of the receiver
+    uint64_t sequence = 0;  // 0, 1, 2, …
+};
+static_assert(sizeof(FrameHeader) == 24 && std::has_unique_object_representations_v<FrameHeader>);
+
+inline constexpr unsigned active_message_id = 1;
+
+struct PeerAddress {
+    uint64_t channel = 0;
+    std::vector<std::byte> address;
+};
+[[nodiscard]] std::vector<std::byte> encode_greeting(uint64_t channel, ConstBytes address);
+// Any bytes. Errors: corrupt.
+[[nodiscard]] Result<PeerAddress> decode_greeting(ConstBytes bytes);
+
+}  // namespace ros2s::fabric::ucx

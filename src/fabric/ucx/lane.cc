@@ -1,0 +1,147 @@
+#include "lane.h"
+
+namespace ros2s::fabric::ucx {
+namespace {
+
+// How a session ended when UCX reports this.
+End end_of(ucs_status_t status) {
+    switch (status) {
+        case UCS_ERR_NO_MEMORY:
+        case UCS_ERR_NO_RESOURCE:
+        case UCS_ERR_INVALID_PARAM:
+        case UCS_ERR_UNSUPPORTED: return End::failed;
+        default: return End::peer_died;
+    }
+}
+
+}  // namespace
+
+Lane::Lane(LaneUser& user) : user_(&user) {
+    for (Sending& each : sendings_) {
+        each.lane = this;
+        each.next = std::exchange(free_, &each);
+    }
+}
+
+Lane::~Lane() { ROS2S_CHECK(endpoint_ == nullptr && sends_ == 0 && requests_ == 0); }
+
+Result<std::unique_ptr<Lane>> Lane::open(ucp_worker_h worker, const PeerAddress& peer,
+                                         LaneUser& user) {
+    std::unique_ptr<Lane> lane(new Lane(user));
+    lane->peer_channel_ = peer.channel;
+    ucp_ep_params_t parameters{};
+    parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    parameters.address = reinterpret_cast<const ucp_address_t*>(peer.address.data());
+    parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    parameters.err_handler.cb = failed;
+    parameters.err_handler.arg = lane.get();
+    const ucs_status_t status = ucp_ep_create(worker, &parameters, &lane->endpoint_);
+    if (status == UCS_OK) return lane;
+    lane->endpoint_ = nullptr;
+    if (status == UCS_ERR_NO_MEMORY) return ros2s::fail(Code::no_memory);
+    return ros2s::fail(status == UCS_ERR_UNREACHABLE ? Code::unsupported : Code::io);
+}
+
+void Lane::send(Frame* frame) noexcept {
+    ROS2S_CHECK(free_ != nullptr && state_ == State::open);
+    Sending& sending = *free_;
+    free_ = sending.next;
+    sending.frame = frame;
+    sending.header = {.channel = peer_channel_, .sequence = sequence_++};
+    if (failed_) return complete(sending);
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                              UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    parameters.flags = UCP_AM_SEND_FLAG_EAGER;
+    parameters.cb.send = sent;
+    parameters.user_data = &sending;
+    parameters.memory_type = UCS_MEMORY_TYPE_HOST;
+    ++sends_;
+    void* request = ucp_am_send_nbx(
+        endpoint_, active_message_id, &sending.header, sizeof sending.header,
+        frame != nullptr ? frame->bytes : nullptr, frame != nullptr ? frame->used : 0, &parameters);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) return;  // sent() will be called
+    --sends_;
+    if (request != nullptr) fail(UCS_PTR_STATUS(request));
+    complete(sending);
+}
+
+void Lane::sent(void* request, ucs_status_t status, void* sending) noexcept {
+    ucp_request_free(request);
+    auto& self = *static_cast<Sending*>(sending);
+    --self.lane->sends_;
+    if (status != UCS_OK) self.lane->fail(status);
+    self.lane->complete(self);
+}
+
+void Lane::complete(Sending& sending) noexcept {
+    sending.next = std::exchange(sent_, &sending);
+    if (user_ != nullptr) user_->lane_sent();
+}
+
+void Lane::failed(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) noexcept {
+    static_cast<Lane*>(self)->fail(status);
+}
+
+void Lane::fail(ucs_status_t status) noexcept {
+    failed_ = true;
+    if (user_ != nullptr) user_->lane_failed(end_of(status));
+}
+
+Frame* Lane::take_sent() noexcept {
+    while (sent_ != nullptr) {
+        Sending& sending = *sent_;
+        sent_ = sending.next;
+        sending.next = std::exchange(free_, &sending);
+        if (sending.frame != nullptr) return std::exchange(sending.frame, nullptr);
+    }
+    return nullptr;
+}
+
+size_t Lane::frames_under_way() const noexcept {
+    size_t count = 0;
+    for (const Sending& each : sendings_) count += each.frame != nullptr ? 1 : 0;
+    return count;
+}
+
+void Lane::ended(void* request, ucs_status_t /*status*/, void* self) noexcept {
+    ucp_request_free(request);
+    --static_cast<Lane*>(self)->requests_;
+}
+
+void Lane::begin_flush() noexcept {
+    state_ = State::flushing;
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    parameters.cb.send = ended;
+    parameters.user_data = this;
+    ++requests_;
+    void* request = ucp_ep_flush_nbx(endpoint_, &parameters);
+    if (request == nullptr || UCS_PTR_IS_ERR(request)) --requests_;
+}
+
+void Lane::begin_close() noexcept {
+    state_ = State::closing;
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask =
+        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    parameters.cb.send = ended;
+    parameters.user_data = this;
+    ++requests_;
+    void* request = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &parameters);
+    if (request == nullptr || UCS_PTR_IS_ERR(request)) --requests_;
+}
+
+bool Lane::wind_up(bool force) noexcept {
+    if (state_ == State::open) begin_flush();
+    if (state_ == State::flushing && (failed_ || force || (requests_ == 0 && sends_ == 0))) {
+        begin_close();
+    }
+    // What UCX still had it gives back cancelled.
+    if (state_ == State::closing && requests_ == 0 && sends_ == 0) state_ = State::closed;
+    return state_ == State::closed;
+}
+
+}  // namespace ros2s::fabric::ucx

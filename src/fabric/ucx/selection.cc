@@ -1,0 +1,123 @@
+#include "selection.h"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace ros2s::fabric::ucx {
+namespace {
+
+std::string list(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text.empty() ? "none" : text;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+}
+
+// Of every provider.
+Settings common(const Options& options, std::string transport) {
+    return {
+        {"TLS", std::move(transport)},
+        {"NET_DEVICES", options.device},
+        // A frame is one message that is sent at once: no rendezvous, for which the receiver would
+        // read or write where the sender says; one lane, so that frames keep their order.
+        {"RNDV_THRESH", "inf"},
+        {"MAX_EAGER_RAILS", "1"},
+        // Nothing of ours is registered for longer than a send, so nothing is to be remembered; it
+        // also keeps UCX from patching the process's mmap().
+        {"RCACHE_ENABLE", "n"},
+        // The set-up socket tells of the peer's death, and costs no wake-ups.
+        {"KEEPALIVE_INTERVAL", "inf"},
+        {"PROTO_ENABLE", "n"},
+    };
+}
+
+Result<Settings> select_tcp(const Options& options, const Machine& machine, Report& report) {
+    if (options.device.empty()) {
+        return report.fail(Code::invalid,
+                           "provider ucx+tcp needs the network interface that carries data: name "
+                           "one as device= (here are: " +
+                               list(machine.interfaces) + ")");
+    }
+    if (!has(machine.interfaces, options.device)) {
+        return report.fail(Code::unsupported,
+                           "provider ucx+tcp: this machine has no network "
+                           "interface " +
+                               options.device + ": name one of " + list(machine.interfaces) +
+                               " as device=");
+    }
+    Settings settings = common(options, "tcp");
+    // A whole frame in a segment: one system call each way.
+    settings.emplace_back("TX_SEG_SIZE", "64k");
+    settings.emplace_back("RX_SEG_SIZE", "64k");
+    // connect() must not block the core.
+    settings.emplace_back("CONN_NB", "y");
+    return settings;
+}
+
+Result<Settings> select_verbs(const Options& options, const std::string& transport,
+                              const Machine& machine, Report& report) {
+    const std::string& provider = options.provider;
+    const std::string adapter = options.device.substr(0, options.device.find(':'));
+    std::vector<std::string> fit = machine.adapters;
+    // Dynamic connections are mlx5's alone.
+    if (transport == "dc_x") {
+        std::erase_if(fit, [](const std::string& name) { return !name.starts_with("mlx5"); });
+    }
+    if (fit.empty()) {
+        return report.fail(
+            Code::unsupported,
+            "provider " + provider + " needs " +
+                (transport == "dc_x" ? "a ConnectX adapter (mlx5)" : "an RDMA adapter") +
+                " and this machine has none: choose provider ucx+tcp, or install "
+                "the adapter's driver (RDMA adapters here: " +
+                list(machine.adapters) + ")");
+    }
+    if (adapter.empty()) {
+        return report.fail(Code::invalid, "provider " + provider +
+                                              " needs the adapter and port that carry data: name "
+                                              "one as device=, such as " +
+                                              fit.front() + ":1 (here are: " + list(fit) + ")");
+    }
+    if (!has(fit, adapter)) {
+        return report.fail(Code::unsupported,
+                           "provider " + provider + ": this machine has no fitting adapter " +
+                               adapter + ": name one of " + list(fit) +
+                               " as device=, with its port (" + fit.front() + ":1)");
+    }
+    return common(options, transport);
+}
+
+}  // namespace
+
+Machine look_at_machine() {
+    Machine machine;
+    if (struct if_nameindex* all = if_nameindex(); all != nullptr) {
+        for (const struct if_nameindex* each = all; each->if_name != nullptr; ++each) {
+            machine.interfaces.emplace_back(each->if_name);
+        }
+        if_freenameindex(all);
+    }
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {
+        machine.adapters.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(machine.adapters);
+    return machine;
+}
+
+Result<Settings> select(const Options& options, const Machine& machine, Report& report) {
+    if (options.provider == "ucx+tcp") return select_tcp(options, machine, report);
+    if (options.provider == "ucx+rc") return select_verbs(options, "rc", machine, report);
+    if (options.provider == "ucx+dc_x") return select_verbs(options, "dc_x", machine, report);
+    return report.fail(Code::invalid, "'" + options.provider +
+                                          "' is no provider of UCX: choose ucx+tcp, ucx+rc or "
+                                          "ucx+dc_x");
+}
+
+}  // namespace ros2s::fabric::ucx

@@ -1,0 +1,26 @@
+// What UCX is told for a provider and a device, and whether this machine has them. The decision is
+// a function of plain values, so that it can be tested for machines that are not at hand.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ucx.h"
+
+namespace ros2s::fabric::ucx {
+
+// The devices of a machine, by name.
+struct Machine {
+    std::vector<std::string> interfaces;  // "lo", "eth0"
+    std::vector<std::string> adapters;    // RDMA: "mlx5_0"
+};
+[[nodiscard]] Machine look_at_machine();
+
+// Settings of UCX in the order in which they are made: name without "UCX_", value.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// Errors: invalid, unsupported; the report names the provider and what to do.
+[[nodiscard]] Result<Settings> select(const Options& options, const Machine& machine,
+                                      Report& report);
+
+}  // namespace ros2s::fabric::ucx

@@ -1,0 +1,145 @@
+// The choice of transport and device, for machines that are not at hand; and that UCX does what was
+// chosen whatever the environment says.
+#include "selection.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+
+#include "context.h"
+
+namespace ros2s::fabric::ucx {
+namespace {
+
+const Machine laptop{.interfaces = {"lo", "eth0"}, .adapters = {}};
+const Machine server{.interfaces = {"lo", "eth0"}, .adapters = {"irdma0", "mlx5_0", "mlx5_1"}};
+
+std::string value_of(const Settings& settings, const std::string& name) {
+    for (const auto& [each, value] : settings) {
+        if (each == name) return value;
+    }
+    return "";
+}
+
+TEST(UcxSelection, names_one_transport_and_one_device) {
+    struct {
+        Options options;
+        std::string transport;
+    } const cases[] = {{{"ucx+tcp", "lo"}, "tcp"},
+                       {{"ucx+tcp", "eth0"}, "tcp"},
+                       {{"ucx+rc", "mlx5_0:1"}, "rc"},
+                       {{"ucx+rc", "irdma0:1"}, "rc"},
+                       {{"ucx+dc_x", "mlx5_1:1"}, "dc_x"}};
+    for (const auto& each : cases) {
+        Report report;
+        const auto settings = select(each.options, server, report);
+        ASSERT_TRUE(settings) << report.text();
+        EXPECT_EQ(value_of(*settings, "TLS"), each.transport);
+        EXPECT_EQ(value_of(*settings, "NET_DEVICES"), each.options.device);
+        EXPECT_EQ(value_of(*settings, "RNDV_THRESH"), "inf");
+    }
+}
+
+TEST(UcxSelection, what_is_not_there_is_an_error_with_a_remedy) {
+    struct {
+        Options options;
+        Machine machine;
+        Code code;
+        std::vector<std::string> says;
+    } const cases[] = {
+        {{"ucx+rc", ""}, laptop, Code::unsupported, {"ucx+rc", "RDMA adapter", "ucx+tcp"}},
+        {{"ucx+rc", "mlx5_0:1"}, laptop, Code::unsupported, {"ucx+rc", "ucx+tcp"}},
+        {{"ucx+dc_x", "mlx5_0:1"}, laptop, Code::unsupported, {"ucx+dc_x", "mlx5", "ucx+tcp"}},
+        {{"ucx+dc_x", "irdma0:1"}, server, Code::unsupported, {"irdma0", "mlx5_0", "mlx5_1"}},
+        {{"ucx+rc", "mlx5_7:1"}, server, Code::unsupported, {"mlx5_7", "irdma0", "device="}},
+        {{"ucx+rc", ""}, server, Code::invalid, {"ucx+rc", "device=", "irdma0"}},
+        {{"ucx+tcp", ""}, laptop, Code::invalid, {"ucx+tcp", "device=", "lo, eth0"}},
+        {{"ucx+tcp", "eth9"}, laptop, Code::unsupported, {"ucx+tcp", "eth9", "lo, eth0"}},
+        {{"ucx+shm", "lo"}, server, Code::invalid, {"ucx+shm", "ucx+tcp"}},
+        {{"", "lo"}, server, Code::invalid, {"ucx+tcp"}},
+    };
+    for (const auto& each : cases) {
+        Report report;
+        const auto settings = select(each.options, each.machine, report);
+        ASSERT_FALSE(settings) << each.options.provider << " " << each.options.device;
+        EXPECT_EQ(settings.error().code, each.code) << report.text();
+        for (const std::string& part : each.says) {
+            EXPECT_NE(report.text().find(part), std::string::npos) << part << ": " << report.text();
+        }
+    }
+}
+
+TEST(UcxSelection, this_machine_has_loopback) {
+    const Machine machine = look_at_machine();
+    EXPECT_NE(std::ranges::find(machine.interfaces, "lo"), machine.interfaces.end());
+}
+
+size_t header_bytes_max(const Context& context) {
+    ucp_worker_attr_t attributes{};
+    attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
+    EXPECT_EQ(ucp_worker_query(context.worker(), &attributes), UCS_OK);
+    return attributes.max_am_header;
+}
+
+// Variables that would choose another transport, device, or size of segment.
+TEST(UcxContext, environment_changes_nothing) {
+    const Options options{.provider = "ucx+tcp", .device = "lo"};
+    Report report;
+    const auto settings = select(options, look_at_machine(), report);
+    ASSERT_TRUE(settings) << report.text();
+    // Without what is set after the environment was read, to see that it is not read at all.
+    const Settings bare{{"TLS", "tcp"}};
+    size_t expected = 0;
+    size_t expected_bare = 0;
+    {
+        const auto context = Context::open(options, *settings, report);
+        ASSERT_TRUE(context) << report.text();
+        expected = header_bytes_max(*context);
+        EXPECT_GT(expected, 60U << 10);
+        const auto plain = Context::open(options, bare, report);
+        ASSERT_TRUE(plain) << report.text();
+        expected_bare = header_bytes_max(*plain);
+    }
+    const std::pair<const char*, const char*> variables[] = {{"UCX_TLS", "sm"},
+                                                             {"UCX_NET_DEVICES", "nosuch0"},
+                                                             {"UCX_TCP_TX_SEG_SIZE", "3k"},
+                                                             {"ROS2STORE_UCX_TLS", "self"},
+                                                             {"UCX_PROTO_ENABLE", "y"},
+                                                             {"UCX_RNDV_THRESH", "1"}};
+    for (const auto& [name, value] : variables) setenv(name, value, 1);
+    {
+        const auto context = Context::open(options, *settings, report);
+        EXPECT_TRUE(context) << report.text();
+        if (context) EXPECT_EQ(header_bytes_max(*context), expected);
+        const auto plain = Context::open(options, bare, report);
+        EXPECT_TRUE(plain) << report.text();
+        if (plain) EXPECT_EQ(header_bytes_max(*plain), expected_bare);
+    }
+    for (const auto& [name, value] : variables) {
+        EXPECT_STREQ(getenv(name), value);  // left as it was
+        unsetenv(name);
+    }
+}
+
+void report_and_exit(int) { _exit(77); }
+
+// Whose process this is decides what a crash does: neither UCX's handlers nor their absence matter.
+TEST(UcxContext, signal_handlers_are_the_programs) {
+    struct sigaction own{};
+    own.sa_handler = report_and_exit;
+    struct sigaction before{};
+    ASSERT_EQ(sigaction(SIGBUS, &own, &before), 0);
+    Report report;
+    const auto context = Context::open({.provider = "ucx+tcp", .device = "lo"},
+                                       {{"TLS", "tcp"}, {"NET_DEVICES", "lo"}}, report);
+    EXPECT_TRUE(context) << report.text();
+    struct sigaction now{};
+    ASSERT_EQ(sigaction(SIGBUS, nullptr, &now), 0);
+    EXPECT_EQ(now.sa_handler, &report_and_exit);
+    ASSERT_EQ(sigaction(SIGBUS, &before, nullptr), 0);
+}
+
+}  // namespace
+}  // namespace ros2s::fabric::ucx

@@ -1,0 +1,73 @@
+// UcxWire: the frames of one session as active messages (lane.h), and beside them the set-up's
+// socket, on which nothing is said any more: that it hangs up is how a peer's death is heard of,
+// within moments of the death of a process and within ten seconds of that of a machine.
+//
+// What is sent on UCX's sockets may come after the hang-up of ours, so
+// - who says goodbye keeps both until the peer has hung up or the time is over (farewell());
+// - who sees a hang-up first takes in what lies in UCX's sockets (Worker::quiet()).
+//
+// Frames that come go to the user at once; what else there is to tell, from settle(), which the
+// worker calls between two looks.
+#pragma once
+#include <vector>
+
+#include "lane.h"
+#include "ros2s/fabric/socket/socket.h"
+#include "worker.h"
+
+namespace ros2s::fabric::ucx {
+
+class UcxWire final : public Wire, private LaneUser {
+  public:
+    // Takes a channel at once: what the peer sends before start() is kept, within a bound.
+    explicit UcxWire(Worker& worker);
+    ~UcxWire() override;
+
+    [[nodiscard]] uint64_t channel() const noexcept { return channel_; }
+    // Makes the lane towards the peer and sends the empty first message. Errors: Lane::open()'s.
+    [[nodiscard]] Result<> open(const PeerAddress& peer);
+    // Waits for the peer's first message. Errors: disconnected, cancelled.
+    Task<Result<>> met(StopToken stop);
+    // The set-up is over.
+    void keep(Descriptor socket) { socket_ = std::move(socket); }
+
+    void start(WireUser& user) noexcept override;
+    void write(Frame& frame) noexcept override;
+    Task<> farewell() override;
+    void shut() noexcept override;
+    Task<> close() override;
+
+    // The worker's.
+    bool attended = false;
+    void settle() noexcept;
+    void came(const FrameHeader& header, ConstBytes frame, bool whole) noexcept;
+
+  private:
+    // Frames that may come before the user does.
+    static constexpr size_t early_max = 2 * PacketEndpoint::frames_max;
+    static constexpr Duration late_frames_within = std::chrono::milliseconds(100);
+
+    static Task<> watch(UcxWire& self);
+    void lane_sent() noexcept override;
+    void lane_failed(End how) noexcept override { fail_later(how); }
+    void give_back() noexcept;
+    void fail_later(End how) noexcept;
+
+    Worker& worker_;
+    const uint64_t channel_;
+    Descriptor socket_;
+    std::unique_ptr<Lane> lane_;
+    WireUser* user_ = nullptr;
+    uint64_t sequence_in_ = 0;
+    std::vector<std::vector<std::byte>> early_;
+
+    End failure_ = End::none;
+    bool met_ = false;
+    bool told_ = false;  // of the failure
+    bool shut_ = false;
+    Event changed_;
+    StopSource stop_;
+    Nursery watching_;
+};
+
+}  // namespace ros2s::fabric::ucx
