@@ -2,20 +2,18 @@
 
 #include <fmt/format.h>
 #include <grpc/grpc_security.h>
+#include <openssl/ssl.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
-// gRPC 1.51 has the lowest TLS version only behind its public headers, though it exports it. These
-// are the two classes as far as they are used: a call of a non-virtual member of the object that
-// the public functions return. tls_test sees that TLS 1.2 is refused.
-class grpc_ssl_server_credentials {
-  public:
-    void set_min_tls_version(grpc_tls_version version);
-};
+// gRPC 1.51 has the lowest TLS version of a client only behind its public headers, though it
+// exports it. This is the class as far as it is used: a call of a non-virtual member of the object
+// that the public function returns. tls_test sees that TLS 1.2 is refused.
 class grpc_ssl_credentials {
   public:
     void set_min_tls_version(grpc_tls_version version);
@@ -36,6 +34,22 @@ pki::Seconds now() {
 std::string contents(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A server's lowest TLS version. gRPC makes a new SSL_CTX for each new set of files, and offers no
+// way to it; OpenSSL calls whoever asked when one is made. gRPC does it on the thread on which it
+// has just been given the files, so that only those of ours are meant.
+thread_local bool next_context_is_ours = false;
+
+void context_made(void* context, void*, CRYPTO_EX_DATA*, int, long, void*) {
+    if (!std::exchange(next_context_is_ours, false)) return;
+    SSL_CTX_set_options(static_cast<SSL_CTX*>(context),
+                        SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_TLSv1_2);
+}
+
+void watch_contexts() {
+    [[maybe_unused]] static const int index =
+        SSL_CTX_get_ex_new_index(0, nullptr, context_made, nullptr, nullptr);
 }
 
 struct Pem {
@@ -96,6 +110,7 @@ class WatchedFiles {
             log_.info(fmt::format("tls: {} was read anew", identity_.certificate_file));
         }
         loaded_ = true;
+        next_context_is_ours = true;
         return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
     }
     pki::Identity identity_;
@@ -107,12 +122,12 @@ class WatchedFiles {
 class ServerCredentials final : public grpc::ServerCredentials {
   public:
     ServerCredentials(const pki::Identity& identity, Log log) : files_(identity, std::move(log)) {
+        watch_contexts();
         grpc_ssl_server_credentials_options* const options =
             grpc_ssl_server_credentials_create_options_using_config_fetcher(
                 GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, &WatchedFiles::fetch,
                 &files_);
         credentials_ = grpc_ssl_server_credentials_create_with_options(options);
-        reinterpret_cast<grpc_ssl_server_credentials*>(credentials_)->set_min_tls_version(TLS1_3);
     }
     ServerCredentials(const ServerCredentials&) = delete;
     ServerCredentials& operator=(const ServerCredentials&) = delete;

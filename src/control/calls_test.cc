@@ -1,0 +1,416 @@
+// Calls on their way: cancelled, late, too many, too large, senseless; and what else the server
+// offers. Raw stubs where our own client would not ask such things.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include "client_call.h"
+#include "error_status.h"
+#include "remote_namespace.h"
+#include "test_rig.h"
+#include "tls.h"
+
+namespace ros2s::control {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+
+class Calls : public testing::Test {
+  protected:
+    void start(RigOptions options = {}) {
+        rig_.emplace(std::move(options));
+        client_ = rig_->client();
+        session_ = rig_->open(*client_).id;
+    }
+    std::shared_ptr<grpc::Channel> channel() {
+        auto opened = open_channel(rig_->address(), rig_->certificates.of("alice"), {}, report_);
+        EXPECT_TRUE(opened) << report_.text();
+        return *opened;
+    }
+    Task<> mount_slow(const Call& call, Result<session::MountId>& result) {
+        Report report;
+        result = co_await client_->mount(call, session_, "slow", false, report);
+        ended_.add();
+    }
+    // Waits until the opening of the slow container has begun.
+    void await_slow() {
+        EXPECT_TRUE(
+            eventually(*rig_->client_reactor, [&] { return rig_->pool.slow_begun.value() > 0; }));
+    }
+
+    std::optional<Rig> rig_;
+    std::unique_ptr<ControlClient> client_;
+    session::SessionId session_{};
+    Counter ended_;
+    const Call call_;
+    Report report_;
+};
+
+TEST_F(Calls, ADeadlineTravels) {
+    start();
+    const Call late{.deadline = rig_->client_reactor->now() + 100ms};
+    Result<session::MountId> result;
+    rig_->here([&] { return mount_slow(late, result); });
+    EXPECT_EQ(result.error().code, Code::deadline);
+    // On a very slow machine the deadline may have passed before the call came to the source.
+    EXPECT_TRUE(eventually(*rig_->client_reactor, [&] {
+        return rig_->pool.slow_stopped.value() == rig_->pool.slow_begun.value();
+    }));
+    EXPECT_EQ(rig_->pool.slow_late.value(), 0u);
+    const Call passed{.deadline = rig_->client_reactor->now() - 1s};
+    rig_->here([&] { return mount_slow(passed, result); });
+    EXPECT_EQ(result.error().code, Code::deadline);
+}
+
+TEST_F(Calls, ACancelledCallIsStopped) {
+    start();
+    StopSource stop;
+    const Call call{.stop = stop.token()};
+    Result<session::MountId> result;
+    Nursery nursery(*rig_->client_reactor, 1);
+    run_on(*rig_->client_reactor,
+           [&] { ASSERT_TRUE(nursery.try_spawn(mount_slow(call, result))); });
+    await_slow();
+    run_on(*rig_->client_reactor, [&] { stop.request_stop(); });
+    rig_->here([&] { return nursery.join(); });
+    EXPECT_EQ(result.error().code, Code::cancelled);
+    EXPECT_TRUE(
+        eventually(*rig_->client_reactor, [&] { return rig_->pool.slow_stopped.value() == 1; }));
+    EXPECT_TRUE(
+        eventually(*rig_->client_reactor, [&] { return rig_->server->counters().cancelled == 1; }));
+}
+
+TEST_F(Calls, AServerThatStopsCancelsWhatRuns) {
+    start();
+    Result<session::MountId> result;
+    Nursery nursery(*rig_->client_reactor, 1);
+    run_on(*rig_->client_reactor,
+           [&] { ASSERT_TRUE(nursery.try_spawn(mount_slow(call_, result))); });
+    await_slow();
+    rig_->there([&] { return rig_->server->stop(10ms); });
+    rig_->here([&] { return nursery.join(); });
+    EXPECT_FALSE(result);
+    EXPECT_EQ(rig_->pool.slow_stopped.value(), 1u);
+    const auto after = rig_->here([&] { return client_->list_pools(call_, report_); });
+    EXPECT_EQ(after.error().code, Code::disconnected);
+    EXPECT_THAT(report_.text(), HasSubstr("does not answer"));
+}
+
+TEST_F(Calls, OneSubjectsCallsAreBounded) {
+    start({.control = {.calls_per_subject_max = 3}});
+    StopSource stop;
+    const Call call{.stop = stop.token()};
+    Result<session::MountId> results[3];
+    Nursery nursery(*rig_->client_reactor, 3);
+    run_on(*rig_->client_reactor, [&] {
+        for (auto& result : results) ASSERT_TRUE(nursery.try_spawn(mount_slow(call, result)));
+    });
+    const auto more = [&] {
+        Report report;
+        const auto listed = rig_->here([&] { return client_->list_pools(call_, report); });
+        report_ = report;
+        return listed ? Code::exists : listed.error().code;
+    };
+    EXPECT_TRUE(eventually(*rig_->client_reactor, [&] { return more() == Code::busy; }));
+    EXPECT_THAT(report_.text(), HasSubstr("3 calls in progress"));
+    const auto other = rig_->client("mallory");
+    EXPECT_TRUE(rig_->here([&] { return other->list_pools(call_, report_); })) << "others go on";
+    run_on(*rig_->client_reactor, [&] { stop.request_stop(); });
+    rig_->here([&] { return nursery.join(); });
+    EXPECT_TRUE(eventually(*rig_->client_reactor, [&] { return more() == Code::exists; }));
+    EXPECT_GT(rig_->server->counters().refused_busy, 0u);
+}
+
+TEST_F(Calls, AMountForReadingTakesNoChanges) {
+    start();
+    RemoteNamespace names(*client_, session_, rig_->mount(*client_, session_, "c", true));
+    const auto code = [](const auto& result) {
+        return result ? Code::exists : result.error().code;
+    };
+    EXPECT_EQ(code(rig_->here([&] { return names.get_attributes(call_, fs::root_node); })),
+              Code::exists);
+    EXPECT_EQ(code(rig_->here([&] { return names.mkdir(call_, fs::root_node, "d", 0755, {}); })),
+              Code::read_only);
+    EXPECT_EQ(code(rig_->here([&] {
+                  return names.create(call_, fs::root_node, "f", 0644, {.write = true}, {});
+              })),
+              Code::read_only);
+    EXPECT_EQ(code(rig_->here([&] { return names.unlink(call_, fs::root_node, "f"); })),
+              Code::read_only);
+}
+
+TEST_F(Calls, WhatAMountHasOpenIsItsOwn) {
+    start();
+    RemoteNamespace names(*client_, session_, rig_->mount(*client_, session_));
+    RemoteNamespace others(*client_, session_, rig_->mount(*client_, session_));
+    const auto opened = rig_->here(
+        [&] { return names.create(call_, fs::root_node, "f", 0644, {.write = true}, {}); });
+    ASSERT_TRUE(opened);
+    const auto elsewhere = rig_->here([&] { return others.close(call_, opened->handle); });
+    EXPECT_EQ(elsewhere.error().code, Code::stale);
+    EXPECT_TRUE(rig_->here([&] { return names.close(call_, opened->handle); }));
+    const auto twice = rig_->here([&] { return names.close(call_, opened->handle); });
+    EXPECT_EQ(twice.error().code, Code::stale);
+}
+
+// ---- what no client of ours would send
+
+template <class Request>
+Request with_session(session::SessionId session) {
+    Request request;
+    request.set_session(session.value);
+    return request;
+}
+
+v1::OpenSessionRequest good_session() {
+    v1::OpenSessionRequest request;
+    request.set_client(std::string(16, 'c'));
+    request.set_purpose(v1::PURPOSE_LINK);
+    request.set_pool("pool");
+    request.add_providers("shm");
+    return request;
+}
+
+TEST_F(Calls, SenselessSessionsAreRefused) {
+    start();
+    v1::Sessions::Stub stub(channel());
+    const auto refused = [&](auto change, const char* says) {
+        v1::OpenSessionRequest request = good_session();
+        change(request);
+        grpc::ClientContext context;
+        v1::OpenSessionReply reply;
+        const grpc::Status status = stub.Open(&context, request, &reply);
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << says;
+        EXPECT_THAT(status.error_message(), HasSubstr(says));
+    };
+    using Q = v1::OpenSessionRequest;
+    refused([](Q& q) { q.set_client("short"); }, "client has 5 bytes");
+    refused([](Q& q) { q.set_client(std::string(16, '\0')); }, "client is all zeros");
+    refused([](Q& q) { q.set_purpose(v1::PURPOSE_UNSPECIFIED); }, "purpose is 0");
+    refused([](Q& q) { q.set_purpose(static_cast<v1::Purpose>(77)); }, "purpose is 77");
+    refused([](Q& q) { q.set_pool("../etc"); }, "pool is not a label");
+    refused([](Q& q) { q.set_pool(std::string(128, 'p')); }, "pool is not a label");
+    refused([](Q& q) { q.set_program(std::string(257, 'p')); }, "program has 257 bytes");
+    refused([](Q& q) { q.set_program("two\nlines"); }, "program holds what cannot be printed");
+    refused([](Q& q) { q.clear_providers(); }, "providers has 0 entries");
+    refused([](Q& q) { *q.mutable_providers()->Add() = std::string(33, 'x'); }, "in providers");
+    refused(
+        [](Q& q) {
+            for (int i = 0; i < 16; ++i) q.add_providers("x");
+        },
+        "has 17 entries");
+    refused([](Q& q) { q.mutable_qos()->set_weight(1001); }, "qos.weight is 1001");
+    grpc::ClientContext context;
+    v1::OpenSessionReply reply;
+    EXPECT_TRUE(stub.Open(&context, good_session(), &reply).ok());
+}
+
+TEST_F(Calls, SenselessRegionsAreRefused) {
+    start();
+    v1::Regions::Stub stub(channel());
+    const auto refused = [&](auto change, const char* says) {
+        auto request = with_session<v1::AddRegionRequest>(session_);
+        v1::Region& region = *request.mutable_region();
+        region.set_provider("shm");
+        region.set_length(4096);
+        region.set_readable(true);
+        change(region);
+        grpc::ClientContext context;
+        v1::AddRegionReply reply;
+        const grpc::Status status = stub.Add(&context, request, &reply);
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << says;
+        EXPECT_THAT(status.error_message(), HasSubstr(says));
+    };
+    using R = v1::Region;
+    refused([](R& r) { r.set_length(0); }, "is empty, or wraps");
+    refused([](R& r) { r.set_address(UINT64_MAX - 100); }, "is empty, or wraps");
+    refused([](R& r) { r.set_readable(false); }, "neither readable nor writable");
+    refused([](R& r) { r.set_memory(static_cast<v1::MemoryKind>(9)); }, "region.memory is 9");
+    refused([](R& r) { r.set_key(std::string(4097, 'k')); }, "region.key has 4097 bytes");
+    refused([](R& r) { r.set_provider(std::string(33, 'p')); }, "region.provider has 33 bytes");
+}
+
+TEST_F(Calls, SenselessFileRequestsAreRefused) {
+    start();
+    const uint64_t mount = rig_->mount(*client_, session_).value;
+    v1::Files::Stub stub(channel());
+    const auto place = [&](auto& request) {
+        request.mutable_place()->set_session(session_.value);
+        request.mutable_place()->set_mount(mount);
+    };
+    const auto expect = [&](const grpc::Status& status, Code code, const char* says) {
+        Report report;
+        EXPECT_EQ(to_error(status, report).code, code) << says;
+        EXPECT_THAT(report.text(), HasSubstr(says));
+    };
+    v1::NodeReply node;
+    v1::EmptyReply empty;
+    const auto mkdir = [&](auto change) {
+        v1::MakeDirectoryRequest request;
+        place(request);
+        request.set_parent(1);
+        request.set_name("d");
+        change(request);
+        grpc::ClientContext context;
+        return stub.MakeDirectory(&context, request, &node);
+    };
+    using D = v1::MakeDirectoryRequest;
+    expect(mkdir([](D& d) { d.set_name(""); }), Code::invalid, "name is not the name of an entry");
+    expect(mkdir([](D& d) { d.set_name("a/b"); }), Code::invalid, "not the name of an entry");
+    expect(mkdir([](D& d) { d.set_name(std::string("a\0b", 3)); }), Code::invalid, "NUL");
+    expect(mkdir([](D& d) { d.set_name(std::string(256, 'n')); }), Code::name_too_long, "256");
+    expect(mkdir([](D& d) { d.set_mode(040755); }), Code::invalid, "mode is 040755");
+    expect(mkdir([](D& d) { d.mutable_place()->set_mount(99); }), Code::stale, "no mount 99");
+    expect(mkdir([](D& d) { d.clear_place(); }), Code::stale, "no session 0");
+    expect(mkdir([](D& d) { d.set_parent(1 << 30); }), Code::not_found, "");
+    EXPECT_TRUE(mkdir([](D&) {}).ok());
+
+    v1::MakeNodeRequest special;
+    place(special);
+    special.set_parent(1);
+    special.set_name("n");
+    special.set_mode(0170000 | 0644);
+    grpc::ClientContext special_context;
+    expect(stub.MakeNode(&special_context, special, &node), Code::invalid, "type bits");
+
+    v1::SetXattrRequest xattr;
+    place(xattr);
+    xattr.set_node(1);
+    xattr.set_name("user.x");
+    xattr.set_how(static_cast<v1::XattrChange>(5));
+    grpc::ClientContext xattr_context;
+    expect(stub.SetXattr(&xattr_context, xattr, &empty), Code::invalid, "how is 5");
+
+    v1::ReadDirectoryRequest list;
+    place(list);
+    grpc::ClientContext list_context;
+    v1::ReadDirectoryReply listed;
+    expect(stub.ReadDirectory(&list_context, list, &listed), Code::invalid, "limit is 0");
+    list.set_limit(10);
+    grpc::ClientContext stale_context;
+    expect(stub.ReadDirectory(&stale_context, list, &listed), Code::stale, "");
+
+    v1::ForgetRequest forget;
+    place(forget);
+    for (int i = 0; i < 1025; ++i) forget.add_nodes()->set_node(1);
+    grpc::ClientContext forget_context;
+    expect(stub.Forget(&forget_context, forget, &empty), Code::invalid, "nodes has 1025 entries");
+}
+
+TEST_F(Calls, AMessageOverTheLimitIsRefused) {
+    start({.control = {.message_bytes_max = 10'000}});
+    v1::Pools::Stub stub(channel());
+    v1::QueryPoolRequest request;
+    request.set_pool(std::string(20'000, 'p'));
+    grpc::ClientContext context;
+    v1::QueryPoolReply reply;
+    const grpc::Status status = stub.Query(&context, request, &reply);
+    EXPECT_EQ(to_error(status, report_).code, Code::too_large);
+    EXPECT_THAT(status.error_message(), HasSubstr("larger than max"));
+    EXPECT_TRUE(rig_->here([&] { return client_->list_pools(call_, report_); }));
+}
+
+// ---- what comes with gRPC
+
+grpc::ByteBuffer bytes(std::string_view text) {
+    const grpc::Slice slice(text.data(), text.size());
+    return {&slice, 1};
+}
+std::string text(const grpc::ByteBuffer& buffer) {
+    std::vector<grpc::Slice> slices;
+    EXPECT_TRUE(buffer.Dump(&slices).ok());
+    std::string all;
+    for (const grpc::Slice& slice : slices) {
+        all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+    return all;
+}
+
+// One message there and one back, of a service that this program has no stub for.
+std::string exchange(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                     std::string_view request) {
+    grpc::GenericStub stub(channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + patience);
+    grpc::CompletionQueue queue;
+    const auto next = [&queue] {
+        void* tag = nullptr;
+        bool ok = false;
+        return queue.Next(&tag, &ok) && ok;
+    };
+    const auto call = stub.PrepareCall(&context, method, &queue);
+    int tag = 0;
+    call->StartCall(&tag);
+    EXPECT_TRUE(next());
+    call->Write(bytes(request), &tag);
+    (void)next();  // not where the method is refused
+    grpc::ByteBuffer reply;
+    call->Read(&reply, &tag);
+    std::string answer = next() ? text(reply) : "";
+    call->WritesDone(&tag);
+    (void)next();
+    grpc::Status status;
+    call->Finish(&status, &tag);
+    (void)next();
+    if (answer.empty()) answer = fmt::format("status {}", static_cast<int>(status.error_code()));
+    queue.Shutdown();
+    while (next()) {
+    }
+    return answer;
+}
+
+TEST_F(Calls, HealthIsServedAndDrained) {
+    start();
+    constexpr const char* check = "/grpc.health.v1.Health/Check";
+    // HealthCheckResponse.status: 1 is SERVING, 2 NOT_SERVING.
+    EXPECT_EQ(exchange(channel(), check, ""), "\x08\x01");
+    run_on(*rig_->server_reactor, [&] { rig_->server->drain(); });
+    EXPECT_EQ(exchange(channel(), check, ""), "\x08\x02");
+    EXPECT_TRUE(rig_->here([&] { return client_->keep_alive(call_, session_, report_); }))
+        << "what there is goes on";
+}
+
+TEST_F(Calls, ReflectionNamesTheServices) {
+    start();
+    // ServerReflectionRequest.list_services = "*"
+    const std::string answer = exchange(
+        channel(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "\x3a\x01*");
+    for (const char* service : {"Sessions", "Regions", "Pools", "Containers", "Mounts", "Files"}) {
+        EXPECT_THAT(answer, HasSubstr(fmt::format("ros2s.control.v1.{}", service)));
+    }
+    EXPECT_EQ(exchange(channel(), "/ros2s.control.v1.Sessions/Nonsense", ""),
+              fmt::format("status {}", static_cast<int>(grpc::StatusCode::UNIMPLEMENTED)));
+}
+
+// ---- what cannot be listened on
+
+TEST_F(Calls, WhatCannotBeListenedOnIsSaid) {
+    start();
+    const auto refused = [&](std::vector<std::string> listen, pki::Identity identity, Code code,
+                             const char* says) {
+        Report report;
+        const auto started = rig_->there([&] {
+            return ControlServer::start({.reactor = *rig_->server_reactor,
+                                         .blocking = rig_->blocking,
+                                         .sessions = rig_->sessions,
+                                         .tickets = rig_->tickets,
+                                         .pools = rig_->pool,
+                                         .log = rig_->lines.log()},
+                                        {.listen = listen, .identity = identity}, report);
+        });
+        ASSERT_FALSE(started) << says;
+        EXPECT_EQ(started.error().code, code) << report.text();
+        EXPECT_THAT(report.text(), HasSubstr(says));
+    };
+    const pki::Identity good = rig_->certificates.of("server");
+    refused({rig_->address()}, good, Code::busy, "is taken or not this machine's");
+    refused({}, good, Code::invalid, "no address to listen on");
+    refused({"7400"}, good, Code::invalid, "is no address to listen on");
+    refused({"host:http"}, good, Code::invalid, "is no address to listen on");
+    refused({"127.0.0.1:0"}, rig_->certificates.of("nobody"), Code::not_found, "cannot read");
+    EXPECT_TRUE(rig_->here([&] { return client_->list_pools(call_, report_); }));
+}
+
+}  // namespace
+}  // namespace ros2s::control
