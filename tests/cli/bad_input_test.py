@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import PROGRAM, SIZE, answer, run
+from cli_test import SIZE, answer, run
 
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
 IO_URING_SETUP = 425  # on every architecture

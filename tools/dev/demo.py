@@ -1,30 +1,50 @@
 """./dev demo: from nothing to a mounted, measured and repeatedly killed pool.
 
-Everything lies in build/demo and is removed again, also on Ctrl-C; what a demo that was killed left
-behind is cleared by the next. With --keep the pool stays, mounted, in build/demo-kept."""
+Everything lies in build/demo and is removed again, whatever ends it (guard.py). With --keep the pool
+stays, mounted, in build/demo-kept."""
 
+import argparse
+import fcntl
 import hashlib
 import os
 import shutil
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import build
 import compare
 import console
+import guard
 import kill
 import shown
 
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
-MIB_NEEDED = 6500
+
+
+class Scale:
+    """How much of everything."""
+
+    def __init__(self, options):
+        self.tiny = options.tiny
+        self.mib_needed = 1500 if options.tiny else 6500
+        self.minutes = 1 if options.tiny else 3 if options.short else 8
+        self.pool = "1G" if options.tiny else "4G"
+        self.verified = "16m" if options.tiny else "128m"
+        self.kills, self.acknowledged = (2, 200) if options.tiny else (5, 1000)
+        # Of the figures: the size of the file, seconds each, turns.
+        self.figures = (("64m", 1, 1) if options.tiny else ("512m", 1, 1) if options.short else
+                        ("1g", 4, 5))
 
 
 def add_arguments(parser):
     parser.add_argument("--keep", action="store_true", help="leave the pool, mounted")
     parser.add_argument("--short", action="store_true", help="fewer and shorter measurements")
     parser.add_argument("--tree", default="/usr/include", help="what is copied in (/usr/include)")
+    # For its own test: build/release as it is, and so little that a minute is enough.
+    parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(options):
@@ -33,20 +53,47 @@ def run(options):
     demo = Demo(place, options, tally)
     if options.keep and place.exists():
         tally.add(f"stopped: {place} is what an earlier --keep left. Use it, or end it first:\n  "
-                  f"{STORE} down {demo.pool}; rm -rf {place}", False)
+                  f"{STORE.absolute()} down {demo.pool}; rm -rf {place}", False)
         return tally.close()
+    Path("build").mkdir(exist_ok=True)
+    with open("build/demo.lock", "w", encoding="ascii") as lock:
+        if not lock_alone(lock):
+            tally.add("stopped: another demo runs in this checkout; wait for its end", False)
+            return tally.close()
+        guarded(demo, place, lock)
+    return tally.close()
+
+
+def lock_alone(lock):
+    """One demo at a time. The guard of one that was killed holds the lock until all is cleared."""
+    end = time.monotonic() + guard.PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+        time.sleep(0.1)
+
+
+def guarded(demo, place, lock):
+    watch = guard.Guard(place, lock.fileno())
     try:
         demo.prepare()
         demo.run()
     except shown.Failed as failure:
-        tally.add(f"stopped: {failure}", False)
+        demo.tally.add(f"stopped: {failure}", False)
     finally:
-        kept = options.keep and tally.failed == 0 and tally.passed > 0
-        if not kept:
-            clear(place)
+        kept = demo.options.keep and demo.tally.failed == 0 and demo.tally.passed > 0
+        try:
+            if not kept:
+                guard.clear(place, watch.mark)
+        except guard.Left as left:
+            demo.tally.add(f"stopped: {left}", False)
+        watch.stand_down()
     if kept:
         demo.tell()
-    return tally.close()
 
 
 class DemoTally(console.Tally):
@@ -54,27 +101,11 @@ class DemoTally(console.Tally):
         return f"demo: {self.passed} passed, {self.failed} failed"
 
 
-def clear(place):
-    """Unmounts and removes what a demo made, however far it came."""
-    mount_point = place / "mnt"
-    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
-        # The kernel writes a space as \040.
-        names = [line.split(" ")[1].replace("\\040", " ") for line in mounts]
-    if str(mount_point) in names:
-        for command in (["umount", mount_point], ["fusermount3", "-u", mount_point],
-                        ["umount", "-l", mount_point]):
-            if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0:
-                break
-    if os.path.ismount(mount_point):
-        raise shown.Failed(f"{mount_point} is still mounted; end it with: umount -l {mount_point}")
-    if place.exists():
-        shutil.rmtree(place)
-
-
 class Demo:
     def __init__(self, place, options, tally):
         self.place = place
         self.options = options
+        self.scale = Scale(options)
         self.tally = tally
         self.pool = place / "pool"
         self.mount_point = place / "mnt"
@@ -90,20 +121,20 @@ class Demo:
         free = shutil.disk_usage("build").free >> 20
         size = subprocess.run(["du", "-sm", self.tree], capture_output=True, text=True, check=False)
         megabytes = int(size.stdout.split()[0]) if size.returncode == 0 else 0
-        minutes = 3 if self.options.short else 8
-        print(f"This takes about {minutes} minutes after the build and {MIB_NEEDED} MiB of disk in "
-              f"{self.place} ({free} MiB are free); {self.tree} is {megabytes} MiB.")
-        if free < MIB_NEEDED:
-            raise shown.Failed(f"too little disk: {free} MiB are free where {MIB_NEEDED} are needed; "
+        needed = self.scale.mib_needed
+        print(f"This takes about {self.scale.minutes} minutes after the build and {needed} MiB of "
+              f"disk in {self.place} ({free} MiB are free); {self.tree} is {megabytes} MiB.")
+        if free < needed:
+            raise shown.Failed(f"too little disk: {free} MiB are free where {needed} are needed; "
                                "free some, or move the checkout")
         if megabytes == 0 or megabytes > 1500:
             raise shown.Failed(f"{self.tree} is missing or over 1500 MiB; choose another with --tree")
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
             raise shown.Failed("/dev/fuse cannot be opened; run: modprobe fuse (in a container: docker "
                                "run --device /dev/fuse --cap-add SYS_ADMIN …)")
-        if not build.make("release"):
+        if not self.scale.tiny and not build.make("release"):
             raise shown.Failed("the build failed")
-        clear(self.place)
+        guard.clear(self.place)
         self.place.mkdir(parents=True)
         self.mount_point.mkdir()
 
@@ -124,17 +155,27 @@ class Demo:
             self.mount()
 
     def tell(self):
+        store = STORE.absolute()
         print(f"\nThe pool is mounted at {self.mount_point}. Try:\n"
               f"  ls -l {self.mount_point}/tree\n"
-              f"  {STORE} status {self.pool}\n"
-              f"  {STORE} ls -l '{self.uri}'\n"
+              f"  {store} status {self.pool}\n"
+              f"  {store} ls -l '{self.uri}'\n"
+              f"  {store} why '{self.uri_of(f'tree/{self.some_file()}')}'\n"
               f"and end it with:\n"
-              f"  {STORE} down {self.pool} && rm -rf {self.place}")
+              f"  {store} down {self.pool} && rm -rf {self.place}")
+
+    def some_file(self):
+        for directory, _, files in os.walk(self.tree):
+            for name in sorted(files):
+                path = Path(directory) / name
+                if path.is_file() and not path.is_symlink():
+                    return path.relative_to(self.tree)
+        return "FILE"
 
     # ---- its steps
 
     def up(self):
-        shown.run(STORE, "up", self.pool, "--size", "4G")
+        shown.run(STORE, "up", self.pool, "--size", self.scale.pool)
         self.tally.add("up", True)
         refused = subprocess.run([STORE, "up", self.pool], stdin=subprocess.DEVNULL,
                                  capture_output=True, text=True, check=False)
@@ -178,7 +219,7 @@ class Demo:
     def fio_verify(self):
         ours = compare.pool_side("embedded", build.folder("release"), self.uri, "fio-verify")
         out = shown.run("fio", "--name=verify", *ours.target, "--rw=randwrite", "--bs=4k",
-                        "--iodepth=32", "--size=128m", "--verify=crc32c", "--do_verify=1",
+                        "--iodepth=32", f"--size={self.scale.verified}", "--verify=crc32c", "--do_verify=1",
                         "--verify_fatal=1", "--verify_state_save=0", quiet=True)
         print("\n".join("  " + line.strip() for line in out.splitlines()
                         if line.strip().startswith(("read:", "write:", "verify:"))))
@@ -186,7 +227,8 @@ class Demo:
 
     def kill_test(self):
         shown.run(STORE, "mkdir", self.uri_of("killed"), self.uri_of("control"))
-        for acknowledged, intact in kill.rounds(BIN / "kill_writer", self.uri_of("killed"), 5, 1000):
+        for acknowledged, intact in kill.rounds(BIN / "kill_writer", self.uri_of("killed"),
+                                                self.scale.kills, self.scale.acknowledged):
             self.tally.add(f"killed with writes in flight after {acknowledged} acknowledged "
                            "operations: nothing lost", intact)
 
@@ -199,7 +241,7 @@ class Demo:
         self.tally.add("the control lost acknowledged writes, and the verifier noticed", caught > 0)
 
     def figures(self):
-        size, seconds, turns = ("512m", 1, 1) if self.options.short else ("1g", 4, 5)
+        size, seconds, turns = self.scale.figures
         raw = compare.raw_side(self.place / "raw")
         ours = compare.pool_side("embedded", build.folder("release"), self.uri, "figures")
         compare.fill(raw, size)

@@ -1,0 +1,104 @@
+"""Whatever ends the demo, no process and no mount of it stays.
+
+Every process that it starts carries a mark in its environment, the mount's too, which is nobody's
+child. A guard, which the demo starts first and which no Ctrl-C reaches, notices when the demo is
+gone without having said that it is done, and clears up in its place.
+
+usage: guard.py PLACE MARK      (standard input: the demo's pipe)"""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+NAME = "ROS2STORE_DEMO"
+PATIENCE_SECONDS = 60
+
+
+class Left(Exception):
+    """Something could not be cleared; the message says what to type."""
+
+
+class Guard:
+    def __init__(self, place, lock):
+        """From here on all that this process starts carries the mark. The guard shares `lock`."""
+        os.environ.pop(NAME, None)
+        mark = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self.process = subprocess.Popen([sys.executable, "-B", __file__, place, mark],
+                                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                        start_new_session=True, pass_fds=[lock])
+        os.environ[NAME] = self.mark = mark
+
+    def stand_down(self):
+        self.process.communicate(b"done")
+
+
+def marked(mark):
+    """The processes with this mark, but for those that are dead already."""
+    wanted = f"{NAME}={mark}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue  # gone, or another user's
+    return found
+
+
+def end_processes(mark):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while left := marked(mark):
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if time.monotonic() > end:
+            raise Left(f"processes {left} do not end; look at them with: ps -fp {left[0]}")
+        time.sleep(0.02)
+
+
+def is_mounted(mount_point):
+    """By the table: a mount whose process is gone answers nothing else."""
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+        # The kernel writes a space as \040.
+        return str(mount_point) in (line.split(" ")[1].replace("\\040", " ") for line in mounts)
+
+
+def clear(place, mark=None):
+    """Ends, unmounts and removes what a demo made, however far it came."""
+    if mark:
+        end_processes(mark)
+    mount_point = place / "mnt"
+    for command in (["umount", mount_point], ["fusermount3", "-u", mount_point],
+                    ["umount", "-l", mount_point]):
+        if not is_mounted(mount_point):
+            break
+        subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
+    if is_mounted(mount_point):
+        raise Left(f"{mount_point} is still mounted; end it with: umount -l {mount_point}")
+    if place.exists():
+        shutil.rmtree(place)
+
+
+def main():
+    place, mark = Path(sys.argv[1]), sys.argv[2]
+    if sys.stdin.buffer.read() == b"done":
+        return 0
+    try:
+        clear(place, mark)
+    except Left as left:
+        print(f"dev: {left}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
