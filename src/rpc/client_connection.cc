@@ -186,8 +186,8 @@ ClientConnection::Layout ClientConnection::lay_out(const CallRequest& request) c
     const uint64_t sink = bytes_of(request.sink);
     const uint64_t frame = frame_bytes(2 * windows_max, request.body.size());
     return {
-        .body_inline = frame <= request_most,
-        .payload_inline = frame + payload <= request_most,
+        .body_inline = request.body.empty() || frame <= request_most,
+        .payload_inline = payload == 0 || frame + payload <= request_most,
         .sink_windows =
             sink > 0 && frame_bytes(0, request.reply_body_bytes_max) + sink > reply_most,
     };

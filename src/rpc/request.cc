@@ -82,7 +82,7 @@ Task<Result<>> Request::move(Way way, uint64_t offset, Bytes memory) {
 Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory) {
     fabric::Endpoint& endpoint = environment_.endpoint;
     const auto key = fabric::RemoteKey::decode(window.key);
-    if (!key) co_return ros2s::fail(key.error());
+    if (!key) co_return end_for_false_window();
     // A transfer cannot be cancelled: who does not serve it loses the connection.
     struct Stalled : StopCallback {
         Stalled(StopToken token, RequestEnvironment& where)
@@ -107,7 +107,15 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
         }
     }
     co_await within.finish();
+    // Revoked ones are refused as well: their request was given up. This one never was any.
+    if (!moved && moved.error().code == Code::invalid) co_return end_for_false_window();
     co_return moved;
+}
+
+std::unexpected<Error> Request::end_for_false_window() {
+    environment_.metrics.malformed.add();
+    environment_.endpoint.abandon();
+    return ros2s::fail(Code::disconnected);
 }
 
 bool Request::fits_inline(uint64_t body_bytes, uint64_t payload_bytes) const {

@@ -99,6 +99,8 @@ class Request {
     // Between [offset, offset + memory) of the windows and memory.
     Task<Result<>> move(Way way, uint64_t offset, Bytes memory);
     Task<Result<>> move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory);
+    // A window that the client never granted ends the connection.
+    std::unexpected<Error> end_for_false_window();
     Task<> answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload);
 
     RequestEnvironment& environment_;

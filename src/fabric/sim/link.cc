@@ -97,7 +97,15 @@ Task<bool> SimWire::transmit_one() {
     if (!link_->directions_[1 - side_].closed) {
         out.last_arrival = std::max(out.last_arrival, core_.now() + network.draw_delay());
         const ConstBytes content = frame.content();
-        out.flights.push_back({out.last_arrival, {content.begin(), content.end()}});
+        Link::Flight& flight =
+            out.flights.emplace_back(out.last_arrival, std::vector(content.begin(), content.end()));
+        if (const uint32_t flip = network.model_.flip_one_in; flip > 0) {
+            if (network.random_.one_in(flip)) {
+                const uint64_t bit = network.random_.below(content.size() * 8);
+                flight.bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+                ++network.flips_;
+            }
+        }
         out.bytes += frame.used;
         link_->wake();
     }

@@ -8,7 +8,9 @@
 //   bytes: in the middle of a transfer. What was under way is lost; each side hears of it later.
 // - A process (a domain's name) may die: its connections are lost, nobody is told. It may stall:
 //   nothing that comes to it is read, nothing it sends leaves.
-// What it does not do: reorder, corrupt or duplicate within a connection, as no provider does.
+// - A bit of a frame may arrive wrong, as it does behind a bad switch or memory: no provider does
+//   that by itself, and whoever needs to know has to compare checksums.
+// What it does not do: reorder or duplicate within a connection, as no provider does.
 //
 // All cores belong to one sim::World, which is one thread: so the state of a link is shared.
 #pragma once
@@ -29,6 +31,7 @@ struct LinkModel {
     uint64_t buffer_bytes = uint64_t{256} << 10;
     Duration loss_noticed_after = std::chrono::milliseconds(20);
     uint32_t lose_one_in = 0;  // frames, after which the connection is lost; 0: never
+    uint32_t flip_one_in = 0;  // frames, of which one bit arrives wrong; 0: never
 };
 
 class Link;
@@ -52,6 +55,8 @@ class Network {
     void kill_after(const std::string& process, uint64_t bytes);
     void stall(const std::string& process, bool stalled);
     void set_model(const LinkModel& model) { model_ = model; }
+    // Bits that arrived wrong so far.
+    [[nodiscard]] uint64_t flips() const { return flips_; }
 
   private:
     friend class Link;
@@ -71,6 +76,7 @@ class Network {
 
     Random& random_;
     LinkModel model_;
+    uint64_t flips_ = 0;
     std::map<std::string, Process> processes_;
     std::map<std::string, SimListener*> listeners_;
     std::vector<std::shared_ptr<Link>> links_;

@@ -1,0 +1,38 @@
+// A request without payload, and a reader that decodes its answer's body.
+#pragma once
+#include "ros2s/remote/wire.h"
+#include "ros2s/rpc/channel.h"
+
+namespace ros2s::remote {
+
+// Decodes with a function of one argument, the body, that returns a Result of anything.
+template <class Decode>
+class ReadBody final : public rpc::ReplyReader {
+  public:
+    explicit ReadBody(Decode decode) : decode_(std::move(decode)) {}
+    Result<> read(const rpc::Reply& reply) override {
+        if (reply.payload_bytes > 0) return fail(Code::corrupt);
+        return decode_(reply.body);
+    }
+
+  private:
+    Decode decode_;
+};
+
+// `decode` is a plain function: Result<T>(ConstBytes).
+template <class T>
+Task<Result<T>> ask(rpc::Channel& channel, const Call& call, rpc::CallRequest request,
+                    Result<T> (*decode)(ConstBytes)) {
+    Result<T> answer = fail(Code::corrupt);
+    ReadBody reader([&answer, decode](ConstBytes body) -> Result<> {
+        answer = decode(body);
+        if (!answer) return fail(answer.error());
+        return {};
+    });
+    ROS2S_CO_TRY(co_await channel.call(call, request, reader));
+    co_return answer;
+}
+
+[[nodiscard]] constexpr uint16_t number(Method method) { return static_cast<uint16_t>(method); }
+
+}  // namespace ros2s::remote

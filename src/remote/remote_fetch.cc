@@ -1,0 +1,146 @@
+// RemoteStore's fetch: what goes in one request, and where its answer's payload belongs.
+#include <algorithm>
+
+#include "ask.h"
+#include "remote_store.h"
+#include "ros2s/object/validate.h"
+
+namespace ros2s::remote {
+
+using namespace object;
+
+namespace {
+
+constexpr uint64_t count_bytes = 4;  // in front of the items' replies
+
+Bytes extent_of(const FetchItem& item) { return item.window.bytes().first(item.extent.length); }
+
+// What is refused here and not asked for; `status` says why.
+bool is_refused(FetchItem& item) {
+    item.checksums.clear();
+    item.status = validate(item);
+    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+    return !item.status;
+}
+
+// Puts the payload of an answer where it belongs.
+class FetchReader final : public rpc::ReplyReader {
+  public:
+    explicit FetchReader(std::span<FetchItem> items) : items_(items) {}
+
+    Result<> read(const rpc::Reply& reply) override {
+        ROS2S_TRY(decode_fetched(reply.body, items_));
+        uint64_t expected = 0;
+        for (const FetchItem& item : items_) expected += payload_bytes(item);
+        if (expected != reply.payload_bytes) return fail(Code::corrupt);
+        uint64_t place = 0, done = 0;
+        for (FetchItem& item : items_) {
+            const uint64_t count = payload_bytes(item);
+            if (reply.where == rpc::Reply::Payload::inline_) {
+                std::ranges::copy(reply.payload.subspan(done, count), extent_of(item).begin());
+            } else if (reply.where == rpc::Reply::Payload::staged) {
+                std::ranges::copy(reply.payload.subspan(place, count), extent_of(item).begin());
+            }
+            done += count;
+            place += item.extent.length;
+            // Holes travel as what they are: nothing.
+            if (!item.status && item.status.error().code == Code::not_found) {
+                std::ranges::fill(extent_of(item), std::byte{0});
+            }
+        }
+        return {};
+    }
+
+  private:
+    std::span<FetchItem> items_;
+};
+
+}  // namespace
+
+Task<Result<>> RemoteStore::fetch(const Call& call, ContainerId container,
+                                  std::span<FetchItem> items) {
+    ROS2S_CHECK(items.size() <= fetch_items_max);
+    // An empty one still asks: for the container, and whether the call goes on.
+    if (items.empty()) co_return co_await fetch_batch(call, container, items);
+    bool asked = false;
+    while (!items.empty()) {
+        if (is_refused(items.front())) {
+            items = items.subspan(1);
+            continue;
+        }
+        asked = true;
+        if (items.front().extent.length > payload_bytes_max()) {
+            ROS2S_CO_TRY(co_await fetch_in_parts(call, container, items.front()));
+            items = items.subspan(1);
+            continue;
+        }
+        size_t count = 1;
+        while (count < items.size() && !is_refused(items[count])) ++count;
+        count = batch_size(items.first(count));
+        ROS2S_CO_TRY(co_await fetch_batch(call, container, items.first(count)));
+        items = items.subspan(count);
+    }
+    if (!asked) co_return co_await fetch_batch(call, container, {});
+    co_return Result<>{};
+}
+
+size_t RemoteStore::batch_size(std::span<const FetchItem> items) const {
+    uint64_t payload = 0, request = 64, reply = count_bytes;
+    for (size_t i = 0; i < items.size(); ++i) {
+        payload += items[i].extent.length;
+        request += request_bytes_max(items[i]);
+        reply += reply_bytes_max(items[i]);
+        const bool fits = payload <= payload_bytes_max() && request <= rpc::body_bytes_max &&
+                          reply <= channel_.reply_body_bytes_max();
+        if (i > 0 && !fits) return i;
+    }
+    return items.size();
+}
+
+Task<Result<>> RemoteStore::fetch_batch(const Call& call, ContainerId container,
+                                        std::span<FetchItem> items) {
+    std::vector<Bytes> sink;
+    sink.reserve(items.size());
+    uint64_t reply = count_bytes;
+    for (const FetchItem& item : items) {
+        sink.push_back(extent_of(item));
+        reply += reply_bytes_max(item);
+    }
+    Buffer body;
+    FetchReader reader(items);
+    const rpc::CallRequest request{.method = number(Method::fetch),
+                                   .repeatable = true,
+                                   .body = encode_fetch(body, container, items),
+                                   .sink = sink,
+                                   .reply_body_bytes_max = reply};
+    co_return co_await channel_.call(call, request, reader);
+}
+
+Task<Result<>> RemoteStore::fetch_in_parts(const Call& call, ContainerId container,
+                                           FetchItem& item) {
+    const Extent whole = item.extent;
+    std::vector<uint32_t> checksums;
+    FetchItem part = item;
+    for (uint64_t done = 0; done < whole.length; done = part.extent.end() - whole.offset) {
+        // Parts end where pieces do, so that their checksums are those of the whole.
+        const uint64_t begin = whole.offset + done;
+        const uint64_t end =
+            std::min(whole.end(), round_down(begin + payload_bytes_max(), block_bytes));
+        part.extent = {begin, end - begin};
+        part.window = item.window.slice(done, part.extent.length);
+        ROS2S_CO_TRY(co_await fetch_batch(call, container, {&part, 1}));
+        checksums.insert(checksums.end(), part.checksums.begin(), part.checksums.end());
+        if (!part.status || part.is_value) break;
+    }
+    item.status = part.status;
+    item.is_value = part.is_value;
+    item.size = part.size;
+    item.epoch = part.epoch;
+    if (part.status) item.checksums = std::move(checksums);
+    if (!part.status && part.status.error().code == Code::not_found) {
+        std::ranges::fill(extent_of(item), std::byte{0});
+    }
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::remote

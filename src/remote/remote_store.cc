@@ -1,0 +1,138 @@
+#include "remote_store.h"
+
+#include <fmt/format.h>
+
+#include "ask.h"
+#include "ros2s/object/validate.h"
+
+namespace ros2s::remote {
+
+using namespace object;
+
+Task<Result<std::unique_ptr<RemoteStore>>> RemoteStore::open(const Call& call,
+                                                             rpc::Channel& channel,
+                                                             Report& report) {
+    auto description = co_await ask<Description>(
+        channel, call, {.method = number(Method::describe), .repeatable = true, .report = &report},
+        decode_description);
+    if (!description) {
+        co_return report.fail(
+            description.error(),
+            fmt::format("the store at {} ({}) does not say what it is: {}", channel.address(),
+                        channel.provider(), describe(description.error())));
+    }
+    co_return std::unique_ptr<RemoteStore>(new RemoteStore(channel, std::move(*description)));
+}
+
+std::string RemoteStore::path() const {
+    return fmt::format("{} to {}, {}", channel_.provider(), channel_.address(), description_.path);
+}
+
+// ---- update ---------------------------------------------------------------------------------
+
+Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container,
+                                         const Transaction& transaction) {
+    ROS2S_CO_TRY(validate(transaction));
+    std::vector<ConstBytes> payload;
+    for (const Operation& operation : transaction.operations) {
+        if (operation.window.length == 0) continue;
+        if (operation.kind != Operation::Kind::write && operation.kind != Operation::Kind::put) {
+            continue;
+        }
+        if (!operation.window.is_local()) co_return fail(Code::unsupported);
+        payload.push_back(operation.window.bytes());
+    }
+    Buffer body;
+    co_return co_await ask<Commit>(channel_, call,
+                                   {.method = number(Method::update),
+                                    .id = {.client = transaction.id.client,
+                                           .slot = transaction.id.slot,
+                                           .sequence = transaction.id.sequence},
+                                    .body = encode_update(body, container, transaction),
+                                    .payload = payload},
+                                   decode_commit);
+}
+
+// ---- list, query ----------------------------------------------------------------------------
+
+Task<Result<ListReply>> RemoteStore::list(const Call& call, ContainerId container,
+                                          const ListRequest& request) {
+    ROS2S_CO_TRY(validate(request));
+    ListRequest page = request;
+    ListReply all;
+    Buffer body;
+    ReadBody reader([&all](ConstBytes bytes) { return decode_listed(bytes, all); });
+    do {
+        page.limit = request.limit - static_cast<uint32_t>(all.entries.size());
+        if (!all.entries.empty()) page.after = all.entries.back().key;
+        const size_t before = all.entries.size();
+        const rpc::CallRequest wanted{.method = number(Method::list),
+                                      .repeatable = true,
+                                      .body = encode_list(body, container, page)};
+        ROS2S_CO_TRY(co_await channel_.call(call, wanted, reader));
+        // A false server could promise more for ever, or send more than was asked for.
+        const size_t came = all.entries.size() - before;
+        if (came > page.limit || (all.more && came == 0)) co_return fail(Code::corrupt);
+    } while (all.more && all.entries.size() < request.limit);
+    co_return all;
+}
+
+Task<Result<QueryReply>> RemoteStore::query(const Call& call, ContainerId container,
+                                            ObjectId object, const Akey& akey) {
+    ROS2S_CO_TRY(validate(akey));
+    Buffer body;
+    co_return co_await ask<QueryReply>(channel_, call,
+                                       {.method = number(Method::query),
+                                        .repeatable = true,
+                                        .body = encode_query(body, container, object, akey)},
+                                       decode_queried);
+}
+
+// ---- containers, space ----------------------------------------------------------------------
+
+Task<Result<ContainerRecord>> RemoteStore::create_container(const Call& call,
+                                                            const ContainerProperties& properties) {
+    ROS2S_CO_TRY(validate(properties));
+    Buffer body;
+    co_return co_await ask<ContainerRecord>(
+        channel_, call,
+        {.method = number(Method::create_container), .body = encode_create(body, properties)},
+        decode_created);
+}
+
+Task<Result<>> RemoteStore::destroy_container(const Call& call, ContainerId container) {
+    Buffer body;
+    ReadBody reader([](ConstBytes bytes) -> Result<> {
+        if (!bytes.empty()) return fail(Code::corrupt);
+        return {};
+    });
+    const rpc::CallRequest request{.method = number(Method::destroy_container),
+                                   .body = encode_destroy(body, container)};
+    co_return co_await channel_.call(call, request, reader);
+}
+
+Task<Result<std::vector<ContainerRecord>>> RemoteStore::list_containers(const Call& call) {
+    ContainerPage all;
+    Buffer body;
+    ReadBody reader([&all](ConstBytes bytes) { return decode_containers(bytes, all); });
+    do {
+        const std::string after = all.records.empty() ? "" : all.records.back().properties.label;
+        const rpc::CallRequest request{.method = number(Method::list_containers),
+                                       .repeatable = true,
+                                       .body = encode_list_containers(body, after)};
+        const size_t before = all.records.size();
+        ROS2S_CO_TRY(co_await channel_.call(call, request, reader));
+        if (all.more &&
+            (all.records.size() == before || all.records.back().properties.label <= after)) {
+            co_return fail(Code::corrupt);
+        }
+    } while (all.more);
+    co_return std::move(all.records);
+}
+
+Task<Result<PoolSpace>> RemoteStore::space(const Call& call) {
+    co_return co_await ask<PoolSpace>(
+        channel_, call, {.method = number(Method::space), .repeatable = true}, decode_space);
+}
+
+}  // namespace ros2s::remote

@@ -1,0 +1,67 @@
+// RemoteStore: an ObjectStore that is another process's: each request goes over a channel to a
+// StoreServer. What does not fit one request goes in several, one after the other.
+//
+// Owned by who composes; the channel outlives it. Used on the channel's core.
+//
+// Invariants: those of ObjectStore, and
+// - Checksums travel with the bytes in both directions; whoever stands above (client::ClientStore)
+//   verifies what came, the store behind the server what was sent.
+// - A transaction with an operation id is done once, however often the connection is lost, as far
+// as
+//   the store behind the server keeps replies. One without, and the making and unmaking of
+//   containers, fail with `disconnected` when the connection is lost: they may have been done.
+// - An item of a fetch larger than one request (64 MiB) may see different epochs in its parts.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/object/object_store.h"
+#include "ros2s/remote/wire.h"
+#include "ros2s/rpc/channel.h"
+
+namespace ros2s::remote {
+
+class RemoteStore final : public object::ObjectStore {
+  public:
+    // Asks the server what it is. Errors: those of rpc::Channel::call(), with the server's
+    // sentence.
+    static Task<Result<std::unique_ptr<RemoteStore>>> open(const Call& call, rpc::Channel& channel,
+                                                           Report& report);
+
+    [[nodiscard]] object::Features features() const override { return description_.features; }
+    [[nodiscard]] std::string path() const override;
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override;
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override;
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override;
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object,
+                                           const object::Akey& akey) override;
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override;
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
+    Task<Result<object::PoolSpace>> space(const Call& call) override;
+
+  private:
+    RemoteStore(rpc::Channel& channel, Description description)
+        : channel_(channel), description_(std::move(description)) {}
+
+    // The first items that go in one request; at least one.
+    [[nodiscard]] size_t batch_size(std::span<const object::FetchItem> items) const;
+    Task<Result<>> fetch_batch(const Call& call, object::ContainerId container,
+                               std::span<object::FetchItem> items);
+    Task<Result<>> fetch_in_parts(const Call& call, object::ContainerId container,
+                                  object::FetchItem& item);
+    [[nodiscard]] uint64_t payload_bytes_max() const {
+        return channel_.welcome().payload_bytes_max;
+    }
+
+    rpc::Channel& channel_;
+    Description description_;
+};
+
+}  // namespace ros2s::remote

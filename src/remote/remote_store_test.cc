@@ -1,0 +1,304 @@
+// What the contract does not ask of a store that is near: requests larger than one message takes,
+// servers that are not what they say, damage on the way.
+#include "remote_store.h"
+
+#include <algorithm>
+#include <array>
+
+#include "remote_test_support.h"
+#include "ros2s/client/client_store.h"
+#include "ros2s/object/checksum.h"
+#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/memory_store.h"
+
+namespace ros2s::remote {
+namespace {
+
+using namespace object;
+using contract::Batch;
+using contract::Place;
+
+constexpr ObjectId one{1, 1};
+
+std::string pattern(uint64_t seed, size_t length) {
+    std::string text(length, '\0');
+    Random random(seed);
+    for (char& c : text) c = static_cast<char>(random.next());
+    return text;
+}
+
+struct Bench {
+    explicit Bench(const WireOptions& options = {}, uint64_t seed = 1)
+        : world(seed), behind(world.core(), {}), wired(world, options) {}
+    void run(Task<> (*body)(Bench&)) { world.run(whole(*this, body)); }
+    static Task<> whole(Bench& self, Task<> (*body)(Bench&)) {
+        co_await self.wired.serve(self.behind);
+        co_await self.wired.connect();
+        const auto made = co_await self.store().create_container({}, {.label = "c"});
+        EXPECT_TRUE(made);
+        if (made) self.container = made->id;
+        co_await body(self);
+        co_await self.wired.disconnect();
+        co_await self.wired.stop_serving();
+    }
+    RemoteStore& store() { return wired.store(); }
+    static Uuid client() {
+        Uuid uuid;
+        uuid.bytes[0] = 1;
+        return uuid;
+    }
+    Task<Result<Commit>> update(const Batch& batch) {
+        return store().update(call, container, batch.transaction());
+    }
+
+    sim::World world;
+    MemoryStore behind;
+    Wired wired;
+    ContainerId container;
+    Call call;
+};
+
+// ---- large requests -------------------------------------------------------------------------
+
+Task<> large(Bench& bench) {
+    const std::string bytes = pattern(3, 40 << 20);
+    const Place place{one, "d", "array"};
+    for (const uint64_t offset : {uint64_t{12345}, 12345 + bytes.size()}) {
+        const auto commit = co_await bench.update(Batch().write(place, offset, bytes));
+        EXPECT_TRUE(commit) << describe(commit.error());
+    }
+    // 80 MiB as one item: more than a request takes.
+    std::string got(2 * bytes.size() + 20000, '?');
+    FetchItem item{.object = one,
+                   .dkey = {"d"},
+                   .akey = {"array"},
+                   .extent = {12345 - 1000, got.size()},
+                   .window = Window::local(std::as_writable_bytes(std::span(got)))};
+    const uint64_t requests = bench.wired.channel().metrics().requests.value();
+    EXPECT_TRUE(co_await bench.store().fetch({}, bench.container, {&item, 1}));
+    EXPECT_GT(bench.wired.channel().metrics().requests.value(), requests + 1);
+    EXPECT_TRUE(item.status);
+    EXPECT_EQ(item.size, 12345 + 2 * bytes.size());
+    EXPECT_TRUE(array_checksums_match(item.extent.offset, as_bytes(got), item.checksums));
+    EXPECT_TRUE(got == std::string(1000, '\0') + bytes + bytes + std::string(19000, '\0'));
+    // The same of what is not there.
+    item.akey = {"nothing"};
+    EXPECT_TRUE(co_await bench.store().fetch({}, bench.container, {&item, 1}));
+    EXPECT_EQ(item.status, Result<>(fail(Code::not_found)));
+    EXPECT_TRUE(std::ranges::count(got, '\0') == static_cast<long>(got.size()));
+}
+TEST(RemoteStore, AnItemLargerThanARequest) { Bench().run(large); }
+
+Task<> many_items(Bench& bench) {
+    constexpr size_t count = fetch_items_max;
+    constexpr uint64_t bytes_each = 100'000;
+    Batch batch;
+    std::vector<std::string> wanted;
+    for (size_t i = 0; i < count; i += 2) {
+        batch = Batch().write({one, std::to_string(i), "a"}, 0, pattern(i, bytes_each));
+        EXPECT_TRUE(co_await bench.update(batch));
+    }
+    std::vector<std::string> got(count, std::string(bytes_each, '?'));
+    std::vector<FetchItem> items(count);
+    for (size_t i = 0; i < count; ++i) {
+        items[i] = {.object = one,
+                    .dkey = {std::to_string(i)},
+                    .akey = {i % 5 == 4 ? "" : "a"},  // nonsense among them
+                    .extent = {0, bytes_each},
+                    .window = Window::local(std::as_writable_bytes(std::span(got[i])))};
+    }
+    EXPECT_TRUE(co_await bench.store().fetch({}, bench.container, items));
+    for (size_t i = 0; i < count; ++i) {
+        if (i % 5 == 4) {
+            EXPECT_EQ(items[i].status, Result<>(fail(Code::invalid))) << i;
+        } else if (i % 2 == 1) {
+            EXPECT_EQ(items[i].status, Result<>(fail(Code::not_found))) << i;
+        } else {
+            EXPECT_TRUE(items[i].status && got[i] == pattern(i, bytes_each)) << i;
+        }
+    }
+}
+TEST(RemoteStore, AHundredMegabytesInAThousandItems) { Bench().run(many_items); }
+
+Task<> long_lists(Bench& bench) {
+    constexpr int count = 3000;
+    for (int from = 0; from < count; from += 1000) {
+        Batch batch;
+        for (int i = from; i < from + 1000; ++i) {
+            batch.put({one, std::to_string(100000 + i), "v"}, pattern(1, 500));
+        }
+        EXPECT_TRUE(co_await bench.update(batch));
+    }
+    for (const uint32_t limit : {1U, 999U, 2500U, 3000U, 5000U}) {
+        const auto listed = co_await bench.store().list(
+            {}, bench.container,
+            {.what = ListRequest::What::dkeys, .object = one, .akey = {"v"}, .limit = limit});
+        EXPECT_TRUE(listed);
+        if (!listed) continue;
+        EXPECT_EQ(listed->entries.size(), std::min<size_t>(limit, count));
+        EXPECT_EQ(listed->more, limit < count);
+        EXPECT_EQ(listed->entries.back().key,
+                  std::to_string(100000 + std::min<int>(static_cast<int>(limit), count) - 1));
+        EXPECT_EQ(listed->entries.back().value, pattern(1, 500));
+    }
+    std::vector<std::string> labels{"c"};
+    for (int i = 0; i < 3000; ++i) {
+        labels.push_back(std::string(100, 'x') + std::to_string(10000 + i));
+        EXPECT_TRUE(co_await bench.behind.create_container({}, {.label = labels.back()}));
+    }
+    const auto containers = co_await bench.store().list_containers({});
+    EXPECT_TRUE(containers && containers->size() == labels.size());
+    if (!containers) co_return;
+    for (size_t i = 0; i < labels.size(); ++i) {
+        EXPECT_EQ((*containers)[i].properties.label, labels[i]);
+    }
+}
+TEST(RemoteStore, ListsOfManyPages) { Bench().run(long_lists); }
+
+Task<> says_what_it_is(Bench& bench) {
+    EXPECT_EQ(bench.store().path(), "sim to store, memory");
+    const Features behind = bench.behind.features(), here = bench.store().features();
+    EXPECT_EQ(behind.stored_replies, here.stored_replies);
+    EXPECT_EQ(behind.checksums, here.checksums);
+    EXPECT_EQ(behind.durable, here.durable);
+    const auto space = co_await bench.store().space({});
+    EXPECT_TRUE(space && space->total_bytes == uint64_t{1} << 30);
+}
+TEST(RemoteStore, SaysWhatIsBehindIt) { Bench().run(says_what_it_is); }
+
+// ---- damage on the way ------------------------------------------------------------------------
+
+// A flip may also lose a message of the fabric, which nobody repeats within a connection.
+Call within_a_second(Bench& bench) {
+    return {.deadline = bench.world.core().now() + std::chrono::seconds(1)};
+}
+bool was_lost(Bench& bench, const Error& error) {
+    if (error.code != Code::deadline) return false;
+    bench.wired.network().kill("client");
+    return true;
+}
+
+// Bits flip between client and server: what is read is right or an error, and what is stored too.
+Task<> damaged(Bench& bench) {
+    client::ClientStore client(bench.world.core(), bench.store());
+    constexpr uint64_t bytes = 200'000;
+    uint64_t refused = 0, withheld = 0, fine = 0;
+    bench.wired.network().set_model({.flip_one_in = 12});
+    for (uint64_t i = 0; i < 150; ++i) {
+        const Place place{one, std::to_string(i), "a"};
+        const uint64_t length = i % 3 == 0 ? 3000 : bytes;
+        const std::string text = pattern(i, length);
+        const Batch batch = Batch().id({bench.client(), 0, i + 1}).write(place, 0, text);
+        Result<Commit> commit;
+        do {
+            commit = co_await client.update(within_a_second(bench), bench.container,
+                                            batch.transaction());
+        } while (!commit && was_lost(bench, commit.error()));
+        if (!commit) EXPECT_EQ(commit.error().code, Code::corrupt) << describe(commit.error());
+        if (!commit) ++refused;
+        std::string got(length, '?');
+        FetchItem item{.object = one,
+                       .dkey = {place.dkey},
+                       .akey = {"a"},
+                       .extent = {0, length},
+                       .window = Window::local(std::as_writable_bytes(std::span(got)))};
+        Result<> fetched;
+        do {
+            fetched = co_await client.fetch(within_a_second(bench), bench.container, {&item, 1});
+        } while (!fetched && was_lost(bench, fetched.error()));
+        EXPECT_TRUE(fetched) << describe(fetched.error());
+        if (item.status) {
+            ++fine;
+            EXPECT_TRUE(commit && got == text) << i;
+        } else if (item.status.error().code == Code::corrupt) {
+            ++withheld;
+        } else {
+            EXPECT_EQ(item.status.error().code, Code::not_found);
+            EXPECT_FALSE(commit);
+        }
+        // What lies there is what was sent.
+        std::string behind(length, '?');
+        item.window = Window::local(std::as_writable_bytes(std::span(behind)));
+        EXPECT_TRUE(co_await bench.behind.fetch({}, bench.container, {&item, 1}));
+        if (commit) EXPECT_TRUE(item.status && behind == text) << i;
+    }
+    bench.wired.network().set_model({});
+    EXPECT_GT(bench.wired.network().flips(), 100U);
+    EXPECT_GT(refused, 5U);
+    EXPECT_GT(withheld, 5U);
+    EXPECT_GT(fine, 20U);
+    EXPECT_EQ(client.metrics().corrupt.value(), withheld);
+}
+TEST(RemoteStore, FlippedBitsOnTheWireAreCaught) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        WireOptions options;
+        options.channel.patience = std::chrono::seconds(600);
+        Bench bench(options, seed);
+        bench.run(damaged);
+    }
+}
+
+// ---- bodies that make no sense --------------------------------------------------------------
+
+class Whatever final : public rpc::ReplyReader {
+  public:
+    Result<> read(const rpc::Reply&) override { return {}; }
+};
+
+Task<> nonsense(Bench& bench) {
+    Whatever reader;
+    Random random(7);
+    std::array<std::byte, 4000> memory{};
+    const std::array<ConstBytes, 1> payload{ConstBytes(memory)};
+    const std::array<Bytes, 1> sink{Bytes(memory)};
+    const std::span<const ConstBytes> some(payload);
+    int refused = 0;
+    for (uint16_t method = 0; method < 12; ++method) {
+        for (int i = 0; i < 200; ++i) {
+            std::vector<std::byte> body(random.below(200));
+            for (std::byte& b : body) b = static_cast<std::byte>(random.below(3));
+            const rpc::CallRequest request{.method = method,
+                                           .body = body,
+                                           .payload = some.first(random.below(2)),
+                                           .sink = sink};
+            if (!co_await bench.wired.channel().call({}, request, reader)) ++refused;
+        }
+    }
+    EXPECT_GT(refused, 1500);
+    EXPECT_GT(bench.wired.service().metrics().malformed.value(), 500U);
+    // It is the requests that are refused, not the client.
+    EXPECT_EQ(bench.wired.channel().metrics().connections.value(), 1U);
+    EXPECT_TRUE(co_await bench.store().space({}));
+}
+TEST(StoreServer, BodiesThatMakeNoSenseAreAnsweredByErrors) { Bench().run(nonsense); }
+
+// Lengths of body and payload that contradict each other.
+Task<> contradictions(Bench& bench) {
+    Whatever reader;
+    std::string bytes(3000, 'x');
+    const Batch batch = Batch().write({one, "d", "a"}, 0, bytes);
+    Buffer buffer;
+    const ConstBytes body = encode_update(buffer, bench.container, batch.transaction());
+    const std::string long_payload(3001, 'y'), short_payload(2999, 'z');
+    for (const std::string& text : {long_payload, short_payload, std::string()}) {
+        const std::array<ConstBytes, 1> payload{as_bytes(text)};
+        const Result<> called = co_await bench.wired.channel().call(
+            {}, {.method = 3, .body = body, .payload = payload}, reader);
+        EXPECT_EQ(called, Result<>(fail(Code::invalid)));
+    }
+    std::array<FetchItem, 2> items;
+    for (FetchItem& item : items) {
+        item = {.object = one, .dkey = {"d"}, .akey = {"a"}, .extent = {0, ~uint64_t{0} / 2 + 5}};
+    }
+    Buffer fetch;
+    const std::array<Bytes, 1> sink{std::as_writable_bytes(std::span(bytes)).first(8)};
+    const Result<> called = co_await bench.wired.channel().call(
+        {}, {.method = 2, .body = encode_fetch(fetch, bench.container, items), .sink = sink},
+        reader);
+    EXPECT_EQ(called, Result<>(fail(Code::invalid)));
+}
+TEST(StoreServer, LengthsThatContradictEachOther) { Bench().run(contradictions); }
+
+}  // namespace
+}  // namespace ros2s::remote

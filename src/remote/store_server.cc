@@ -1,0 +1,216 @@
+#include "store_server.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace ros2s::remote {
+
+using namespace object;
+
+namespace {
+
+constexpr size_t workspaces_kept_max = 64;
+// Of one page of a list, so that no client makes the store gather more at once.
+constexpr uint32_t list_entries_max = 1024;
+
+}  // namespace
+
+void StoreServerMetrics::visit(const MetricVisitor& visit) const {
+    visit("ros2store_store_server_fetches_total", "Fetches for clients", fetches.value());
+    visit("ros2store_store_server_updates_total", "Updates for clients", updates.value());
+    visit("ros2store_store_server_lists_total", "Lists for clients", lists.value());
+    visit("ros2store_store_server_others_total", "Other requests of clients", others.value());
+    visit("ros2store_store_server_malformed_total", "Requests that could not be decoded",
+          malformed.value());
+    visit("ros2store_store_server_replayed_total",
+          "Updates that had been done before: their stored reply was returned", replayed.value());
+}
+
+struct StoreServer::Workspace {
+    ContainerId container;
+    std::vector<FetchItem> items;
+    Transaction transaction;
+    ListRequest list;
+    Buffer body;
+};
+
+class StoreServer::Borrowed {
+  public:
+    explicit Borrowed(StoreServer& server) : server_(server) {
+        if (server.idle_.empty()) {
+            work_ = std::make_unique<Workspace>();
+        } else {
+            work_ = std::move(server.idle_.back());
+            server.idle_.pop_back();
+        }
+    }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    ~Borrowed() {
+        if (server_.idle_.size() < workspaces_kept_max) server_.idle_.push_back(std::move(work_));
+    }
+    Workspace& operator*() const { return *work_; }
+
+  private:
+    StoreServer& server_;
+    std::unique_ptr<Workspace> work_;
+};
+
+StoreServer::StoreServer(ObjectStore& store) : store_(store) {}
+StoreServer::~StoreServer() = default;
+
+Task<> StoreServer::serve(rpc::Request& request) {
+    const Borrowed work(*this);
+    const Result<> served = co_await answer(request, *work);
+    if (served) co_return;
+    co_await request.fail(served.error(), describe(served.error()));
+}
+
+// An error is still to be answered.
+Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
+    const Call& call = request.call();
+    const auto method = static_cast<Method>(request.method());
+    const bool takes_payload = method == Method::update;
+    if (!takes_payload && request.payload_bytes() > 0) co_return fail(Code::invalid);
+    switch (method) {
+        case Method::fetch: metrics_.fetches.add(); co_return co_await fetch(request, work);
+        case Method::update: metrics_.updates.add(); co_return co_await update(request, work);
+        case Method::list: metrics_.lists.add(); co_return co_await list(request, work);
+        default: metrics_.others.add();
+    }
+    ConstBytes body;
+    switch (method) {
+        case Method::describe:
+            body = encode_description(work.body,
+                                      {.features = store_.features(), .path = store_.path()});
+            break;
+        case Method::query: {
+            ObjectId object;
+            Akey akey;
+            ROS2S_CO_TRY(read(decode_query(request.body(), work.container, object, akey)));
+            ROS2S_CO_TRY_ASSIGN(const QueryReply reply,
+                                co_await store_.query(call, work.container, object, akey));
+            body = encode_queried(work.body, reply);
+            break;
+        }
+        case Method::create_container: {
+            ROS2S_CO_TRY_ASSIGN(const ContainerProperties properties,
+                                read(decode_create(request.body())));
+            ROS2S_CO_TRY_ASSIGN(const ContainerRecord record,
+                                co_await store_.create_container(call, properties));
+            body = encode_created(work.body, record);
+            break;
+        }
+        case Method::destroy_container: {
+            ROS2S_CO_TRY_ASSIGN(const ContainerId container, read(decode_destroy(request.body())));
+            ROS2S_CO_TRY(co_await store_.destroy_container(call, container));
+            break;
+        }
+        case Method::list_containers: {
+            ROS2S_CO_TRY_ASSIGN(const std::string after,
+                                read(decode_list_containers(request.body())));
+            ROS2S_CO_TRY_ASSIGN(const std::vector<ContainerRecord> records,
+                                co_await store_.list_containers(call));
+            body = encode_containers(work.body, records, after, request.reply_body_bytes_max());
+            break;
+        }
+        case Method::space: {
+            ROS2S_CO_TRY_ASSIGN(const PoolSpace space, co_await store_.space(call));
+            body = encode_space(work.body, space);
+            break;
+        }
+        default: co_return fail(Code::unsupported, request.method());
+    }
+    co_await request.reply(body);
+    co_return Result<>{};
+}
+
+// ---- fetch ----------------------------------------------------------------------------------
+
+Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
+    ROS2S_CO_TRY(read(decode_fetch(request.body(), work.container, work.items)));
+    uint64_t total = 0;
+    for (const FetchItem& item : work.items) {
+        if (item.extent.length > request.sink_bytes() - total) co_return fail(Code::invalid);
+        total += item.extent.length;
+    }
+    if (total != request.sink_bytes()) co_return fail(Code::invalid);
+    ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, co_await request.memory(total));
+    Bytes rest = memory.bytes();
+    for (FetchItem& item : work.items) {
+        item.window = Window::local(rest.first(item.extent.length));
+        rest = rest.subspan(item.extent.length);
+    }
+    ROS2S_CO_TRY(co_await store_.fetch(request.call(), work.container, work.items));
+    co_return co_await send_fetched(request, work, memory.bytes());
+}
+
+Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work, Bytes memory) {
+    const ConstBytes body = encode_fetched(work.body, work.items);
+    uint64_t total = 0;
+    for (const FetchItem& item : work.items) total += payload_bytes(item);
+    if (request.fits_inline(body.size(), total)) {
+        std::byte* end = memory.data();
+        for (const FetchItem& item : work.items) {
+            const Bytes bytes = item.window.bytes().first(payload_bytes(item));
+            if (!bytes.empty() && end != bytes.data()) {
+                std::memmove(end, bytes.data(), bytes.size());
+            }
+            end += bytes.size();
+        }
+        co_await request.reply(body, memory.first(total));
+        co_return Result<>{};
+    }
+    // Neighbours go together.
+    uint64_t place = 0, begin = 0, end = 0;
+    for (const FetchItem& item : work.items) {
+        if (const uint64_t bytes = payload_bytes(item); bytes > 0) {
+            if (place != end) {
+                ROS2S_CO_TRY(co_await request.place(begin, memory.subspan(begin, end - begin)));
+                begin = place;
+            }
+            end = place + bytes;
+        }
+        place += item.extent.length;
+    }
+    ROS2S_CO_TRY(co_await request.place(begin, memory.subspan(begin, end - begin)));
+    co_await request.reply_placed(body, total);
+    co_return Result<>{};
+}
+
+// ---- update, list ---------------------------------------------------------------------------
+
+Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
+    Transaction& transaction = work.transaction;
+    ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
+    const rpc::OperationId id = request.operation();
+    transaction.id = {.client = id.client, .slot = id.slot, .sequence = id.sequence};
+    ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory,
+                        co_await request.memory(request.payload_bytes()));
+    Bytes rest = memory.bytes();
+    for (Operation& operation : transaction.operations) {
+        const uint64_t length = operation.window.length;
+        if (length > rest.size()) co_return fail(Code::invalid);
+        operation.window = Window::local(rest.first(length));
+        rest = rest.subspan(length);
+    }
+    if (!rest.empty()) co_return fail(Code::invalid);
+    ROS2S_CO_TRY(co_await request.receive_payload(memory.bytes()));
+    ROS2S_CO_TRY_ASSIGN(const Commit commit,
+                        co_await store_.update(request.call(), work.container, transaction));
+    if (commit.replayed) metrics_.replayed.add();
+    co_await request.reply(encode_commit(work.body, commit));
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::list(rpc::Request& request, Workspace& work) {
+    ROS2S_CO_TRY(read(decode_list(request.body(), work.container, work.list)));
+    work.list.limit = std::min(work.list.limit, list_entries_max);
+    ROS2S_CO_TRY_ASSIGN(const ListReply reply,
+                        co_await store_.list(request.call(), work.container, work.list));
+    co_await request.reply(encode_listed(work.body, reply, request.reply_body_bytes_max()));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::remote

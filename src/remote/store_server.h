@@ -1,0 +1,60 @@
+// StoreServer: answers the requests of RemoteStores from an ObjectStore: an rpc::Service.
+//
+// Owned by who composes; the store outlives it, and it the servers that use it. Used on the store's
+// core.
+//
+// Invariants
+// - What a client sent was decoded and checked against itself before the store sees it; whether it
+//   makes sense the store says.
+// - Payload is received into memory that no client sees before the store gets it, and sent from
+//   such memory.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/remote/wire.h"
+#include "ros2s/rpc/request.h"
+
+namespace ros2s::remote {
+
+struct StoreServerMetrics {
+    Counter fetches, updates, lists, others;
+    Counter malformed;  // bodies that could not be decoded
+    Counter replayed;   // updates that had been done: the stored reply was returned
+    void visit(const MetricVisitor& visit) const;
+};
+
+class StoreServer final : public rpc::Service {
+  public:
+    explicit StoreServer(object::ObjectStore& store);
+    ~StoreServer() override;
+
+    [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
+    [[nodiscard]] uint32_t number() const override { return object_service; }
+    Task<> serve(rpc::Request& request) override;
+
+  private:
+    // What a request is decoded into, kept for its memory.
+    struct Workspace;
+    class Borrowed;
+
+    Task<Result<>> fetch(rpc::Request& request, Workspace& work);
+    Task<Result<>> send_fetched(rpc::Request& request, Workspace& work, Bytes memory);
+    Task<Result<>> update(rpc::Request& request, Workspace& work);
+    Task<Result<>> list(rpc::Request& request, Workspace& work);
+    Task<Result<>> answer(rpc::Request& request, Workspace& work);
+    // Counts what could not be decoded.
+    template <class T>
+    Result<T> read(Result<T> decoded) {
+        if (!decoded) metrics_.malformed.add();
+        return decoded;
+    }
+
+    object::ObjectStore& store_;
+    StoreServerMetrics metrics_;
+    std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+}  // namespace ros2s::remote
