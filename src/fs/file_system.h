@@ -1,6 +1,6 @@
 // FileSystem: POSIX, as Linux applications use it, in terms of nodes (inodes) and names.
-// Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory), later
-// hostlink::LinkClient. One contract suite (fs/contract) runs on all.
+// Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory),
+// hostlink::LinkClient (over a connection). One contract suite (fs/contract) runs on all.
 //
 // Path walking, working directories and permission checks are the caller's (the kernel's in FUSE;
 // path_walk.h for library users). Symbolic links are never followed here.
@@ -118,11 +118,11 @@ struct PathReport {
 
 enum class SetXattr : uint8_t { any, create, replace };
 
-class FileSystem {
+// The names and attributes of a file system, and opening and closing: what can travel apart from
+// the bytes of files.
+class Namespace {
   public:
-    virtual ~FileSystem() = default;
-    // Closes handles that are still open; then the file system may be destroyed. Must be called.
-    virtual Task<> close_all() = 0;
+    virtual ~Namespace() = default;
 
     // ---- names. Errors also: name_too_long; invalid for "", ".", ".." and names with '/' or NUL.
     virtual Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) = 0;
@@ -170,6 +170,24 @@ class FileSystem {
     virtual Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name,
                                         mode_t mode, OpenFlags flags, Owner owner) = 0;
     virtual Task<Result<>> close(const Call&, FileHandle handle) = 0;
+    // Names behind `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
+    // that stays for the whole walk comes exactly once, whatever happens to others meanwhile. Empty
+    // at the end.
+    virtual Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
+                                                              uint64_t cookie, size_t limit) = 0;
+    virtual Task<Result<FileSystemSpace>> space(const Call&) = 0;
+
+    // The caller drops `count` of the references that lookups and creations gave it (FUSE's
+    // forget). A file system without such state ignores it.
+    virtual void forget(NodeId node, uint64_t count) = 0;
+};
+
+class FileSystem : public Namespace {
+  public:
+    // Closes handles that are still open; then the file system may be destroyed. Must be called.
+    virtual Task<> close_all() = 0;
+
+    // ---- the bytes of files
     // Bytes read: less than the window only at the end of the file.
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
@@ -182,21 +200,11 @@ class FileSystem {
     // The range becomes a hole and reads as zeros (trim); the size stays.
     virtual Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                                       uint64_t length) = 0;
-    // Names behind `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
-    // that stays for the whole walk comes exactly once, whatever happens to others meanwhile. Empty
-    // at the end.
-    virtual Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
-                                                              uint64_t cookie, size_t limit) = 0;
     virtual Result<PathReport> path_report(FileHandle handle) const = 0;
 
     // open + read + close of many files in one call, side by side.
     virtual Task<Result<>> read_many(const Call&, NodeId directory,
                                      std::span<ReadManyItem> items) = 0;
-    virtual Task<Result<FileSystemSpace>> space(const Call&) = 0;
-
-    // The caller drops `count` of the references that lookups and creations gave it (FUSE's
-    // forget). A file system without such state ignores it.
-    virtual void forget(NodeId node, uint64_t count) = 0;
 };
 
 }  // namespace ros2s::fs

@@ -4,20 +4,16 @@
 #include "ros2s/base/codec.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/rpc/body.h"
 #include "wire.h"
 
 namespace ros2s::remote {
 
-// Measures, makes room, encodes: `write` is called twice, with a Measure and with an Encoder.
-template <class Write>
-ConstBytes build(Buffer& buffer, Write write) {
-    Measure measure;
-    write(measure);
-    buffer.resize(measure.size());
-    Encoder encoder(buffer);
-    write(encoder);
-    return buffer;
-}
+using rpc::build;
+using rpc::finish;
+using rpc::put;
+using rpc::take_flag;
+using rpc::take_time;
 
 template <class Out>
 void put(Out& out, object::ObjectId object) {
@@ -57,24 +53,5 @@ inline void take_checksums(Decoder& in, std::vector<uint32_t>& checksums) {
 }
 
 inline void take_key(Decoder& in, std::string& key) { key = in.text(object::key_bytes_max); }
-
-// A byte that is 0 or 1.
-inline bool take_flag(Decoder& in) {
-    const auto flag = in.number<uint8_t>();
-    if (flag > 1) in.refuse();
-    return flag == 1;
-}
-
-template <class Out>
-void put(Out& out, WallTime time) {
-    out.number(int64_t{time.time_since_epoch().count()});
-}
-inline WallTime take_time(Decoder& in) { return WallTime{Duration{in.number<int64_t>()}}; }
-
-// Accepts what was read when it was all there, and nothing more.
-[[nodiscard]] inline Result<> finish(const Decoder& in) {
-    if (!in.done()) return fail(Code::corrupt);
-    return {};
-}
 
 }  // namespace ros2s::remote

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ros2s/object/object_store.h"
+#include "ros2s/rpc/body.h"
 
 namespace ros2s::remote {
 
@@ -31,7 +32,7 @@ enum class Method : uint16_t {
     space = 9,
 };
 
-using Buffer = std::vector<std::byte>;
+using rpc::Buffer;
 
 // Decoded windows have their length and no address: whoever decodes says where the bytes are.
 ConstBytes encode_fetch(Buffer& buffer, object::ContainerId container,

@@ -11,23 +11,6 @@ using namespace object;
 constexpr uint64_t item_fixed_bytes = 40;   // object, two lengths, extent
 constexpr uint64_t reply_fixed_bytes = 35;  // code, errno, detail, kind, size, epoch, count
 
-template <class Out>
-static void put(Out& out, const Result<>& status) {
-    out.number(status ? uint16_t{0} : rpc::to_wire(status.error().code));
-    out.number(status ? int32_t{0} : status.error().os_errno);
-    out.number(status ? uint64_t{0} : status.error().detail);
-}
-static Result<> take_status(Decoder& in) {
-    const auto code = in.number<uint16_t>();
-    const auto os_errno = in.number<int32_t>();
-    const auto detail = in.number<uint64_t>();
-    if (code == 0) {
-        if (os_errno != 0 || detail != 0) in.refuse();
-        return {};
-    }
-    return fail(Error{rpc::code_from_wire(code), os_errno, detail});
-}
-
 // What a store may say of an item that was asked for.
 static bool is_plausible(const FetchItem& item) {
     if (!item.status) return item.checksums.empty();
@@ -95,7 +78,7 @@ Result<> decode_fetched(ConstBytes body, std::span<FetchItem> items) {
     Decoder in(body);
     if (in.number<uint32_t>() != items.size()) return fail(Code::corrupt);
     for (FetchItem& item : items) {
-        item.status = take_status(in);
+        item.status = rpc::take_status(in);
         item.is_value = take_flag(in);
         item.size = in.number<uint64_t>();
         item.epoch.value = in.number<uint64_t>();

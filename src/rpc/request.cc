@@ -15,7 +15,7 @@ void Request::begin(fabric::Message message, const Frame& frame, Time now) {
     body_ = frame.body;
     answered_ = false;
     stop_.emplace();
-    call_ = {.stop = stop_->token(), .tenant = tenant_};
+    call_ = {.stop = stop_->token(), .tenant = guest_.tenant};
     const uint64_t remaining = frame.header.remaining_ns;
     const auto most = static_cast<uint64_t>((Time::max() - now).count());
     if (remaining < most) call_.deadline = now + Duration(remaining);

@@ -44,11 +44,12 @@ struct RequestEnvironment {
 
 class Request {
   public:
-    Request(RequestEnvironment& environment, uint64_t tenant)
-        : environment_(environment), tenant_(tenant) {}
+    Request(RequestEnvironment& environment, Guest guest)
+        : environment_(environment), guest_(guest) {}
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
 
+    [[nodiscard]] const Guest& guest() const { return guest_; }
     [[nodiscard]] uint16_t method() const { return frame_.header.method; }
     [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
     // Its deadline, stop token and tenant.
@@ -104,7 +105,7 @@ class Request {
     Task<> answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload);
 
     RequestEnvironment& environment_;
-    const uint64_t tenant_;
+    const Guest guest_;
     fabric::Message message_;
     Frame frame_;
     ConstBytes body_;

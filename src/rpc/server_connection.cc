@@ -152,7 +152,7 @@ Result<> ServerConnection::take(fabric::Message message) {
 Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
     const FrameHeader& header = frame.header;
     std::unique_ptr<Request>& place = requests_[header.request & slot_mask];
-    if (!place) place = std::make_unique<Request>(environment_, guest_->tenant);
+    if (!place) place = std::make_unique<Request>(environment_, *guest_);
     if (place->is_live()) {
         server_.metrics_.over_credit.add();
         return fail(Code::busy);

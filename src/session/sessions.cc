@@ -62,6 +62,13 @@ Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject) {
     return SessionUse(*found->second);
 }
 
+Result<SessionUse> SessionTable::use(SessionId id) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
+    found->second->last_use = reactor_.now();
+    return SessionUse(*found->second);
+}
+
 Result<IssuedTicket> SessionTable::issue_ticket(const Session& session) {
     return tickets_.issue({.session = session.id,
                            .subject = session.request.subject,

@@ -125,6 +125,8 @@ class SessionTable {
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Purpose purpose,
                                             const Uuid& client);
     void detach(SessionId id);
+    // For a call that came over a connection which attach() let in. Errors: stale.
+    [[nodiscard]] Result<SessionUse> use(SessionId id);
 
     // Ends it and returns when all that was kept for it is gone; waits also where another call has
     // begun to. Nothing where there is no such session.

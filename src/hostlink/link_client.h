@@ -1,0 +1,142 @@
+// LinkClient: the host's side of the host link: a FileSystem whose bytes travel over an rpc channel
+// to a LinkServer, and whose names go to the Namespace that it is given (the control plane's; what
+// a data loader asks for at rate, look-ups and attributes and listings, goes over the channel too).
+//
+// Owned by who composes; reactor, channel and names outlive it, and names works on the same mount
+// of the same session. Used on the channel's core.
+//
+// Invariants
+// - What was read is compared with the server's checksum where it came to lie, and refused
+//   (`corrupt`) where it differs. The server does the same with what is written.
+// - An update carries an operation id that names it for ever; the channel repeats it after a lost
+//   connection, and the server answers a repeated one without doing it again.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ros2s/fs/file_system.h"
+#include "ros2s/hostlink/wire.h"
+#include "ros2s/rpc/channel.h"
+
+namespace ros2s::hostlink {
+
+class LinkClient final : public fs::FileSystem {
+  public:
+    struct Options {
+        session::MountId mount{};
+        Uuid client;  // the session's client instance, which names updates
+        // What stands behind the link, for path_report(): "dpu at …".
+        std::string behind;
+    };
+    LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names, Options options);
+    ~LinkClient() override;
+    LinkClient(const LinkClient&) = delete;
+    LinkClient& operator=(const LinkClient&) = delete;
+
+    using Call = ros2s::Call;
+    using NodeId = fs::NodeId;
+    using AttributesTask = Task<Result<fs::Attributes>>;
+
+    Task<> close_all() override;
+
+    AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
+    AttributesTask get_attributes(const Call&, NodeId node) override;
+    Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call&, fs::FileHandle handle,
+                                                          uint64_t cookie, size_t limit) override;
+    Task<Result<uint64_t>> pread(const Call&, fs::FileHandle handle, fs::Window into,
+                                 uint64_t offset) override;
+    Task<Result<uint64_t>> pwrite(const Call&, fs::FileHandle handle, fs::Window from,
+                                  uint64_t offset) override;
+    Task<Result<>> fsync(const Call&, fs::FileHandle handle) override;
+    Task<Result<>> punch_hole(const Call&, fs::FileHandle handle, uint64_t offset,
+                              uint64_t length) override;
+    Task<Result<>> read_many(const Call&, NodeId directory,
+                             std::span<fs::ReadManyItem> items) override;
+    Result<fs::PathReport> path_report(fs::FileHandle handle) const override;
+
+    Task<Result<fs::Opened>> open(const Call&, NodeId node, fs::OpenFlags flags) override;
+    Task<Result<fs::Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                                    fs::OpenFlags flags, fs::Owner owner) override;
+    Task<Result<>> close(const Call&, fs::FileHandle handle) override;
+
+    // The rest is the namespace's.
+    AttributesTask mkdir(const Call& call, NodeId parent, std::string_view name, mode_t mode,
+                         fs::Owner owner) override {
+        return names_.mkdir(call, parent, name, mode, owner);
+    }
+    AttributesTask mknod(const Call& call, NodeId parent, std::string_view name, mode_t mode,
+                         dev_t device, fs::Owner owner) override {
+        return names_.mknod(call, parent, name, mode, device, owner);
+    }
+    AttributesTask symlink(const Call& call, NodeId parent, std::string_view name,
+                           std::string_view target, fs::Owner owner) override {
+        return names_.symlink(call, parent, name, target, owner);
+    }
+    AttributesTask link(const Call& call, NodeId node, NodeId parent,
+                        std::string_view name) override {
+        return names_.link(call, node, parent, name);
+    }
+    Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name) override {
+        return names_.unlink(call, parent, name);
+    }
+    Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name) override {
+        return names_.rmdir(call, parent, name);
+    }
+    Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, RenameFlags flags) override {
+        return names_.rename(call, parent, name, new_parent, new_name, flags);
+    }
+    Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
+        return names_.readlink(call, node);
+    }
+    AttributesTask set_attributes(const Call& call, NodeId node,
+                                  const fs::SetAttributes& changes) override {
+        return names_.set_attributes(call, node, changes);
+    }
+    Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
+                                        std::string_view name) override {
+        return names_.get_xattr(call, node, name);
+    }
+    Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
+                             fs::SetXattr how) override {
+        return names_.set_xattr(call, node, name, value, how);
+    }
+    Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override {
+        return names_.remove_xattr(call, node, name);
+    }
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
+        return names_.list_xattrs(call, node);
+    }
+    Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
+        return names_.space(call);
+    }
+    void forget(NodeId node, uint64_t count) override { names_.forget(node, count); }
+
+  private:
+    struct Open {
+        bool append = false;
+        fs::PathReport report;
+    };
+    class UpdateSlot;
+    Task<Result<uint64_t>> update(const Call& call, Method method, FileBody file,
+                                  ConstBytes payload);
+    Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,
+                                     uint64_t offset);
+    AttributesTask ask_node(const Call& call, Method method, NodeBody body);
+    Task<Result<>> read_batch(const Call& call, NodeId directory,
+                              std::span<fs::ReadManyItem> items);
+    [[nodiscard]] std::span<fs::ReadManyItem> next_batch(std::span<fs::ReadManyItem> items) const;
+    Result<Open*> opened(fs::FileHandle handle);
+
+    Reactor& reactor_;
+    rpc::Channel& channel_;
+    fs::Namespace& names_;
+    const Options options_;
+    std::map<fs::FileHandle, Open> open_;
+    Semaphore free_count_;
+    std::vector<uint64_t> sequences_;  // of each slot's last update
+    std::vector<uint32_t> free_slots_;
+};
+
+}  // namespace ros2s::hostlink

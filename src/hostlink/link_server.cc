@@ -1,0 +1,233 @@
+#include "link_server.h"
+
+#include <algorithm>
+
+#include "ros2s/base/crc32c.h"
+
+namespace ros2s::hostlink {
+
+void LinkServerMetrics::visit(const MetricVisitor& visit) const {
+    visit("ros2store_link_reads_total", "Reads of files by hosts.", reads.value());
+    visit("ros2store_link_read_bytes_total", "Bytes that they got.", read_bytes.value());
+    visit("ros2store_link_writes_total", "Writes to files by hosts.", writes.value());
+    visit("ros2store_link_written_bytes_total", "Bytes that they wrote.", written_bytes.value());
+    visit("ros2store_link_lookups_total", "Names and attributes that hosts asked for.",
+          lookups.value());
+    visit("ros2store_link_bad_checksums_total",
+          "Writes refused because their bytes did not match the host's checksum.",
+          bad_checksums.value());
+}
+
+LinkServer::LinkServer(Reactor& reactor, session::SessionTable& sessions, session::Mounts& mounts)
+    : sessions_(sessions), mounts_(mounts), replies_(reactor) {
+    sessions_.watch(*this);
+}
+LinkServer::~LinkServer() { sessions_.unwatch(*this); }
+
+Task<> LinkServer::session_ending(session::Session& session) {
+    replies_.forget(session.id);
+    co_return;
+}
+
+Task<> LinkServer::serve(rpc::Request& request) {
+    std::unique_ptr<Scratch> scratch;
+    if (unused_.empty()) {
+        scratch = std::make_unique<Scratch>();
+    } else {
+        scratch = std::move(unused_.back());
+        unused_.pop_back();
+    }
+    if (const Result<> done = co_await answer(request, *scratch); !done) {
+        co_await request.fail(done.error());
+    }
+    unused_.push_back(std::move(scratch));
+}
+
+// An error where nothing was answered yet.
+Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
+    switch (static_cast<Method>(request.method())) {
+        case Method::read: return read(request, scratch);
+        case Method::write:
+        case Method::punch_hole: return update(request, scratch);
+        case Method::sync: return sync(request);
+        case Method::lookup:
+        case Method::get_attributes: return node(request, scratch);
+        case Method::readdir: return readdir(request, scratch);
+        case Method::read_many: return read_many(request, scratch);
+    }
+    return []() -> Task<Result<>> { co_return fail(Code::unsupported); }();
+}
+
+Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, session::MountId mount) {
+    ROS2S_TRY_ASSIGN(auto session, sessions_.use({request.guest().session}));
+    ROS2S_TRY_ASSIGN(auto entered, mounts_.find(*session, mount));
+    return Using{std::move(session), std::move(entered)};
+}
+Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, const FileBody& file) {
+    ROS2S_TRY_ASSIGN(auto entered, enter(request, file.mount));
+    ROS2S_TRY(entered.mount->check(file.handle));
+    return entered;
+}
+
+Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    ROS2S_CO_TRY_ASSIGN(const auto memory, co_await request.memory(request.sink_bytes()));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, co_await entered.fs().pread(
+                                                  request.call(), file.handle,
+                                                  fs::Window::local(memory.bytes()), file.offset));
+    const ConstBytes found = memory.bytes().first(bytes);
+    const ConstBytes body = encode_moved(scratch.answer, {.bytes = bytes, .crc = crc32c(found)});
+    metrics_.reads.add();
+    metrics_.read_bytes.add(bytes);
+    if (request.fits_inline(body.size(), found.size())) {
+        co_await request.reply(body, found);
+    } else {
+        ROS2S_CO_TRY(co_await request.place(0, found));
+        co_await request.reply_placed(body, bytes);
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    if (entered.mount->read_only()) co_return fail(Code::read_only);
+    const rpc::OperationId id = request.operation();
+    if (id.client != entered.session->request.client) co_return fail(Code::invalid);
+    // Before it counts as begun: what is lost on the way here may come again.
+    ROS2S_CO_TRY_ASSIGN(const auto payload, co_await take_payload(request, file));
+    const session::SessionId session = entered.session->id;
+    ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored, co_await replies_.begin(session, id));
+    StoredReplies::Reply reply;
+    if (stored != nullptr) {
+        reply = *stored;
+    } else {
+        reply = co_await apply(request, entered.fs(), file, payload.bytes());
+        replies_.end(session, id, reply);
+    }
+    ROS2S_CO_TRY(reply.status);
+    co_await request.reply(encode_moved(scratch.answer, {.bytes = reply.bytes}));
+    co_return Result<>{};
+}
+
+Task<Result<rpc::PayloadMemory>> LinkServer::take_payload(rpc::Request& request,
+                                                          const FileBody& file) {
+    ROS2S_CO_TRY_ASSIGN(auto memory, co_await request.memory(request.payload_bytes()));
+    ROS2S_CO_TRY(co_await request.receive_payload(memory.bytes()));
+    if (crc32c(memory.bytes()) != file.crc) {
+        metrics_.bad_checksums.add();
+        co_return fail(Code::corrupt);
+    }
+    co_return std::move(memory);
+}
+
+Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, fs::FileSystem& fs,
+                                             const FileBody& file, ConstBytes payload) {
+    // Not the connection's stop token: what has begun is done.
+    const Call call{.deadline = request.call().deadline, .tenant = request.call().tenant};
+    if (request.method() == static_cast<uint16_t>(Method::punch_hole)) {
+        co_return StoredReplies::Reply{
+            .status = co_await fs.punch_hole(call, file.handle, file.offset, file.length)};
+    }
+    const auto written =
+        co_await fs.pwrite(call, file.handle, fs::Window::local(payload), file.offset);
+    if (!written) co_return StoredReplies::Reply{.status = fail(written.error())};
+    metrics_.writes.add();
+    metrics_.written_bytes.add(*written);
+    co_return StoredReplies::Reply{.bytes = *written};
+}
+
+Task<Result<>> LinkServer::sync(rpc::Request& request) {
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    ROS2S_CO_TRY(co_await entered.fs().fsync(request.call(), file.handle));
+    co_await request.reply({});
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkServer::node(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const NodeBody asked, decode_node(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    metrics_.lookups.add();
+    if (request.method() == static_cast<uint16_t>(Method::get_attributes)) {
+        ROS2S_CO_TRY_ASSIGN(const auto attributes,
+                            co_await entered.fs().get_attributes(request.call(), asked.node));
+        co_await request.reply(encode_attributes(scratch.answer, attributes));
+        co_return Result<>{};
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto found,
+                        co_await entered.fs().lookup(request.call(), asked.node, asked.name));
+    ROS2S_CO_TRY(entered.mount->refer(found.node));
+    co_await request.reply(encode_attributes(scratch.answer, found));
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const ReaddirBody asked, decode_readdir(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY(entered.mount->check(asked.handle));
+    ROS2S_CO_TRY_ASSIGN(
+        const auto entries,
+        co_await entered.fs().readdir(request.call(), asked.handle, asked.cookie, asked.limit));
+    co_await request.reply(encode_entries(scratch.answer, entries, request.reply_body_bytes_max()));
+    co_return Result<>{};
+}
+
+// ---- read_many ------------------------------------------------------------------------------
+
+Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const ReadManyBody asked, decode_read_many(request.body(), scratch.items));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    uint64_t windows = 0;
+    for (const fs::ReadManyItem& item : scratch.items) {
+        if (item.window.length > request.sink_bytes() - windows) co_return fail(Code::invalid);
+        windows += item.window.length;
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto memory, co_await request.memory(windows));
+    uint64_t at = 0;
+    for (fs::ReadManyItem& item : scratch.items) {
+        const uint64_t length = item.window.length;
+        item.window = fs::Window::local(memory.bytes().subspan(at, length));
+        at += length;
+    }
+    ROS2S_CO_TRY(co_await entered.fs().read_many(request.call(), asked.directory, scratch.items));
+    co_return co_await reply_items(request, scratch, memory.bytes());
+}
+
+Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, Bytes memory) {
+    uint64_t payload = 0;
+    scratch.crcs.clear();
+    for (fs::ReadManyItem& item : scratch.items) {
+        if (!item.status) item.bytes = 0;
+        scratch.crcs.push_back(crc32c(item.window.bytes().first(item.bytes)));
+        payload += item.bytes;
+    }
+    const ConstBytes body = encode_read_answers(scratch.answer, scratch.items, scratch.crcs);
+    metrics_.reads.add(scratch.items.size());
+    metrics_.read_bytes.add(payload);
+    if (request.fits_inline(body.size(), payload)) {
+        // Together at the front of the memory.
+        size_t end = 0;
+        for (const fs::ReadManyItem& item : scratch.items) {
+            const Bytes found = item.window.bytes().first(item.bytes);
+            std::copy(found.begin(), found.end(), memory.begin() + static_cast<ptrdiff_t>(end));
+            end += found.size();
+        }
+        co_await request.reply(body, memory.first(end));
+        co_return Result<>{};
+    }
+    // Runs that fill their windows go as one.
+    size_t offset = 0, begin = 0;
+    for (const fs::ReadManyItem& item : scratch.items) {
+        const size_t end = offset + item.bytes;
+        offset += item.window.length;
+        if (end == offset && &item != &scratch.items.back()) continue;
+        ROS2S_CO_TRY(co_await request.place(begin, memory.subspan(begin, end - begin)));
+        begin = offset;
+    }
+    co_await request.reply_placed(body, payload);
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::hostlink

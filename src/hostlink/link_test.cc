@@ -1,0 +1,288 @@
+// What only the link has: lost connections, other hosts, and lies.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "link_test_support.h"
+
+namespace ros2s::hostlink {
+namespace {
+
+using fs::FileHandle;
+using fs::Window;
+
+class ReadNothing final : public rpc::ReplyReader {
+  public:
+    Result<> read(const rpc::Reply&) override { return {}; }
+};
+
+// Two hosts of one DPU, on one container.
+struct Stage {
+    explicit Stage(uint64_t seed = 1)
+        : world(seed), network(world.random()), dpu(world, network, uint64_t{64} << 10) {}
+    void run(Task<> (*body)(Stage&)) { world.run(whole(*this, body)); }
+    static Task<> whole(Stage& self, Task<> (*body)(Stage&)) {
+        co_await self.dpu.start();
+        co_await self.host.start();
+        co_await self.other.start(true);
+        co_await body(self);
+        co_await self.other.stop();
+        co_await self.host.stop();
+        co_await self.dpu.stop();
+    }
+    Task<FileHandle> create(std::string name, fs::OpenFlags flags) {
+        const auto opened = co_await host.link->create({}, fs::root_node, name, 0644, flags, {});
+        EXPECT_TRUE(opened);
+        co_return opened ? opened->handle : FileHandle{};
+    }
+    sim::World world;
+    fabric::sim::Network network;
+    Dpu dpu;
+    Host host{dpu, 1};
+    Host other{dpu, 2};
+};
+
+// ---- exactly once ---------------------------------------------------------------------------
+
+constexpr size_t record_bytes = 300;
+
+// Appends records of its own number, one after the other.
+Task<> append_all(Stage& stage, FileHandle file, uint8_t number, int count) {
+    const std::vector<std::byte> record(record_bytes, std::byte{number});
+    for (int i = 0; i < count; ++i) {
+        const auto written =
+            co_await stage.host.link->pwrite({}, file, Window::local(ConstBytes(record)), 0);
+        EXPECT_TRUE(written) << describe(written.error());
+    }
+}
+
+Task<> appends_with_losses(Stage& stage) {
+    constexpr uint8_t writers = 6;
+    constexpr int each = 20;
+    const FileHandle file = co_await stage.create("log", {.write = true, .append = true});
+    Nursery nursery(stage.world.core(), writers);
+    for (uint8_t number = 1; number <= writers; ++number) {
+        co_await nursery.spawn(append_all(stage, file, number, each));
+    }
+    Random& random = stage.world.random();
+    for (int i = 0; i < 20; ++i) {
+        co_await sleep_for(stage.world.core(), std::chrono::microseconds(20 + random.below(400)));
+        stage.network.kill(stage.host.name());
+    }
+    co_await nursery.join();
+    std::vector<std::byte> all(record_bytes * writers * each + 1);
+    const auto read = co_await stage.host.link->pread({}, file, Window::local(Bytes(all)), 0);
+    EXPECT_EQ(read, Result<uint64_t>(all.size() - 1));
+    std::array<int, writers + 1> found{};
+    for (size_t at = 0; at + 1 < all.size(); at += record_bytes) {
+        const Bytes record = std::span(all).subspan(at, record_bytes);
+        EXPECT_TRUE(std::ranges::all_of(record, [&](std::byte b) { return b == record[0]; }));
+        ++found[std::min<size_t>(static_cast<size_t>(record[0]), writers)];
+    }
+    for (size_t number = 1; number <= writers; ++number) EXPECT_EQ(found[number], each) << number;
+}
+
+TEST(HostLink, AppendsAreDoneOnceThoughConnectionsAreLost) {
+    uint64_t returned = 0;
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Stage stage(seed);
+        stage.run(appends_with_losses);
+        returned += stage.dpu.service.replies_returned();
+    }
+    EXPECT_GT(returned, 0U);
+}
+
+Task<> slots_of_updates(Stage& stage) {
+    Buffer body;
+    const FileHandle file = co_await stage.create("f", {.write = true});
+    ReadNothing reader;
+    const auto punch = [&](Uuid client, uint32_t slot, uint64_t sequence) {
+        return rpc::CallRequest{
+            .method = static_cast<uint16_t>(Method::punch_hole),
+            .id = {.client = client, .slot = slot, .sequence = sequence},
+            .body = encode_file(body, {.mount = stage.host.mount, .handle = file, .length = 1})};
+    };
+    rpc::Channel& channel = *stage.host.channel;
+    const Uuid own = stage.host.client;
+    EXPECT_TRUE(co_await channel.call({}, punch(own, 4000, 7), reader));
+    EXPECT_TRUE(co_await channel.call({}, punch(own, 4000, 7), reader));
+    EXPECT_EQ(stage.dpu.service.replies_returned(), 1U);
+    EXPECT_EQ(co_await channel.call({}, punch(own, 4000, 6), reader), Result<>(fail(Code::stale)));
+    EXPECT_EQ(co_await channel.call({}, punch(own, 4096, 1), reader),
+              Result<>(fail(Code::invalid)));
+    EXPECT_EQ(co_await channel.call({}, punch(client_of(9), 0, 1), reader),
+              Result<>(fail(Code::invalid)));
+}
+TEST(HostLink, AnUpdateIsNamedByItsSlotAndNumber) { Stage().run(slots_of_updates); }
+
+// ---- several hosts --------------------------------------------------------------------------
+
+Task<> seen_by_others(Stage& stage) {
+    const FileHandle file = co_await stage.create("shared", {.write = true});
+    std::vector<std::byte> written(200'000, std::byte{7}), read(200'000);
+    EXPECT_TRUE(co_await stage.host.link->pwrite({}, file, Window::local(ConstBytes(written)), 0));
+    fs::FileSystem& other = *stage.other.link;
+    const auto node = co_await other.lookup({}, fs::root_node, "shared");
+    EXPECT_TRUE(node);
+    EXPECT_EQ(node->size, written.size());
+    const auto opened = co_await other.open({}, node->node, {});
+    EXPECT_TRUE(opened);
+    EXPECT_EQ(co_await other.pread({}, opened->handle, Window::local(Bytes(read)), 0),
+              Result<uint64_t>(read.size()));
+    EXPECT_TRUE(read == written);
+    const auto report = other.path_report(opened->handle);
+    EXPECT_TRUE(report);
+    EXPECT_EQ(report->path, "host link over sim to a simulated DPU");
+    EXPECT_EQ(report->read_bytes, read.size());
+    // Mounted for reading only.
+    EXPECT_EQ(co_await other.pwrite({}, opened->handle, Window::local(ConstBytes(read)), 0),
+              Result<uint64_t>(fail(Code::read_only)));
+}
+TEST(HostLink, WhatIsAcknowledgedIsSeenByAnotherHost) { Stage().run(seen_by_others); }
+
+// A request made by hand, over a host's own connection.
+Task<Result<>> ask(Host& host, Method method, ConstBytes body) {
+    ReadNothing reader;
+    std::array<std::byte, 100> memory{};
+    const Bytes sink[] = {memory};
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method),
+                                   .id = {.client = host.client, .slot = 3000, .sequence = 1},
+                                   .body = body,
+                                   .sink = sink};
+    co_return co_await host.channel->call({}, request, reader);
+}
+
+Task<> somebody_elses(Stage& stage) {
+    const FileHandle file = co_await stage.create("mine", {.write = true});
+    Buffer body;
+    const FileBody there{.mount = stage.host.mount, .handle = file};
+    // The other host knows the numbers; they are nothing in its session.
+    EXPECT_EQ(co_await ask(stage.other, Method::read, encode_file(body, there)),
+              Result<>(fail(Code::stale)));
+    const FileBody own_mount{.mount = stage.other.mount, .handle = file};
+    EXPECT_EQ(co_await ask(stage.other, Method::read, encode_file(body, own_mount)),
+              Result<>(fail(Code::stale)));
+    EXPECT_EQ(co_await ask(stage.other, Method::sync, encode_file(body, own_mount)),
+              Result<>(fail(Code::stale)));
+    EXPECT_EQ(co_await ask(stage.other, Method::readdir,
+                           encode_readdir(body, {.mount = stage.other.mount, .handle = file})),
+              Result<>(fail(Code::stale)));
+    EXPECT_TRUE(co_await ask(stage.host, Method::read, encode_file(body, there)));
+}
+TEST(HostLink, AnothersMountsAndHandlesAreNotThere) { Stage().run(somebody_elses); }
+
+// ---- lies -----------------------------------------------------------------------------------
+
+Task<> nonsense(Stage& stage) {
+    for (uint16_t method = 0; method <= 9; ++method) {
+        const auto refused = co_await ask(stage.host, static_cast<Method>(method), as_bytes("?"));
+        EXPECT_FALSE(refused) << method;
+        if (refused) continue;
+        const bool known = method >= 1 && method <= 8;
+        EXPECT_EQ(refused.error().code, known ? Code::corrupt : Code::unsupported) << method;
+    }
+    Buffer body;
+    std::vector<fs::ReadManyItem> items(1);
+    items[0] = {.name = "x", .window = {.length = 101}};  // more than the sink has
+    EXPECT_EQ(co_await ask(stage.host, Method::read_many,
+                           encode_read_many(body, {stage.host.mount, fs::root_node}, items)),
+              Result<>(fail(Code::invalid)));
+    EXPECT_EQ(stage.host.channel->metrics().connections.value(), 1U);
+}
+TEST(HostLink, NonsenseIsRefusedAndTheConnectionLives) { Stage().run(nonsense); }
+
+Task<> changed_on_the_way_there(Stage& stage) {
+    const FileHandle file = co_await stage.create("f", {.write = true});
+    Buffer body;
+    const FileBody wrong{.mount = stage.host.mount, .handle = file, .crc = 1};
+    EXPECT_EQ(co_await ask(stage.host, Method::write, encode_file(body, wrong)),
+              Result<>(fail(Code::corrupt)));
+    EXPECT_EQ(stage.dpu.service.metrics().bad_checksums.value(), 1U);
+    const auto attributes = co_await stage.host.link->lookup({}, fs::root_node, "f");
+    EXPECT_TRUE(attributes);
+    EXPECT_EQ(attributes->size, 0U);
+}
+TEST(HostLink, BytesThatChangedOnTheirWayThereAreNotWritten) {
+    Stage().run(changed_on_the_way_there);
+}
+
+// A server that sends other bytes than it gives the checksum of.
+class Liar final : public rpc::Service {
+  public:
+    [[nodiscard]] uint32_t number() const override { return file_service; }
+    Task<> serve(rpc::Request& request) override {
+        Buffer answer;
+        if (request.method() == static_cast<uint16_t>(Method::read)) {
+            const std::array<std::byte, 4> payload{};
+            co_await request.reply(encode_moved(answer, {.bytes = 4, .crc = 1}), payload);
+        } else {
+            const std::vector<fs::ReadManyItem> items{{.bytes = 4, .size = 4}};
+            const std::array<std::byte, 4> payload{};
+            const uint32_t crcs[] = {1};
+            co_await request.reply(encode_read_answers(answer, items, crcs), payload);
+        }
+    }
+};
+class OpenGate final : public rpc::Gate {
+  public:
+    Result<rpc::Guest> admit(const rpc::HelloBody&, const fabric::Peer&) override {
+        return rpc::Guest{.session = 1};
+    }
+    void left(const rpc::Guest&) override {}
+};
+
+Task<> lied_to(Stage& stage) {
+    Liar service;
+    OpenGate gate;
+    Reactor& core = stage.world.core();
+    const auto domain = stage.network.open_domain(core, "liar");
+    auto server =
+        co_await rpc::Server::listen(core, *domain, "liar", service, gate, {}, stage.dpu.report);
+    EXPECT_TRUE(server);
+    auto channel = co_await rpc::Channel::open(core, *stage.host.domain, "liar", stage.host.tickets,
+                                               {.service = file_service}, stage.dpu.report);
+    EXPECT_TRUE(channel);
+    {
+        LinkClient link(core, **channel, *stage.host.names,
+                        {.mount = stage.host.mount, .client = stage.host.client, .behind = ""});
+        const auto opened = co_await link.create({}, fs::root_node, "f", 0644, {.write = true}, {});
+        EXPECT_TRUE(opened);
+        std::array<std::byte, 4> memory{};
+        EXPECT_EQ(co_await link.pread({}, opened->handle, Window::local(Bytes(memory)), 0),
+                  Result<uint64_t>(fail(Code::corrupt)));
+        std::array<fs::ReadManyItem, 1> items{
+            {{.name = "f", .window = Window::local(Bytes(memory))}}};
+        EXPECT_TRUE(co_await link.read_many({}, fs::root_node, items));
+        EXPECT_EQ(items[0].status, Result<>(fail(Code::corrupt)));
+        EXPECT_EQ(items[0].bytes, 0U);
+        co_await link.close_all();
+    }
+    co_await (*channel)->close();
+    co_await (*server)->close();
+    co_await domain->close();
+}
+TEST(HostLink, BytesThatChangedOnTheirWayBackAreNotReturned) { Stage().run(lied_to); }
+
+// ---- large requests -------------------------------------------------------------------------
+
+Task<> larger_than_a_request(Stage& stage) {
+    const FileHandle file = co_await stage.create("large", {.write = true});
+    const uint64_t most = stage.host.channel->welcome().payload_bytes_max;
+    std::vector<std::byte> written(most + 3'000'001), read(written.size() + 10);
+    for (size_t i = 0; i < written.size(); i += 997) written[i] = static_cast<std::byte>(i >> 7);
+    EXPECT_EQ(co_await stage.host.link->pwrite({}, file, Window::local(ConstBytes(written)), 5),
+              Result<uint64_t>(written.size()));
+    EXPECT_EQ(co_await stage.host.link->pread({}, file, Window::local(Bytes(read)), 5),
+              Result<uint64_t>(written.size()));
+    read.resize(written.size());
+    EXPECT_TRUE(read == written);
+    // What must be one request, and cannot be.
+    const FileHandle log = co_await stage.create("log", {.write = true, .append = true});
+    EXPECT_EQ(co_await stage.host.link->pwrite({}, log, Window::local(ConstBytes(written)), 0),
+              Result<uint64_t>(fail(Code::too_large, most)));
+}
+TEST(HostLink, MoreThanARequestTakes) { Stage().run(larger_than_a_request); }
+
+}  // namespace
+}  // namespace ros2s::hostlink

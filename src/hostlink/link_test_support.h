@@ -1,0 +1,240 @@
+// For this module's tests: a DPU with one container, and a host that has it mounted, on the
+// simulated network. The control plane's part is done by plain calls on the same tables.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "link_client.h"
+#include "link_server.h"
+#include "ros2s/fabric/sim/network.h"
+#include "ros2s/fs/dfs.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+#include "ros2s/session/gate.h"
+
+namespace ros2s::hostlink {
+
+// Opens one Dfs over a store in memory.
+class DfsSource final : public session::FileSystemSource {
+  public:
+    DfsSource(Reactor& reactor, uint64_t chunk_bytes)
+        : reactor_(reactor), store_(reactor, {}), chunk_bytes_(chunk_bytes) {}
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string&,
+                                                       const std::string& container,
+                                                       Report& report) override {
+        const auto made = co_await store_.create_container(
+            call, {.label = container, .chunk_bytes = chunk_bytes_});
+        EXPECT_TRUE(made);
+        EXPECT_TRUE(co_await fs::Dfs::format(call, store_, made->id, reactor_, {}, report));
+        auto mounted = co_await fs::Dfs::mount(call, store_, made->id, reactor_, {}, report);
+        EXPECT_TRUE(mounted) << report.text();
+        co_return std::unique_ptr<fs::FileSystem>(std::move(*mounted));
+    }
+
+  private:
+    Reactor& reactor_;
+    object::MemoryStore store_;
+    uint64_t chunk_bytes_;
+};
+
+class LocalTickets final : public rpc::TicketSource {
+  public:
+    explicit LocalTickets(session::SessionTable& sessions) : sessions_(sessions) {}
+    Task<Result<std::string>> take(Report& report) override {
+        const auto use = sessions_.use(session);
+        if (!use) co_return report.fail(Code::denied, "the session has ended");
+        ROS2S_CO_TRY_ASSIGN(const auto issued, sessions_.issue_ticket(**use));
+        co_return std::string(issued.ticket.view());
+    }
+    session::SessionId session{};
+
+  private:
+    session::SessionTable& sessions_;
+};
+
+// The names of a mount, as the control plane's services work on them.
+class LocalNames final : public fs::Namespace {
+  public:
+    using NodeId = fs::NodeId;
+    using AttributesTask = Task<Result<fs::Attributes>>;
+    explicit LocalNames(session::Mount& mount) : mount_(mount) {}
+
+    AttributesTask lookup(const Call& call, NodeId parent, std::string_view name) override {
+        return kept(fs().lookup(call, parent, name));
+    }
+    AttributesTask mkdir(const Call& call, NodeId parent, std::string_view name, mode_t mode,
+                         fs::Owner owner) override {
+        return kept(fs().mkdir(call, parent, name, mode, owner));
+    }
+    AttributesTask mknod(const Call& call, NodeId parent, std::string_view name, mode_t mode,
+                         dev_t device, fs::Owner owner) override {
+        return kept(fs().mknod(call, parent, name, mode, device, owner));
+    }
+    AttributesTask symlink(const Call& call, NodeId parent, std::string_view name,
+                           std::string_view target, fs::Owner owner) override {
+        return kept(fs().symlink(call, parent, name, target, owner));
+    }
+    AttributesTask link(const Call& call, NodeId node, NodeId parent,
+                        std::string_view name) override {
+        return kept(fs().link(call, node, parent, name));
+    }
+    Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name) override {
+        return fs().unlink(call, parent, name);
+    }
+    Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name) override {
+        return fs().rmdir(call, parent, name);
+    }
+    Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, RenameFlags flags) override {
+        return fs().rename(call, parent, name, new_parent, new_name, flags);
+    }
+    Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
+        return fs().readlink(call, node);
+    }
+    AttributesTask get_attributes(const Call& call, NodeId node) override {
+        return fs().get_attributes(call, node);
+    }
+    AttributesTask set_attributes(const Call& call, NodeId node,
+                                  const fs::SetAttributes& changes) override {
+        return fs().set_attributes(call, node, changes);
+    }
+    Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
+                                        std::string_view name) override {
+        return fs().get_xattr(call, node, name);
+    }
+    Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
+                             fs::SetXattr how) override {
+        return fs().set_xattr(call, node, name, value, how);
+    }
+    Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override {
+        return fs().remove_xattr(call, node, name);
+    }
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
+        return fs().list_xattrs(call, node);
+    }
+    Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags) override {
+        auto opened = co_await fs().open(call, node, flags);
+        if (opened) mount_.opened(opened->handle);
+        co_return opened;
+    }
+    Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
+                                    mode_t mode, fs::OpenFlags flags, fs::Owner owner) override {
+        auto opened = co_await fs().create(call, parent, name, mode, flags, owner);
+        if (!opened) co_return opened;
+        EXPECT_TRUE(mount_.refer(opened->attributes.node));
+        mount_.opened(opened->handle);
+        co_return opened;
+    }
+    Task<Result<>> close(const Call& call, fs::FileHandle handle) override {
+        ROS2S_CO_TRY(mount_.closing(handle));
+        co_return co_await fs().close(call, handle);
+    }
+    Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
+                                                          uint64_t cookie, size_t limit) override {
+        return fs().readdir(call, handle, cookie, limit);
+    }
+    Task<Result<fs::FileSystemSpace>> space(const Call& call) override { return fs().space(call); }
+    void forget(NodeId node, uint64_t count) override { mount_.forget(node, count); }
+
+  private:
+    [[nodiscard]] fs::FileSystem& fs() const { return mount_.file_system(); }
+    AttributesTask kept(AttributesTask task) {
+        auto attributes = co_await std::move(task);
+        if (attributes) EXPECT_TRUE(mount_.refer(attributes->node));
+        co_return attributes;
+    }
+    session::Mount& mount_;
+};
+
+inline Uuid client_of(uint8_t number) {
+    Uuid uuid;
+    uuid.bytes[0] = number;
+    return uuid;
+}
+
+// The DPU's side.
+struct Dpu {
+    explicit Dpu(sim::World& in, fabric::sim::Network& on, uint64_t chunk_bytes)
+        : world(in), network(on), source(in.core(), chunk_bytes) {}
+    Task<> start() {
+        domain = network.open_domain(world.core(), "dpu");
+        auto listening =
+            co_await rpc::Server::listen(world.core(), *domain, "link", service, gate, {}, report);
+        EXPECT_TRUE(listening) << report.text();
+        server = std::move(*listening);
+        gate.add(*server);
+    }
+    Task<> stop() {
+        gate.remove(*server);
+        co_await server->close();
+        server.reset();
+        co_await domain->close();
+        domain.reset();
+        co_await sessions.close_all();
+    }
+    sim::World& world;
+    fabric::sim::Network& network;
+    Report report;
+    DfsSource source;
+    session::TicketTable tickets{world.core(), {}};
+    session::SessionTable sessions{world.core(), tickets, {}};
+    session::Mounts mounts{world.core(), sessions, source, {}};
+    LinkServer service{world.core(), sessions, mounts};
+    session::SessionGate gate{sessions, session::Purpose::link};
+    std::unique_ptr<fabric::Domain> domain;
+    std::unique_ptr<rpc::Server> server;
+};
+
+// A host with a session, a mount, and a link.
+struct Host {
+    Host(Dpu& at, uint8_t number) : dpu(at), tickets(at.sessions), client(client_of(number)) {}
+    Task<> start(bool read_only = false) {
+        {
+            auto opened = dpu.sessions.open({.subject = "CN=host",
+                                             .client = client,
+                                             .purpose = session::Purpose::link,
+                                             .pool = "pool"});
+            EXPECT_TRUE(opened);
+            session = (*opened)->id;
+            auto mounted =
+                co_await dpu.mounts.mount({}, **opened, "container", read_only, dpu.report);
+            EXPECT_TRUE(mounted) << dpu.report.text();
+            mount = *mounted;
+            auto use = dpu.mounts.find(**opened, mount);
+            names = std::make_unique<LocalNames>(**use);
+        }
+        tickets.session = session;
+        domain =
+            dpu.network.open_domain(dpu.world.core(), "host" + std::to_string(client.bytes[0]));
+        auto connected =
+            co_await rpc::Channel::open(dpu.world.core(), *domain, "link", tickets,
+                                        {.service = file_service, .client = client}, dpu.report);
+        EXPECT_TRUE(connected) << dpu.report.text();
+        channel = std::move(*connected);
+        link = std::make_unique<LinkClient>(
+            dpu.world.core(), *channel, *names,
+            LinkClient::Options{.mount = mount, .client = client, .behind = "a simulated DPU"});
+    }
+    Task<> stop() {
+        co_await link->close_all();
+        link.reset();
+        co_await channel->close();
+        channel.reset();
+        co_await domain->close();
+        domain.reset();
+    }
+    [[nodiscard]] std::string name() const { return "host" + std::to_string(client.bytes[0]); }
+
+    Dpu& dpu;
+    LocalTickets tickets;
+    Uuid client;
+    session::SessionId session{};
+    session::MountId mount{};
+    std::unique_ptr<LocalNames> names;
+    std::unique_ptr<fabric::Domain> domain;
+    std::unique_ptr<rpc::Channel> channel;
+    std::unique_ptr<LinkClient> link;
+};
+
+}  // namespace ros2s::hostlink

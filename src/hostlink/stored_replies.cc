@@ -1,0 +1,31 @@
+#include "stored_replies.h"
+
+namespace ros2s::hostlink {
+
+Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionId session,
+                                                               const rpc::OperationId& id) {
+    if (id.slot >= slots_max || id.sequence == 0) co_return fail(Code::invalid);
+    for (;;) {
+        Slot& slot = slots_[session][id.slot];
+        if (id.sequence < slot.sequence) co_return fail(Code::stale);
+        if (id.sequence > slot.sequence && !slot.running) {
+            slot = {.sequence = id.sequence, .running = true};
+            co_return nullptr;
+        }
+        // The next update of a slot comes when the client has the last one's answer, or gave it up.
+        if (!slot.running) {
+            returned_.add();
+            co_return &slot.reply;
+        }
+        co_await ended_;
+    }
+}
+
+void StoredReplies::end(session::SessionId session, const rpc::OperationId& id, Reply reply) {
+    Slot& slot = slots_[session][id.slot];
+    slot.running = false;
+    slot.reply = std::move(reply);
+    ended_.wake_all();
+}
+
+}  // namespace ros2s::hostlink

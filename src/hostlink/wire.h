@@ -1,0 +1,105 @@
+// The bodies of the host link's requests and replies (docs/formats/rpc.md): what moves the bytes of
+// files, and the metadata that a data loader asks for at rate. Everything else about names is the
+// control plane's.
+//
+// encode_…() replaces the contents of a buffer that its owner keeps, and returns a view of it.
+// decode_…() takes any bytes; what it accepts is within the limits below. Errors of every decoder:
+// corrupt. Payload: of a write its bytes, of a read what was read; of read_many see there.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ros2s/fs/file_system.h"
+#include "ros2s/rpc/body.h"
+#include "ros2s/session/mounts.h"
+
+namespace ros2s::hostlink {
+
+// What a hello asks for to reach a LinkServer.
+inline constexpr uint32_t file_service = 2;
+
+enum class Method : uint16_t {
+    read = 1,
+    write = 2,
+    sync = 3,
+    punch_hole = 4,
+    lookup = 5,
+    get_attributes = 6,
+    readdir = 7,
+    read_many = 8,
+};
+
+using rpc::Buffer;
+
+// read: the range; its length is the request's sink. write: the place of the payload. sync: the
+// handle alone. punch_hole: all of it.
+struct FileBody {
+    session::MountId mount{};
+    fs::FileHandle handle{};
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    uint32_t crc = 0;  // CRC32C of the payload
+    friend bool operator==(const FileBody&, const FileBody&) = default;
+};
+ConstBytes encode_file(Buffer& buffer, const FileBody& body);
+[[nodiscard]] Result<FileBody> decode_file(ConstBytes body);
+
+// The answer to each of these: how many bytes were moved, and the CRC32C of what was read.
+struct MovedBody {
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+};
+ConstBytes encode_moved(Buffer& buffer, MovedBody body);
+[[nodiscard]] Result<MovedBody> decode_moved(ConstBytes body);
+
+// lookup: with a name; get_attributes: without one.
+struct NodeBody {
+    session::MountId mount{};
+    fs::NodeId node{};
+    std::string_view name;
+};
+ConstBytes encode_node(Buffer& buffer, const NodeBody& body);
+// The name is a view of `body`.
+[[nodiscard]] Result<NodeBody> decode_node(ConstBytes body);
+ConstBytes encode_attributes(Buffer& buffer, const fs::Attributes& attributes);
+[[nodiscard]] Result<fs::Attributes> decode_attributes(ConstBytes body);
+
+struct ReaddirBody {
+    session::MountId mount{};
+    fs::FileHandle handle{};
+    uint64_t cookie = 0;
+    uint32_t limit = 0;
+};
+inline constexpr uint32_t readdir_entries_max = 4096;
+ConstBytes encode_readdir(Buffer& buffer, const ReaddirBody& body);
+[[nodiscard]] Result<ReaddirBody> decode_readdir(ConstBytes body);
+// As many entries as fit into `bytes_max`, at least one where there is one.
+ConstBytes encode_entries(Buffer& buffer, std::span<const fs::DirectoryEntry> entries,
+                          size_t bytes_max);
+[[nodiscard]] Result<std::vector<fs::DirectoryEntry>> decode_entries(ConstBytes body);
+
+// read_many. The sink is the items' windows, one behind the other. Payload of the answer: what was
+// read of each item, inline one behind the other, or placed at the beginning of its window.
+inline constexpr size_t read_many_items_max = 4096;
+inline constexpr size_t read_many_name_bytes_max = 4095;
+struct ReadManyBody {
+    session::MountId mount{};
+    fs::NodeId directory{};
+};
+ConstBytes encode_read_many(Buffer& buffer, ReadManyBody head,
+                            std::span<const fs::ReadManyItem> items);
+// Windows get their lengths and no address.
+[[nodiscard]] Result<ReadManyBody> decode_read_many(ConstBytes body,
+                                                    std::vector<fs::ReadManyItem>& items);
+// Bytes that an item takes in the request, and in the answer.
+[[nodiscard]] uint64_t read_many_request_bytes(const fs::ReadManyItem& item);
+inline constexpr uint64_t read_many_answer_bytes = 34;
+// Statuses and sizes, each with the CRC32C of the item's payload.
+ConstBytes encode_read_answers(Buffer& buffer, std::span<const fs::ReadManyItem> items,
+                               std::span<const uint32_t> crcs);
+// Errors also: corrupt where an item claims more than its window.
+[[nodiscard]] Result<> decode_read_answers(ConstBytes body, std::span<fs::ReadManyItem> items,
+                                           std::vector<uint32_t>& crcs);
+
+}  // namespace ros2s::hostlink
