@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import build
@@ -29,19 +30,25 @@ def fuzzers(names=()):
 
 
 def fuzz_all(tally, seconds, names=()):
-    for program in fuzzers(names):
-        # New inputs that reach new code collect here and are the next run's start.
-        corpus = Path("build/corpus") / program.name
-        corpus.mkdir(parents=True, exist_ok=True)
-        seeds = sorted(Path("src").rglob(f"{program.name}_seeds"))
-        command = [program, f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10",
-                   "-print_final_stats=1", f"-artifact_prefix={corpus}/", corpus, *seeds]
-        console.step(f"fuzz {program.name} for {seconds} s")
-        done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", check=False)
-        units = [line.split(":")[-1].strip() for line in done.stdout.splitlines()
-                 if line.startswith("stat::number_of_executed_units")]
-        tally.add(f"{program.name}: {units[0] if units else 'no'} inputs", done.returncode == 0)
-        if done.returncode != 0:
-            print(done.stdout[-8000:])
+    programs = fuzzers(names)
+    console.step(f"{len(programs)} fuzzers, {seconds} s each")
+    with ThreadPoolExecutor(build.jobs()) as pool:
+        for program, done in zip(programs, pool.map(lambda each: fuzz(each, seconds), programs)):
+            units = [line.split(":")[-1].strip() for line in done.stdout.splitlines()
+                     if line.startswith("stat::number_of_executed_units")]
+            tally.add(f"{program.name}: {units[0] if units else 'no'} inputs",
+                      done.returncode == 0)
+            if done.returncode != 0:
+                print(done.stdout[-8000:])
+
+
+def fuzz(program, seconds):
+    # New inputs that reach new code collect here and are the next run's start.
+    corpus = Path("build/corpus") / program.name
+    corpus.mkdir(parents=True, exist_ok=True)
+    seeds = sorted(Path("src").rglob(f"{program.name}_seeds"))
+    command = [program, f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10",
+               "-print_final_stats=1", f"-artifact_prefix={corpus}/", corpus, *seeds]
+    return subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", check=False)
