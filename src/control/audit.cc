@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "tls.h"
+
 namespace ros2s::control {
 
 // All audits of the process. gRPC takes a plain function as its log, so this is where it finds
@@ -46,9 +48,7 @@ struct Reason {
     std::string_view grpc, ours;
 };
 constexpr Reason reasons[] = {
-    {"certificate verify failed",
-     "its certificate was not signed by the authority that this server believes, or is out of its "
-     "time"},
+    {"certificate verify failed", "its certificate is not good here"},
     {"peer did not return a certificate", "it showed no certificate"},
     {"unsupported protocol", "it speaks an older TLS than 1.3"},
     {"http request", "it does not speak TLS"},
@@ -98,11 +98,13 @@ void Audit::refuse(std::string_view why) {
         ++unsaid_;
         return;
     }
+    const std::string certificate = take_refused_certificate();
     const std::string more =
         unsaid_ == 0 ? "" : fmt::format(" ({} more were refused before and not said)", unsaid_);
     unsaid_ = 0;
-    log_.warning(fmt::format("audit: a connection to the control plane was refused: {}{}",
-                             why_refused(why), more));
+    log_.warning(fmt::format("audit: a connection to the control plane was refused: {}{}{}",
+                             why_refused(why),
+                             certificate.empty() ? "" : fmt::format(" ({})", certificate), more));
 }
 
 }  // namespace ros2s::control

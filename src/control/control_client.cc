@@ -58,6 +58,10 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
     arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
     // A call is sent once: what was done is not done again.
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    // A server that was away is looked for again soon; gRPC would let up to two minutes pass.
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // one attempt's time
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
     // Each client its own connection, not one shared by whoever names the same server.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     ROS2S_TRY_ASSIGN(const auto channel,

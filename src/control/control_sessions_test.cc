@@ -1,6 +1,7 @@
 // Sessions, tickets, regions, pools and containers over the wire; one server, real TLS.
 #include <gmock/gmock.h>
 
+#include "ros2s/session/gate.h"
 #include "test_rig.h"
 
 namespace ros2s::control {
@@ -12,15 +13,16 @@ using testing::HasSubstr;
 
 class Control : public testing::Test {
   protected:
-    // What the data plane does with a ticket.
+    // What the data plane does with a ticket in a connection's hello.
     Code redeem(Rig& rig, const session::Ticket& ticket, Purpose purpose = Purpose::link,
                 Uuid client = alice) {
         Code code = admitted;
         rig.do_there([&] {
-            const auto use = rig.sessions.attach(ticket, purpose, client);
-            attached_ = use ? (*use)->id.value : 0;
-            if (use) rig.sessions.detach((*use)->id);
-            if (!use) code = use.error().code;
+            session::SessionGate gate(rig.sessions, purpose);
+            const auto guest = gate.admit({.client = client, .ticket = ticket.view()}, {});
+            attached_ = guest ? guest->session : 0;
+            if (guest) gate.left(*guest);
+            if (!guest) code = guest.error().code;
         });
         return code;
     }
@@ -143,6 +145,18 @@ TEST_F(Control, WhatCannotBeOpenedIsSaid) {
     refused(Rig::wish(), Code::busy, "close some");
     rig.do_there([&] { rig.server->drain(); });
     refused(Rig::wish(), Code::closed, "is being stopped");
+}
+
+TEST_F(Control, ASessionWithoutATicketIsNone) {
+    Rig rig({.tickets = {.per_subject_max = 1}});
+    const auto client = rig.client();
+    const OpenedSession opened = rig.open(*client);
+    const auto second = rig.here([&] { return client->open_session(call_, Rig::wish(), report_); });
+    EXPECT_EQ(second.error().code, Code::busy);
+    EXPECT_THAT(report_.text(), HasSubstr("too many tickets wait"));
+    rig.do_there([&] { EXPECT_EQ(rig.sessions.all().size(), 1u); });
+    EXPECT_EQ(redeem(rig, opened.ticket.ticket), admitted);
+    EXPECT_GT(rig.open(*client).id.value, 0u);
 }
 
 TEST_F(Control, AnUnusedSessionEnds) {

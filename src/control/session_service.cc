@@ -78,18 +78,13 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                                           fmt::join(ground_.parts.pools.names(), ", ")));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
-    const auto opened = ground_.parts.sessions.open(std::move(wanted));
-    if (!opened) {
-        co_return report.fail(
-            opened.error(),
-            fmt::format("no session could be opened for {}: {}", served.subject,
-                        opened.error().code == Code::closed ? "the server is being stopped"
-                                                            : "there are too many; close some"));
+    const auto opened = enter(served, std::move(wanted), terms, *reply.mutable_ticket());
+    if (!opened) co_return fail(opened.error());
+    if (!opened->ticket) {  // nobody could use the session
+        co_await ground_.parts.sessions.close(opened->id);
+        co_return opened->ticket;
     }
-    session::Session& session = **opened;
-    session.terms = terms;
-    ROS2S_CO_TRY(give_ticket(served, session, *reply.mutable_ticket()));
-    reply.set_session(session.id.value);
+    reply.set_session(opened->id.value);
     reply.set_provider(address->provider);
     reply.set_address(address->address);
     reply.set_idle_ms(milliseconds(ground_.parts.sessions.options().idle_max));
@@ -98,6 +93,22 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     qos.set_operations_per_second(terms.operations_per_second);
     qos.set_bytes_per_second(terms.bytes_per_second);
     co_return Result<>{};
+}
+
+Result<SessionService::Entered> SessionService::enter(Served& served,
+                                                      session::SessionRequest wanted,
+                                                      const session::ServiceTerms& terms,
+                                                      v1::Ticket& ticket) {
+    const auto opened = ground_.parts.sessions.open(std::move(wanted));
+    if (!opened) {
+        return served.report.fail(
+            opened.error(),
+            fmt::format("no session could be opened for {}: {}", served.subject,
+                        opened.error().code == Code::closed ? "the server is being stopped"
+                                                            : "there are too many; close some"));
+    }
+    (*opened)->terms = terms;
+    return Entered{(*opened)->id, give_ticket(served, **opened, ticket)};
 }
 
 Task<Result<>> SessionService::keep_alive(Served& served, const v1::KeepAliveRequest& request,

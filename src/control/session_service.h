@@ -27,6 +27,12 @@ class SessionService final : public v1::Sessions::CallbackService {
     ROS2S_SERVE(IssueTicket, IssueTicketRequest, IssueTicketReply, issue_ticket)
     ROS2S_SERVE(Close, CloseSessionRequest, CloseSessionReply, close)
 
+    struct Entered {
+        session::SessionId id{};
+        Result<> ticket;  // whether there was one to be had
+    };
+    Result<Entered> enter(Served& served, session::SessionRequest wanted,
+                          const session::ServiceTerms& terms, v1::Ticket& ticket);
     Result<> give_ticket(Served& served, const session::Session& session, v1::Ticket& into);
     Result<const DataAddress*> choose(const v1::OpenSessionRequest& request, Report& report) const;
 

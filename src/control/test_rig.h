@@ -135,6 +135,8 @@ class Rig {
     auto there(F function) {
         return run_blocking(*server_reactor, function);
     }
+    // The server stops, and another one comes up at the same address with the same tables.
+    void restart();
     // A plain function on the server's core.
     template <class F>
     void do_there(F function) {
@@ -161,7 +163,8 @@ class Rig {
     std::unique_ptr<ControlServer> server;
 
   private:
-    Task<> start(ControlOptions options, Report& report);
+    ControlOptions options_;
+    Task<> start(Report& report);
     Task<> stop();
 };
 

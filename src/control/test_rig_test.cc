@@ -93,18 +93,30 @@ Rig::Rig(RigOptions options)
     : tickets(*server_reactor, options.tickets),
       sessions(*server_reactor, tickets, options.sessions, lines.log()),
       mounts(*server_reactor, sessions, pool, {}) {
-    ControlOptions control = options.control;
-    if (control.listen.empty()) control.listen = {"127.0.0.1:0"};
-    control.identity = certificates.of("server");
-    control.purpose = session::Purpose::link;
-    control.data = {{.provider = "shm", .address = "unix:shm.sock"},
-                    {.provider = "ucx+tcp", .address = "10.0.0.1:7401"}};
+    options_ = options.control;
+    if (options_.listen.empty()) options_.listen = {"127.0.0.1:0"};
+    options_.identity = certificates.of("server");
+    options_.purpose = session::Purpose::link;
+    options_.data = {{.provider = "shm", .address = "unix:shm.sock"},
+                     {.provider = "ucx+tcp", .address = "10.0.0.1:7401"}};
     Report report;
-    there([&] { return start(control, report); });
+    there([&] { return start(report); });
+    EXPECT_NE(server, nullptr) << report.text();
+    const Call call;
+    EXPECT_TRUE(
+        there([&] { return pool.create_container(call, "pool", {.label = "c"}, {}, report); }));
+}
+
+void Rig::restart() {
+    options_.listen = server->addresses();
+    there([&] { return server->stop(0s); });
+    Report report;
+    there([&] { return start(report); });
     EXPECT_NE(server, nullptr) << report.text();
 }
 
-Task<> Rig::start(ControlOptions options, Report& report) {
+Task<> Rig::start(Report& report) {
+    server.reset();
     auto started = co_await ControlServer::start({.reactor = *server_reactor,
                                                   .blocking = blocking,
                                                   .sessions = sessions,
@@ -112,10 +124,8 @@ Task<> Rig::start(ControlOptions options, Report& report) {
                                                   .pools = pool,
                                                   .mounts = &mounts,
                                                   .log = lines.log()},
-                                                 std::move(options), report);
+                                                 options_, report);
     if (started) server = std::move(*started);
-    const Call call;
-    (void)co_await pool.create_container(call, "pool", {.label = "c"}, {}, report);
 }
 
 Rig::~Rig() {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <grpc/grpc_security.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
@@ -36,15 +38,39 @@ std::string contents(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A server's lowest TLS version. gRPC makes a new SSL_CTX for each new set of files, and offers no
-// way to it; OpenSSL calls whoever asked when one is made. gRPC does it on the thread on which it
-// has just been given the files, so that only those of ours are meant.
+// What a server's handshakes need and gRPC has no setting for: the lowest TLS version, and why a
+// certificate was refused. gRPC makes a new SSL_CTX for each new set of files, and offers no way to
+// it; OpenSSL calls whoever asked when one is made. gRPC does it on the thread on which it has just
+// been given the files, so that only those of ours are meant.
 thread_local bool next_context_is_ours = false;
+// Kept until gRPC says, on the same thread, that the handshake failed.
+thread_local std::string refused_certificate;
+
+std::string subject_of(const X509* certificate) {
+    constexpr int subject_bytes_max = 256;
+    BIO* const memory = BIO_new(BIO_s_mem());
+    X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+    std::string subject(subject_bytes_max, ' ');
+    subject.resize(
+        static_cast<size_t>(std::max(BIO_read(memory, subject.data(), subject_bytes_max), 0)));
+    BIO_free(memory);
+    return subject;
+}
+
+// As OpenSSL by itself, and remembers whose certificate it was and what is wrong with it.
+int verify(X509_STORE_CTX* chain, void*) {
+    if (X509_verify_cert(chain) == 1) return 1;
+    refused_certificate =
+        fmt::format("of {}: {}", subject_of(X509_STORE_CTX_get0_cert(chain)),
+                    X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain)));
+    return 0;
+}
 
 void context_made(void* context, void*, CRYPTO_EX_DATA*, int, long, void*) {
     if (!std::exchange(next_context_is_ours, false)) return;
     SSL_CTX_set_options(static_cast<SSL_CTX*>(context),
                         SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_TLSv1_2);
+    SSL_CTX_set_cert_verify_callback(static_cast<SSL_CTX*>(context), verify, nullptr);
 }
 
 void watch_contexts() {
@@ -167,6 +193,8 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
     grpc_channel_credentials_release(credentials);
     return grpc::CreateChannelInternal("", channel, {});
 }
+
+std::string take_refused_certificate() { return std::exchange(refused_certificate, {}); }
 
 std::string subject_of(const grpc::AuthContext& peer) {
     const auto subject = peer.FindPropertyValues(GRPC_X509_SUBJECT_PROPERTY_NAME);

@@ -26,6 +26,10 @@ namespace ros2s::control {
                                                                   grpc::ChannelArguments arguments,
                                                                   Report& report);
 
+// Why OpenSSL refused a client's certificate on this thread just now, and whose it was: "of
+// CN=host-1: certificate has expired". Empty where it refused none since it was last asked.
+[[nodiscard]] std::string take_refused_certificate();
+
 // The subject of the peer's certificate, as "CN=host-1"; empty where there is none.
 [[nodiscard]] std::string subject_of(const grpc::AuthContext& peer);
 

@@ -128,7 +128,8 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
 
     const Certificates others;
     handshake(shown(others.of("alice")));
-    expect_refused("was not signed by the authority");
+    expect_refused("its certificate is not good here (of CN=alice: ");
+    EXPECT_THAT(rig_->lines.with(audited).back(), HasSubstr("issuer certificate"));
 
     handshake("");
     expect_refused("it showed no certificate");
@@ -138,7 +139,7 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
                                     now() - std::chrono::days(3), report_);
     ASSERT_TRUE(expired) << report_.text();
     handshake(shown(rig_->certificates.of("late")));
-    expect_refused("out of its time");
+    expect_refused("its certificate is not good here (of CN=late: certificate has expired)");
 
     EXPECT_THAT(handshake("-tls1_2 " + shown(rig_->certificates.of("alice"))),
                 HasSubstr("Cipher is (NONE)"));
@@ -198,6 +199,15 @@ TEST_F(Tls, AClientSpeaksNothingOlder) {
     };
     EXPECT_THAT(meet("-tls1_2"), HasSubstr("unsupported protocol"));
     EXPECT_THAT(meet("-tls1_3"), HasSubstr("TLSv1.3"));
+}
+
+TEST_F(Tls, AServerThatComesBackIsFoundAgain) {
+    start();
+    rig_->restart();
+    Report report;
+    EXPECT_TRUE(eventually(*rig_->client_reactor, [&] {
+        return rig_->here([&] { return known_->keep_alive(call_, session_, report); }).has_value();
+    })) << report.text();
 }
 
 TEST_F(Tls, RenewedFilesCountFromTheNextConnectionOn) {

@@ -1,0 +1,68 @@
+// Requests as bytes: whatever comes, decoding ends in a refusal with a sentence or in something
+// that the tables may be given.
+#include "fields.h"
+#include "ros2s/base/check.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::control {
+namespace {
+
+// A refusal says why, and nothing else does.
+template <class T>
+bool decided(const Result<T>& result, const Report& report) {
+    ROS2S_CHECK(result.has_value() == report.empty());
+    return result.has_value();
+}
+
+void session_of(const v1::OpenSessionRequest& message) {
+    Report report;
+    const auto request = decode(message, "CN=fuzz", report);
+    if (decided(request, report)) {
+        ROS2S_CHECK(!request->client.is_nil() && object::is_valid_label(request->pool));
+        ROS2S_CHECK(request->program.size() <= program_bytes_max);
+    }
+    Report of_terms;
+    const auto terms = decode(message.qos(), of_terms);
+    if (decided(terms, of_terms)) ROS2S_CHECK(terms->weight >= 1 && terms->weight <= weight_max);
+}
+
+void region_of(const v1::Region& message) {
+    Report report;
+    const auto region = decode(message, report);
+    if (!decided(region, report)) return;
+    ROS2S_CHECK(region->length > 0 && region->address + region->length >= region->address);
+    session::RegionTable table;
+    ROS2S_CHECK(table.add(*region));
+}
+
+void file_of(const v1::SetAttributesRequest& attributes, const v1::CreateFileRequest& create) {
+    Report report;
+    const auto changes = decode(attributes, report);
+    if (decided(changes, report)) ROS2S_CHECK(!changes->mode || *changes->mode <= 07777);
+    Report of_name;
+    if (decided(check_name("name", create.name(), of_name), of_name)) {
+        ROS2S_CHECK(fs::check_name(create.name()));
+    }
+    Report of_mode;
+    if (decided(check_node_mode(create.mode(), of_mode), of_mode)) {
+        ROS2S_CHECK(!S_ISDIR(create.mode()) && !S_ISLNK(create.mode()));
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::control
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
+    using namespace ros2s::control;  // NOLINT(google-build-using-namespace)
+    const std::string text(reinterpret_cast<const char*>(bytes), count);
+    v1::OpenSessionRequest session;
+    if (session.ParseFromString(text)) session_of(session);
+    v1::Region region;
+    if (region.ParseFromString(text)) region_of(region);
+    v1::SetAttributesRequest attributes;
+    v1::CreateFileRequest create;
+    if (attributes.ParseFromString(text) && create.ParseFromString(text)) {
+        file_of(attributes, create);
+    }
+    return 0;
+}
