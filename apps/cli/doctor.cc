@@ -251,10 +251,12 @@ Task<Result<>> doctor(Workplace work, DoctorOptions options) {
         [&] { return disk_space(options.directory); },
         libraries};
     size_t missing = 0;
+    size_t slower = 0;
     std::vector<Json> values;
     for (const auto& examine : examinations) {
         const Finding finding = examine();
         missing += finding.grade == Grade::missing ? 1 : 0;
+        slower += finding.grade == Grade::slower ? 1 : 0;
         work.session.say(
             fmt::format("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found));
         if (!finding.remedy.empty()) work.session.say(fmt::format("{:25}→ {}", "", finding.remedy));
@@ -264,7 +266,13 @@ Task<Result<>> doctor(Workplace work, DoctorOptions options) {
                                        {"remedy", finding.remedy}}));
     }
     work.session.answer(Json::object({{"findings", Json::array(values)}, {"missing", missing}}));
-    if (missing == 0) co_return Result<>{};
+    if (missing == 0) {
+        work.session.say(slower == 0 ? "nothing is missing"
+                                     : fmt::format("nothing is missing; the warning{} above cost"
+                                                   "{} speed or safety",
+                                                   slower == 1 ? "" : "s", slower == 1 ? "s" : ""));
+        co_return Result<>{};
+    }
     co_return work.report.fail(
         Code::unsupported,
         fmt::format("{} thing{} missing on this machine; the remedies stand above", missing,

@@ -15,9 +15,16 @@ mode_t default_mode() {
 }
 
 Task<Result<>> make(Workplace work, const Place& place, bool may_exist) {
-    ROS2S_CO_TRY_ASSIGN(const Slot slot, co_await find_slot(work, place));
-    const auto made = co_await place.file_system->mkdir(
-        work.call, slot.directory, slot.name, default_mode(), {.uid = geteuid(), .gid = getegid()});
+    const auto slot = co_await find_slot(work, place);
+    if (!slot) {
+        if (slot.error().code == Code::not_found) {
+            work.report.say("the directory that it is to be in is missing; mkdir -p makes it too");
+        }
+        co_return std::unexpected(slot.error());
+    }
+    const auto made =
+        co_await place.file_system->mkdir(work.call, slot->directory, slot->name, default_mode(),
+                                          {.uid = geteuid(), .gid = getegid()});
     if (made) co_return Result<>{};
     if (may_exist && made.error().code == Code::exists) {
         ROS2S_CO_TRY_ASSIGN(const auto there, co_await find(work, place, Follow::yes));

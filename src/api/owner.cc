@@ -189,7 +189,7 @@ std::string describe_owner(const std::string& directory, const OwnerRecord& owne
     if (!owner.mount_point.empty()) {
         return fmt::format(
             "the pool in {0} is in use by {1}, which has its container '{2}' mounted "
-            "at {3}: use the files there, or unmount it first: fusermount3 -u {3}",
+            "at {3}: use the files there, or unmount it first: ros2store down {0}",
             directory, who, owner.container, owner.mount_point);
     }
     return fmt::format("the pool in {} is in use by {}: wait until it ends, or end it: kill {}",

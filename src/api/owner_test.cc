@@ -77,7 +77,7 @@ TEST_F(OwnerTest, SaysWhatToDoAboutAnotherProcess) {
                 "the pool in /p is in use by process 1 (python3): wait until it ends, or end it: "
                 "kill 1");
     EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "ros2store-fuse", .mount_point = "/m"}),
-                HasSubstr("fusermount3 -u /m"));
+                HasSubstr("ros2store down "));
 }
 
 TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {

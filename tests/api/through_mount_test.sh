@@ -20,7 +20,7 @@ echo hello >"$work/mnt/from-mount"
     { echo "the path report does not tell of the mount"; exit 1; }
 # Another container is not what is mounted: its opener is told of the owner.
 if "$helper" report "ros2s+local:///pool/other?dir=$work/pool" x 2>"$work/error"; then exit 1; fi
-grep -q "mounted at $work/mnt: use the files there, or unmount it first: fusermount3 -u" \
+grep -q "mounted at $work/mnt: use the files there, or unmount it first: ros2store down" \
     "$work/error" || { cat "$work/error"; exit 1; }
 fusermount3 -u "$work/mnt"
 for _ in $(seq 1200); do # the owner writes out and goes

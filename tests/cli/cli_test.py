@@ -291,7 +291,7 @@ class Files(WithPool):
         self.assertIn("below/", run("ls", "-R", self.mine()).stdout)
 
     def test_mkdir(self):
-        self.refused("mkdir", self.mine("x/y/z"), says="not found")
+        self.refused("mkdir", self.mine("x/y/z"), says=["not found", "mkdir -p"])
         run("mkdir", "-p", self.mine("x/y/z"))
         run("mkdir", "-p", self.mine("x/y/z"))
         self.refused("mkdir", self.mine("x"), says="exists")
@@ -644,6 +644,9 @@ class Doctor(Refusal):
             check=False).stdout)["findings"]}
         self.assertEqual(findings["O_DIRECT"]["grade"], "ok")
         self.assertIn("io_uring", findings["io_uring"]["found"])
+        self.assertRegex(run("doctor", self.scratch, expect=None).stdout.splitlines()[-1],
+                         "^nothing is missing" if all(f["grade"] != "missing"
+                                                      for f in findings.values()) else "")
         for finding in findings.values():
             self.assertEqual(finding["grade"] == "ok", finding["remedy"] == "", finding)
 

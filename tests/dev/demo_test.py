@@ -156,6 +156,22 @@ def one_at_a_time_and_not_over_what_was_kept():
         assert " down " in checkout.output() and "rm -rf" in checkout.output(), checkout.output()
 
 
+@test
+def too_little_disk():
+    if os.geteuid() != 0:
+        return  # only root has mount namespaces
+    with Checkout() as checkout:
+        script = ("mount -t tmpfs -o size=8m none build && ln -s \"$1\" build/release && shift && "
+                  "exec \"$@\"")
+        done = subprocess.run(["unshare", "-m", "bash", "-c", script, "bash", BUILD, sys.executable,
+                               "-B", CHECKOUT / "tools" / "dev", "demo", "--tiny", "--tree",
+                               checkout.tree], cwd=checkout.top, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=runner.PATIENCE_SECONDS)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "too little disk" in done.stdout and "free some" in done.stdout, done.stdout
+        assert done.stdout.splitlines()[-1] == "demo: 0 passed, 1 failed", done.stdout
+
+
 def main():
     global BUILD, CHECKOUT
     if len(sys.argv) < 3:

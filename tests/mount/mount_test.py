@@ -133,7 +133,7 @@ def corrupt_bytes_are_logged_with_the_way_to_the_file():
         except OSError as error:
             assert error.errno == errno.EIO, error
         subprocess.run(["fusermount3", "-u", pool.mount_point], check=True)
-        said = owner.communicate(timeout=30)[1]
+        said = owner.communicate(timeout=runner.PATIENCE_SECONDS)[1]
         assert f"inode {inode} on {pool.mount_point}: corrupt" in said, said
         assert "in the 4 KiB at byte 8192" in said, said
         assert f"`find {pool.mount_point} -xdev -inum {inode}` names the file" in said, said

@@ -85,9 +85,15 @@ def fio_command(row, side, shared):
 
 def measure(row, side, shared):
     command = fio_command(row, side, shared)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False, timeout=300)
+    before = None
+
+    def once():
+        nonlocal before
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False, timeout=300)
+
+    done = shown.fio(once)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Warnings may stand before the JSON.
     text = done.stdout[done.stdout.find("{"):]

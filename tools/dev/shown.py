@@ -14,13 +14,27 @@ def words(arguments):
     return [str(argument) for argument in arguments]
 
 
+def fio(call):
+    """fio gives up on a job that is not ready after five seconds, which only means that the machine
+    is busy: it is tried again."""
+    for _ in range(5):
+        done = call()
+        if "job startup hung" not in (done.stdout or "") + (done.stderr or ""):
+            break
+    return done
+
+
 def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
     """Prints and runs; returns standard output. Errors: Failed, with what the command said."""
     console.command(arguments)
-    try:
-        done = subprocess.run(words(arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+
+    def once():
+        return subprocess.run(words(arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
                               timeout=timeout, env=environment)
+
+    try:
+        done = fio(once) if arguments[0] == "fio" else once()
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{shlex.join(words(arguments))}: not done after {late.timeout:.0f} s") from late
     if check and done.returncode != 0:
