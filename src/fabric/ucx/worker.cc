@@ -28,11 +28,14 @@ Task<> Worker::close() {
         rouse();
         co_await sleep_for(reactor_, std::chrono::milliseconds(1));
     }
+    // From here on nobody looks at UCX, so that the event stays: asking the ring to cancel is not
+    // enough, because a poll that was just woken for what we took in ourselves is armed anew.
     stopping_ = true;
-    if (event_submitted_) {
-        reactor_.ring()->cancel_poll(event_);
-    } else {
+    if (!event_submitted_) {
         reactor_.post(watcher_);
+    } else {
+        const ucs_status_t status = ucp_worker_signal(handle());
+        ROS2S_CHECK(status == UCS_OK);
     }
     co_await watching_.join();
     reactor_.detach(*this);
@@ -71,6 +74,7 @@ void Worker::attend(UcxWire& wire) {
 ucs_status_t Worker::came(void* self, const void* header, size_t header_length, void* data,
                           size_t length, const ucp_am_recv_param_t* parameters) noexcept {
     auto& worker = *static_cast<Worker*>(self);
+    worker.called_back_ = true;
     FrameHeader frame;
     if (header_length == sizeof frame) std::memcpy(&frame, header, sizeof frame);
     const auto found =
@@ -135,6 +139,7 @@ void Worker::step_lanes(bool force) noexcept {
 }
 
 bool Worker::poll() noexcept {
+    if (stopping_) return false;
     bool found = flusher_.flush();
     if (!armed_) {
         bool progressed = false;
@@ -163,9 +168,11 @@ bool Worker::settle() noexcept {
 }
 
 bool Worker::prepare_sleep() noexcept {
+    if (stopping_) return true;
     if (!flusher_.empty() || !attended_.empty()) return false;
     if (armed_) return true;
-    if (ucp_worker_progress(handle()) > 0) return false;
+    called_back_ = false;
+    if (ucp_worker_progress(handle()) > 0 || called_back_) return false;
     // UCX says "busy" while there is something to progress: then no sleep.
     return attended_.empty() && arm();
 }

@@ -77,6 +77,7 @@ class Worker final : public Poller {
     std::vector<std::unique_ptr<Lane>> winding_up_;
     bool armed_ = false;
     uint32_t vain_looks_ = 0;
+    bool called_back_ = false;  // a frame came: somebody may be ready to go on
 
     // The poll on the event descriptor: one at most is with the ring.
     Ring::Operation event_;
