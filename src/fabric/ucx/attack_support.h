@@ -1,0 +1,91 @@
+// What the attack tests share: a server with a bystander whose session must not notice anything,
+// and a peer that does the handshake by hand and then says what it likes, with a UCX that can do
+// everything.
+#pragma once
+#include <gtest/gtest.h>
+#include <ucp/api/ucp.h>
+
+#include <memory>
+#include <string>
+
+#include "greeting.h"
+#include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/packet/packet.h"
+#include "ros2s/fabric/socket/socket.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ucx.h"
+
+namespace ros2s::fabric::ucx {
+
+// One core, one server domain, an honest client of its own domain.
+class Stage {
+  public:
+    explicit Stage(ListenOptions listening = {.limits = {.reply_bytes = 256}});
+    Reactor& core() { return *reactor_; }
+    const std::string& address() const { return listener->address(); }
+    void run(Task<> (*test)(Stage&)) { reactor_->run(perform(test)); }
+    // The honest client asks and is answered, a hundred times.
+    Task<> bystander_is_served();
+
+    std::unique_ptr<Domain> server;
+    std::unique_ptr<Domain> honest;
+    std::unique_ptr<Listener> listener;
+    std::unique_ptr<Endpoint> bystander;         // the client's side
+    std::unique_ptr<Endpoint> bystander_server;  // the server's
+
+  private:
+    Task<> perform(Task<> (*test)(Stage&));
+    ListenOptions listening_;
+    std::unique_ptr<OsReactor> reactor_;
+};
+
+// A UCX with one-sided operations. Its own worker is looked at in progress() alone.
+class RawUcx {
+  public:
+    RawUcx();
+    RawUcx(const RawUcx&) = delete;
+    RawUcx& operator=(const RawUcx&) = delete;
+    ~RawUcx();
+    [[nodiscard]] ucp_context_h context() const { return context_; }
+    [[nodiscard]] ucp_worker_h worker() const { return worker_; }
+    [[nodiscard]] std::vector<std::byte> address() const;
+    void progress() const { ucp_worker_progress(worker_); }
+
+  private:
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_ = nullptr;
+};
+
+// A session of somebody without scruples, and the server's endpoint for it.
+struct Attacker {
+    RawUcx& ucx;
+    Descriptor socket{};
+    Hello hello{};
+    PeerAddress server{};
+    ucp_ep_h endpoint = nullptr;
+    uint64_t sequence = 0;
+    std::unique_ptr<Endpoint> victim{};
+
+    // The next header that the protocol has.
+    [[nodiscard]] FrameHeader header() {
+        return {.channel = server.channel, .sequence = sequence++};
+    }
+    // Sends and waits until it has gone.
+    Task<> send(Stage& stage, ConstBytes header, ConstBytes data, unsigned id = active_message_id,
+                uint32_t flags = 0);
+    // Looks at the own worker for a while.
+    Task<> look(Stage& stage, Duration how_long = std::chrono::milliseconds(50)) const;
+    // Hangs up; closes the victim.
+    Task<> finish(Stage& stage);
+};
+
+// Fails the test when it does not come to be connected.
+Task<> attack(Stage& stage, Attacker& attacker);
+// Says hello, with anything behind it; false when it is not welcome.
+Task<bool> say_hello(Stage& stage, Attacker& attacker, std::vector<std::byte> greeting);
+// Waits until the victim's connection has ended, at most half a minute.
+Task<End> how_it_ended(Stage& stage, Attacker& attacker);
+
+[[nodiscard]] std::unique_ptr<OsReactor> make_reactor();
+
+}  // namespace ros2s::fabric::ucx

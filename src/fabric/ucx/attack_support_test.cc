@@ -1,0 +1,217 @@
+#include "attack_support.h"
+
+namespace ros2s::fabric::ucx {
+namespace {
+
+constexpr Duration patience = std::chrono::seconds(30);
+
+}  // namespace
+
+std::unique_ptr<OsReactor> make_reactor() {
+    Report report;
+    auto made = OsReactor::create({}, report);
+    if (!made) std::fprintf(stderr, "%s\n", report.text().c_str());
+    ROS2S_CHECK(made);
+    return std::move(*made);
+}
+
+Stage::Stage(ListenOptions listening) : listening_(listening), reactor_(make_reactor()) {}
+
+Task<> Stage::perform(Task<> (*test)(Stage&)) {
+    Report report;
+    auto opened = open_domain(*reactor_, {.device = "lo"}, report);
+    auto opened_too = open_domain(*reactor_, {.device = "lo"}, report);
+    EXPECT_TRUE(opened && opened_too) << report.text();
+    if (!opened || !opened_too) co_return;
+    server = std::move(*opened);
+    honest = std::move(*opened_too);
+    auto listening = co_await server->listen("127.0.0.1:0", listening_, report);
+    EXPECT_TRUE(listening) << report.text();
+    if (listening) {
+        listener = std::move(*listening);
+        auto connected = co_await honest->connect(address(), {}, report);
+        EXPECT_TRUE(connected) << report.text();
+        if (connected) {
+            bystander = std::move(*connected);
+            auto accepted = co_await listener->accept();
+            EXPECT_TRUE(accepted);
+            bystander_server = std::move(*accepted);
+            co_await test(*this);
+            co_await bystander_is_served();
+            co_await bystander->close();
+            co_await bystander_server->close();
+            bystander.reset();
+            bystander_server.reset();
+        }
+        co_await listener->close();
+    }
+    co_await server->close();
+    co_await honest->close();
+}
+
+Task<> Stage::bystander_is_served() {
+    auto memory = bystander->allocate(8192);
+    EXPECT_TRUE(memory);
+    if (!memory) co_return;
+    auto region = bystander->grant(*memory, Rights::write);
+    EXPECT_TRUE(region);
+    if (!region) co_return;
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_TRUE(co_await bystander->send(object_bytes(region->key())));
+        auto request = co_await bystander_server->receive();
+        EXPECT_TRUE(request) << describe(request.error());
+        if (!request) break;
+        AlignedBuffer buffer(8192);
+        std::memset(buffer.data(), i, buffer.size());
+        const auto put = co_await bystander_server->put(region->key(), 0, buffer.bytes());
+        EXPECT_TRUE(put) << describe(put.error());
+        EXPECT_TRUE(bystander_server->reply(*request, as_bytes("done")));
+        auto answer = co_await bystander->receive();
+        EXPECT_TRUE(answer);
+        EXPECT_EQ((*memory)[8191], static_cast<std::byte>(i));
+    }
+    co_await region->revoke();
+    bystander->free(*memory);
+}
+
+RawUcx::RawUcx() {
+    ucp_config_t* config = nullptr;
+    EXPECT_EQ(ucp_config_read(nullptr, nullptr, &config), UCS_OK);
+    EXPECT_EQ(ucp_config_modify(config, "TLS", "tcp"), UCS_OK);
+    EXPECT_EQ(ucp_config_modify(config, "NET_DEVICES", "lo"), UCS_OK);
+    ucp_params_t parameters{};
+    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
+    parameters.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
+    EXPECT_EQ(ucp_init(&parameters, config, &context_), UCS_OK);
+    ucp_config_release(config);
+    ucp_worker_params_t worker{};
+    EXPECT_EQ(ucp_worker_create(context_, &worker, &worker_), UCS_OK);
+    // What it is sent it drops.
+    ucp_am_handler_param_t handler{};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
+    handler.id = active_message_id;
+    handler.cb = [](void*, const void*, size_t, void*, size_t, const ucp_am_recv_param_t*) {
+        return UCS_OK;
+    };
+    EXPECT_EQ(ucp_worker_set_am_recv_handler(worker_, &handler), UCS_OK);
+}
+
+RawUcx::~RawUcx() {
+    ucp_worker_destroy(worker_);
+    ucp_cleanup(context_);
+}
+
+std::vector<std::byte> RawUcx::address() const {
+    ucp_address_t* address = nullptr;
+    size_t length = 0;
+    EXPECT_EQ(ucp_worker_get_address(worker_, &address, &length), UCS_OK);
+    const auto* bytes = reinterpret_cast<const std::byte*>(address);
+    std::vector<std::byte> copy(bytes, bytes + length);
+    ucp_worker_release_address(worker_, address);
+    return copy;
+}
+
+Task<bool> say_hello(Stage& stage, Attacker& attacker, std::vector<std::byte> greeting) {
+    Report report;
+    auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
+    EXPECT_TRUE(socket) << report.text();
+    if (!socket) co_return false;
+    attacker.socket = std::move(*socket);
+    const int fd = attacker.socket.get();
+    Hello hello{.domain = stage.honest->id() + 1,
+                .message_bytes_max = 65536,
+                .incoming_bytes_max = 1 << 20,
+                .operations_max = 16,
+                .appended_bytes = static_cast<uint32_t>(greeting.size())};
+    hello.set_provider("ucx+tcp");
+    hello.seal();
+    EXPECT_TRUE(co_await send_all(stage.core(), fd, object_bytes(hello), {}));
+    (void)co_await send_all(stage.core(), fd, greeting, {});
+    std::array<std::byte, sizeof(Hello)> bytes{};
+    if (!co_await receive_all(stage.core(), fd, bytes, {})) co_return false;
+    const auto answer = Hello::decode(bytes);
+    EXPECT_TRUE(answer);
+    if (!answer || answer->answer != Answer::welcome) co_return false;
+    attacker.hello = *answer;
+    std::vector<std::byte> theirs(answer->appended_bytes);
+    EXPECT_TRUE(co_await receive_all(stage.core(), fd, theirs, {}));
+    const auto server = decode_greeting(theirs);
+    EXPECT_TRUE(server);
+    if (server) attacker.server = *server;
+    co_return server.has_value();
+}
+
+Task<> attack(Stage& stage, Attacker& attacker) {
+    const bool welcome = co_await say_hello(
+        stage, attacker, encode_greeting(stage.core().random().next(), attacker.ucx.address()));
+    EXPECT_TRUE(welcome);
+    if (!welcome) co_return;
+    ucp_ep_params_t parameters{};
+    parameters.field_mask =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    parameters.address = reinterpret_cast<const ucp_address_t*>(attacker.server.address.data());
+    parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    EXPECT_EQ(ucp_ep_create(attacker.ucx.worker(), &parameters, &attacker.endpoint), UCS_OK);
+    const FrameHeader first = attacker.header();
+    co_await attacker.send(stage, object_bytes(first), {});
+    auto accepted = co_await stage.listener->accept();
+    EXPECT_TRUE(accepted);
+    if (accepted) attacker.victim = std::move(*accepted);
+}
+
+Task<> Attacker::send(Stage& stage, ConstBytes header_bytes, ConstBytes data, unsigned id,
+                      uint32_t flags) {
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = flags;
+    void* request = ucp_am_send_nbx(endpoint, id, header_bytes.data(), header_bytes.size(),
+                                    data.data(), data.size(), &parameters);
+    const Time until = stage.core().now() + patience;
+    while (request != nullptr && !UCS_PTR_IS_ERR(request) &&
+           ucp_request_check_status(request) == UCS_INPROGRESS) {
+        ucx.progress();
+        co_await yield(stage.core());
+        if (stage.core().now() < until) continue;
+        ADD_FAILURE() << "the attacker's message does not go";
+        break;
+    }
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) ucp_request_free(request);
+    ucx.progress();
+}
+
+Task<> Attacker::look(Stage& stage, Duration how_long) const {
+    const Time until = stage.core().now() + how_long;
+    while (stage.core().now() < until) {
+        ucx.progress();
+        co_await yield(stage.core());
+    }
+}
+
+Task<> Attacker::finish(Stage& stage) {
+    socket.reset();
+    if (victim != nullptr) co_await victim->close();
+    victim.reset();
+    if (endpoint == nullptr) co_return;
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    void* request = ucp_ep_close_nbx(std::exchange(endpoint, nullptr), &parameters);
+    const Time until = stage.core().now() + patience;
+    while (request != nullptr && !UCS_PTR_IS_ERR(request) && stage.core().now() < until &&
+           ucp_request_check_status(request) == UCS_INPROGRESS) {
+        ucx.progress();
+        co_await yield(stage.core());
+    }
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) ucp_request_free(request);
+}
+
+Task<End> how_it_ended(Stage& stage, Attacker& attacker) {
+    const Time until = stage.core().now() + patience;
+    while (attacker.victim->alive() && stage.core().now() < until) {
+        attacker.ucx.progress();
+        co_await yield(stage.core());
+    }
+    co_return attacker.victim->ended();
+}
+
+}  // namespace ros2s::fabric::ucx
