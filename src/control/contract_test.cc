@@ -1,11 +1,14 @@
-// The contract of FileSystem with its namespace over gRPC. The data operations go to the server's
-// file system directly, by the handles that were opened over the wire: as the data plane of the
-// session does.
+// The contract of FileSystem as a host sees it: names over gRPC, data over the host link on shared
+// memory, both in one session of one server.
 #include "ros2s/fs/contract/contract.h"
 
 #include <poll.h>
 
 #include "remote_namespace.h"
+#include "ros2s/fabric/shm/shm.h"
+#include "ros2s/hostlink/link_client.h"
+#include "ros2s/hostlink/link_server.h"
+#include "ros2s/session/gate.h"
 #include "test_rig.h"
 
 namespace ros2s::control {
@@ -16,22 +19,72 @@ using fs::FileHandle;
 using fs::NodeId;
 using fs::Owner;
 
+// The data plane of the rig's server: a link server on shared memory.
+struct DataPlane {
+    explicit DataPlane(Rig& rig)
+        : service(*rig.server_reactor, rig.sessions, rig.mounts),
+          gate(rig.sessions, session::Purpose::link) {}
+    Task<> start(Reactor& reactor, Report& report) {
+        domain = fabric::shm::open_domain(reactor);
+        auto listening =
+            co_await rpc::Server::listen(reactor, *domain, address, service, gate, {}, report);
+        EXPECT_TRUE(listening) << report.text();
+        server = std::move(*listening);
+        gate.add(*server);
+    }
+    Task<> stop() {
+        gate.remove(*server);
+        co_await server->close();
+        server.reset();
+        co_await domain->close();
+        domain.reset();
+    }
+    TemporaryDirectory directory;
+    std::string address = directory.path() + "/link.sock";
+    hostlink::LinkServer service;
+    session::SessionGate gate;
+    std::unique_ptr<fabric::Domain> domain;
+    std::unique_ptr<rpc::Server> server;
+};
+
+// Asks the control plane.
+class Tickets final : public rpc::TicketSource {
+  public:
+    Tickets(ControlClient& client, session::SessionId session)
+        : client_(client), session_(session) {}
+    Task<Result<std::string>> take(Report& report) override {
+        const Call call;
+        ROS2S_CO_TRY_ASSIGN(const GivenTicket given,
+                            co_await client_.issue_ticket(call, session_, report));
+        co_return std::string(given.ticket.view());
+    }
+
+  private:
+    ControlClient& client_;
+    session::SessionId session_;
+};
+
 // The cases run in a simulated world. Each call leaves it, and blocks this thread until the real
 // reactors have done it.
 class OverTheWire final : public fs::FileSystem {
   public:
-    OverTheWire() : client_(rig_.client()), session_(rig_.open(*client_).id) {
+    OverTheWire()
+        : client_(rig_.client()), session_(rig_.open(*client_).id), tickets_(*client_, session_) {
+        Report report;
         names_ =
             std::make_unique<RemoteNamespace>(*client_, session_, rig_.mount(*client_, session_));
-        rig_.do_there([&] {
-            const auto session = rig_.sessions.find(session_, "CN=alice");
-            data_ = &(*rig_.mounts.find(*session.value(), names_->mount()))->file_system();
-        });
+        rig_.there([&] { return data_.start(*rig_.server_reactor, report); });
+        rig_.here([&] { return connect(report); });
+    }
+    ~OverTheWire() override {
+        rig_.here([&] { return disconnect(); });
+        rig_.there([&] { return data_.stop(); });
     }
 
     Task<> close_all() override {
         const Call call;
         Report report;
+        rig_.here([&] { return link_->close_all(); });
         EXPECT_TRUE(rig_.here([&] { return names_->send_forgotten(call); }));
         EXPECT_TRUE(rig_.here([&] {
             return client_->unmount(call, session_, names_->mount(), report);
@@ -40,109 +93,136 @@ class OverTheWire final : public fs::FileSystem {
     }
     Task<Result<Attributes>> lookup(const Call& call, NodeId parent,
                                     std::string_view name) override {
-        co_return rig_.here([&] { return names_->lookup(call, parent, name); });
+        co_return rig_.here([&] { return link_->lookup(call, parent, name); });
     }
     Task<Result<Attributes>> mkdir(const Call& call, NodeId parent, std::string_view name,
                                    mode_t mode, Owner owner) override {
-        co_return rig_.here([&] { return names_->mkdir(call, parent, name, mode, owner); });
+        co_return rig_.here([&] { return link_->mkdir(call, parent, name, mode, owner); });
     }
     Task<Result<Attributes>> mknod(const Call& call, NodeId parent, std::string_view name,
                                    mode_t mode, dev_t device, Owner owner) override {
-        co_return rig_.here([&] { return names_->mknod(call, parent, name, mode, device, owner); });
+        co_return rig_.here([&] { return link_->mknod(call, parent, name, mode, device, owner); });
     }
     Task<Result<Attributes>> symlink(const Call& call, NodeId parent, std::string_view name,
                                      std::string_view target, Owner owner) override {
-        co_return rig_.here([&] { return names_->symlink(call, parent, name, target, owner); });
+        co_return rig_.here([&] { return link_->symlink(call, parent, name, target, owner); });
     }
     Task<Result<Attributes>> link(const Call& call, NodeId node, NodeId parent,
                                   std::string_view name) override {
-        co_return rig_.here([&] { return names_->link(call, node, parent, name); });
+        co_return rig_.here([&] { return link_->link(call, node, parent, name); });
     }
     Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name) override {
-        co_return rig_.here([&] { return names_->unlink(call, parent, name); });
+        co_return rig_.here([&] { return link_->unlink(call, parent, name); });
     }
     Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name) override {
-        co_return rig_.here([&] { return names_->rmdir(call, parent, name); });
+        co_return rig_.here([&] { return link_->rmdir(call, parent, name); });
     }
     Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
                           std::string_view new_name, RenameFlags flags) override {
         co_return rig_.here(
-            [&] { return names_->rename(call, parent, name, new_parent, new_name, flags); });
+            [&] { return link_->rename(call, parent, name, new_parent, new_name, flags); });
     }
     Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
-        co_return rig_.here([&] { return names_->readlink(call, node); });
+        co_return rig_.here([&] { return link_->readlink(call, node); });
     }
     Task<Result<Attributes>> get_attributes(const Call& call, NodeId node) override {
-        co_return rig_.here([&] { return names_->get_attributes(call, node); });
+        co_return rig_.here([&] { return link_->get_attributes(call, node); });
     }
     Task<Result<Attributes>> set_attributes(const Call& call, NodeId node,
                                             const fs::SetAttributes& changes) override {
-        co_return rig_.here([&] { return names_->set_attributes(call, node, changes); });
+        co_return rig_.here([&] { return link_->set_attributes(call, node, changes); });
     }
     Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
                                         std::string_view name) override {
-        co_return rig_.here([&] { return names_->get_xattr(call, node, name); });
+        co_return rig_.here([&] { return link_->get_xattr(call, node, name); });
     }
     Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
                              fs::SetXattr how) override {
-        co_return rig_.here([&] { return names_->set_xattr(call, node, name, value, how); });
+        co_return rig_.here([&] { return link_->set_xattr(call, node, name, value, how); });
     }
     Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override {
-        co_return rig_.here([&] { return names_->remove_xattr(call, node, name); });
+        co_return rig_.here([&] { return link_->remove_xattr(call, node, name); });
     }
     Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
-        co_return rig_.here([&] { return names_->list_xattrs(call, node); });
+        co_return rig_.here([&] { return link_->list_xattrs(call, node); });
     }
     Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags) override {
-        co_return rig_.here([&] { return names_->open(call, node, flags); });
+        co_return rig_.here([&] { return link_->open(call, node, flags); });
     }
     Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
                                     mode_t mode, fs::OpenFlags flags, Owner owner) override {
-        co_return rig_.here([&] { return names_->create(call, parent, name, mode, flags, owner); });
+        co_return rig_.here([&] { return link_->create(call, parent, name, mode, flags, owner); });
     }
     Task<Result<>> close(const Call& call, FileHandle handle) override {
-        co_return rig_.here([&] { return names_->close(call, handle); });
+        co_return rig_.here([&] { return link_->close(call, handle); });
     }
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, FileHandle handle,
                                                           uint64_t cookie, size_t limit) override {
-        co_return rig_.here([&] { return names_->readdir(call, handle, cookie, limit); });
+        co_return rig_.here([&] { return link_->readdir(call, handle, cookie, limit); });
     }
     Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
-        co_return rig_.here([&] { return names_->space(call); });
+        co_return rig_.here([&] { return link_->space(call); });
     }
     void forget(NodeId node, uint64_t count) override {
-        run_on(*rig_.client_reactor, [&] { names_->forget(node, count); });
+        run_on(*rig_.client_reactor, [&] { link_->forget(node, count); });
     }
 
     Task<Result<uint64_t>> pread(const Call& call, FileHandle handle, fs::Window into,
                                  uint64_t offset) override {
-        co_return rig_.there([&] { return data_->pread(call, handle, into, offset); });
+        co_return rig_.here([&] { return link_->pread(call, handle, into, offset); });
     }
     Task<Result<uint64_t>> pwrite(const Call& call, FileHandle handle, fs::Window from,
                                   uint64_t offset) override {
-        co_return rig_.there([&] { return data_->pwrite(call, handle, from, offset); });
+        co_return rig_.here([&] { return link_->pwrite(call, handle, from, offset); });
     }
     Task<Result<>> fsync(const Call& call, FileHandle handle) override {
-        co_return rig_.there([&] { return data_->fsync(call, handle); });
+        co_return rig_.here([&] { return link_->fsync(call, handle); });
     }
     Task<Result<>> punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                               uint64_t length) override {
-        co_return rig_.there([&] { return data_->punch_hole(call, handle, offset, length); });
+        co_return rig_.here([&] { return link_->punch_hole(call, handle, offset, length); });
     }
     Result<fs::PathReport> path_report(FileHandle handle) const override {
-        return data_->path_report(handle);
+        Result<fs::PathReport> report = fail(Code::stale);
+        auto ask = [&] { report = link_->path_report(handle); };
+        run_on(*rig_.client_reactor, ask);
+        return report;
     }
     Task<Result<>> read_many(const Call& call, NodeId directory,
                              std::span<fs::ReadManyItem> items) override {
-        co_return rig_.there([&] { return data_->read_many(call, directory, items); });
+        co_return rig_.here([&] { return link_->read_many(call, directory, items); });
     }
 
   private:
+    Task<> connect(Report& report) {
+        Reactor& reactor = *rig_.client_reactor;
+        domain_ = fabric::shm::open_domain(reactor);
+        auto connected = co_await rpc::Channel::open(
+            reactor, *domain_, data_.address, tickets_,
+            {.service = hostlink::file_service, .client = alice}, report);
+        EXPECT_TRUE(connected) << report.text();
+        channel_ = std::move(*connected);
+        link_ = std::make_unique<hostlink::LinkClient>(
+            reactor, *channel_, *names_,
+            hostlink::LinkClient::Options{
+                .mount = names_->mount(), .client = alice, .behind = "the rig"});
+    }
+    Task<> disconnect() {
+        link_.reset();
+        co_await channel_->close();
+        channel_.reset();
+        co_await domain_->close();
+        domain_.reset();
+    }
     mutable Rig rig_;
+    DataPlane data_{rig_};
     std::unique_ptr<ControlClient> client_;
     session::SessionId session_;
+    Tickets tickets_;
     std::unique_ptr<RemoteNamespace> names_;
-    fs::FileSystem* data_ = nullptr;
+    std::unique_ptr<fabric::Domain> domain_;
+    std::unique_ptr<rpc::Channel> channel_;
+    std::unique_ptr<hostlink::LinkClient> link_;
 };
 
 class RemoteSubject final : public fs::contract::Subject {
@@ -159,7 +239,7 @@ class RemoteSubject final : public fs::contract::Subject {
 };
 
 const bool registered = fs::contract::register_contract(
-    "RemoteNamespace", {.property_runs = 3, .property_steps = 100},
+    "HostOverGrpcAndShm", {.property_runs = 3, .property_steps = 100},
     [](uint64_t seed) { return std::make_unique<RemoteSubject>(seed); });
 
 }  // namespace

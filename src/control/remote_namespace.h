@@ -1,10 +1,10 @@
-// RemoteNamespace: the part of fs::FileSystem that travels by gRPC: names, attributes, opening and
-// closing, directories. What moves a file's bytes (pread, pwrite, fsync, punch_hole, read_many) is
+// RemoteNamespace: fs::Namespace by gRPC: names, attributes, opening and closing,
+// directories. What moves a file's bytes (pread, pwrite, fsync, punch_hole, read_many) is
 // the data plane's; a handle that was opened here is good there, in the same session.
 //
 // Owned by whoever mounted; the client outlives it. Thread rule: used on the client's core.
 //
-// The functions are FileSystem's, with its meanings and errors; disconnected, too: what was asked
+// The functions are Namespace's, with its meanings and errors; disconnected, too: what was asked
 // was done or not. Names and values belong to the caller until the task is done.
 //
 // Invariants
@@ -22,7 +22,7 @@
 
 namespace ros2s::control {
 
-class RemoteNamespace {
+class RemoteNamespace final : public fs::Namespace {
   public:
     RemoteNamespace(ControlClient& client, session::SessionId session, session::MountId mount)
         : client_(client), session_(session), mount_(mount) {}
@@ -32,37 +32,40 @@ class RemoteNamespace {
     using NodeId = fs::NodeId;
     using AttributesTask = Task<Result<fs::Attributes>>;
 
-    AttributesTask lookup(const Call& call, NodeId parent, std::string_view name);
+    AttributesTask lookup(const Call& call, NodeId parent, std::string_view name) override;
     AttributesTask mkdir(const Call& call, NodeId parent, std::string_view name, mode_t mode,
-                         fs::Owner owner);
+                         fs::Owner owner) override;
     AttributesTask mknod(const Call& call, NodeId parent, std::string_view name, mode_t mode,
-                         dev_t device, fs::Owner owner);
+                         dev_t device, fs::Owner owner) override;
     AttributesTask symlink(const Call& call, NodeId parent, std::string_view name,
-                           std::string_view target, fs::Owner owner);
-    AttributesTask link(const Call& call, NodeId node, NodeId parent, std::string_view name);
-    Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name);
-    Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name);
+                           std::string_view target, fs::Owner owner) override;
+    AttributesTask link(const Call& call, NodeId node, NodeId parent,
+                        std::string_view name) override;
+    Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name) override;
+    Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name) override;
     Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
-                          std::string_view new_name, fs::FileSystem::RenameFlags flags);
-    Task<Result<std::string>> readlink(const Call& call, NodeId node);
+                          std::string_view new_name, RenameFlags flags) override;
+    Task<Result<std::string>> readlink(const Call& call, NodeId node) override;
 
-    AttributesTask get_attributes(const Call& call, NodeId node);
-    AttributesTask set_attributes(const Call& call, NodeId node, const fs::SetAttributes& changes);
-    Task<Result<std::string>> get_xattr(const Call& call, NodeId node, std::string_view name);
+    AttributesTask get_attributes(const Call& call, NodeId node) override;
+    AttributesTask set_attributes(const Call& call, NodeId node,
+                                  const fs::SetAttributes& changes) override;
+    Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
+                                        std::string_view name) override;
     Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
-                             fs::SetXattr how);
-    Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name);
-    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node);
+                             fs::SetXattr how) override;
+    Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override;
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override;
 
-    Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags);
+    Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags) override;
     Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
-                                    mode_t mode, fs::OpenFlags flags, fs::Owner owner);
-    Task<Result<>> close(const Call& call, fs::FileHandle handle);
+                                    mode_t mode, fs::OpenFlags flags, fs::Owner owner) override;
+    Task<Result<>> close(const Call& call, fs::FileHandle handle) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
-                                                          uint64_t cookie, size_t limit);
-    Task<Result<fs::FileSystemSpace>> space(const Call& call);
+                                                          uint64_t cookie, size_t limit) override;
+    Task<Result<fs::FileSystemSpace>> space(const Call& call) override;
 
-    void forget(NodeId node, uint64_t count) { forgotten_.push_back({node, count}); }
+    void forget(NodeId node, uint64_t count) override { forgotten_.push_back({node, count}); }
     // Sends what forget() kept, now.
     Task<Result<>> send_forgotten(const Call& call);
 
