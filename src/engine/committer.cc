@@ -35,9 +35,11 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       journal_(journal),
       rules_(rules),
       groups_in_flight_max_(std::max(options.groups_in_flight, 1U)),
+      large_groups_in_flight_max_(std::max(options.large_groups_in_flight, groups_in_flight_max_)),
+      large_group_blocks_(std::max<uint64_t>(options.large_group_bytes / block_bytes, 1)),
       group_blocks_max_(std::max<uint64_t>(options.staging_share() / 4 / block_bytes, 16)),
       chain_(chain),
-      nursery_(env.reactor, groups_in_flight_max_),
+      nursery_(env.reactor, large_groups_in_flight_max_),
       durable_(chain.last_sequence),
       proven_(chain.last_sequence),
       flushed_max_(chain.last_sequence),
@@ -103,8 +105,11 @@ void Committer::release_space() {
 // ---- the loop ------------------------------------------------------------------------------
 
 bool Committer::can_seal() const {
-    return !dead_ && in_flight_ < groups_in_flight_max_ && (!open_->is_empty() || want_empty_);
+    if (dead_ || (open_->is_empty() && !want_empty_)) return false;
+    return in_flight_ < (is_large() ? large_groups_in_flight_max_ : groups_in_flight_max_);
 }
+
+bool Committer::is_large() const { return open_->blocks >= large_group_blocks_; }
 
 Task<> Committer::run() {
     while (true) {
@@ -113,7 +118,7 @@ Task<> Committer::run() {
             co_await wake_;
             continue;
         }
-        if (open_->transactions.size() < burst_) {
+        if (open_->transactions.size() < burst_ && !is_large()) {
             co_await gather();
             continue;
         }
@@ -137,8 +142,8 @@ Task<> Committer::run() {
 Task<> Committer::gather() {
     Time grown = env_.reactor.now();
     uint32_t turns = 0;
-    while (!dead_ && open_->transactions.size() < burst_ && turns < gather_turns_max &&
-           env_.reactor.now() - grown < gather_quiet_max) {
+    while (!dead_ && !is_large() && open_->transactions.size() < burst_ &&
+           turns < gather_turns_max && env_.reactor.now() - grown < gather_quiet_max) {
         const size_t before = open_->transactions.size();
         co_await yield(env_.reactor);
         ++turns;

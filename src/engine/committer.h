@@ -8,6 +8,8 @@
 //                                        ▼ in order
 //                                    applied, visible, acknowledged
 //
+// While a group is in flight the open one grows. One that is large does not wait for it.
+//
 // Invariants (each a rule of docs/formats/journal.md; commit_rules.h can switch them off)
 // - A flush is issued only when every write it must cover has completed.
 // - Groups become visible and are acknowledged in their order, and only once they are durable.
@@ -102,6 +104,7 @@ class Committer {
 
   private:
     [[nodiscard]] bool can_seal() const;
+    [[nodiscard]] bool is_large() const;  // the open group
     Task<> gather();
     std::shared_ptr<Group> seal();
     void place_blocks(Group& group);
@@ -126,6 +129,8 @@ class Committer {
     Journal& journal_;
     CommitRules rules_;
     uint32_t groups_in_flight_max_;
+    uint32_t large_groups_in_flight_max_;
+    uint64_t large_group_blocks_;
     uint64_t group_blocks_max_;
     Chain chain_;
     Nursery nursery_;

@@ -38,8 +38,13 @@ struct EngineOptions {
     // Everything that grows with load or with the pool: cached entries, staged payload, bounce
     // buffers, checkpoints being written. Whoever opens the index gives it `index_share()`.
     uint64_t memory_bytes = 512 << 20;
-    // Groups written side by side. One batches best on every disk measured.
+    // Groups written side by side, where they are not large. One batches best on every disk
+    // measured.
     uint32_t groups_in_flight = 1;
+    // A group with so much payload is not held back to become larger: up to so many are written
+    // side by side. Their data take the device longer than their flushes.
+    uint64_t large_group_bytes = 1 << 20;
+    uint32_t large_groups_in_flight = 4;
     // Request slots whose last answer is kept for retries.
     uint32_t replies_max = 65536;
     bool read_only = false;

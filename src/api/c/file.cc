@@ -64,7 +64,7 @@ Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode
 
 // What the caller's threads submitted before it called close counts as under way.
 Task<Result<>> close_file(ros2s_file& file) {
-    file.fs.instance().poll_queues();
+    file.fs.instance().take_submitted();
     if (file.core.requests > 0) co_return fail(Code::busy);
     const auto closed = co_await file.fs.file_system().close(file.fs.call, file.core.handle);
     file.fs.file_system().forget(file.node, 1);

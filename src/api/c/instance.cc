@@ -28,8 +28,8 @@ void Instance::remove_queue(Queue& queue) {
     std::erase(queues_, &queue);
 }
 
-void Instance::poll_queues() noexcept {
-    for (Queue* queue : queues_) queue->poll();
+void Instance::take_submitted() noexcept {
+    for (Queue* queue : queues_) queue->take_all();
 }
 
 class Instances {

@@ -66,7 +66,7 @@ class Instance {
     void add_queue(Queue& queue);
     void remove_queue(Queue& queue);
     // Starts what callers have published: what a thread submitted before it called is under way.
-    void poll_queues() noexcept;
+    void take_submitted() noexcept;
 
   private:
     friend class Instances;

@@ -25,6 +25,9 @@ int64_t as_count(const Result<T>& result) {
     }
 }
 
+// Of requests that a turn of the core begins.
+constexpr uint64_t bytes_per_turn = 1 << 20;
+
 int64_t monotonic_ns() noexcept {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -60,12 +63,17 @@ void Queue::publish() noexcept {
     reactor_.wake();
 }
 
-bool Queue::poll() noexcept {
+bool Queue::poll() noexcept { return take(bytes_per_turn); }
+void Queue::take_all() noexcept { take(UINT64_MAX); }
+
+bool Queue::take(uint64_t bytes_max) noexcept {
     tell();
     const uint32_t submitted = submitted_.load(std::memory_order_acquire);
     if (taken_ == submitted) return false;
-    while (taken_ != submitted) {
+    // What has been taken gets on its way before much more is copied.
+    for (uint64_t bytes = 0; taken_ != submitted && bytes < bytes_max;) {
         const QueueEntry& entry = entries_[taken_++ & mask_];
+        bytes += entry.bytes;
         if (entry.file != nullptr) ++entry.file->requests;
         const bool started = nursery_.try_spawn(serve(entry));
         ROS2S_CHECK(started);

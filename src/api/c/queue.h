@@ -74,12 +74,16 @@ class Queue final : public Poller {
     // ---- the core
     bool poll() noexcept override;
     bool prepare_sleep() noexcept override;
+    // Begins all that was submitted, where poll() may leave some for the next turn.
+    void take_all() noexcept;
     // Until nothing is under way.
     Task<> drain();
 
   private:
     Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor, Log log);
     void say_corrupt(const CoreFile& file, std::string_view what, const Error& error);
+    // Begins requests until they carry so many bytes; false where there were none.
+    bool take(uint64_t bytes_max) noexcept;
     Task<> serve(QueueEntry entry);
     void complete(uint64_t user_data, int64_t result) noexcept;
     // Lets the caller see what has completed, and wakes it where it sleeps for that.

@@ -18,7 +18,7 @@ Task<Result<>> add_queue(ros2s_queue& queue) {
 }
 
 Task<> remove_queue(ros2s_queue& queue) {
-    queue.queue->poll();
+    queue.queue->take_all();
     co_await queue.queue->drain();
     queue.fs.instance().remove_queue(*queue.queue);
 }

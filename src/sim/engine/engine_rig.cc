@@ -89,6 +89,8 @@ void EngineRig::draw_sizes() {
     create_options_.journal_bytes = journals[random_.below(std::size(journals))];
     engine_options_.memory_bytes = memory[random_.below(std::size(memory))];
     engine_options_.groups_in_flight = options_.groups_in_flight;
+    // Small enough that groups are large in this sense.
+    if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
     engine_options_.rules = &options_.rules;
     const uint64_t count = 1 + random_.below(3);
     const uint64_t data_each = data[random_.below(std::size(data))] / count;
