@@ -8,7 +8,7 @@
 namespace ros2s::engine {
 namespace {
 
-// Writes in flight of one group; a group of 32 MiB in pieces of 1 MiB stays below it.
+// Writes in flight of one group; a group of 32 MiB in pieces of 1 MiB or more stays below it.
 constexpr size_t group_io_max = 64;
 
 // A burst is over when nothing has joined for so long, or for so many turns of the core (virtual
@@ -16,9 +16,10 @@ constexpr size_t group_io_max = 64;
 constexpr Duration gather_quiet_max = std::chrono::microseconds(10);
 constexpr uint32_t gather_turns_max = 200;
 
-size_t chunk_bytes_for(const EngineOptions& options) {
-    return std::clamp<size_t>(round_up<size_t>(options.staging_share() / 16, block_bytes),
-                              64 * 1024, 1024 * 1024);
+// A huge page where sixteen fit for each device; a group takes one at least on each that it writes.
+size_t chunk_bytes_for(const EngineOptions& options, size_t devices) {
+    return std::clamp<size_t>(round_up<size_t>(options.staging_share() / 16 / devices, block_bytes),
+                              64 * 1024, StagingMemory::huge_page_bytes);
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ size_t chunk_bytes_for(const EngineOptions& options) {
 Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
                      Publisher& publisher, State& state, Journal& journal,
                      const EngineOptions& options, const CommitRules& rules, const Chain& chain)
-    : chunks(chunk_bytes_for(options), options.staging_share() / 4),
+    : chunks(chunk_bytes_for(options, devices.size()), options.staging_share() / 4),
       env_(env),
       devices_(std::move(devices)),
       cores_(cores),

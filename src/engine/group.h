@@ -13,6 +13,7 @@
 #include "ros2s/engine/format/record.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
+#include "staging_memory.h"
 
 namespace ros2s::engine {
 
@@ -25,16 +26,16 @@ class ChunkPool {
     [[nodiscard]] size_t chunk_bytes() const { return chunk_bytes_; }
     // In use and spare.
     [[nodiscard]] size_t memory_bytes() const { return chunks_ * chunk_bytes_; }
-    [[nodiscard]] AlignedBuffer take() {
+    [[nodiscard]] StagingMemory take() {
         if (spare_.empty()) {
             ++chunks_;
-            return AlignedBuffer(chunk_bytes_);
+            return StagingMemory(chunk_bytes_);
         }
-        AlignedBuffer chunk = std::move(spare_.back());
+        StagingMemory chunk = std::move(spare_.back());
         spare_.pop_back();
         return chunk;
     }
-    void give(AlignedBuffer chunk) {
+    void give(StagingMemory chunk) {
         if (spare_.size() < spare_max_) {
             spare_.push_back(std::move(chunk));
         } else {
@@ -45,7 +46,7 @@ class ChunkPool {
   private:
     size_t chunk_bytes_, spare_max_;
     size_t chunks_ = 0;
-    std::vector<AlignedBuffer> spare_;
+    std::vector<StagingMemory> spare_;
 };
 
 // A block's place in a group before the group is sealed: a device and a running number there.
@@ -60,14 +61,14 @@ struct Group {
         : pool(chunks), devices(device_count), done(reactor) {}
     ~Group() {
         for (PerDevice& device : devices) {
-            for (AlignedBuffer& chunk : device.chunks) pool.give(std::move(chunk));
+            for (StagingMemory& chunk : device.chunks) pool.give(std::move(chunk));
         }
     }
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
 
     struct PerDevice {
-        std::vector<AlignedBuffer> chunks;
+        std::vector<StagingMemory> chunks;
         uint64_t blocks = 0;  // staged
         std::vector<BlockRun> runs;
     };

@@ -1,0 +1,31 @@
+// StagingMemory: owned memory for payload, fit for O_DIRECT, on huge pages where the machine has
+// them and the size is a multiple of one: the kernel then looks up one page for a write where it
+// was 512, and a copy misses the TLB once. Elsewhere, and where huge pages are switched off, it is
+// memory like any other; nobody needs to know which.
+//
+// Move-only; an empty one has size 0. Not zeroed. A child of fork() must not use it.
+#pragma once
+#include <cstddef>
+#include <memory>
+
+namespace ros2s::engine {
+
+class StagingMemory {
+  public:
+    static constexpr size_t huge_page_bytes = size_t{2} << 20;
+
+    StagingMemory() = default;
+    explicit StagingMemory(size_t size);
+    [[nodiscard]] std::byte* data() const { return data_.get(); }
+    [[nodiscard]] size_t size() const { return size_; }
+
+  private:
+    struct Free {
+        size_t alignment;
+        void operator()(std::byte* memory) const noexcept;
+    };
+    std::unique_ptr<std::byte[], Free> data_{nullptr, Free{0}};
+    size_t size_ = 0;
+};
+
+}  // namespace ros2s::engine
