@@ -8,7 +8,7 @@ namespace ros2s::fabric::ucx {
 
 Worker::Worker(Reactor& reactor, Counters& counters, Context context)
     : reactor_(reactor), counters_(counters), context_(std::move(context)), watching_(reactor, 1) {
-    set_handler();
+    set_handlers();
     reactor_.attach(*this);
     const bool started = watching_.try_spawn(watch(*this));
     ROS2S_CHECK(started);
@@ -41,16 +41,28 @@ Task<> Worker::close() {
     reactor_.detach(*this);
 }
 
-void Worker::set_handler() noexcept {
+// UCX 1.13 does not look whether a message's number, of 16 bits, is within its table of handlers,
+// and calls what lies there. So the table has them all.
+void Worker::set_handlers() noexcept {
     ucp_am_handler_param_t parameters{};
     parameters.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                             UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-    parameters.id = active_message_id;
     parameters.flags = UCP_AM_FLAG_WHOLE_MSG;
-    parameters.cb = came;
     parameters.arg = this;
-    const ucs_status_t status = ucp_worker_set_am_recv_handler(handle(), &parameters);
-    ROS2S_CHECK(status == UCS_OK);
+    // From the last, so that the table grows once.
+    for (unsigned id = 65536; id-- > 0;) {
+        parameters.id = id;
+        parameters.cb = id == active_message_id ? came : came_for_nobody;
+        const ucs_status_t status = ucp_worker_set_am_recv_handler(handle(), &parameters);
+        ROS2S_CHECK(status == UCS_OK);
+    }
+}
+
+ucs_status_t Worker::came_for_nobody(void* self, const void* /*header*/, size_t /*header_length*/,
+                                     void* /*data*/, size_t /*length*/,
+                                     const ucp_am_recv_param_t* /*parameters*/) noexcept {
+    static_cast<Worker*>(self)->counters_.frames_refused.add();
+    return UCS_OK;
 }
 
 uint64_t Worker::add(UcxWire& wire) {

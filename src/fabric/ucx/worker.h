@@ -63,7 +63,10 @@ class Worker final : public Poller {
     static Task<> watch(Worker& self);
     static ucs_status_t came(void* self, const void* header, size_t header_length, void* data,
                              size_t length, const ucp_am_recv_param_t* parameters) noexcept;
-    void set_handler() noexcept;
+    static ucs_status_t came_for_nobody(void* self, const void* header, size_t header_length,
+                                        void* data, size_t length,
+                                        const ucp_am_recv_param_t* parameters) noexcept;
+    void set_handlers() noexcept;
     bool arm() noexcept;
     bool settle() noexcept;
     void step_lanes(bool force) noexcept;
