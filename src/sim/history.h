@@ -58,8 +58,8 @@ struct SeenRead {
 class History {
   public:
     History(Reactor& reactor, std::vector<Place> witnesses, std::vector<Column> columns);
-    // Before anything else.
-    Task<> open();
+    // Before anything else. `repeats`: as Rig::repeats_requests().
+    Task<> open(bool repeats = false);
 
     [[nodiscard]] object::Epoch acknowledged() const { return acknowledged_; }
     // The client's open transaction; null when there is none.
@@ -122,6 +122,7 @@ class History {
     [[nodiscard]] object::Epoch real(object::Epoch oracle) const { return epochs_[oracle.value]; }
 
     Reactor& reactor_;
+    bool repeats_ = false;
     object::MemoryStore oracle_;
     object::ContainerId container_{};
     std::vector<object::Epoch> epochs_{object::Epoch{}};  // by the oracle's

@@ -47,6 +47,10 @@ class Rig {
     // False when it has grown as far as it does.
     [[nodiscard]] virtual bool can_grow() const = 0;
 
+    // What carries requests to the store may send one again by itself, so that already the first
+    // answer to an operation id may be the stored one.
+    [[nodiscard]] virtual bool repeats_requests() const { return false; }
+
     // From now on; disarmed by the crash.
     virtual void arm(const CrashPlan& plan) = 0;
     virtual void disarm() = 0;

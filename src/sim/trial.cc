@@ -70,7 +70,7 @@ Task<> Trial::run(size_t rounds) {
 }
 
 Task<bool> Trial::begin() {
-    co_await history_.open();
+    co_await history_.open(rig_->repeats_requests());
     Report report;
     const auto store = co_await rig_->open(report);
     if (!store) {

@@ -2,6 +2,7 @@
 //
 //     crash_suite --points 1000 --groups 3          1000 crash points, from seed 1 on
 //     crash_suite --seed 4711 --points 1 --groups 3 the trial of one seed, which failed
+//     crash_suite --points 300 --remote yes         through client, network and server
 #include <fmt/format.h>
 #include <malloc.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "ros2s/sim/engine/engine_rig.h"
+#include "ros2s/sim/remote/remote_rig.h"
 #include "ros2s/sim/trial.h"
 #include "rules.h"
 
@@ -32,15 +34,17 @@ struct Options {
     uint64_t seed = 1;
     uint32_t groups = 1;
     IndexKind index = IndexKind::ordered;
+    bool remote = false;
     std::string remove_rule;
     bool progress = isatty(STDERR_FILENO) == 1;
 };
 
 constexpr const char* usage =
     "usage: crash_suite [--points N] [--seed S] [--groups G] [--index ordered|rocksdb]\n"
-    "                   [--remove-rule NAME]\n"
+    "                   [--remote yes|no] [--remove-rule NAME]\n"
     "Crashes the engine on simulated disks at N points of its device operations, trial by trial\n"
-    "from seed S on, and judges what it recovers. --remove-rule switches one rule of the commit\n"
+    "from seed S on, and judges what it recovers. With --remote yes the clients reach it over a\n"
+    "simulated network that loses connections. --remove-rule switches one rule of the commit\n"
     "protocol off (docs/crash-rules.md names them): then a failure is what should be found.\n";
 
 std::optional<uint64_t> number(const char* text) {
@@ -67,6 +71,9 @@ std::optional<Options> parse(int argc, char** argv) {
                    (std::string_view(value) == "ordered" || std::string_view(value) == "rocksdb")) {
             options.index =
                 std::string_view(value) == "ordered" ? IndexKind::ordered : IndexKind::rocksdb;
+        } else if (name == "--remote" &&
+                   (std::string_view(value) == "yes" || std::string_view(value) == "no")) {
+            options.remote = std::string_view(value) == "yes";
         } else if (name == "--remove-rule" && find_rule(value) != nullptr) {
             options.remove_rule = value;
         } else {
@@ -78,8 +85,9 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 std::string command(const Options& options, uint64_t seed) {
-    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}", seed,
+    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}", seed,
                        options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
+                       options.remote ? " --remote yes" : "",
                        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
 
@@ -177,8 +185,11 @@ int run(const Options& options) {
     signal(SIGABRT, say_seed);
     EngineRigOptions rig{.groups_in_flight = options.groups, .index = options.index};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
+    RemoteTotals network;
     const auto factory = [&](World& world, Random& random) {
-        return make_engine_rig(world, random, rig);
+        std::unique_ptr<Rig> engine = make_engine_rig(world, random, rig);
+        if (!options.remote) return engine;
+        return make_remote_rig(world, random, std::move(engine), network);
     };
     Distribution distribution;
     uint64_t transactions = 0, reads = 0, trials = 0, clean = 0, containers = 0, growths = 0;
@@ -218,9 +229,19 @@ int run(const Options& options) {
         "{} containers, {} devices added, {} clean closes, {:.1f} s\n",
         trials, options.seed, options.groups, transactions, reads, containers, growths, clean,
         seconds);
+    if (options.remote) {
+        fmt::print("  {} connections lost, {} requests sent again, {} stored replies returned\n",
+                   network.connections_lost, network.requests_repeated, network.replayed);
+    }
     std::vector<std::string> lacking;
     if (options.points >= points_of_campaign && options.remove_rule.empty()) {
         lacking = distribution.lacks();
+        if (options.remote && network.requests_repeated < options.points) {
+            lacking.emplace_back("fewer requests sent again than points");
+        }
+        if (options.remote && network.replayed < options.points / 2) {
+            lacking.emplace_back("fewer stored replies returned than half the points");
+        }
     }
     for (const std::string& what : lacking) fmt::print("FAILED: too few crashes: {}\n", what);
     fmt::print("{} passed, {} failed\n", trials - failed.size(), failed.size() + lacking.size());

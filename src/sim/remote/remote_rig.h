@@ -1,0 +1,24 @@
+// RemoteRig: a rig whose store is reached over the simulated network: RemoteStore, rpc,
+// StoreServer, and behind them another rig's store. Connections are lost at random in two trials of
+// three, so that requests come again under their operation ids, also after a crash.
+#pragma once
+#include <memory>
+
+#include "ros2s/sim/rig.h"
+#include "ros2s/sim/trial.h"
+
+namespace ros2s::sim {
+
+// Over all rigs that were given it.
+struct RemoteTotals {
+    uint64_t connections_lost = 0;
+    uint64_t requests_repeated = 0;  // sent again by a channel
+    uint64_t replayed = 0;           // stored replies that were returned, to whoever asked again
+};
+
+// `totals` outlives the rig.
+[[nodiscard]] std::unique_ptr<Rig> make_remote_rig(World& world, Random& random,
+                                                   std::unique_ptr<Rig> behind,
+                                                   RemoteTotals& totals);
+
+}  // namespace ros2s::sim
