@@ -45,7 +45,8 @@ struct ServerOptions {
     uint64_t connection_memory_bytes = uint64_t{160} << 20;
     uint64_t memory_bytes = uint64_t{1} << 30;
     Duration greet_within = std::chrono::seconds(5);  // for the hello of a new connection
-    // A client that serves no put or get for so long loses its connection.
+    // A client that serves no put or get, or takes no large answer, for so long loses its
+    // connection.
     Duration transfer_within = std::chrono::seconds(30);
 
     [[nodiscard]] fabric::Limits limits() const;

@@ -167,10 +167,24 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
     header.request = number();
     head_.resize(frame_bytes(0, body.size()));
     const ConstBytes head = encode_frame(header, {}, {}, body, head_);
-    Result<> sent = head.size() + inline_payload.size() <= environment_.options.inline_reply_bytes
-                        ? environment_.endpoint.reply(message_, head, inline_payload)
-                        : co_await environment_.endpoint.send(head, inline_payload);
+    const Result<> sent =
+        head.size() + inline_payload.size() <= environment_.options.inline_reply_bytes
+            ? environment_.endpoint.reply(message_, head, inline_payload)
+            : co_await send_large(head, inline_payload);
     if (!sent) environment_.metrics.answers_lost.add();
+}
+
+Task<Result<>> Request::send_large(ConstBytes head, ConstBytes payload) {
+    fabric::Endpoint& endpoint = environment_.endpoint;
+    fabric::Deadline within(endpoint.reactor(),
+                            endpoint.reactor().now() + environment_.options.transfer_within, {});
+    const Result<> sent = co_await endpoint.send(head, payload, within.token());
+    co_await within.finish();
+    if (!sent && sent.error().code == Code::cancelled) {
+        environment_.metrics.stalled.add();
+        endpoint.abandon();
+    }
+    co_return sent;
 }
 
 }  // namespace ros2s::rpc

@@ -102,6 +102,8 @@ class Request {
     Task<Result<>> move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory);
     // A window that the client never granted ends the connection.
     std::unexpected<Error> end_for_false_window();
+    // An answer that has no room reserved, to a client that may not read it.
+    Task<Result<>> send_large(ConstBytes head, ConstBytes payload);
     Task<> answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload);
 
     RequestEnvironment& environment_;

@@ -28,7 +28,8 @@ struct ServerMetrics {
     Counter refused_silent;  // said nothing in time
     Counter malformed;       // frames that made no sense; each ended its connection
     Counter over_credit;     // the same, for requests beyond what was granted
-    Counter stalled;         // the same, for a client that served no put or get in time
+    Counter
+        stalled;  // the same, for a client that served no put or get, or read no answer, in time
     Counter requests;
     Counter failures;             // answered by an error
     Counter cancels;              // that found their request

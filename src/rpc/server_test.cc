@@ -244,6 +244,17 @@ Task<> never_served(Stage& stage, Raw& raw) {
 }
 TEST(Server, AWindowThatIsNeverServed) { attack(never_served); }
 
+Task<> never_reads(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    const std::vector<std::byte> body(60000);
+    for (uint64_t i = 0; i < 24; ++i)
+        co_await raw.send(raw.request(uint64_t{1} << 16 | i, echo), body);
+    while (stage.server->metrics().stalled.value() == 0) co_await sleep_for(stage.core(), 1s);
+    while (stage.service.running > 0) co_await sleep_for(stage.core(), 1s);
+    co_await raw.expect_thrown_out();
+}
+TEST(Server, AnswersThatAreNeverRead) { attack(never_reads); }
+
 Task<> crowd(Stage& stage, Raw& raw) {
     // One place is the good client's.
     co_await raw.enter(stage);
