@@ -3,8 +3,7 @@
 //
 //     crash_rules --write docs/crash-rules.md   searches, and writes the table
 //     crash_rules --check docs/crash-rules.md   each rule is noticed, the intact engine is clean,
-//                                               and the table is in step with the engine, or says
-//                                               by its fingerprint that it is of an earlier one
+//                                               and the table is of this engine, row by row
 //
 // The trials without a rule run in a child process: an engine without its rules may well fail a
 // CHECK.
@@ -132,7 +131,8 @@ std::string table_head(uint64_t points, uint64_t trials) {
         "The seeds are those of the engine that wrote this table: a change that moves its "
         "schedules "
         "moves them. A test looks at\n"
-        "each rule anew; where the fingerprint is still the engine's, also at each row.\n"
+        "each rule anew and at each row, and fails when the fingerprint is no longer the "
+        "engine's.\n"
         "\n"
         "{}{}\n"
         "\n"
@@ -287,23 +287,26 @@ int check_table(const char* path) {
     for (const Row& row : table.rows) {
         if (find_rule(row.rule) != nullptr) continue;
         ++failed;
-        fmt::print("FAILED {}: there is no rule {}; run ./dev sim\n", path, row.rule);
+        fmt::print("FAILED {}: there is no rule {}; write it anew: ./dev sim --table\n", path,
+                   row.rule);
     }
     for (const NamedRule& rule : named_rules) {
         bool good = check_rule(rule, table.rows);
         if (in_step) {
             const std::string wrong = wrong_with(rule, table.rows);
             if (!wrong.empty())
-                fmt::print("FAILED {}: {} {}; run ./dev sim\n", path, rule.name, wrong);
+                fmt::print("FAILED {}: {} {}; write it anew: ./dev sim --table\n", path, rule.name,
+                           wrong);
             good = good && wrong.empty();
         }
         failed += good ? 0 : 1;
     }
     if (!in_step) {
+        ++failed;
         fmt::print(
-            "The table is of an engine with other schedules (fingerprint {}, now {}): its seeds "
-            "were not compared. ./dev sim writes it anew.\n",
-            table.fingerprint.empty() ? "none" : table.fingerprint, present);
+            "FAILED {}: it is of an engine with other schedules (fingerprint {}, now {}); write it "
+            "anew: ./dev sim --table\n",
+            path, table.fingerprint.empty() ? "none" : table.fingerprint, present);
     }
     fmt::print("{} passed, {} failed\n", named_rules.size() - std::min(failed, named_rules.size()),
                failed);

@@ -12,6 +12,7 @@ def add_arguments(parser):
     parser.add_argument("--points", type=int, default=10000,
                         help="crash points with 1 and with 3 groups in flight; a tenth on RocksDB")
     parser.add_argument("--seed", type=int, default=1, help="of the first trial")
+    parser.add_argument("--table", action="store_true", help=f"only {TABLE}")
 
 
 def run(options):
@@ -19,15 +20,20 @@ def run(options):
     if not tally.add("release build", build.make("release", ["crash_suite", "crash_rules"])):
         return tally.close()
     programs = build.folder("release") / "tests" / "crash"
+    if not options.table:
+        campaigns(programs, options, tally)
+    tally.add(f"each rule removed and missed ({TABLE})",
+              call([str(programs / "crash_rules"), "--write", TABLE]))
+    return tally.close()
+
+
+def campaigns(programs, options, tally):
     for index, points in (("ordered", options.points), ("rocksdb", max(1, options.points // 10))):
         for groups in (1, 3):
             command = [str(programs / "crash_suite"), "--points", str(points), "--seed",
                        str(options.seed), "--groups", str(groups), "--index", index]
             tally.add(f"{points} crash points, {groups} groups in flight, index {index}",
                       call(command))
-    tally.add(f"each rule removed and missed ({TABLE})",
-              call([str(programs / "crash_rules"), "--write", TABLE]))
-    return tally.close()
 
 
 def call(command):
