@@ -156,6 +156,14 @@ class PoolLife(Refusal):
         run("pool", "destroy", "--yes", pool)
         self.assertFalse(pool.exists())
 
+    def test_nobody_else_reads_the_index(self):
+        pool = self.scratch / "p"
+        run("up", pool, "--size", "64M")
+        self.assertEqual(stat.S_IMODE((pool / "index").stat().st_mode), 0o700)
+        os.chmod(pool / "index", 0o755)
+        run("ls", f"ros2s+local:///pool/main?dir={pool}")
+        self.assertEqual(stat.S_IMODE((pool / "index").stat().st_mode), 0o700)
+
     def test_up_says_what_comes_next(self):
         said = run("up", self.scratch / "p", "--size", SIZE).stdout
         for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):

@@ -8,11 +8,14 @@
 #include <rocksdb/iterator.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "rename_order.h"
 #include "status.h"
@@ -374,6 +377,21 @@ Result<> make_directory(const std::string& directory, rocksdb::FileSystem& files
     return explain(status, directory, report);
 }
 
+// RocksDB gives its files the modes that the umask leaves, and names and attributes of the pool's
+// files are in them: nobody else may enter the directory, whoever made it and when.
+Result<> keep_others_out(const std::string& directory, const RocksDbOptions& options,
+                         Report& report) {
+    if (options.env) return {};  // a simulated one has no modes
+    struct stat status{};
+    if (::stat(directory.c_str(), &status) == 0 && (status.st_mode & 07777U) == S_IRWXU) return {};
+    if (::chmod(directory.c_str(), S_IRWXU) == 0) return {};
+    const int cause = errno;
+    return report.fail(fail_errno(cause).error(), "others may read the index " + directory +
+                                                      ", and its mode cannot be changed (" +
+                                                      std::strerror(cause) +
+                                                      "); as its owner: chmod 700 " + directory);
+}
+
 std::string without_slash(std::string directory) {
     while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
     return directory.contains('/') ? directory : "./" + directory;
@@ -387,6 +405,7 @@ Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory
     auto env = env_with_rename_order(options.env);
     auto& files = *env->GetFileSystem();
     ROS2S_TRY(make_directory(path, files, report));
+    ROS2S_TRY(keep_others_out(path, options, report));
     ROS2S_TRY_ASSIGN(auto index, open_database(path, options, env, true, report));
     const auto status = guarded([&]() -> rocksdb::Status {
         const auto text = std::string(format_magic) + std::to_string(format_version) + "\n";
@@ -405,6 +424,9 @@ Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
     const std::string path = without_slash(directory);
     auto env = env_with_rename_order(options.env);
     ROS2S_TRY(check_format(path, *env->GetFileSystem(), report));
+    // Somebody else who was let in does not lose the pool by it; its owner mends it.
+    if (Report refusal; !keep_others_out(path, options, refusal))
+        options.log.warning("index: " + refusal.text());
     return open_database(path, options, env, false, report);
 }
 

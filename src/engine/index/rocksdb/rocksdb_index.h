@@ -19,7 +19,8 @@
 //
 // A directory holds RocksDB's files and FORMAT, written last by create: a directory without it is
 // not an index, or one whose creation was interrupted. Nothing here deletes a file that RocksDB
-// did not write.
+// did not write. The directory has the mode 0700, as devices have 0600: create gives it, and open
+// gives it back to one that was made wider.
 #pragma once
 #include <cstdint>
 #include <memory>

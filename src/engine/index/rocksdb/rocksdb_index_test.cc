@@ -114,6 +114,20 @@ TEST_F(RocksDbIndexTest, CreateTakesAnEmptyDirectory) {
     EXPECT_TRUE(create()) << report_.text();
 }
 
+TEST_F(RocksDbIndexTest, NobodyElseMayEnterTheDirectory) {
+    const auto mode = [&] { return stdfs::status(path_).permissions(); };
+    make();
+    EXPECT_EQ(mode(), stdfs::perms::owner_all);
+    stdfs::permissions(path_, stdfs::perms{0755});
+    EXPECT_TRUE(open()) << report_.text();
+    EXPECT_EQ(mode(), stdfs::perms::owner_all);
+    stdfs::remove_all(path_);
+    stdfs::create_directory(path_);
+    stdfs::permissions(path_, stdfs::perms{0755});
+    EXPECT_TRUE(create()) << report_.text();
+    EXPECT_EQ(mode(), stdfs::perms::owner_all);
+}
+
 TEST_F(RocksDbIndexTest, CreateNamesAMissingParent) {
     Report report;
     const auto index = create_rocksdb_index(path_ + "/deeper", {}, report);
