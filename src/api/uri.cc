@@ -213,6 +213,15 @@ class Parser {
             if (uri_.dir.empty()) {
                 return wrong(text_.size(), "the pool's directory is missing: add ?dir=DIRECTORY");
             }
+            for (const auto& [key, value] :
+                 {std::pair{"provider", &uri_.provider}, {"socket", &uri_.socket}}) {
+                if (value->empty()) continue;
+                return wrong(
+                    text_.find('?'),
+                    fmt::format("ros2s+local opens a pool in this process over no network, "
+                                "and '{}' asks for one: leave it out",
+                                key));
+            }
         } else if (!uri_.dir.empty()) {
             return wrong(text_.find('?'), "'dir' is for ros2s+local alone");
         }

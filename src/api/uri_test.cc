@@ -86,6 +86,8 @@ TEST(Uri, RefusesEveryBadOneWithOneSentenceThatSaysWhere) {
         {"ros2s+local:///p/c/%zz?dir=a", "two hexadecimal digits"},
         {"ros2s+local:///p/c?dir=%", "two hexadecimal digits"},
         {"ros2s+local://host/p/c?dir=a", "takes no host"},
+        {"ros2s+local:///p/c?dir=a&provider=ucx+tcp", "'provider' asks for one: leave it out"},
+        {"ros2s+local:///p/c?socket=/run/x&dir=a", "'socket' asks for one: leave it out"},
         {"ros2s://h/p/c?dir=a", "'dir' is for ros2s+local alone"},
         {"ros2s://h:/p/c", "the port '' is no number"},
         {"ros2s://h:99999/p/c", "the port '99999' is no number"},

@@ -101,6 +101,12 @@ class BadPlaces(Refusal):
             with self.subTest(uri=uri):
                 self.refused("ls", uri, says=["URI", "ros2s+local:///"])
 
+    def test_a_path_that_is_not_to_be_had(self):
+        for asked in ("provider=ucx+tcp", "socket=/run/x.sock"):
+            with self.subTest(asked=asked):
+                self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}&{asked}",
+                             says=[f"'{asked.split('=')[0]}' asks for one", "leave it out"])
+
     def test_transports_of_later_versions(self):
         self.refused("ls", "ros2s+dpu:///pool/main", says="network")
 
