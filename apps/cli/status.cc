@@ -17,6 +17,7 @@ namespace {
 
 struct Content {
     std::optional<object::PoolSpace> space;
+    std::optional<uint64_t> index_bytes;  // on its disk; none: another user's
     std::optional<uint32_t> targets;
     std::optional<std::string> read_only;  // why, or empty where it takes updates
     std::vector<Json> containers;
@@ -77,6 +78,10 @@ void report_status(const Session& session, const api::PoolDirectory& pool,
                                 human_bytes(content.space->total_bytes), human_bytes(used),
                                 human_bytes(content.space->free_bytes)));
     }
+    if (content.index_bytes) {
+        session.say(fmt::format("index       {} on disk, beside that space",
+                                human_bytes(*content.index_bytes)));
+    }
     if (content.known) {
         session.say(fmt::format("containers  {}", content.names.empty() ? "none" : content.names));
     }
@@ -113,7 +118,8 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
                         api::read_pool_directory(directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool.directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(const Content content, co_await look_inside(work, pool, owner));
+    ROS2S_CO_TRY_ASSIGN(Content content, co_await look_inside(work, pool, owner));
+    if (const auto bytes = api::index_disk_bytes(pool)) content.index_bytes = *bytes;
     report_status(work.session, pool, owner, content);
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
     work.session.answer(Json::object(
@@ -123,6 +129,7 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
          {"device_bytes", pool.device_bytes},
          {"total_bytes", content.space ? Json(content.space->total_bytes) : Json()},
          {"free_bytes", content.space ? Json(content.space->free_bytes) : Json()},
+         {"index_bytes", content.index_bytes ? Json(*content.index_bytes) : Json()},
          {"targets", content.targets ? Json(*content.targets) : Json()},
          {"read_only", content.read_only ? Json(!content.read_only->empty()) : Json()},
          {"read_only_reason",

@@ -246,6 +246,20 @@ Result<> destroy_pool(const std::string& path, Report& report) {
     return {};
 }
 
+Result<uint64_t> index_disk_bytes(const PoolDirectory& pool) {
+    std::error_code failed;
+    std::filesystem::directory_iterator each(in(pool.directory, index_name), failed);
+    uint64_t bytes = 0;
+    for (; !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
+        struct stat found{};
+        // One that is gone meanwhile takes nothing.
+        if (::stat(each->path().c_str(), &found) != 0 || !S_ISREG(found.st_mode)) continue;
+        bytes += static_cast<uint64_t>(found.st_blocks) * 512;
+    }
+    if (failed) return fail_errno(failed.value());
+    return bytes;
+}
+
 Result<PoolDirectory> read_pool_directory(const std::string& path, Report& report) {
     ROS2S_TRY_ASSIGN(std::string directory, absolute(path, report));
     struct stat status{};

@@ -68,6 +68,11 @@ struct PoolDirectory {
 [[nodiscard]] Result<PoolDirectory> read_pool_directory(const std::string& directory,
                                                         Report& report);
 
+// What the pool's index takes on its disk now, beside the device files and bound by no limit: it
+// grows with names, attributes and scattered writes. Whoever has the pool open may change it
+// meanwhile. Errors: denied (it is its owner's), not_found, io.
+[[nodiscard]] Result<uint64_t> index_disk_bytes(const PoolDirectory& pool);
+
 // A reactor as the pool's settings want it. Errors: those of OsReactor::create; where the settings
 // demand what this machine refuses, the report says so.
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(

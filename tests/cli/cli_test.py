@@ -155,12 +155,31 @@ class PoolLife(Refusal):
         self.assertIsNone(status["read_only_reason"])
         self.assertIsNone(status["owner"])
         self.assertGreater(status["free_bytes"], 100 << 20)
-        self.assertEqual(answer("status", up["uri"]), status)
+        again = answer("status", up["uri"])
+        # To look inside, status opens the pool; the index then has another file of a few bytes.
+        self.assertEqual(again | {"index_bytes": 0}, status | {"index_bytes": 0})
         self.assertEqual([p["pool"] for p in answer("pool", "list", self.scratch)["pools"]], ["fast"])
         self.refused("pool", "destroy", pool, says="--yes")
         run("down", pool)
         run("pool", "destroy", "--yes", pool)
         self.assertFalse(pool.exists())
+
+    def test_status_says_what_the_index_takes(self):
+        pool = self.scratch / "p"
+        run("up", pool, "--size", "64M")
+        before = answer("status", pool)
+        (self.scratch / "many").mkdir()
+        for i in range(3000):
+            (self.scratch / "many" / f"a-name-to-remember-{i}").touch()
+        run("cp", "-r", self.scratch / "many", f"ros2s+local:///pool/main/many?dir={pool}")
+        for command in (("status",), ("pool", "query")):
+            after = answer(*command, pool)
+            # Empty files take nothing of the space for data, and much of the index.
+            self.assertEqual(after["free_bytes"], before["free_bytes"])
+            self.assertGreater(after["index_bytes"], before["index_bytes"] + (100 << 10))
+            on_disk = sum(file.stat().st_blocks * 512 for file in (pool / "index").iterdir())
+            self.assertEqual(after["index_bytes"], on_disk)
+            self.assertRegex(run(*command, pool).stdout, r"index +[0-9.]+ [KM]iB on disk")
 
     def test_nobody_else_reads_the_index(self):
         pool = self.scratch / "p"

@@ -316,6 +316,7 @@ def status_asks_the_owner():
         status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
         assert (status["targets"], status["read_only"]) == (16, False), status
         assert status["owner"]["pid"] == pid and status["total_bytes"] > 200 << 20, status
+        assert status["index_bytes"] > 0, status
         said = pool.run(CLI, "status", pool.directory).stdout
         for each in ("targets     16", "takes reads and writes", f"process {pid}",
                      f"mounted at {pool.mount_point}", f"ros2store down {pool.directory}"):
