@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "dead_mounts.h"
 #include "pool_place.h"
 #include "process.h"
 #include "ros2s/api/owner.h"
@@ -16,9 +17,11 @@
 namespace ros2s::cli {
 namespace {
 
+// `lazily`: also while somebody stands in it; what is behind it is dead, so that nothing is lost.
 // Root unmounts by itself; others by fuse's set-uid helper.
-Task<Result<>> unmount(Workplace work, const std::string& mount_point) {
-    const int failure = umount2(mount_point.c_str(), 0) == 0 ? 0 : errno;
+Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazily) {
+    const int flags = lazily ? MNT_DETACH : 0;
+    const int failure = umount2(mount_point.c_str(), flags) == 0 ? 0 : errno;
     if (failure == 0) co_return Result<>{};
     if (failure == EBUSY) {
         co_return work.report.fail(
@@ -31,7 +34,9 @@ Task<Result<>> unmount(Workplace work, const std::string& mount_point) {
             Error{Code::io, failure},
             fmt::format("cannot unmount {}: {}", mount_point, std::strerror(failure)));
     }
-    const std::vector<std::string> helper{"fusermount3", "-u", mount_point};
+    std::vector<std::string> helper{"fusermount3", "-u"};
+    if (lazily) helper.emplace_back("-z");
+    helper.push_back(mount_point);
     const Result<int> status = co_await work.environment.blocking.run(
         work.environment.reactor, [&] { return run_program(helper); });
     if (!status) {
@@ -72,6 +77,12 @@ Task<Result<>> down(Workplace work, DownOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
                         api::read_pool_directory(directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool.directory, work.report));
+    const auto dead = dead_mounts(pool.directory, owner);
+    for (const auto& mount_point : dead) {
+        ROS2S_CO_TRY(co_await unmount(work, mount_point, true));
+        work.session.say(
+            fmt::format("unmounted {}, whose process had ended without doing so", mount_point));
+    }
     if (owner.pid != 0 && owner.mount_point.empty()) {
         co_return work.report.fail(
             Code::busy, fmt::format("{} is open in process {} ({}), which is no mount; end that "
@@ -79,7 +90,7 @@ Task<Result<>> down(Workplace work, DownOptions options) {
                                     pool.directory, owner.pid, owner.program, owner.pid));
     }
     if (owner.pid != 0) {
-        ROS2S_CO_TRY(co_await unmount(work, owner.mount_point));
+        ROS2S_CO_TRY(co_await unmount(work, owner.mount_point, false));
         ROS2S_CO_TRY(co_await wait_until_free(work, pool.directory));
         work.session.say(
             fmt::format("unmounted {}; nobody has {} open", owner.mount_point, pool.directory));
@@ -88,7 +99,8 @@ Task<Result<>> down(Workplace work, DownOptions options) {
     }
     work.session.answer(
         Json::object({{"directory", pool.directory},
-                      {"unmounted", owner.pid != 0 ? Json(owner.mount_point) : Json()}}));
+                      {"unmounted", owner.pid != 0 ? Json(owner.mount_point) : Json()},
+                      {"dead_unmounted", Json::array({dead.begin(), dead.end()})}}));
     co_return Result<>{};
 }
 

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "dead_mounts.h"
 #include "pool_place.h"
 #include "ros2s/api/mount_status.h"
 #include "ros2s/api/owner.h"
@@ -103,6 +104,16 @@ void report_status(const Session& session, const api::PoolDirectory& pool,
     }
 }
 
+void report_dead(const Session& session, const std::string& directory,
+                 const std::vector<std::string>& dead) {
+    for (const auto& mount_point : dead) {
+        session.say(
+            fmt::format("dead mount  {}: its process has ended without unmounting it; "
+                        "remove it with: ros2store down {}",
+                        mount_point, shell_word(directory)));
+    }
+}
+
 Json owner_value(const api::OwnerRecord& owner) {
     if (owner.pid == 0) return {};
     return Json::object({{"pid", owner.pid},
@@ -121,6 +132,8 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     ROS2S_CO_TRY_ASSIGN(Content content, co_await look_inside(work, pool, owner));
     if (const auto bytes = api::index_disk_bytes(pool)) content.index_bytes = *bytes;
     report_status(work.session, pool, owner, content);
+    const auto dead = dead_mounts(pool.directory, owner);
+    report_dead(work.session, pool.directory, dead);
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
     work.session.answer(Json::object(
         {{"directory", pool.directory},
@@ -135,7 +148,8 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
          {"read_only_reason",
           content.read_only && !content.read_only->empty() ? Json(*content.read_only) : Json()},
          {"containers", content.known ? Json::array(content.containers) : Json()},
-         {"owner", owner_value(owner)}}));
+         {"owner", owner_value(owner)},
+         {"dead_mounts", Json::array({dead.begin(), dead.end()})}}));
     co_return Result<>{};
 }
 

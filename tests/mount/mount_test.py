@@ -325,6 +325,35 @@ def status_asks_the_owner():
 
 
 @test
+def down_removes_what_a_killed_process_left():
+    with Pool("64MiB") as pool:
+        pid = pool.mount()
+        write(pool.path("a"), b"a")
+        inside = os.open(pool.mount_point, os.O_RDONLY)  # as a shell that stands in it has
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(pid), "its end")
+        try:
+            assert pool.is_mounted(), "there is nothing to find"
+            status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+            assert status["owner"] is None and status["dead_mounts"] == [pool.mount_point], status
+            said = pool.run(CLI, "status", pool.directory).stdout
+            assert f"dead mount  {pool.mount_point}" in said and "ros2store down" in said, said
+            down = json.loads(pool.run(CLI, "--json", "down", pool.directory).stdout)
+            assert down["dead_unmounted"] == [pool.mount_point], down
+            assert down["unmounted"] is None, down
+            assert not pool.is_mounted()
+        finally:
+            os.close(inside)
+        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+        assert status["dead_mounts"] == [], status
+        pid = pool.mount()
+        assert read(pool.path("a")) == b"a"
+        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+        assert status["dead_mounts"] == [], "a living mount is called dead"
+        pool.unmount(pid)
+
+
+@test
 def what_ioctl_refuses():
     with Pool() as pool:
         pid = pool.mount()

@@ -1,0 +1,85 @@
+#include "dead_mounts.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+#include "ros2s/api/uri.h"
+
+namespace ros2s::cli {
+namespace {
+
+constexpr std::string_view type = "fuse.ros2store";
+
+// The table writes bytes that would end a field as three octal digits: "\040".
+std::string unescape(std::string_view field) {
+    const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
+    std::string out;
+    for (size_t i = 0; i < field.size(); ++i) {
+        if (field[i] == '\\' && i + 3 < field.size() && is_octal(field[i + 1]) &&
+            is_octal(field[i + 2]) && is_octal(field[i + 3])) {
+            out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 +
+                                     (field[i + 3] - '0'));
+            i += 3;
+        } else {
+            out += field[i];
+        }
+    }
+    return out;
+}
+
+bool same_directory(const std::string& one, const std::string& other) {
+    struct stat left{}, right{};
+    return ::stat(one.c_str(), &left) == 0 && ::stat(other.c_str(), &right) == 0 &&
+           left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
+bool is_dead(const std::string& mount_point, const api::OwnerRecord& owner) {
+    // One that lives is not asked: it may be busy.
+    if (owner.pid != 0 && owner.mount_point == mount_point) return false;
+    // Attributes may be cached, the space of a file system is not.
+    struct statvfs space{};
+    if (::statvfs(mount_point.c_str(), &space) != 0) return errno == ENOTCONN;
+    // The kernel hides another user's mount, a dead one too; one that lives has its pool open.
+    struct stat status{};
+    return owner.pid == 0 && ::stat(mount_point.c_str(), &status) != 0 && errno == EACCES;
+}
+
+}  // namespace
+
+std::vector<TableMount> ros2store_mounts(std::string_view mountinfo) {
+    std::vector<TableMount> found;
+    std::istringstream table{std::string(mountinfo)};
+    std::string line;
+    while (std::getline(table, line)) {
+        // 36 35 98:0 /root /mount/point options [further…] - type source super-options
+        std::istringstream fields(line);
+        std::string word, mount_point, kind, source;
+        fields >> word >> word >> word >> word >> mount_point;
+        while (fields >> word && word != "-") {
+        }
+        if (fields >> kind >> source && kind == type) {
+            found.push_back({.mount_point = unescape(mount_point), .source = unescape(source)});
+        }
+    }
+    return found;
+}
+
+std::vector<std::string> dead_mounts(const std::string& directory, const api::OwnerRecord& owner) {
+    std::ostringstream table;
+    table << std::ifstream("/proc/self/mountinfo").rdbuf();
+    std::vector<std::string> dead;
+    for (const auto& mount : ros2store_mounts(table.view())) {
+        Report ignored;
+        const auto uri = api::Uri::parse(mount.source, ignored);
+        if (uri && same_directory(uri->dir, directory) && is_dead(mount.mount_point, owner)) {
+            dead.push_back(mount.mount_point);
+        }
+    }
+    return dead;
+}
+
+}  // namespace ros2s::cli
