@@ -1,6 +1,7 @@
 // pool list and destroy. (create is in up.cc, query in status.cc.)
 #include <dirent.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 
 #include "pool_place.h"
 #include "ros2s/api/pool_directory.h"
+#include "ros2s/api/pool_remains.h"
 
 namespace ros2s::cli {
 namespace {
@@ -29,6 +31,36 @@ Result<std::vector<std::string>> subdirectories(const std::string& directory, Re
     return names;
 }
 
+// A directory that is half-made may have nobody's name in it yet.
+Result<api::OwnerRecord> owner_if_any(const std::string& directory, Report& report) {
+    const auto owner = api::find_owner(directory);
+    if (!owner && owner.error().code == Code::not_found) return api::OwnerRecord{};
+    return owner_of(directory, report);
+}
+
+std::string all_of(const std::vector<std::string>& names) {
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// The state in a word, for programs, and in words.
+std::pair<std::string, std::string> state_of(const api::PoolRemains& pool,
+                                             const api::OwnerRecord& owner) {
+    if (pool.half_made) {
+        return {"half-made", owner.pid == 0
+                                 ? "half-made: its making or removal was interrupted"
+                                 : fmt::format("being made or removed by process {}", owner.pid)};
+    }
+    if (!owner.mount_point.empty()) return {"mounted", "mounted at " + owner.mount_point};
+    if (owner.pid != 0) return {"open", fmt::format("open in process {}", owner.pid)};
+    if (!pool.missing.empty()) return {"damaged", "damaged: missing " + all_of(pool.missing)};
+    if (!pool.trouble.empty()) return {"damaged", "damaged: " + pool.trouble};
+    return {"closed", "closed"};
+}
+
+std::string name_of(const api::PoolRemains& pool) {
+    return pool.pool.empty() ? "the half-made pool" : fmt::format("the pool '{}'", pool.pool);
+}
+
 }  // namespace
 
 Task<Result<>> pool_list(Workplace work, PoolOptions options) {
@@ -37,21 +69,24 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
     candidates.insert(candidates.begin(), options.directory);
     std::vector<Json> pools;
     for (const std::string& candidate : candidates) {
-        Report unused;
-        const auto pool = api::read_pool_directory(candidate, unused);
+        Report no_pool;
+        const auto pool = api::look_at_remains(candidate, no_pool);
         if (!pool) continue;
-        ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool->directory, work.report));
-        const std::string use = owner.pid == 0 ? "closed"
-                                : owner.mount_point.empty()
-                                    ? fmt::format("open in process {}", owner.pid)
-                                    : "mounted at " + owner.mount_point;
-        work.session.say(fmt::format("{:<16} {:>10}  {}  {}", pool->config.pool,
-                                     human_bytes(pool->device_bytes), pool->directory, use));
-        pools.push_back(Json::object({{"pool", pool->config.pool},
-                                      {"directory", pool->directory},
-                                      {"bytes", pool->device_bytes},
-                                      {"owner_pid", owner.pid == 0 ? Json() : Json(owner.pid)},
-                                      {"mount_point", owner.mount_point}}));
+        ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner,
+                            owner_if_any(pool->directory, work.report));
+        const auto [state, words] = state_of(*pool, owner);
+        work.session.say(fmt::format("{:<16} {:>10}  {}  {}", pool->pool.empty() ? "?" : pool->pool,
+                                     human_bytes(pool->bytes), pool->directory, words));
+        const std::vector<Json> missing(pool->missing.begin(), pool->missing.end());
+        pools.push_back(
+            Json::object({{"pool", pool->pool.empty() ? Json() : Json(pool->pool)},
+                          {"directory", pool->directory},
+                          {"bytes", pool->bytes},
+                          {"state", state},
+                          {"missing", Json::array(missing)},
+                          {"trouble", pool->trouble.empty() ? Json() : Json(pool->trouble)},
+                          {"owner_pid", owner.pid == 0 ? Json() : Json(owner.pid)},
+                          {"mount_point", owner.mount_point}}));
     }
     if (pools.empty()) {
         work.session.say(fmt::format(
@@ -62,20 +97,29 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
 }
 
 Task<Result<>> pool_destroy(Workplace work, PoolOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
-                        api::read_pool_directory(options.directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const api::PoolRemains pool,
+                        api::look_at_remains(options.directory, work.report));
+    // What does not say that it is a pool may be somebody's files of the same names.
+    if (pool.pool.empty() && !pool.half_made) {
+        co_return work.report.fail(Code::not_found, pool.trouble);
+    }
+    const std::string lost = pool.missing.empty() ? "" : "; missing of it: " + all_of(pool.missing);
     if (!options.yes) {
         co_return work.report.fail(
             Code::denied,
-            fmt::format("this removes the pool '{}' in {} ({}) and every file in it; if that is "
+            fmt::format("this removes {} in {} ({}{}) and every file in it; if that is "
                         "what you want: ros2store pool destroy --yes {}",
-                        pool.config.pool, pool.directory, human_bytes(pool.device_bytes),
+                        name_of(pool), pool.directory, human_bytes(pool.bytes), lost,
                         shell_word(pool.directory)));
     }
     ROS2S_CO_TRY(api::destroy_pool(pool.directory, work.report));
     work.session.say(
-        fmt::format("removed the pool '{}' from {}", pool.config.pool, pool.directory));
-    work.session.answer(Json::object({{"directory", pool.directory}, {"pool", pool.config.pool}}));
+        fmt::format("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
+                    lost.empty() ? "" : "; what of that is on another disk is still there"));
+    const std::vector<Json> missing(pool.missing.begin(), pool.missing.end());
+    work.session.answer(Json::object({{"directory", pool.directory},
+                                      {"pool", pool.pool.empty() ? Json() : Json(pool.pool)},
+                                      {"missing", Json::array(missing)}}));
     co_return Result<>{};
 }
 

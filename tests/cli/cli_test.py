@@ -235,6 +235,41 @@ class PoolLife(Refusal):
         os.symlink(self.scratch / "away", pool / "device-1")
         run("status", pool)
 
+    def test_what_is_left_of_a_pool_is_listed_and_removed(self):
+        disk = self.scratch / "disk"
+        disk.mkdir()
+        lost, half, own = self.scratch / "lost", self.scratch / "half", self.scratch / "own"
+        run("up", lost, "--size", "64M")
+        os.unlink(lost / "device-0")
+        run("up", self.scratch / "link", "--size", "128M", "--devices", "2", "--device-dir", disk)
+        target = os.readlink(self.scratch / "link" / "device-1")
+        os.unlink(target)
+        run("up", half, "--size", "64M")
+        os.unlink(half / "config.yaml")  # as a removal that was killed leaves it
+        (half / "half-made").write_text("\n")
+        (own / "index").mkdir(parents=True)
+        for name in ("config.yaml", "index/page"):
+            (own / name).write_text("somebody's: own\n")
+        listed = {Path(p["directory"]).name: (p["pool"], p["state"], p["missing"])
+                  for p in answer("pool", "list", self.scratch)["pools"]}
+        self.assertEqual(listed, {
+            "lost": ("pool", "damaged", ["device-0"]),
+            "link": ("pool", "damaged", [f"device-1 (a link to {target})"]),
+            "half": (None, "half-made", [])})
+        said = run("pool", "list", self.scratch).stdout
+        for each in ("damaged: missing device-0\n", "half-made: its making or removal was"):
+            self.assertIn(each, said)
+        self.refused("pool", "destroy", lost, says=["--yes", "missing of it: device-0"])
+        self.refused("pool", "destroy", half, says=["--yes", "half-made"])
+        self.assertIn("missing of it: device-0;", run("pool", "destroy", "--yes", lost).stdout)
+        self.assertEqual(answer("pool", "destroy", "--yes", self.scratch / "link")["missing"],
+                         [f"device-1 (a link to {target})"])
+        run("pool", "destroy", "--yes", half)
+        self.refused("pool", "destroy", "--yes", own, says="config.yaml")
+        self.assertTrue((own / "index" / "page").exists())
+        self.assertEqual(sorted(os.listdir(self.scratch)), ["disk", "own"])
+        self.assertEqual(os.listdir(disk), [])
+
     def test_second_up(self):
         run("up", self.scratch / "p", "--size", SIZE)
         before = (self.scratch / "p" / "config.yaml").read_bytes()

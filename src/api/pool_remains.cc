@@ -1,0 +1,76 @@
+#include "ros2s/api/pool_remains.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "pool_files.h"
+#include "ros2s/api/pool_directory.h"
+
+namespace ros2s::api {
+namespace {
+
+// "" where there are no settings, or none that are a pool's.
+std::string name_in_settings(const std::string& directory) {
+    const auto path = in(directory, config_name);
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    Report ignored;
+    const auto config = PoolConfig::parse(text.str(), path, ignored);
+    return config ? config->pool : "";
+}
+
+// One more than the highest number that a device file has here.
+size_t device_numbers(const std::string& directory) {
+    size_t end = 0;
+    for (size_t i = 0; i < pool_devices_max; ++i) {
+        if (exists(in(directory, device_name(i)))) end = i + 1;
+    }
+    return end;
+}
+
+void look_for_devices(PoolRemains& remains) {
+    // A pool has one at least.
+    const size_t numbers = std::max<size_t>(device_numbers(remains.directory), 1);
+    for (size_t i = 0; i < numbers; ++i) {
+        const auto path = in(remains.directory, device_name(i));
+        struct stat status{};
+        if (::stat(path.c_str(), &status) == 0) {
+            remains.bytes += static_cast<uint64_t>(status.st_size);
+            continue;
+        }
+        std::error_code no_link;
+        const auto target = std::filesystem::read_symlink(path, no_link).string();
+        remains.missing.push_back(
+            no_link ? device_name(i) : fmt::format("{} (a link to {})", device_name(i), target));
+    }
+}
+
+}  // namespace
+
+Result<PoolRemains> look_at_remains(const std::string& path, Report& report) {
+    Report refusal;
+    const auto whole = read_pool_directory(path, refusal);
+    std::error_code error;
+    auto directory = std::filesystem::absolute(path, error).lexically_normal().string();
+    if (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
+    PoolRemains remains{.directory = directory,
+                        .pool = name_in_settings(directory),
+                        .half_made = exists(in(directory, half_made_name)),
+                        .trouble = whole ? "" : refusal.text()};
+    const bool is_pool =
+        !remains.pool.empty() || remains.half_made || device_numbers(directory) > 0;
+    if (error || !is_pool) {
+        return report.fail(whole ? Error{Code::not_found} : whole.error(), refusal.text());
+    }
+    look_for_devices(remains);
+    if (!exists(in(directory, index_name))) remains.missing.emplace_back(index_name);
+    if (remains.half_made) remains.missing.clear();  // nothing was ever promised
+    return remains;
+}
+
+}  // namespace ros2s::api
