@@ -33,6 +33,7 @@ function(ros2_program name dir)
   target_link_libraries(${name} PRIVATE ${objects} ${A_MODULES} ${A_LIBS})
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
+    BUILD_WITH_INSTALL_RPATH ON
     INSTALL_RPATH "$ORIGIN/../lib/ros2store")  # libraries that a package brings along
   target_compile_definitions(${name} PRIVATE ${version})
   install(TARGETS ${name} RUNTIME DESTINATION bin)

@@ -184,7 +184,14 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
     const Pem pem = read(identity);
     grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
                                     .cert_chain = pem.certificate.c_str()};
-    // The C++ library has counted itself in by now: gRPC is initialised.
+    // The C++ library counts itself in with the first of its own objects, and this may be the
+    // process's first use of gRPC. The channel made below counts on.
+    struct Initialised {
+        Initialised() { grpc_init(); }
+        Initialised(const Initialised&) = delete;
+        Initialised& operator=(const Initialised&) = delete;
+        ~Initialised() { grpc_shutdown(); }
+    } const initialised;
     grpc_channel_credentials* const credentials =
         grpc_ssl_credentials_create_ex(pem.authority.c_str(), &pair, nullptr, nullptr);
     reinterpret_cast<grpc_ssl_credentials*>(credentials)->set_min_tls_version(TLS1_3);

@@ -1,0 +1,54 @@
+#include "pools.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::engined {
+
+Task<Result<>> Pools::open(api::Environment environment, std::string directory, Report& report) {
+    api::OwnerRecord owner;
+    ROS2S_CO_TRY_ASSIGN(
+        auto pool, co_await api::EmbeddedPool::open(
+                       environment, directory, {.program = "ros2store-engine"}, owner, report));
+    if (const auto same = pools_.find(pool->name()); same != pools_.end()) {
+        report.say(
+            fmt::format("the pools in {} and {} are both named '{}', and clients name pools: "
+                        "change 'pool' in one's config.yaml",
+                        same->second->directory(), directory, pool->name()));
+        co_await pool->close();
+        co_return fail(Code::exists);
+    }
+    environment.log.info(
+        fmt::format("serving the pool '{}' in {}: {}", pool->name(), directory, pool->path()));
+    const std::string name = pool->name();
+    pools_.emplace(name, std::move(pool));
+    co_return Result<>{};
+}
+
+Task<> Pools::close() {
+    for (auto& [name, pool] : pools_) co_await pool->close();
+    pools_.clear();
+}
+
+std::vector<std::string> Pools::names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, pool] : pools_) names.push_back(name);
+    return names;
+}
+
+object::ObjectStore* Pools::find(std::string_view pool) {
+    const auto found = pools_.find(pool);
+    return found == pools_.end() ? nullptr : &found->second->store();
+}
+
+Task<Result<object::ContainerRecord>> Pools::create_container(
+    const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
+    Report& report) {
+    co_return co_await pools_.find(pool)->second->create_container(call, std::move(properties),
+                                                                   owner, report);
+}
+
+void Pools::visit_metrics(const MetricVisitor& visit) const {
+    for (const auto& [name, pool] : pools_) pool->visit_metrics(visit);
+}
+
+}  // namespace ros2s::engined

@@ -1,0 +1,30 @@
+// Pools: the pools that this process owns, by name, for the control plane and the data plane.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ros2s/api/embedded_pool.h"
+#include "ros2s/control/control_server.h"
+
+namespace ros2s::engined {
+
+class Pools final : public control::PoolCatalog {
+  public:
+    // Opens one more. Errors: those of EmbeddedPool::open(); exists (a pool of that name is open).
+    Task<Result<>> open(api::Environment environment, std::string directory, Report& report);
+    Task<> close();
+
+    [[nodiscard]] std::vector<std::string> names() const override;
+    [[nodiscard]] object::ObjectStore* find(std::string_view pool) override;
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner,
+                                                           Report& report) override;
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    std::map<std::string, std::unique_ptr<api::EmbeddedPool>, std::less<>> pools_;
+};
+
+}  // namespace ros2s::engined

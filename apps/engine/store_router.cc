@@ -1,0 +1,27 @@
+#include "store_router.h"
+
+namespace ros2s::engined {
+
+StoreRouter::StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools)
+    : sessions_(sessions) {
+    for (const std::string& name : pools.names()) {
+        servers_.emplace(name, std::make_unique<remote::StoreServer>(*pools.find(name)));
+    }
+}
+
+Task<> StoreRouter::serve(rpc::Request& request) {
+    const auto session = sessions_.use({request.guest().session});
+    if (!session) co_return co_await request.fail(session.error(), "the session has ended");
+    const auto server = servers_.find((*session)->request.pool);
+    if (server == servers_.end()) {
+        co_return co_await request.fail({.code = Code::not_found},
+                                        "the session's pool is not served here");
+    }
+    co_await server->second->serve(request);
+}
+
+void StoreRouter::visit_metrics(const MetricVisitor& visit) const {
+    for (const auto& [name, server] : servers_) server->metrics().visit(visit);
+}
+
+}  // namespace ros2s::engined

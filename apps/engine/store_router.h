@@ -1,0 +1,30 @@
+// StoreRouter: the data plane's service: each request goes to the pool that its session was opened
+// for.
+//
+// Owned by the engine; sessions and pools outlive it. Used on their core.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ros2s/control/control_server.h"
+#include "ros2s/remote/store_server.h"
+#include "ros2s/session/sessions.h"
+
+namespace ros2s::engined {
+
+class StoreRouter final : public rpc::Service {
+  public:
+    // One server for each pool that there is now.
+    StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools);
+
+    [[nodiscard]] uint32_t number() const override { return remote::object_service; }
+    Task<> serve(rpc::Request& request) override;
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    session::SessionTable& sessions_;
+    std::map<std::string, std::unique_ptr<remote::StoreServer>, std::less<>> servers_;
+};
+
+}  // namespace ros2s::engined

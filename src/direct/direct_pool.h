@@ -1,0 +1,57 @@
+// DirectPool: a pool of a ros2store-engine, from a trusted host: a session by the control plane, a
+// channel over the provider that the engine offers, and the verifying client on top.
+//
+//     ClientStore (verifies, counts) → RemoteStore → rpc::Channel → fabric ─── ros2store-engine
+//
+// A lost connection comes back by itself, also when the engine was restarted: then a new session is
+// opened, and what was under way is sent again with its operation ids.
+//
+// Owned by who opened it; used on the environment's core; close() before destruction. Fork rule: a
+// forked child must not use it, nor destroy it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/base/metrics.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/pki/certificate.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::direct {
+
+struct DirectOptions {
+    std::string control;        // "engine-1:7400", "unix:/run/ros2store/control.sock"
+    std::string server_name{};  // that its certificate must have; empty: the host of `control`
+    pki::Identity identity;
+    std::string pool;
+    std::string program{};               // for people
+    std::vector<std::string> providers;  // best first: "shm", "ucx+tcp"
+    std::string ucx_device = "lo";       // of the ucx providers
+};
+
+class DirectPool {
+  public:
+    // Errors, with a sentence: those of control::ControlClient, not_found (no such pool),
+    // unsupported (no common provider; this machine lacks it), those of rpc::Channel::open().
+    [[nodiscard]] static Task<Result<std::unique_ptr<DirectPool>>> open(Reactor& reactor,
+                                                                        DirectOptions options,
+                                                                        Log log, Report& report);
+    ~DirectPool();
+    DirectPool(const DirectPool&) = delete;
+    DirectPool& operator=(const DirectPool&) = delete;
+    Task<> close();
+
+    [[nodiscard]] object::ObjectStore& store();
+    // "direct over ucx+tcp to 127.0.0.1:7401: embedded engine, …".
+    [[nodiscard]] std::string path() const;
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    struct Parts;
+    explicit DirectPool(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ros2s::direct

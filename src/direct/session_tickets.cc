@@ -1,0 +1,38 @@
+#include "session_tickets.h"
+
+namespace ros2s::direct {
+
+Task<Result<control::OpenedSession>> SessionTickets::open(Report& report) {
+    const Call call;
+    ROS2S_CO_TRY_ASSIGN(auto opened, co_await control_.open_session(call, wish_, report));
+    session_ = opened.id;
+    first_ = opened.ticket.ticket;
+    co_return std::move(opened);
+}
+
+Task<Result<std::string>> SessionTickets::take(Report& report) {
+    const Call call;
+    if (!first_ && session_) {
+        Report refusal;
+        auto given = co_await control_.issue_ticket(call, *session_, refusal);
+        if (given) co_return std::string(given->ticket.view());
+        if (given.error().code != Code::stale) {
+            co_return report.fail(given.error(), refusal.text());
+        }
+        session_.reset();
+    }
+    if (!first_) ROS2S_CO_TRY(co_await open(report));
+    const std::string ticket(first_->view());
+    first_.reset();
+    co_return ticket;
+}
+
+Task<> SessionTickets::close() {
+    if (!session_) co_return;
+    const Call call;
+    Report ignored;  // it ends by itself where this does not arrive
+    (void)co_await control_.close_session(call, *session_, ignored);
+    session_.reset();
+}
+
+}  // namespace ros2s::direct

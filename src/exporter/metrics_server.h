@@ -1,0 +1,48 @@
+// MetricsServer: a program's counters over HTTP, in Prometheus' text format at /metrics.
+//
+// The server has threads of its own; a scrape visits the sources on the reactor's core, between
+// other work, so that sources need no locks.
+//
+// Owned by the program; reactor and sources outlive it. Made and destroyed by a thread that is not
+// the reactor's; the reactor runs meanwhile. No access control: listen where only those reach it
+// who may know.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s::exporter {
+
+// Counters that share labels. Names that end in _total are counters, others gauges.
+struct Source {
+    std::vector<std::pair<std::string, std::string>> labels{};
+    std::function<void(const MetricVisitor&)> list;
+};
+
+class MetricsServer {
+  public:
+    // Listens on "HOST:PORT"; port 0 is any. Errors: busy (the address is taken, or not this
+    // machine's), with a sentence.
+    [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> start(OsReactor& reactor,
+                                                                      const std::string& address,
+                                                                      std::vector<Source> sources,
+                                                                      Report& report);
+    ~MetricsServer();
+    MetricsServer(const MetricsServer&) = delete;
+    MetricsServer& operator=(const MetricsServer&) = delete;
+
+    [[nodiscard]] uint16_t port() const;
+
+  private:
+    struct Parts;
+    explicit MetricsServer(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ros2s::exporter

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# No run path of what is built has an empty element, or one that is not absolute: those are looked up
+# in the directory where a program happens to be started.
+# usage: runpaths_test.sh BUILD_DIR
+set -euo pipefail
+looked=0 bad=0
+while IFS= read -r file; do
+    [[ $(head -c 4 "$file" | tail -c 3) == ELF ]] || continue
+    path=$(readelf -d "$file" 2>/dev/null | sed -nE 's/.*\((RUNPATH|RPATH)\).*\[(.*)\]/\2/p')
+    looked=$((looked + 1))
+    [[ -n $path ]] || continue
+    case ":$path:" in *::*) echo "$file: an empty element in '$path'"; bad=1 ;; esac
+    while IFS= read -r -d : element; do
+        [[ $element == /* || $element == \$ORIGIN* || -z $element ]] ||
+            { echo "$file: '$element' is relative"; bad=1; }
+    done <<<"$path:"
+done < <(find "$1" -type f \( -perm -u+x -o -name '*.so*' \) -not -path '*/CMakeFiles/*')
+echo "$looked binaries"
+((looked > 10 && !bad))
