@@ -95,6 +95,7 @@ def measure_all(rows, options, tally):
     print(f"\n{compare.machine()}; {options.turns} turns of {options.seconds} s each, files of "
           f"{options.mib} MiB; load {os.getloadavg()[0]:.1f}; {revision()}")
     show(results, [side.name for side in sides])
+    print(f"\n{compare.way(results)}")
 
 
 def summary(row, figures):

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import console
+import path_report
 import shown
 
 
@@ -68,6 +69,7 @@ class Figure:
     """What one run of fio says, and what it costs."""
     rate: float  # MiB/s or operations per second
     cpu_us: float  # user and kernel time of the process and its threads, per operation
+    path: str = ""  # which way the I/O took, by the pool's own report; empty: raw
 
 
 def fill(side, size):
@@ -79,7 +81,8 @@ def fill(side, size):
 
 def fio_command(row, side, shared):
     options = shared | row.options | (row.only_raw if side.is_raw else {})
-    return ["fio", "--name=figure", "--output-format=json", *side.target,
+    report = [] if side.is_raw else ["--path_report=1"]
+    return ["fio", "--name=figure", "--output-format=json", *side.target, *report,
             *(f"--{key}={value}" for key, value in options.items())]
 
 
@@ -102,10 +105,12 @@ def measure(row, side, shared):
     job = json.loads(text)["jobs"][0]
     if job["error"] != 0:
         raise shown.Failed(f"{' '.join(command)}\nfio reports error {job['error']}")
-    moved = job["write" if "write" in row.options["rw"] else "read"]
+    wrote = "write" in row.options["rw"]
+    moved = job["write" if wrote else "read"]
+    path = "" if side.is_raw else path_report.check(done.stdout, moved["total_ios"], wrote)
     spent = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
     return Figure(moved["bw_bytes"] / 2**20 if row.in_mib() else moved["iops"],
-                  spent * 1e6 / max(1, moved["total_ios"]))
+                  spent * 1e6 / max(1, moved["total_ios"]), path)
 
 
 def table(rows, sides, size, seconds, turns):
@@ -140,6 +145,13 @@ def show(results):
     for row, (raw, ours) in results:
         print(f"| {row.name} | {rate(row, raw)} | {rate(row, ours)} | {ratio(ours, raw)} |",
               flush=True)
+
+
+def way(results):
+    """A line for below the table. Each turn was checked as it ended."""
+    paths = {figure.path for _, sides in results for side in sides for figure in side if figure.path}
+    return (f"Path of every turn on a pool, by its own report and its devices' counters: "
+            f"{'; '.join(sorted(paths))}")
 
 
 def machine():

@@ -250,6 +250,7 @@ class Demo:
         print(f"\n{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s "
               "each way")
         compare.show(results)
+        print(f"\n{compare.way(results)}")
         self.tally.add("figures", True)
 
 

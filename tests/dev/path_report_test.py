@@ -1,0 +1,94 @@
+"""The figures are of the path that they name: a pool whose I/O goes another way gives none.
+
+usage: path_report_test.py BUILD_DIRECTORY CHECKOUT [NAME…]"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import runner  # noqa: E402
+
+test = runner.Tests()
+SHARED = dict(size="8m", time_based=1, runtime=1, randrepeat=0, norandommap=1)
+
+
+class Pool:
+    """Below the build directory: a disk as the figures have it, not memory."""
+
+    def __enter__(self):
+        self.top = Path(tempfile.mkdtemp(prefix="path-report.", dir=BUILD))
+        self.directory = self.top / "pool"
+        subprocess.run([BUILD / "bin/ros2store", "up", self.directory, "--size", "128M"],
+                       check=True, stdout=subprocess.DEVNULL)
+        self.side = compare.pool_side("embedded", BUILD,
+                                      f"ros2s+local:///pool/main?dir={self.directory}", "f")
+        compare.fill(self.side, SHARED["size"])
+        return self
+
+    def __exit__(self, *error):
+        shutil.rmtree(self.top)
+
+    def settings(self, text):
+        (self.directory / "config.yaml").write_text(f"pool: pool\nio: {text}\n")
+
+    def refused(self, row):
+        try:
+            compare.measure(row, self.side, SHARED)
+        except shown.Failed as failure:
+            return str(failure)
+        raise AssertionError("it was measured")
+
+
+def row(key):
+    return next(each for each in compare.ROWS if each.key == key)
+
+
+@test
+def every_row_is_measured_where_it_is_direct():
+    with Pool() as pool:
+        results = []
+        for each in compare.ROWS:
+            figure = compare.measure(each, pool.side, SHARED)
+            assert figure.rate > 0 and figure.path == "embedded engine, io_uring, O_DIRECT, 1 device"
+            results.append((each, [[figure]]))
+        assert "counters: embedded engine, io_uring, O_DIRECT, 1 device" in compare.way(results)
+
+
+@test
+def threads_and_the_page_cache_give_no_figure():
+    with Pool() as pool:
+        for settings, says in (("{back_end: threads}", "threads"), ("{page_cache: true}", "page cache")):
+            pool.settings(settings)
+            for key in ("randread-32", "randwrite-32"):
+                said = pool.refused(row(key))
+                assert "took this path: embedded engine" in said and says in said, said
+
+
+@test
+def what_did_not_reach_the_devices_is_noticed():
+    with Pool() as pool:
+        report = shown.run(*compare.fio_command(row("randread-1"), pool.side, SHARED), quiet=True)
+        reads = path_report.parse(report)[0].reads
+        path_report.check(report, reads, wrote=False)
+        for text, requests in ((report, reads + 1), ("", reads), (report + report, reads),
+                               (report.replace("device_read_bytes_total", "gone"), reads)):
+            try:
+                path_report.check(text, requests, wrote=False)
+            except shown.Failed:
+                continue
+            raise AssertionError(f"not noticed: {text[:500]}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    BUILD = Path(sys.argv[1]).absolute()
+    sys.path.insert(0, str(Path(sys.argv[2]) / "tools" / "dev"))
+    import compare  # noqa: E402
+    import path_report  # noqa: E402
+    import shown  # noqa: E402
+    sys.exit(test.run(sys.argv[3:]))

@@ -1,0 +1,54 @@
+"""What the fio plug-in's path report says of a run: which way the I/O took, and that each
+acknowledged request reached the device files. What says otherwise is no figure, but a failure."""
+
+import dataclasses
+import re
+
+import shown
+
+DIRECT = re.compile(r"embedded engine, io_uring, O_DIRECT, \d+ devices?")
+
+
+@dataclasses.dataclass(frozen=True)
+class PathReport:
+    """Of one file, as it was closed."""
+    path: str
+    reads: int
+    read_bytes: int
+    writes: int
+    written_bytes: int
+    counters: dict  # of every layer below the file system, since the pool was opened
+
+
+def parse(text):
+    """The reports in what fio printed, one for each file that was closed."""
+    found = []
+    for part in re.split(r"^.*?: file      ", text, flags=re.MULTILINE)[1:]:
+        path = re.search(r"^path +(.+)$", part, re.MULTILINE)
+        reads = re.search(r"^reads +(\d+) \((\d+) bytes\)$", part, re.MULTILINE)
+        writes = re.search(r"^writes +(\d+) \((\d+) bytes\)$", part, re.MULTILINE)
+        if path and reads and writes:
+            counters = re.findall(r"^  (ros2store_\w+) +(\d+)  ", part, re.MULTILINE)
+            found.append(PathReport(path[1], int(reads[1]), int(reads[2]), int(writes[1]),
+                                    int(writes[2]), {name: int(value) for name, value in counters}))
+    return found
+
+
+def check(text, requests, wrote):
+    """`requests` reads or writes of one file were acknowledged; returns their path. Errors: Failed,
+    when they took another path than io_uring with O_DIRECT, or did not all reach the devices."""
+    reports = parse(text)
+    if len(reports) != 1:
+        raise shown.Failed(f"{len(reports)} path reports of one file; fio said: {text[-1500:]}")
+    report = reports[0]
+    if not DIRECT.fullmatch(report.path):
+        raise shown.Failed(f"the pool's I/O took this path: {report.path}; figures are of io_uring "
+                           "and O_DIRECT: see `ros2store doctor`, and io: in the pool's config.yaml")
+    counted, moved = ((report.writes, report.written_bytes) if wrote
+                      else (report.reads, report.read_bytes))
+    name = f"ros2store_device_{'written' if wrote else 'read'}_bytes_total"
+    reached = report.counters.get(name, 0)
+    if counted < requests or reached < moved:
+        raise shown.Failed(f"{requests} requests were acknowledged and {counted} counted, of {moved} "
+                           f"bytes, but {name} is {reached}")
+    return report.path
