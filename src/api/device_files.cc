@@ -14,6 +14,38 @@
 #include "ros2s/device/uring/file_device.h"
 
 namespace ros2s::api {
+namespace {
+
+// What is taken of each file system, by anything in it.
+class Room {
+  public:
+    Result<> take(const std::string& directory, uint64_t bytes, Report& report) {
+        struct stat status{};
+        if (::stat(directory.c_str(), &status) != 0) {
+            return cannot("make a file in", directory, fail_errno(errno).error(), report);
+        }
+        struct statvfs space{};
+        if (::statvfs(directory.c_str(), &space) != 0) {
+            return cannot("ask for the free space of", directory, fail_errno(errno).error(),
+                          report);
+        }
+        const uint64_t free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
+        uint64_t& sum = needed_[status.st_dev];
+        sum += bytes;
+        if (sum <= free_bytes) return {};
+        return report.fail(
+            Code::no_space,
+            fmt::format("{} needs {} of free space and has {}, {} too little: free some, "
+                        "choose another directory, or a smaller --size",
+                        directory, config::human_size(sum), config::human_size(free_bytes),
+                        config::human_size(sum - free_bytes)));
+    }
+
+  private:
+    std::map<dev_t, uint64_t> needed_;
+};
+
+}  // namespace
 
 DevicePlace place_device(const std::string& directory, const std::string& pool, size_t number,
                          const std::string& elsewhere) {
@@ -22,30 +54,13 @@ DevicePlace place_device(const std::string& directory, const std::string& pool, 
             .link = in(directory, device_name(number))};
 }
 
-Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes, uint64_t beside,
-                     Report& report) {
-    std::map<dev_t, uint64_t> needed;
+Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
+                     const IndexPlace& index, Report& report) {
+    Room room;
+    if (index.bytes > 0) ROS2S_TRY(room.take(index.directory, index.bytes, report));
     for (const auto& place : places) {
         const auto parent = std::filesystem::path(place.path).parent_path().string();
-        struct stat status{};
-        if (::stat(parent.c_str(), &status) != 0) {
-            return cannot("make a device file in", parent, fail_errno(errno).error(), report);
-        }
-        struct statvfs space{};
-        if (::statvfs(parent.c_str(), &space) != 0) {
-            return cannot("ask for the free space of", parent, fail_errno(errno).error(), report);
-        }
-        const uint64_t free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
-        uint64_t& sum = needed.try_emplace(status.st_dev, beside).first->second;
-        sum += device_bytes;
-        if (sum > free_bytes) {
-            return report.fail(
-                Code::no_space,
-                fmt::format("{} needs {} of free space and has {}, {} too little: free some, "
-                            "choose another directory, or a smaller --size",
-                            parent, config::human_size(sum), config::human_size(free_bytes),
-                            config::human_size(sum - free_bytes)));
-        }
+        ROS2S_TRY(room.take(parent, device_bytes, report));
         if (exists(place.path)) {
             return report.fail(Code::exists, fmt::format("{} exists already: remove it, or choose "
                                                          "another name for the pool",

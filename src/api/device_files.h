@@ -22,10 +22,16 @@ struct DevicePlace {
 [[nodiscard]] DevicePlace place_device(const std::string& directory, const std::string& pool,
                                        size_t number, const std::string& elsewhere);
 
-// Before anything is written: room for all that share a file system, and `beside` bytes for what
-// grows beside them. Errors: no_space, exists, and those of looking at the directories.
+// Where a new index goes, and what it takes at first.
+struct IndexPlace {
+    std::string directory;
+    uint64_t bytes = 0;  // 0: none is made
+};
+
+// Before anything is written: room for all that share a file system, the index among them.
+// Errors: no_space, exists, and those of looking at the directories.
 [[nodiscard]] Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
-                                   uint64_t beside, Report& report);
+                                   const IndexPlace& index, Report& report);
 
 // The link, and the file, written fully once. `progress` is called with bytes of this file.
 [[nodiscard]] Task<Result<>> make_device(const Call& call, Environment environment,

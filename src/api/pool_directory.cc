@@ -136,7 +136,7 @@ Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCr
                          std::string directory, Report& report) {
     const auto places = place_devices(directory, creation);
     const auto device_bytes = round_down(creation.bytes / creation.devices, block_bytes);
-    ROS2S_CO_TRY(check_space(places, device_bytes, index_bytes, report));
+    ROS2S_CO_TRY(check_space(places, device_bytes, {directory, index_bytes}, report));
     if (const auto marked = replace_file(in(directory, half_made_name), "\n"); !marked) {
         co_return cannot("write in", directory, marked.error(), report);
     }

@@ -44,7 +44,7 @@ Result<DevicePlace> plan(const PoolDirectory& pool, const PoolGrowth& growth,
                         pool.directory, pool_devices_max));
     }
     auto place = place_device(pool.directory, pool.config.pool, number, growth.device_directory);
-    ROS2S_TRY(check_space({place}, round_down(growth.bytes, block_bytes), 0, report));
+    ROS2S_TRY(check_space({place}, round_down(growth.bytes, block_bytes), {}, report));
     return place;
 }
 

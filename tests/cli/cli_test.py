@@ -164,6 +164,21 @@ class PoolLife(Refusal):
         run("pool", "destroy", "--yes", pool)
         self.assertFalse(pool.exists())
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
+    def test_no_room_for_the_index_beside_devices_elsewhere(self):
+        small, disk = self.scratch / "small", self.scratch / "disk"
+        small.mkdir()
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16M", "none", small],
+                          stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("cannot mount here")
+        try:
+            self.refused("up", small / "p", "--size", "64M", "--device-dir", disk,
+                         says=[f"{small}/p needs 64", "free space", "too little"])
+            self.assertEqual(os.listdir(small) + os.listdir(disk), [])
+        finally:
+            subprocess.run(["umount", small], check=True)
+
     def test_status_says_what_the_index_takes(self):
         pool = self.scratch / "p"
         run("up", pool, "--size", "64M")
