@@ -51,7 +51,8 @@ Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report) 
 Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work, std::string directory) {
     api::OwnerRecord present;
     co_return co_await api::EmbeddedPool::open(work.environment, std::move(directory),
-                                               {.program = "ros2store"}, present, work.report);
+                                               {.program = std::string(api::command_program)},
+                                               present, work.report);
 }
 
 Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool_of(Workplace work, api::Uri uri) {

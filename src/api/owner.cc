@@ -86,7 +86,18 @@ struct flock whole_file(short type) {
     return lock;
 }
 
+constexpr auto patience_in_all = std::chrono::seconds(10);
+
 bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
+
+// How long an owner is worth waiting for.
+Duration patience_with(const OwnerRecord& owner) {
+    if (owner.pid <= 0 || !is_alive(owner.pid)) return std::chrono::seconds(1);
+    const bool is_command = owner.program == command_program && owner.mount_point.empty();
+    // This process would wait for itself.
+    if (is_command && owner.pid != ::getpid()) return std::chrono::seconds(2);
+    return {};
+}
 
 std::string owner_path(const std::string& directory) { return directory + "/owner"; }
 
@@ -134,13 +145,20 @@ Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reac
                                                                    OwnerRecord self,
                                                                    OwnerRecord& present,
                                                                    Report& report) {
-    const auto give_up = reactor.now() + std::chrono::seconds(1);
+    const Time began = reactor.now();
+    Time owner_since = began;
+    pid_t waited_for = -1;
     for (;;) {
         Report attempt;
         auto taken = take(directory, self, present, attempt);
-        const bool owner_is_known = present.pid > 0 && is_alive(present.pid);
-        if (taken || taken.error().code != Code::busy || owner_is_known ||
-            reactor.now() >= give_up) {
+        const Time now = reactor.now();
+        // Whoever follows, or is just leaving, is waited for anew.
+        if (!taken && present.pid != waited_for) {
+            waited_for = present.pid;
+            owner_since = now;
+        }
+        if (taken || taken.error().code != Code::busy ||
+            now - owner_since >= patience_with(present) || now - began >= patience_in_all) {
             if (!taken) report.say(attempt.text());
             co_return std::move(taken);
         }

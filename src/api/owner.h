@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/fork.h"
@@ -25,6 +26,9 @@ struct OwnerRecord {
     friend bool operator==(const OwnerRecord&, const OwnerRecord&) = default;
 };
 
+// The program that commands record: the command line's. Others stay as long as they like.
+inline constexpr std::string_view command_program = "ros2store";
+
 class Ownership {
   public:
     // Takes the directory for this process. Errors: busy (the report names the owner and what to
@@ -33,8 +37,10 @@ class Ownership {
                                                                  const OwnerRecord& self,
                                                                  OwnerRecord& present,
                                                                  Report& report);
-    // The same, but an owner that is just coming or leaving, which has the lock and no record, and
-    // one that died while a child that it started still has its lock, are waited for: 1 s at most.
+    // The same, but an owner that will soon be gone is waited for: one that is just coming or
+    // leaving, which has the lock and no record, and one that died while a child that it started
+    // still has its lock, 1 s at most; a command (command_program), which mostly takes a fraction
+    // of a second, 2 s at most. Where one follows the other, 10 s in all.
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(
         Reactor& reactor, std::string directory, OwnerRecord self, OwnerRecord& present,
         Report& report);

@@ -115,6 +115,35 @@ TEST_F(OwnerTest, AnOwnerThatIsJustLeavingIsWaitedFor) {
     EXPECT_TRUE((*reactor)->run(take_while_it_leaves(**reactor, *first))) << report_.text();
 }
 
+TEST_F(OwnerTest, ACommandIsWaitedForAndOthersAreNot) {
+    const auto reactor = OsReactor::create({}, report_);
+    ASSERT_TRUE(reactor);
+    const auto child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    const auto taken_while_leaves = [&](const OwnerRecord& owner) {
+        auto first = take(owner);
+        EXPECT_TRUE(first) << report_.text();
+        return (*reactor)->run(take_while_it_leaves(**reactor, *first));
+    };
+    const std::string command(command_program);
+    EXPECT_TRUE(taken_while_leaves({.pid = child, .program = command})) << report_.text();
+    EXPECT_FALSE(taken_while_leaves({.pid = child, .program = "python3"}));
+    EXPECT_FALSE(taken_while_leaves({.pid = child, .program = command, .mount_point = "/mnt"}));
+    EXPECT_FALSE(taken_while_leaves({.pid = getpid(), .program = command}));
+    // One that stays is named in the end.
+    auto stays = take({.pid = child, .program = command});
+    ASSERT_TRUE(stays);
+    const auto taken = (*reactor)->run(
+        Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_));
+    ASSERT_FALSE(taken);
+    EXPECT_THAT(report_.text(), HasSubstr("wait until it ends"));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+}
+
 TEST_F(OwnerTest, AnOwnerThatNeverSaysWhoItIsIsReported) {
     auto first = take({.pid = getpid()});
     ASSERT_TRUE(first);

@@ -345,6 +345,15 @@ class PoolInUse(WithPool):
         run("ls", self.mine())
 
 
+    def test_commands_at_once_take_turns(self):
+        run("mkdir", self.mine("d"))
+        listings = [subprocess.Popen([PROGRAM, "ls", self.mine()], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    for _ in range(4)]
+        said = [listing.communicate(timeout=120) for listing in listings]
+        self.assertEqual(said, [("d/\n", "")] * 4)
+
+
 class Files(WithPool):
     def test_cp_cat_stat_rm(self):
         source = self.scratch / "poem"
