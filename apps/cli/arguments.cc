@@ -148,7 +148,8 @@ void add_files(CLI::App& app, Arguments& arguments) {
         Command<FileOptions> command(app, arguments, name, help, function);
         command.app.add_option("place", command.options->places, place_help)
             ->required()
-            ->expected(least, 1 << 20);
+            ->expected(least, -1)  // or more
+            ->option_text(least > 1 ? "(two or more; the last is where to)" : "(one or more)");
         return command;
     };
     auto ls_command = add("ls", "list directories", ls, 1);

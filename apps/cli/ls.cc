@@ -37,6 +37,16 @@ Task<Result<>> show(Workplace work, const Place& place, const fs::Attributes& at
     co_return Result<>{};
 }
 
+// What a directory's entries stand under: written as the argument was, a URI or a local path.
+std::string heading(const Place& place, const std::string& path) {
+    Report ignored;
+    if (place.local) return path;
+    auto uri = api::Uri::parse(place.shown, ignored);
+    if (!uri) return path;
+    uri->path = path.substr(std::min(path.find_first_not_of('/'), path.size()));
+    return uri->to_string();
+}
+
 // `path` is shown; the node is read. Subdirectories come after the directory, as with ls -R.
 Task<Result<>> list_directory(Workplace work, const Place& place, fs::NodeId node, std::string path,
                               Listing& listing) {
@@ -61,7 +71,7 @@ Task<Result<>> list_directory(Workplace work, const Place& place, fs::NodeId nod
         }
     }
     for (const auto& [name, child] : below) {
-        work.session.say(fmt::format("\n{}:", name));
+        work.session.say(fmt::format("\n{}:", heading(place, name)));
         ROS2S_CO_TRY(co_await list_directory(work, place, child, name, listing));
         file_system.forget(child, 1);
     }
@@ -78,12 +88,12 @@ Task<Result<>> ls_all(Workplace work, Places& places, const FileOptions& options
             ROS2S_CO_TRY(co_await show(work, place, attributes, place.shown, place.shown, listing));
             continue;
         }
-        if (options.places.size() > 1 || options.recursive) {
-            work.session.say(fmt::format("{}:", place.shown));
-        }
         // Paths below a URI are shown from the container's root, below a directory from itself.
-        ROS2S_CO_TRY(co_await list_directory(
-            work, place, attributes.node, place.local ? place.shown : "/" + place.path, listing));
+        const std::string path = place.local ? place.shown : "/" + place.path;
+        if (options.places.size() > 1 || options.recursive) {
+            work.session.say(fmt::format("{}:", heading(place, path)));
+        }
+        ROS2S_CO_TRY(co_await list_directory(work, place, attributes.node, path, listing));
     }
     work.session.answer(Json::object({{"entries", Json::array(listing.values)}}));
     co_return Result<>{};

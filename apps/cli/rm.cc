@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <utility>
+
 #include "places.h"
 #include "progress.h"
 #include "ros2s/runtime/nursery.h"
@@ -116,14 +118,31 @@ Task<Result<>> remove(Workplace work, const Place& place, const FileOptions& opt
     co_return Result<>{};
 }
 
+Task<Result<>> remove_named(Workplace work, Places& places, const std::string& text,
+                            const FileOptions& options, uint64_t& removed) {
+    ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(text));
+    co_return co_await remove(work, place, options, removed);
+}
+
+// One that cannot be removed does not keep the others. Each is complained of; the last complaint is
+// the one that the run ends with.
 Task<Result<>> rm_all(Workplace work, Places& places, const FileOptions& options) {
     uint64_t removed = 0;
+    Result<> last;
+    Report last_complaint;
     for (const std::string& text : options.places) {
-        ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(text));
-        ROS2S_CO_TRY(co_await remove(work, place, options, removed));
+        auto done = work.call.check(work.environment.reactor.now());
+        if (done) done = co_await remove_named(work, places, text, options, removed);
+        if (done) continue;
+        if (!last) work.session.complain(last_complaint.text());
+        if (work.report.empty()) work.report.say(describe(done.error()));
+        last_complaint = std::exchange(work.report, {});
+        last = done;
+        if (done.error().code == Code::cancelled) break;
     }
-    work.session.answer(Json::object({{"removed", removed}}));
-    co_return Result<>{};
+    if (last) work.session.answer(Json::object({{"removed", removed}}));
+    work.report = last_complaint;
+    co_return last;
 }
 
 }  // namespace

@@ -89,6 +89,12 @@ class Arguments(Refusal):
         self.assertIn("nothing to do with the Robot", run("--help").stdout)
         self.assertRegex(run("--version").stdout, r"^ros2store \d+\.\d+\.\d+\n$")
 
+    def test_help_says_how_many_places(self):
+        for command, places in (("cp", "two or more"), ("mv", "two or more"), ("ls", "one or more")):
+            said = run(command, "--help").stdout
+            self.assertIn(f"ros2store {command} [OPTIONS] place...\n", said)
+            self.assertIn(f"({places}", said)
+
     def test_errors_are_json_with_json(self):
         done = run("--json", "status", self.scratch, expect=1)
         self.assertIn("no pool in", json.loads(done.stderr)["error"])
@@ -380,7 +386,16 @@ class Files(WithPool):
         self.assertEqual({e["path"].rsplit("/", 1)[-1] for e in answer("ls", self.mine())["entries"]},
                          {"a", "b"})
         run("mkdir", self.mine("a/below"))
-        self.assertIn("below/", run("ls", "-R", self.mine()).stdout)
+        self.assertEqual(run("ls", "-R", self.mine()).stdout,
+                         f"{self.mine()}:\na/\nb/\n\n{self.mine('a')}:\nbelow/\n\n"
+                         f"{self.mine('a/below')}:\n\n{self.mine('b')}:\n")
+        root = run("ls", "-R", self.uri("")).stdout
+        self.assertIn(f"{self.uri('').replace('/?', '?')}:\n", root)
+        self.assertIn(f"\n{self.mine('a')}:\nbelow/\n", root)
+        (self.scratch / "in" / "side").mkdir(parents=True)
+        self.assertEqual(run("ls", "-R", self.scratch).stdout,
+                         f"{self.scratch}:\nin/\n\n{self.scratch}/in:\nside/\n\n"
+                         f"{self.scratch}/in/side:\n")
 
     def test_mkdir(self):
         self.refused("mkdir", self.mine("x/y/z"), says=["not found", "mkdir -p"])
@@ -396,6 +411,17 @@ class Files(WithPool):
         self.assertEqual(run("ls", self.mine("to")).stdout, "g\n")
         self.refused("mv", self.mine("from"), self.mine("from/inside"), says="itself")
         self.refused("mv", self.mine("to/g"), self.scratch / "g", says="cp -r")
+
+    def test_rm_goes_on_behind_what_is_missing(self):
+        for name in ("b", "d"):
+            run("cp", "/bin/true", self.mine(name))
+        done = run("rm", *(self.mine(name) for name in "abcd"), expect=1)
+        said = done.stderr.splitlines()
+        self.assertEqual(len(said), 2, done.stderr)
+        for name, line in zip("ac", said):
+            self.assertIn(self.mine(name), line)
+            self.assertIn("not found", line)
+        self.assertEqual((done.stdout, run("ls", self.mine()).stdout), ("", ""))
 
     def test_rm_of_trees(self):
         run("mkdir", "-p", self.mine("t/u/v"))
