@@ -68,6 +68,7 @@ def look():
                       if banned.search(without_comment(line, path))]
         yield name, complaints
     yield "links in documents", broken_links(texts)
+    yield "a README in each module", modules_without_readme(texts)
 
 
 def without_comment(line, path):
@@ -86,4 +87,17 @@ def broken_links(texts):
                 if "://" not in target and not target.startswith("mailto:") \
                         and not (Path(path).parent / target).exists():
                     complaints.append(f"{path}:{number}: {target} does not exist")
+    return complaints
+
+
+def modules_without_readme(texts):
+    """Directories named in ros2_module() whose README.md is missing or does not begin with a title."""
+    complaints = []
+    for number, line in enumerate(texts["CMakeLists.txt"], 1):
+        for module in re.findall(r"^ros2_module\(\s*([\w/]+)", line):
+            readme = f"src/{module}/README.md"
+            if not "".join(texts.get(readme, [])[:1]).startswith("# "):
+                complaints.append(f"CMakeLists.txt:{number}: {readme} does not begin with a line "
+                                  f"'# {module}: …'\n    say what the module is, what is not in "
+                                  "it, where to start reading, its invariants and tests")
     return complaints
