@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 import build
@@ -18,16 +19,32 @@ import trial
 
 OUT = Path("build/package")
 MAINTAINER = "The ros2store authors <ros2store@localhost>"
-PRIVATE = Path("usr/lib/ros2store")  # the bundled libraries, found by the RUNPATH of who needs them
-# Of these Ubuntu 22.04 has another version than what Debian 12's binaries ask for.
-BUNDLED = ("librocksdb.so.7.8", "libfmt.so.9", "liburing.so.2", "libsnappy.so.1", "libzstd.so.1")
+PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of who needs them
+# What UCX loads by itself: its own libraries look for it beside themselves.
+UCX_MODULES = "ucx"
+SETTINGS = Path("etc/ros2store/engine.yaml")
+POOL = "/var/lib/ros2store/pool"
+# Where systemd is: its user, and units that are known. Nothing is started: there is no pool yet.
+POSTINST = """#!/bin/sh
+set -e
+if [ "$1" = configure ]; then
+    if command -v systemd-sysusers >/dev/null; then
+        systemd-sysusers ros2store.conf
+        chown ros2store: /var/lib/ros2store
+    fi
+    if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+fi
+"""
 # The newest symbol versions of Ubuntu 22.04's libc6 2.35 and libstdc++6 12.
 NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)}
-# Versions in Ubuntu 22.04 of the packages that ours may depend on.
+# The packages that ours may depend on, with their versions in Ubuntu 22.04. A library of any other
+# package is bundled: Ubuntu has another version of it than Debian 12's binaries ask for.
 UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": "3.10.5",
           "libisal2": "2.30.0", "libssl3": "3.0.2", "libyaml-cpp0.7": "0.7.0",
           "libgflags2.2": "2.2.2", "zlib1g": "1:1.2.11", "libbz2-1.0": "1.0.8",
-          "liblz4-1": "1.9.3"}
+          "liblz4-1": "1.9.3", "libsystemd0": "249.11", "libibverbs1": "39.0",
+          "librdmacm1": "39.0", "libnuma1": "2.0.14", "libnl-3-200": "3.5.0",
+          "libnl-route-3-200": "3.5.0"}
 
 
 def add_arguments(parser):
@@ -51,10 +68,11 @@ def make(tally):
     tree = OUT / "tree"
     shutil.rmtree(OUT, ignore_errors=True)
     install(tree)
-    bundle(tree)
-    documents(tree)
+    service(tree)
+    bundled = bundle(tree)
+    documents(tree, bundled)
     binaries = elf_files(tree)
-    depends = dependencies(tree, binaries)
+    depends = dependencies(tree, binaries, bundled)
     sound = report(tally, "no symbol is newer than Ubuntu 22.04's", too_new(binaries))
     sound &= report(tally, "each library is bundled, or a package that Ubuntu 22.04 has",
                     not_in_ubuntu(depends))
@@ -87,24 +105,74 @@ def install(tree):
 
 
 def bundle(tree):
-    (tree / PRIVATE).mkdir(parents=True, exist_ok=True)
-    known = output_of("ldconfig", "-p")
-    for name in BUNDLED:
-        found = re.search(rf"^\s*{re.escape(name)} .*=> (\S+)$", known, re.MULTILINE)
-        copy = tree / PRIVATE / name
-        shutil.copy2(Path(found[1]).resolve(), copy)
-        output_of("patchelf", "--set-rpath", "$ORIGIN", copy)  # for what these need of each other
+    """Adds what the binaries need and Ubuntu lacks, and what that needs; returns the packages by
+    library."""
+    folder = tree / PRIVATE
+    folder.mkdir(parents=True, exist_ok=True)
+    libraries = dict(re.findall(r"^\s*(\S+) \(.*=> (/\S+)$", output_of("ldconfig", "-p"),
+                                re.MULTILINE))
+    bundled = {}
+    pending = elf_files(tree)
+    while pending:
+        for name in needed_by(pending.pop()):
+            if name in bundled or any(tree.rglob(name)):
+                continue
+            owner = owners()[name]
+            if owner in UBUNTU:
+                continue
+            bundled[name] = owner
+            if name.startswith("libucs."):
+                pending += ucx_modules(Path(libraries[name]).parent / UCX_MODULES,
+                                       folder / UCX_MODULES)
+            pending.append(copy_library(Path(libraries[name]), folder / name))
+    return bundled
 
 
-def documents(tree):
+def service(tree):
+    """The engine's unit, its user, and its settings: all defaults, and a place for a pool."""
+    for source, place in (("ros2store-engine.service", "usr/lib/systemd/system"),
+                          ("ros2store.sysusers", "usr/lib/sysusers.d")):
+        (tree / place).mkdir(parents=True)
+        name = source.replace(".sysusers", ".conf")
+        shutil.copy(Path("apps/engine") / source, tree / place / name)
+    settings = output_of(build.folder("release") / "bin/ros2store-engine", "--print-config")
+    changed = settings.replace('pools: ""', f"pools: {POOL}")
+    assert changed != settings
+    (tree / POOL[1:]).parent.mkdir(parents=True)
+    (tree / SETTINGS).parent.mkdir(parents=True)
+    (tree / SETTINGS).write_text(changed, encoding="utf-8")
+    (tree / "DEBIAN").mkdir()
+    (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}\n", encoding="utf-8")
+    (tree / "DEBIAN/postinst").write_text(POSTINST, encoding="utf-8")
+    (tree / "DEBIAN/postinst").chmod(0o755)
+
+
+def needed_by(path):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", path))
+
+
+def copy_library(source, copy):
+    shutil.copy2(source.resolve(), copy)
+    # For what these need of each other.
+    below = "" if copy.parent.name != UCX_MODULES else "/.."
+    output_of("patchelf", "--set-rpath", f"$ORIGIN{below}", copy)
+    return copy
+
+
+def ucx_modules(source, folder):
+    folder.mkdir()
+    return [copy_library(path, folder / path.name) for path in sorted(source.glob("*.so.0"))]
+
+
+def documents(tree, bundled):
     """The licences of what lies in the package, and what changed."""
     folder = tree / "usr/share/doc/ros2store"
     folder.mkdir(parents=True)
     licences = ["ros2store:\n\n" + Path("LICENSE").read_text(encoding="utf-8")]
-    for name in BUNDLED:
-        owner = package_of(name)
+    for owner in sorted(set(bundled.values())):
+        names = ", ".join(name for name in sorted(bundled) if bundled[name] == owner)
         text = Path(f"/usr/share/doc/{owner}/copyright").read_text(encoding="utf-8")
-        licences.append(f"{name}, as {owner} of Debian 12:\n\n{text}")
+        licences.append(f"{names}, as {owner} of Debian 12:\n\n{text}")
     (folder / "copyright").write_text(("\n" + "=" * 80 + "\n").join(licences), encoding="utf-8")
     with open(folder / "changelog.gz", "wb") as file, \
             gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
@@ -112,8 +180,13 @@ def documents(tree):
     shutil.copy("README.md", folder)
 
 
-def package_of(library):
-    return output_of("dpkg", "-S", f"*/{library}").split(":")[0]
+@lru_cache(maxsize=1)
+def owners():
+    """The package of each shared library of this machine."""
+    folder = output_of("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+    listed = output_of("dpkg", "-S", f"*/{folder}/*.so*")
+    return {Path(path).name: package for package, path in
+            re.findall(r"^([^:,\s]+)(?::\w+)?: (\S+)$", listed, re.MULTILINE)}
 
 
 def elf_files(tree):
@@ -131,18 +204,26 @@ def too_new(binaries):
     return complaints
 
 
-def dependencies(tree, binaries):
-    """What dpkg finds that the binaries need, as the field of a package."""
+def dependencies(tree, binaries, bundled):
+    """What our own binaries need, in the version that dpkg finds, and what the bundled ones need; as
+    the field of a package."""
     control = OUT / "debian/control"
     control.parent.mkdir(parents=True)
     control.write_text("Source: ros2store\n\nPackage: ros2store\nArchitecture: any\n",
                        encoding="utf-8")
+    own = [path for path in binaries
+           if path.name not in bundled and UCX_MODULES not in path.parts]
     said = output_of("dpkg-shlibdeps", "-O", "--ignore-missing-info", "--warnings=0",
-                     f"-l{(tree / 'usr/lib').absolute()}",
-                     *[f"-e{path.absolute()}" for path in binaries], cwd=OUT)
-    bundled = {package_of(name) for name in BUNDLED}
-    return ", ".join(each for each in said.strip().removeprefix("shlibs:Depends=").split(", ")
-                     if each.split()[0] not in bundled)
+                     f"-l{(tree / PRIVATE).absolute()}", f"-l{(tree / 'usr/lib').absolute()}",
+                     *[f"-e{path.absolute()}" for path in own], cwd=OUT)
+    fields = {each.split()[0]: each
+              for each in said.strip().removeprefix("shlibs:Depends=").split(", ")}
+    for path in binaries:
+        for name in needed_by(path):
+            if name not in bundled and not any(tree.rglob(name)):
+                fields.setdefault(owners()[name], owners()[name])
+    return ", ".join(text for name, text in sorted(fields.items())
+                     if name not in bundled.values())
 
 
 def not_in_ubuntu(depends):
@@ -163,7 +244,6 @@ def archive(tree, depends):
     text = Path("CMakeLists.txt").read_text(encoding="utf-8")
     version = re.search(r"project\(ros2store VERSION ([\d.]+)", text)[1]
     size = sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file()) >> 10
-    (tree / "DEBIAN").mkdir()
     (tree / "DEBIAN/control").write_text(f"""Package: ros2store
 Version: {version}
 Architecture: {architecture}
@@ -173,7 +253,7 @@ Section: admin
 Priority: optional
 Depends: {depends}
 Recommends: fuse3
-Suggests: fio, python3
+Suggests: fio, python3, systemd
 Description: POSIX files on objects on a disk
  An object storage system for GPU training and inference, and POSIX files on it:
  programs, a library with a C interface, a FUSE mount, and a plug-in for fio.

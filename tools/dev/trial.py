@@ -21,6 +21,21 @@ USES = (
         ros2store cp -r 'ros2s+local:///pool/main/apt?dir=/srv/p' /back
         diff -r /etc/apt /back
         ros2store down /srv/p"""),
+    ("ros2store-engine serves a pool, and drains", """
+        ros2store certs init /etc/ros2store/certs >/dev/null
+        ros2store up /var/lib/ros2store/pool --size 128MiB >/dev/null
+        mkdir -p /run/ros2store
+        ros2store-engine --config /etc/ros2store/engine.yaml 2>/log &
+        for i in $(seq 600); do grep -q "info: ready" /log && break; sleep 0.1; done
+        cat /log
+        grep -q "data plane: ucx+tcp at 127.0.0.1:7401" /log
+        kill -TERM $!
+        wait $!"""),
+    ("its unit is sound, and its user is made", """
+        apt-get install -q -y --no-install-recommends systemd
+        dpkg-reconfigure ros2store
+        getent passwd ros2store
+        systemd-analyze verify /usr/lib/systemd/system/ros2store-engine.service"""),
     ("a C program links with libros2store", """
         apt-get install -q -y --no-install-recommends gcc libc6-dev pkg-config
         printf '#include <ros2store/ros2store.h>\\nint main(void) { return 0; }\\n' >/a.c
@@ -53,8 +68,9 @@ def install_and_start(package, tally):
 
 
 def inside(root, script):
-    # A mount namespace of its own, so that /proc goes with it.
-    command = f'mount -t proc proc "{root}/proc" && exec chroot "{root}" /bin/bash -euc "$1"'
+    # A mount namespace of its own, so that what is mounted goes with it. UCX finds devices in /sys.
+    command = (f'mount -t proc proc "{root}/proc" && mount --rbind /sys "{root}/sys" && '
+               f'exec chroot "{root}" /bin/bash -euc "$1"')
     done = subprocess.run(["unshare", "-m", "--propagation", "private", "bash", "-c", command, "_",
                            script], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/",
