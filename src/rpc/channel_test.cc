@@ -277,6 +277,22 @@ TEST(Channel, AfterACancellationTheMemoryIsTheCallers) {
     stage.run(fence);
 }
 
+// An answer frees its credit, whatever the service does afterwards.
+Task<> answers_and_goes_on(Connected& stage) {
+    ReadNothing reader;
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_TRUE(co_await stage.channel->call({}, {.method = dawdle}, reader));
+    }
+    EXPECT_EQ(stage.channel->metrics().connections.value(), 1U);
+    EXPECT_EQ(stage.server->metrics().over_credit.value(), 0U);
+    EXPECT_LE(stage.service.running_max, 4U);
+}
+TEST(Channel, AnAnswerFreesItsCredit) {
+    Connected stage(12);
+    stage.server_options.requests_max = 2;
+    stage.run(answers_and_goes_on);
+}
+
 // ---- the end --------------------------------------------------------------------------------
 
 Task<> close_with_calls(Connected& stage) {

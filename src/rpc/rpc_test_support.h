@@ -23,6 +23,7 @@ enum TestMethod : uint16_t {
     wait = 3,        // until `opened` is set, or it is asked to stop (cancelled)
     stubborn = 4,    // until `opened` is set, whatever is asked; then echoes
     count_once = 5,  // counts each operation id once
+    dawdle = 6,      // answers, and goes on for a while
 };
 
 inline void fill(Bytes bytes, uint64_t stamp) {
@@ -56,6 +57,11 @@ class TestService final : public Service {
                 co_await request.fail({.code = Code::no_space, .os_errno = 28, .detail = 5},
                                       "there is no room");
                 co_return;
+            case dawdle: {
+                co_await request.reply({});
+                co_await sleep_for(reactor_, std::chrono::milliseconds(10));
+                co_return;
+            }
             case wait: {
                 while (!opened.is_set() && !request.call().stop.stop_requested()) {
                     co_await sleep_for(reactor_, std::chrono::milliseconds(1));

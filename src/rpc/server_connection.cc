@@ -30,7 +30,8 @@ ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpo
                    .share = share_,
                    .session = number_},
       requests_(server.options_.requests_max),
-      serving_(server.reactor_, server.options_.requests_max),
+      finished_(server.reactor_),
+      serving_(server.reactor_, size_t{2} * server.options_.requests_max),
       watching_(server.reactor_, 1) {}
 
 Task<> ServerConnection::run(StopToken closing) {
@@ -47,8 +48,10 @@ Task<> ServerConnection::run(StopToken closing) {
 
 Task<> ServerConnection::stop_at_end(ServerConnection& self) {
     co_await self.endpoint_->end_event();
-    for (const auto& request : self.requests_) {
-        if (request) request->give_up();
+    for (const auto* requests : {&self.requests_, &self.finishing_}) {
+        for (const auto& request : *requests) {
+            if (request) request->give_up();
+        }
     }
 }
 
@@ -129,6 +132,7 @@ Task<> ServerConnection::serve_all(StopToken closing) {
     while (true) {
         auto message = co_await endpoint_->receive(closing);
         if (!message) co_return;
+        while (finishing_.size() == requests_.size()) co_await finished_;
         if (!take(std::move(*message))) {
             endpoint_->abandon();
             co_return;
@@ -152,11 +156,14 @@ Result<> ServerConnection::take(fabric::Message message) {
 Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
     const FrameHeader& header = frame.header;
     std::unique_ptr<Request>& place = requests_[header.request & slot_mask];
-    if (!place) place = std::make_unique<Request>(environment_, *guest_);
-    if (place->is_live()) {
-        server_.metrics_.over_credit.add();
-        return fail(Code::busy);
+    if (place && place->is_live()) {
+        if (!place->answered()) {
+            server_.metrics_.over_credit.add();
+            return fail(Code::busy);
+        }
+        finishing_.push_back(std::move(place));
     }
+    if (!place) place = std::make_unique<Request>(environment_, *guest_);
     const uint64_t most = server_.options_.payload_bytes_max;
     if (header.payload_bytes > most || header.sink_bytes > most) {
         server_.metrics_.malformed.add();
@@ -176,6 +183,8 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         co_await self.server_.service_.serve(request);
     }
     request.end();
+    std::erase_if(self.finishing_, [&](const auto& each) { return each.get() == &request; });
+    self.finished_.wake_all();
 }
 
 void ServerConnection::cancel(const FrameHeader& header) {

@@ -37,6 +37,10 @@ class ServerConnection {
     RequestEnvironment environment_;
     std::optional<Guest> guest_;
     std::vector<std::unique_ptr<Request>> requests_;  // by slot
+    // Answered, and not ended yet, while their slots have the next request already: the client may
+    // be quicker with it than the coroutine that sent the answer. No more than there are slots.
+    std::vector<std::unique_ptr<Request>> finishing_;
+    Event finished_;  // woken at each end of a request
     Nursery serving_;
     Nursery watching_;
 };
