@@ -26,9 +26,9 @@ namespace ros2s {
 namespace {
 
 // What a completion's user_data holds when it is no Operation; addresses are aligned, these are
-// not.
-constexpr uint64_t tag_waker = 1;
-constexpr uint64_t tag_ignore = 3;
+// not. A cancellation's is its operation's address with the lowest bit set.
+constexpr uint64_t tag_waker = 3;
+constexpr uint64_t tag_cancellation = 1;
 constexpr unsigned fixed_buffers_max = 64;
 constexpr size_t fixed_buffer_bytes_max = size_t{1} << 30;  // the kernel's limit
 constexpr unsigned reaped_at_once = 64;
@@ -99,10 +99,8 @@ class UringRing final : public KernelRing {
     }
     void cancel_poll(Operation& operation) noexcept override {
         if (backlog_.remove(operation)) return finish(operation, -ECANCELED);
-        io_uring_sqe* sqe = next_sqe();
-        io_uring_prep_poll_remove(sqe, reinterpret_cast<uint64_t>(&operation));
-        sqe->user_data = tag_ignore;
-        flush();
+        cancelled_.push_back(&operation);
+        ask_to_cancel(operation);
     }
 
     bool register_memory(Bytes memory) noexcept override;
@@ -168,6 +166,21 @@ class UringRing final : public KernelRing {
         const bool few = in_kernel_ - unsubmitted_ < keeps_a_device_busy;
         if (few || unsubmitted_ >= group_) flush();
     }
+    void ask_to_cancel(const Operation& operation) noexcept {
+        io_uring_sqe* sqe = next_sqe();
+        const auto address = reinterpret_cast<uint64_t>(&operation);
+        io_uring_prep_poll_remove(sqe, address);
+        sqe->user_data = address | tag_cancellation;
+        flush();
+    }
+    // "Already" means that the poll was woken. It completes, or the kernel finds that what woke it
+    // is gone and arms it anew: then it has to be asked again.
+    void cancellation_ended(uint64_t tag, int32_t result) noexcept {
+        const auto* operation = reinterpret_cast<const Operation*>(tag & ~tag_cancellation);
+        if (result == -EALREADY && std::ranges::find(cancelled_, operation) != cancelled_.end()) {
+            ask_to_cancel(*operation);
+        }
+    }
     void prepare(Operation& operation) noexcept;
     io_uring_sqe* next_sqe() noexcept {
         io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
@@ -185,7 +198,11 @@ class UringRing final : public KernelRing {
             waker_.drain();
             return false;
         }
-        if (tag == tag_ignore || tag == LIBURING_UDATA_TIMEOUT) return false;
+        if (tag == LIBURING_UDATA_TIMEOUT) return false;
+        if ((tag & tag_cancellation) != 0) {
+            cancellation_ended(tag, result);
+            return false;
+        }
         auto& operation = *reinterpret_cast<Operation*>(tag);
         --in_kernel_;
         if ((result == -EAGAIN || result == -EINTR) && ++operation.attempts <= resubmissions_max) {
@@ -198,6 +215,7 @@ class UringRing final : public KernelRing {
     void finish(Operation& operation, int32_t result) noexcept {
         operation.result = result;
         --in_flight_;
+        std::erase(cancelled_, &operation);
         ready_.push(operation.waiter);
     }
     // The slot of the fixed buffer that holds the whole range; -1: none.
@@ -234,7 +252,8 @@ class UringRing final : public KernelRing {
     size_t in_kernel_ = 0;
     unsigned unsubmitted_ = 0;
     OperationQueue backlog_;
-    std::vector<FixedBuffer> fixed_;  // as long as its last used slot
+    std::vector<const Operation*> cancelled_;  // polls that were to be, and have not completed
+    std::vector<FixedBuffer> fixed_;           // as long as its last used slot
 };
 
 void UringRing::prepare(Operation& operation) noexcept {

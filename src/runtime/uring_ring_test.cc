@@ -88,5 +88,27 @@ TEST_F(UringRing, HandsOverInSmallGroupsWhereTheKernelIsBusy) {
     EXPECT_EQ(reaped(), 1U);
 }
 
+// The kernel wakes it, finds nothing, and arms it anew; who cancels in between is told "already".
+TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
+    const Pipe pipe;
+    Ring::Operation operation = pipe.poll();
+    ring_->submit(operation);
+    ring_->flush();
+    EXPECT_FALSE(ring_->reap());
+    char byte = 'x';
+    EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
+    EXPECT_EQ(::read(pipe.ends[0], &byte, 1), 1);
+    ring_->cancel_poll(operation);
+    for (int i = 0; i < 30'000 && ring_->in_flight() > 0; ++i) {
+        ring_->wait(std::chrono::milliseconds(1));
+        ring_->reap();
+    }
+    EXPECT_EQ(ring_->in_flight(), 0U);
+    EXPECT_EQ(operation.result, -ECANCELED);
+    // Not to leave it with the kernel where that failed.
+    EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
+    while (ring_->in_flight() > 0) ring_->reap();
+}
+
 }  // namespace
 }  // namespace ros2s
