@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "ros2s/fabric/deadline.h"
 
@@ -161,7 +162,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
             server_.metrics_.over_credit.add();
             return fail(Code::busy);
         }
-        finishing_.push_back(std::move(place));
+        finishing_.push_back(std::exchange(place, nullptr));
     }
     if (!place) place = std::make_unique<Request>(environment_, *guest_);
     const uint64_t most = server_.options_.payload_bytes_max;
