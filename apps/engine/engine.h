@@ -6,46 +6,38 @@
 //
 // Owned by main(). Used on the reactor's core; stop() before destruction.
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "pools.h"
 #include "ros2s/api/environment.h"
-#include "ros2s/exporter/metrics_server.h"
-#include "ros2s/fabric/domain.h"
+#include "ros2s/daemon/data_plane.h"
 #include "ros2s/session/gate.h"
 #include "settings.h"
 #include "store_router.h"
 
 namespace ros2s::engined {
 
-class Engine {
+class Engine final : public daemon::Daemon {
   public:
     // Errors, each with a sentence: those of opening pools, providers and certificates, and of
     // listening.
-    [[nodiscard]] static Task<Result<std::unique_ptr<Engine>>> start(api::Environment environment,
-                                                                     Settings settings,
-                                                                     Report& report);
-    ~Engine();
+    [[nodiscard]] static Task<Result<std::unique_ptr<daemon::Daemon>>> start(
+        api::Environment environment, Settings settings, Report& report);
+    ~Engine() override;
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
     // No new sessions; what was begun is answered; then everything is closed. The pools need no
     // recovery afterwards.
-    Task<> stop();
+    Task<> stop() override;
 
-    [[nodiscard]] std::vector<exporter::Source> metrics() const;
+    [[nodiscard]] std::vector<exporter::Source> metrics() const override;
 
   private:
-    struct Port {
-        std::unique_ptr<fabric::Domain> domain;
-        std::unique_ptr<rpc::Server> server;
-    };
     Engine(api::Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
-    Task<Result<>> listen(Listen where, Report& report);
     Task<Result<>> open_control(Report& report);
 
     api::Environment environment_;
@@ -55,7 +47,7 @@ class Engine {
     session::SessionTable sessions_;
     session::SessionGate gate_;
     std::unique_ptr<StoreRouter> router_;
-    std::vector<Port> ports_;
+    std::unique_ptr<daemon::DataPlane> data_;
     std::unique_ptr<control::ControlServer> control_;
 };
 

@@ -7,8 +7,6 @@
 namespace ros2s::engined {
 namespace {
 
-using namespace std::chrono_literals;
-
 config::Table describe(Settings& s) {
     return {
         {"",
@@ -33,35 +31,8 @@ config::Table describe(Settings& s) {
                        "of these that they were told to use."),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx providers: lo, eth0, or mlx5_0:1.")}},
-        {"metrics",
-         "Counters for Prometheus.",
-         {config::text("listen", s.metrics,
-                       "HOST:PORT of an HTTP server without any access control that answers "
-                       "/metrics; empty: none.")}},
-        {"service",
-         "How the process behaves.",
-         {config::duration("poll", s.poll, 0s, 10ms,
-                           "How long the working thread looks for work before it sleeps."),
-          config::duration("drain", s.drain, 0s, 10min,
-                           "How long requests of the control plane may take to end when the "
-                           "process is told to stop.")}}};
-}
-
-std::string_view trimmed(std::string_view text) {
-    const size_t begin = text.find_first_not_of(' ');
-    if (begin == text.npos) return {};
-    return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
-}
-
-// The parts between commas that are not empty.
-std::vector<std::string> parts_of(std::string_view text) {
-    std::vector<std::string> parts;
-    while (!text.empty()) {
-        const size_t end = std::min(text.find(','), text.size());
-        if (const auto part = trimmed(text.substr(0, end)); !part.empty()) parts.emplace_back(part);
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return parts;
+        daemon::describe_metrics(s.common),
+        daemon::describe_service(s.common)};
 }
 
 }  // namespace
@@ -88,36 +59,12 @@ std::string Settings::document() const {
     return config::document(table);
 }
 
-std::vector<std::string> Settings::pool_directories() const { return parts_of(pools); }
-std::vector<std::string> Settings::control_addresses() const { return parts_of(control); }
+std::vector<std::string> Settings::pool_directories() const { return daemon::parts_of(pools); }
+std::vector<std::string> Settings::control_addresses() const { return daemon::parts_of(control); }
 
-Result<std::vector<Listen>> Settings::data_addresses(std::string_view where, Report& report) const {
-    std::vector<Listen> found;
-    for (const std::string& part : parts_of(data)) {
-        const size_t space = part.find(' ');
-        const std::string provider = part.substr(0, space);
-        if (provider != "shm" && provider != "ucx+tcp" && provider != "ucx+rc" &&
-            provider != "ucx+dc_x") {
-            return report.fail(Code::invalid,
-                               fmt::format("{}: 'data: listen' has '{}', and its providers are "
-                                           "shm, ucx+tcp, ucx+rc and ucx+dc_x: write it like "
-                                           "'ucx+tcp 192.0.2.1:7401'",
-                                           where, part));
-        }
-        if (space == part.npos) {
-            return report.fail(Code::invalid,
-                               fmt::format("{}: 'data: listen' has no address behind '{}': write "
-                                           "it like 'ucx+tcp 192.0.2.1:7401'",
-                                           where, provider));
-        }
-        found.push_back(
-            {.provider = provider, .address = std::string(trimmed(part.substr(space)))});
-    }
-    if (found.empty()) {
-        return report.fail(Code::invalid,
-                           fmt::format("{}: 'data: listen' names no provider", where));
-    }
-    return found;
+Result<std::vector<daemon::Listen>> Settings::data_addresses(std::string_view where,
+                                                             Report& report) const {
+    return daemon::parse_listen(data, fmt::format("{}: 'data: listen'", where), report);
 }
 
 }  // namespace ros2s::engined

@@ -5,18 +5,6 @@
 namespace ros2s::engined {
 namespace {
 
-TEST(EngineSettings, Lists) {
-    Report report;
-    const auto settings = Settings::parse(
-        "pools: /a, /b\ndata: {listen: \"shm /run/x , ucx+tcp 127.0.0.1:1,\"}\n", "file", report);
-    ASSERT_TRUE(settings) << report.text();
-    EXPECT_EQ(settings->pool_directories(), (std::vector<std::string>{"/a", "/b"}));
-    EXPECT_EQ(settings->control_addresses(), std::vector<std::string>{"127.0.0.1:7400"});
-    const auto data = settings->data_addresses("file", report);
-    ASSERT_TRUE(data);
-    EXPECT_EQ(*data, (std::vector<Listen>{{"shm", "/run/x"}, {"ucx+tcp", "127.0.0.1:1"}}));
-}
-
 void refused(std::string_view yaml, std::string_view why) {
     Report report;
     const auto settings = Settings::parse(yaml, "file", report);

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "container.h"
+#include "ros2s/api/container.h"
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/fs/dfs.h"
 #include "settled_stack.h"

@@ -3,26 +3,14 @@
 #include <fmt/format.h>
 
 #include "ros2s/client/client_store.h"
-#include "ros2s/fabric/shm/shm.h"
-#include "ros2s/fabric/ucx/ucx.h"
+#include "ros2s/control/session_tickets.h"
+#include "ros2s/fabric/providers/providers.h"
 #include "ros2s/remote/remote_store.h"
-#include "session_tickets.h"
 
 namespace ros2s::direct {
-namespace {
-
-Result<std::unique_ptr<fabric::Domain>> open_domain(Reactor& reactor, const std::string& provider,
-                                                    const DirectOptions& options, Report& report) {
-    if (provider == "shm") return fabric::shm::open_domain(reactor);
-    return fabric::ucx::open_domain(reactor, {.provider = provider, .device = options.ucx_device},
-                                    report);
-}
-
-}  // namespace
-
 struct DirectPool::Parts {
     std::unique_ptr<control::ControlClient> control;
-    std::unique_ptr<SessionTickets> tickets;
+    std::unique_ptr<control::SessionTickets> tickets;
     std::unique_ptr<fabric::Domain> domain;
     std::unique_ptr<rpc::Channel> channel;
     std::unique_ptr<remote::RemoteStore> remote;
@@ -42,14 +30,15 @@ Task<Result<>> DirectPool::Parts::open(Reactor& reactor, DirectOptions options, 
                                                         .server_name = options.server_name},
                                                        report));
     const Uuid instance = Uuid::make(reactor.random());
-    tickets = std::make_unique<SessionTickets>(
+    tickets = std::make_unique<control::SessionTickets>(
         *control, control::SessionWish{.client = instance,
                                        .purpose = session::Purpose::store,
                                        .pool = options.pool,
                                        .program = options.program,
                                        .providers = options.providers});
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets->open(report));
-    ROS2S_CO_TRY_ASSIGN(domain, open_domain(reactor, opened.provider, options, report));
+    ROS2S_CO_TRY_ASSIGN(domain,
+                        fabric::open_domain(reactor, opened.provider, options.ucx_device, report));
     ROS2S_CO_TRY_ASSIGN(channel,
                         co_await rpc::Channel::open(
                             reactor, *domain, opened.address, *tickets,

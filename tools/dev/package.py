@@ -22,7 +22,7 @@ MAINTAINER = "The ros2store authors <ros2store@localhost>"
 PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of who needs them
 # What UCX loads by itself: its own libraries look for it beside themselves.
 UCX_MODULES = "ucx"
-SETTINGS = Path("etc/ros2store/engine.yaml")
+SETTINGS = Path("etc/ros2store")
 POOL = "/var/lib/ros2store/pool"
 # Where systemd is: its user, and units that are known. Nothing is started: there is no pool yet.
 POSTINST = """#!/bin/sh
@@ -68,7 +68,7 @@ def make(tally):
     tree = OUT / "tree"
     shutil.rmtree(OUT, ignore_errors=True)
     install(tree)
-    service(tree)
+    services(tree)
     bundled = bundle(tree)
     documents(tree, bundled)
     binaries = elf_files(tree)
@@ -128,21 +128,21 @@ def bundle(tree):
     return bundled
 
 
-def service(tree):
-    """The engine's unit, its user, and its settings: all defaults, and a place for a pool."""
-    for source, place in (("ros2store-engine.service", "usr/lib/systemd/system"),
-                          ("ros2store.sysusers", "usr/lib/sysusers.d")):
-        (tree / place).mkdir(parents=True)
-        name = source.replace(".sysusers", ".conf")
-        shutil.copy(Path("apps/engine") / source, tree / place / name)
-    settings = output_of(build.folder("release") / "bin/ros2store-engine", "--print-config")
-    changed = settings.replace('pools: ""', f"pools: {POOL}")
-    assert changed != settings
-    (tree / POOL[1:]).parent.mkdir(parents=True)
-    (tree / SETTINGS).parent.mkdir(parents=True)
-    (tree / SETTINGS).write_text(changed, encoding="utf-8")
-    (tree / "DEBIAN").mkdir()
-    (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}\n", encoding="utf-8")
+def services(tree):
+    """The daemons' units, their user, and their settings: all defaults, and the pools to serve."""
+    units, users = tree / "usr/lib/systemd/system", tree / "usr/lib/sysusers.d"
+    for folder in (units, users, tree / SETTINGS, (tree / POOL[1:]).parent, tree / "DEBIAN"):
+        folder.mkdir(parents=True)
+    shutil.copy("src/daemon/ros2store.sysusers", users / "ros2store.conf")
+    for daemon, pools in (("engine", POOL), ("dpu", "pool")):
+        shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)
+        program = build.folder("release") / f"bin/ros2store-{daemon}"
+        settings = output_of(program, "--print-config")
+        changed = settings.replace('pools: ""', f"pools: {pools}")
+        assert changed != settings
+        (tree / SETTINGS / f"{daemon}.yaml").write_text(changed, encoding="utf-8")
+    (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}/dpu.yaml\n/{SETTINGS}/engine.yaml\n",
+                                           encoding="utf-8")
     (tree / "DEBIAN/postinst").write_text(POSTINST, encoding="utf-8")
     (tree / "DEBIAN/postinst").chmod(0o755)
 

@@ -31,11 +31,12 @@ USES = (
         grep -q "data plane: ucx+tcp at 127.0.0.1:7401" /log
         kill -TERM $!
         wait $!"""),
-    ("its unit is sound, and its user is made", """
+    ("ros2store-dpu starts", "ros2store-dpu --version"),
+    ("their units are sound, and their user is made", """
         apt-get install -q -y --no-install-recommends systemd
         dpkg-reconfigure ros2store
         getent passwd ros2store
-        systemd-analyze verify /usr/lib/systemd/system/ros2store-engine.service"""),
+        systemd-analyze verify /usr/lib/systemd/system/ros2store-{engine,dpu}.service"""),
     ("a C program links with libros2store", """
         apt-get install -q -y --no-install-recommends gcc libc6-dev pkg-config
         printf '#include <ros2store/ros2store.h>\\nint main(void) { return 0; }\\n' >/a.c

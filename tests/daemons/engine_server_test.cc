@@ -5,8 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <map>
-
+#include "append_load.h"
 #include "engine_process.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/runtime/nursery.h"
@@ -17,7 +16,6 @@ namespace ros2s::tests {
 namespace {
 
 using direct::DirectPool;
-using fs::FileHandle;
 using fs::Window;
 
 const Call call;
@@ -108,99 +106,23 @@ TEST_P(EngineServer, ServesAFileSystem) {
 
 // ---- kill -9, again and again, under load
 
-constexpr size_t record_bytes = 4096;
-
-struct Load {
-    Client& client;
-    FileHandle file;
-    bool stop = false;
-    uint64_t acknowledged = 0;
-};
-
-// Appends numbered records until it is told to stop; each is in the file exactly once.
-Task<> append(Load& load, uint32_t writer) {
-    std::vector<std::byte> record(record_bytes);
-    for (uint32_t number = 0; !load.stop; ++number) {
-        std::memcpy(record.data(), &writer, sizeof writer);
-        std::memcpy(record.data() + sizeof writer, &number, sizeof number);
-        const auto written = co_await load.client.files->pwrite(
-            call, load.file, Window::local(ConstBytes(record)), 0);
-        EXPECT_TRUE(written) << describe(written.error());
-        if (!written) co_return;
-        ++load.acknowledged;
-    }
-}
-
-constexpr uint32_t writers = 8;
-
-Task<> run_load(OsReactor& reactor, Load& load) {
-    Nursery nursery(reactor, writers);
-    for (uint32_t i = 0; i < writers; ++i) co_await nursery.spawn(append(load, i));
-    co_await nursery.join();
-}
-
-Task<> open_log(Client& client, FileHandle& file) {
-    const auto opened = co_await client.files->create(call, fs::root_node, "log", 0644,
-                                                      {.write = true, .append = true}, {});
-    EXPECT_TRUE(opened);
-    if (opened) file = opened->handle;
-}
-
-Task<> expect_each_once(Client& client, FileHandle file, uint64_t acknowledged) {
-    std::map<uint32_t, uint32_t> next;
-    std::vector<std::byte> record(record_bytes);
-    uint64_t records = 0;
-    for (;; ++records) {
-        const auto read = co_await client.files->pread(call, file, Window::local(Bytes(record)),
-                                                       records * record_bytes);
-        EXPECT_TRUE(read);
-        if (!read || *read == 0) break;
-        uint32_t writer = 0, number = 0;
-        std::memcpy(&writer, record.data(), sizeof writer);
-        std::memcpy(&number, record.data() + sizeof writer, sizeof number);
-        EXPECT_EQ(number, next[writer]++) << "of writer " << writer;
-    }
-    EXPECT_EQ(records, acknowledged);
-}
-
 TEST_P(EngineServer, KilledUnderLoadItLosesNothingAndDoublesNothing) {
     ASSERT_TRUE(engine.start());
     run_blocking(*reactor, [&] { return client.open(*reactor, engine.options(GetParam())); });
     ASSERT_NE(client.files, nullptr);
-    Load load{.client = client, .file = {}};
-    run_blocking(*reactor, [&] { return open_log(client, load.file); });
-    Nursery* nursery = nullptr;
-    Task<> (*begin)(OsReactor&, Load&, Nursery*&) = [](OsReactor& on, Load& what,
-                                                       Nursery*& where) -> Task<> {
-        where = new Nursery(on, 1);
-        co_await where->spawn(run_load(on, what));
-    };
-    run_blocking(*reactor, [&] { return begin(*reactor, load, nursery); });
-    const auto acknowledged = [&] {
-        uint64_t now = 0;
-        Task<> (*look)(Load&, uint64_t&) = [](Load& what, uint64_t& into) -> Task<> {
-            into = what.acknowledged;
-            co_return;
-        };
-        run_blocking(*reactor, [&] { return look(load, now); });
-        return now;
-    };
-    for (int kill = 0; kill < 3; ++kill) {
-        // Some progress first, so that requests are on their way.
-        const uint64_t before = acknowledged();
-        for (int i = 0; i < 60'000 && acknowledged() < before + 200; ++i) ::usleep(1000);
-        EXPECT_GE(acknowledged(), before + 200);
-        engine.kill_hard();
-        ASSERT_TRUE(engine.start());
+    {
+        AppendLoad load(*reactor, *client.files);
+        load.begin();
+        for (int kill = 0; kill < 3; ++kill) {
+            load.expect_progress(200);
+            engine.kill_hard();
+            ASSERT_TRUE(engine.start());
+        }
+        load.expect_progress(200);
+        load.end();
+        EXPECT_GE(client.counter("ros2store_channel_server_restarts_total"), 3U);
+        load.expect_each_once();
     }
-    Task<> (*end)(Load&, Nursery*) = [](Load& what, Nursery* where) -> Task<> {
-        what.stop = true;
-        co_await where->join();
-        delete where;
-    };
-    run_blocking(*reactor, [&] { return end(load, nursery); });
-    EXPECT_GE(client.counter("ros2store_channel_server_restarts_total"), 3U);
-    run_blocking(*reactor, [&] { return expect_each_once(client, load.file, load.acknowledged); });
     run_blocking(*reactor, [&] { return client.close(); });
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }

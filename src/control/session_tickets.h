@@ -1,5 +1,7 @@
-// SessionTickets: tickets for a channel's connections, from the control plane. An engine that was
+// SessionTickets: tickets for a channel's connections, from the control plane. A server that was
 // restarted knows no sessions any more: then another one is opened.
+//
+// Owned by who composes; the client outlives it. Used on the client's core.
 #pragma once
 #include <optional>
 #include <string>
@@ -7,23 +9,26 @@
 #include "ros2s/control/control_client.h"
 #include "ros2s/rpc/channel.h"
 
-namespace ros2s::direct {
+namespace ros2s::control {
 
 class SessionTickets final : public rpc::TicketSource {
   public:
-    SessionTickets(control::ControlClient& control, control::SessionWish wish)
+    SessionTickets(ControlClient& control, SessionWish wish)
         : control_(control), wish_(std::move(wish)) {}
 
     // Errors: those of ControlClient::open_session().
-    Task<Result<control::OpenedSession>> open(Report& report);
+    Task<Result<OpenedSession>> open(Report& report);
     Task<Result<std::string>> take(Report& report) override;
+    // Ends the session, if the server can be reached.
     Task<> close();
+    // The last one that was opened.
+    [[nodiscard]] std::optional<session::SessionId> session() const { return session_; }
 
   private:
-    control::ControlClient& control_;
-    control::SessionWish wish_;
+    ControlClient& control_;
+    SessionWish wish_;
     std::optional<session::SessionId> session_;
     std::optional<session::Ticket> first_;  // came with the session, unused
 };
 
-}  // namespace ros2s::direct
+}  // namespace ros2s::control

@@ -1,8 +1,8 @@
 #include "session_tickets.h"
 
-namespace ros2s::direct {
+namespace ros2s::control {
 
-Task<Result<control::OpenedSession>> SessionTickets::open(Report& report) {
+Task<Result<OpenedSession>> SessionTickets::open(Report& report) {
     const Call call;
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await control_.open_session(call, wish_, report));
     session_ = opened.id;
@@ -35,4 +35,4 @@ Task<> SessionTickets::close() {
     session_.reset();
 }
 
-}  // namespace ros2s::direct
+}  // namespace ros2s::control

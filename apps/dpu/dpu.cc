@@ -1,0 +1,101 @@
+#include "dpu.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::dpud {
+
+Dpu::Dpu(api::Environment environment, Settings settings)
+    : environment_(std::move(environment)),
+      settings_(std::move(settings)),
+      pools_(environment_.reactor),
+      tickets_(environment_.reactor, {}),
+      sessions_(environment_.reactor, tickets_, {}, environment_.log),
+      mounts_(environment_.reactor, sessions_, pools_, {}),
+      gate_(sessions_, session::Purpose::link),
+      link_(environment_.reactor, sessions_, mounts_),
+      data_(environment_.reactor, link_, gate_) {}
+
+Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
+
+Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(api::Environment environment,
+                                                         Settings settings, Report& report) {
+    std::unique_ptr<Dpu> dpu(new Dpu(std::move(environment), std::move(settings)));
+    const auto begun = co_await dpu->begin(report);
+    if (!begun) {
+        co_await dpu->stop();
+        co_return fail(begun.error());
+    }
+    co_return std::unique_ptr<daemon::Daemon>(std::move(dpu));
+}
+
+Task<Result<>> Dpu::begin(Report& report) {
+    ROS2S_CO_TRY(co_await open_pools(report));
+    ROS2S_CO_TRY_ASSIGN(const auto places,
+                        daemon::parse_listen(settings_.data, "'data: listen'", report));
+    for (const daemon::Listen& place : places) {
+        ROS2S_CO_TRY(co_await data_.listen(place, settings_.ucx_device, environment_.log, report));
+    }
+    co_return co_await open_control(report);
+}
+
+Task<Result<>> Dpu::open_pools(Report& report) {
+    for (const std::string& pool : daemon::parts_of(settings_.pools)) {
+        ROS2S_CO_TRY(co_await pools_.open(
+            {.control = settings_.engine,
+             .server_name = settings_.engine_name,
+             .identity = daemon::identity_in(settings_.engine_certificates, "client"),
+             .pool = pool,
+             .program = "ros2store-dpu",
+             .providers = daemon::parts_of(settings_.engine_providers),
+             .ucx_device = settings_.ucx_device},
+            environment_.log, report));
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> Dpu::open_control(Report& report) {
+    ROS2S_CO_TRY_ASSIGN(control_,
+                        co_await control::ControlServer::start(
+                            {.reactor = environment_.reactor,
+                             .blocking = environment_.blocking,
+                             .sessions = sessions_,
+                             .tickets = tickets_,
+                             .pools = pools_,
+                             .mounts = &mounts_,
+                             .log = environment_.log},
+                            {.listen = daemon::parts_of(settings_.control),
+                             .identity = daemon::identity_in(settings_.certificates, "server"),
+                             .purpose = session::Purpose::link,
+                             .data = data_.addresses()},
+                            report));
+    for (const std::string& address : control_->addresses()) {
+        environment_.log.info(fmt::format("control plane: gRPC at {}", address));
+    }
+    co_return Result<>{};
+}
+
+Task<> Dpu::stop() {
+    if (control_) co_await control_->stop(settings_.common.drain);
+    co_await data_.drain();
+    co_await sessions_.close_all();
+    control_.reset();
+    co_await data_.close();
+    co_await pools_.close();
+}
+
+std::vector<exporter::Source> Dpu::metrics() const {
+    std::vector<exporter::Source> sources;
+    sources.push_back({.list = [this](const MetricVisitor& visit) {
+        sessions_.metrics().visit(visit);
+        tickets_.metrics().visit(visit);
+        control_->visit_metrics(visit);
+        link_.metrics().visit(visit);
+    }});
+    sources.push_back({.labels = {{"side", "engine"}}, .list = [this](const MetricVisitor& visit) {
+                           pools_.visit_metrics(visit);
+                       }});
+    data_.add_metrics(sources);
+    return sources;
+}
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,50 @@
+// Dpu: the storage client of hosts that are not trusted, in a process that they cannot touch.
+//
+//     host ═ shm ═ rpc::Server ─ gate ─ LinkServer ┐
+//     host ─ gRPC ─ ControlServer ─────────────────┴ sessions, mounts ─ Dfs ─ DirectPool ─── engine
+//
+// Owned by main(). Used on the reactor's core; stop() before destruction.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine_pools.h"
+#include "ros2s/daemon/data_plane.h"
+#include "ros2s/hostlink/link_server.h"
+#include "settings.h"
+
+namespace ros2s::dpud {
+
+class Dpu final : public daemon::Daemon {
+  public:
+    // Errors, each with a sentence: those of reaching the engine, of certificates and listening.
+    [[nodiscard]] static Task<Result<std::unique_ptr<daemon::Daemon>>> start(
+        api::Environment environment, Settings settings, Report& report);
+    ~Dpu() override;
+    Dpu(const Dpu&) = delete;
+    Dpu& operator=(const Dpu&) = delete;
+
+    // No new sessions; what was begun is answered; then everything is closed.
+    Task<> stop() override;
+    [[nodiscard]] std::vector<exporter::Source> metrics() const override;
+
+  private:
+    Dpu(api::Environment environment, Settings settings);
+    Task<Result<>> begin(Report& report);
+    Task<Result<>> open_pools(Report& report);
+    Task<Result<>> open_control(Report& report);
+
+    api::Environment environment_;
+    Settings settings_;
+    EnginePools pools_;
+    session::TicketTable tickets_;
+    session::SessionTable sessions_;
+    session::Mounts mounts_;
+    // Before the link server among those who watch sessions: connections end first.
+    session::SessionGate gate_;
+    hostlink::LinkServer link_;
+    daemon::DataPlane data_;
+    std::unique_ptr<control::ControlServer> control_;
+};
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,70 @@
+#include "engine_pools.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/api/container.h"
+#include "ros2s/fs/dfs.h"
+
+namespace ros2s::dpud {
+
+Task<Result<>> EnginePools::open(direct::DirectOptions options, const Log& log, Report& report) {
+    const std::string name = options.pool;
+    ROS2S_CO_TRY_ASSIGN(auto pool,
+                        co_await direct::DirectPool::open(reactor_, options, log, report));
+    log.info(fmt::format("the pool '{}': {}", name, pool->path()));
+    pools_.emplace(name, std::move(pool));
+    co_return Result<>{};
+}
+
+Task<> EnginePools::close() {
+    for (auto& [name, pool] : pools_) co_await pool->close();
+    pools_.clear();
+}
+
+std::vector<std::string> EnginePools::names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, pool] : pools_) names.push_back(name);
+    return names;
+}
+
+object::ObjectStore* EnginePools::find(std::string_view pool) {
+    const auto found = pools_.find(pool);
+    return found == pools_.end() ? nullptr : &found->second->store();
+}
+
+Task<Result<object::ContainerRecord>> EnginePools::create_container(
+    const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
+    Report& report) {
+    co_return co_await api::create_container(call, reactor_, *find(pool), std::move(properties),
+                                             owner, report);
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call,
+                                                                const std::string& pool,
+                                                                const std::string& container,
+                                                                Report& report) {
+    object::ObjectStore* store = find(pool);
+    if (store == nullptr) {
+        co_return report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
+    }
+    auto listed = co_await store->list_containers(call);
+    if (!listed) {
+        co_return report.fail(listed.error(), fmt::format("the engine does not list the containers "
+                                                          "of the pool '{}': {}",
+                                                          pool, describe(listed.error())));
+    }
+    for (const object::ContainerRecord& each : *listed) {
+        if (each.properties.label != container) continue;
+        ROS2S_CO_TRY_ASSIGN(auto mounted,
+                            co_await fs::Dfs::mount(call, *store, each.id, reactor_, {}, report));
+        co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
+    }
+    co_return report.fail(Code::not_found,
+                          fmt::format("the pool '{}' has no container '{}'", pool, container));
+}
+
+void EnginePools::visit_metrics(const MetricVisitor& visit) const {
+    for (const auto& [name, pool] : pools_) pool->visit_metrics(visit);
+}
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,37 @@
+// EnginePools: pools of the engine behind this DPU, and the file systems in them: what hosts'
+// control plane manages and mounts.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ros2s/control/control_server.h"
+#include "ros2s/direct/direct_pool.h"
+#include "ros2s/session/mounts.h"
+
+namespace ros2s::dpud {
+
+class EnginePools final : public control::PoolCatalog, public session::FileSystemSource {
+  public:
+    explicit EnginePools(Reactor& reactor) : reactor_(reactor) {}
+    // One more. Errors: those of DirectPool::open().
+    Task<Result<>> open(direct::DirectOptions options, const Log& log, Report& report);
+    Task<> close();
+
+    [[nodiscard]] std::vector<std::string> names() const override;
+    [[nodiscard]] object::ObjectStore* find(std::string_view pool) override;
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner,
+                                                           Report& report) override;
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
+                                                       const std::string& container,
+                                                       Report& report) override;
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    Reactor& reactor_;
+    std::map<std::string, std::unique_ptr<direct::DirectPool>, std::less<>> pools_;
+};
+
+}  // namespace ros2s::dpud

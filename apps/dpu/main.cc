@@ -1,0 +1,43 @@
+// ros2store-dpu: the storage client of hosts.
+#include "dpu.h"
+
+namespace {
+
+constexpr const char* description =
+    R"(Runs the storage client for hosts that are not trusted: file systems of an engine's containers.
+
+Hosts come in by the control plane (gRPC over mutual TLS) and move bytes over shared memory. The
+engine's address, certificates and keys stay here. SIGTERM and SIGINT drain.)";
+
+constexpr const char* more = R"(
+EXAMPLES
+  ros2store-dpu --print-config > /etc/ros2store/dpu.yaml   # then set `pools`
+  ros2store-dpu --config /etc/ros2store/dpu.yaml
+
+EXIT STATUS
+  0 it was told to stop, and everything is closed; 1 it could not start; 2 the command line is wrong.
+)";
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    using namespace ros2s;
+    dpud::Settings settings;
+    const daemon::Program program{
+        .name = "ros2store-dpu",
+        .version = ROS2STORE_VERSION,
+        .description = description,
+        .more = more,
+        .read = [&](std::string_view yaml, std::string_view where, Report& report) -> Result<> {
+            ROS2S_TRY_ASSIGN(settings, dpud::Settings::parse(yaml, where, report));
+            return {};
+        },
+        .document = [&] { return settings.document(); },
+        .common = [&] { return settings.common; },
+        .start =
+            [&](api::Environment environment, Report& report) {
+                return dpud::Dpu::start(std::move(environment), settings, report);
+            },
+    };
+    return daemon::run_daemon(count, arguments, program);
+}

@@ -1,0 +1,80 @@
+#include "settings.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::dpud {
+namespace {
+
+config::Table describe(Settings& s) {
+    return {
+        {"",
+         "ros2store-dpu: the storage client of hosts that are not trusted.",
+         {config::text("pools", s.pools,
+                       "The pools of the engine that hosts may use, separated by commas.")
+              .required()}},
+        {"engine",
+         "The storage server behind.",
+         {config::text("control", s.engine,
+                       "Its control plane: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
+          config::text("name", s.engine_name,
+                       "The name that its certificate must have; empty: the host above."),
+          config::text("providers", s.engine_providers,
+                       "Providers to reach it by, best first, separated by commas: ucx+tcp, "
+                       "ucx+rc, shm (on this machine)."),
+          config::text("certificates", s.engine_certificates,
+                       "A directory with ca.crt, client.crt and client.key, by which the engine "
+                       "knows this DPU."),
+          config::text("ucx_device", s.ucx_device,
+                       "The network device of the ucx providers: lo, eth0, or mlx5_0:1.")}},
+        {"control",
+         "The control plane for hosts: gRPC over mutual TLS 1.3.",
+         {config::text("listen", s.control,
+                       "Addresses, separated by commas: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
+          config::text("certificates", s.certificates,
+                       "A directory with ca.crt, server.crt and server.key. Another authority than "
+                       "the engine's keeps hosts from speaking to the engine.")}},
+        {"data",
+         "The host link: bytes of files.",
+         {config::text("listen", s.data,
+                       "Where it listens: shm PATH. The ucx providers are for trusted peers, and "
+                       "hosts are none.")}},
+        daemon::describe_metrics(s.common),
+        daemon::describe_service(s.common)};
+}
+
+}  // namespace
+
+Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, Report& report) {
+    Settings settings;
+    ROS2S_TRY(config::parse(yaml, where, describe(settings), report));
+    const auto want = [&](const std::string& text, std::string_view name) -> Result<> {
+        if (!daemon::parts_of(text).empty()) return {};
+        return report.fail(Code::invalid, fmt::format("{}: '{}' is empty", where, name));
+    };
+    ROS2S_TRY(want(settings.pools, "pools"));
+    ROS2S_TRY(want(settings.engine, "engine: control"));
+    ROS2S_TRY(want(settings.engine_providers, "engine: providers"));
+    ROS2S_TRY(want(settings.control, "control: listen"));
+    ROS2S_TRY_ASSIGN(
+        const auto places,
+        daemon::parse_listen(settings.data, fmt::format("{}: 'data: listen'", where), report));
+    for (const daemon::Listen& place : places) {
+        if (place.provider == "shm") continue;
+        return report.fail(
+            Code::invalid,
+            fmt::format("{}: 'data: listen' has {}, which is for trusted peers alone, "
+                        "and hosts are none: use shm",
+                        where, place.provider));
+    }
+    return settings;
+}
+
+std::string Settings::document() const {
+    // Fields remember the value that they were made with as the default.
+    Settings copy;
+    const auto table = describe(copy);
+    copy = *this;
+    return config::document(table);
+}
+
+}  // namespace ros2s::dpud

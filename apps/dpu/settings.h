@@ -1,0 +1,31 @@
+// Settings of ros2store-dpu: one YAML file, every setting with a default.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/daemon/daemon.h"
+#include "ros2s/daemon/places.h"
+
+namespace ros2s::dpud {
+
+struct Settings {
+    std::string pools;
+    std::string engine = "127.0.0.1:7400";
+    std::string engine_name;
+    std::string engine_providers = "ucx+tcp";
+    std::string engine_certificates = "/etc/ros2store/certs";
+    std::string ucx_device = "lo";
+    std::string control = "127.0.0.1:7500";
+    std::string certificates = "/etc/ros2store/certs";
+    std::string data = "shm /run/ros2store/dpu.sock";
+    daemon::CommonSettings common{.metrics = "127.0.0.1:7509"};
+
+    // Errors: invalid; the report has a sentence for each thing that is wrong.
+    [[nodiscard]] static Result<Settings> parse(std::string_view yaml, std::string_view where,
+                                                Report& report);
+    // The file, with every setting's documentation.
+    [[nodiscard]] std::string document() const;
+};
+
+}  // namespace ros2s::dpud

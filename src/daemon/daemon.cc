@@ -1,0 +1,143 @@
+#include "daemon.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <systemd/sd-daemon.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+int failed(const Program& program, const Report& report, const Error& error) {
+    std::fprintf(stderr, "%s: %s\n", program.name.c_str(),
+                 (report.empty() ? describe(error) : report.text()).c_str());
+    return 1;
+}
+
+Result<> read_settings(const Program& program, const std::string& path, Report& report) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (!file) {
+        return report.fail(Code::not_found,
+                           fmt::format("cannot read the settings in {}; `{} --print-config` writes "
+                                       "a file with all of them and their defaults",
+                                       path, program.name));
+    }
+    return program.read(text.str(), path, report);
+}
+
+// For this thread and those that it starts, so that sigwait() gets them.
+sigset_t block_stop_signals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    return signals;
+}
+
+// Serves metrics, says that it is ready, and waits for a signal.
+Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
+                const sigset_t& signals, const Log& log, Report& report) {
+    std::unique_ptr<exporter::MetricsServer> metrics;
+    if (!common.metrics.empty()) {
+        ROS2S_TRY_ASSIGN(metrics, exporter::MetricsServer::start(reactor, common.metrics,
+                                                                 daemon.metrics(), report));
+    }
+    log.info("ready");
+    ::sd_notify(0, "READY=1");
+    int signal = 0;
+    ::sigwait(&signals, &signal);
+    ::sd_notify(0, "STOPPING=1");
+    log.info(fmt::format("told to stop (signal {}): draining", signal));
+    return {};
+}
+
+int serve(const Program& program) {
+    Report report;
+    const CommonSettings common = program.common();
+    const sigset_t signals = block_stop_signals();
+    const auto reactor = OsReactor::create(
+        {.poll_for = common.poll, .thread_name = program.name.substr(0, 15)}, report);
+    if (!reactor) return failed(program, report, reactor.error());
+    if (const auto started = (*reactor)->start(report); !started) {
+        return failed(program, report, started.error());
+    }
+    ThreadPool blocking(4);
+    const Log log = log_to_stderr();
+    const api::Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
+    const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
+    if (!daemon) return failed(program, report, daemon.error());
+    const auto attended = attend(**reactor, **daemon, common, signals, log, report);
+    run_blocking(**reactor, [&] { return (*daemon)->stop(); });
+    if (!attended) return failed(program, report, attended.error());
+    log.info("stopped; everything is closed");
+    return 0;
+}
+
+}  // namespace
+
+config::Group describe_metrics(CommonSettings& settings) {
+    return {"metrics",
+            "Counters for Prometheus.",
+            {config::text("listen", settings.metrics,
+                          "HOST:PORT of an HTTP server without any access control that answers "
+                          "/metrics; empty: none.")}};
+}
+
+config::Group describe_service(CommonSettings& settings) {
+    return {"service",
+            "How the process behaves.",
+            {config::duration("poll", settings.poll, 0s, 10ms,
+                              "How long the working thread looks for work before it sleeps."),
+             config::duration("drain", settings.drain, 0s, 10min,
+                              "How long requests of the control plane may take to end when the "
+                              "process is told to stop.")}};
+}
+
+int run_daemon(int count, char** arguments, const Program& program) {
+    CLI::App app(program.description, program.name);
+    std::string path;
+    bool print = false;
+    app.add_option("-c,--config", path, "the file of settings");
+    app.add_flag("--print-config", print,
+                 "write the settings (those of --config, or the defaults) with their "
+                 "documentation, and end");
+    app.set_version_flag("--version", program.name + " " + program.version);
+    app.footer(program.more);
+    try {
+        app.parse(count, arguments);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : 2;
+    }
+    if (path.empty() && !print) {
+        std::fprintf(stderr,
+                     "%s: --config FILE is missing; `%s --print-config` writes such a file\n",
+                     program.name.c_str(), program.name.c_str());
+        return 2;
+    }
+    if (!path.empty()) {
+        Report report;
+        const auto read = read_settings(program, path, report);
+        if (!read) return failed(program, report, read.error());
+    }
+    if (print) {
+        std::cout << program.document();
+        return 0;
+    }
+    return serve(program);
+}
+
+}  // namespace ros2s::daemon

@@ -1,0 +1,53 @@
+// run_daemon: what main() of every daemon does: the command line, the file of settings, a reactor
+// on a thread of its own, the metrics server, readiness for systemd, and a drain at SIGTERM or
+// SIGINT.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/api/environment.h"
+#include "ros2s/config/config.h"
+#include "ros2s/exporter/metrics_server.h"
+
+namespace ros2s::daemon {
+
+// What runs until it is told to stop. Used on the reactor's core.
+class Daemon {
+  public:
+    virtual ~Daemon() = default;
+    [[nodiscard]] virtual std::vector<exporter::Source> metrics() const = 0;
+    // Drains and closes everything. Must be called.
+    virtual Task<> stop() = 0;
+};
+
+// The settings that every daemon has.
+struct CommonSettings {
+    std::string metrics;
+    Duration poll = std::chrono::microseconds(100);
+    Duration drain = std::chrono::seconds(10);
+};
+[[nodiscard]] config::Group describe_metrics(CommonSettings& settings);
+[[nodiscard]] config::Group describe_service(CommonSettings& settings);
+
+struct Program {
+    std::string name;         // "ros2store-engine"
+    std::string version;      //
+    std::string description;  // of --help
+    std::string more;         // examples, exit status
+    // Takes over a file's settings. Errors: invalid, with a sentence.
+    std::function<Result<>(std::string_view yaml, std::string_view where, Report& report)> read;
+    // The file that says what the settings are now.
+    std::function<std::string()> document;
+    std::function<CommonSettings()> common;
+    std::function<Task<Result<std::unique_ptr<Daemon>>>(api::Environment environment,
+                                                        Report& report)>
+        start;
+};
+
+// Returns the exit status: 0 it was told to stop, and everything is closed; 1 it could not start;
+// 2 the command line is wrong.
+int run_daemon(int count, char** arguments, const Program& program);
+
+}  // namespace ros2s::daemon

@@ -1,0 +1,63 @@
+#include "data_plane.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/fabric/providers/providers.h"
+
+namespace ros2s::daemon {
+
+DataPlane::~DataPlane() { ROS2S_CHECK(ports_.empty()); }
+
+Task<Result<>> DataPlane::listen(Listen where, std::string ucx_device, const Log& log,
+                                 Report& report) {
+    auto port = std::make_unique<Port>();
+    ROS2S_CO_TRY_ASSIGN(port->domain,
+                        fabric::open_domain(reactor_, where.provider, ucx_device, report));
+    auto server = co_await rpc::Server::listen(reactor_, *port->domain, where.address, service_,
+                                               gate_, {}, report);
+    if (!server) {
+        co_await port->domain->close();
+        co_return fail(server.error());
+    }
+    port->server = std::move(*server);
+    gate_.add(*port->server);
+    log.info(fmt::format("data plane: {} at {}", where.provider, port->server->address()));
+    ports_.push_back(std::move(port));
+    co_return Result<>{};
+}
+
+std::vector<control::DataAddress> DataPlane::addresses() const {
+    std::vector<control::DataAddress> addresses;
+    for (const auto& port : ports_) {
+        addresses.push_back(
+            {.provider = port->domain->provider(), .address = port->server->address()});
+    }
+    return addresses;
+}
+
+void DataPlane::add_metrics(std::vector<exporter::Source>& sources) const {
+    for (const auto& port : ports_) {
+        sources.push_back({.labels = {{"provider", port->domain->provider()}},
+                           .list = [&port = *port](const MetricVisitor& visit) {
+                               port.server->metrics().visit(visit);
+                               port.domain->counters().list(visit);
+                           }});
+    }
+}
+
+Task<> DataPlane::drain() {
+    for (const auto& port : ports_) {
+        gate_.remove(*port->server);
+        co_await port->server->close();
+    }
+}
+
+Task<> DataPlane::close() {
+    for (const auto& port : ports_) {
+        port->server.reset();
+        co_await port->domain->close();
+    }
+    ports_.clear();
+}
+
+}  // namespace ros2s::daemon

@@ -1,0 +1,49 @@
+// DataPlane: the providers that a daemon listens on, each with a domain and a server, for one
+// service.
+//
+// Owned by the daemon; reactor, service and gate outlive it. Used on the reactor's core; close()
+// before destruction.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/control/control_server.h"
+#include "ros2s/daemon/places.h"
+#include "ros2s/exporter/metrics_server.h"
+#include "ros2s/fabric/domain.h"
+#include "ros2s/session/gate.h"
+
+namespace ros2s::daemon {
+
+class DataPlane {
+  public:
+    DataPlane(Reactor& reactor, rpc::Service& service, session::SessionGate& gate)
+        : reactor_(reactor), service_(service), gate_(gate) {}
+    ~DataPlane();
+    DataPlane(const DataPlane&) = delete;
+    DataPlane& operator=(const DataPlane&) = delete;
+
+    // One more. Errors: those of fabric::open_domain() and rpc::Server::listen().
+    Task<Result<>> listen(Listen where, std::string ucx_device, const Log& log, Report& report);
+    // What the control plane tells clients.
+    [[nodiscard]] std::vector<control::DataAddress> addresses() const;
+    void add_metrics(std::vector<exporter::Source>& sources) const;
+
+    // Lets what was begun be answered, and ends all connections.
+    Task<> drain();
+    // After drain(), and after the sessions were ended.
+    Task<> close();
+
+  private:
+    struct Port {
+        std::unique_ptr<fabric::Domain> domain;
+        std::unique_ptr<rpc::Server> server;
+    };
+    Reactor& reactor_;
+    rpc::Service& service_;
+    session::SessionGate& gate_;
+    std::vector<std::unique_ptr<Port>> ports_;
+};
+
+}  // namespace ros2s::daemon

@@ -1,0 +1,59 @@
+#include "places.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/fabric/providers/providers.h"
+
+namespace ros2s::daemon {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+    const size_t begin = text.find_first_not_of(' ');
+    if (begin == text.npos) return {};
+    return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
+}  // namespace
+
+std::vector<std::string> parts_of(std::string_view text) {
+    std::vector<std::string> parts;
+    while (!text.empty()) {
+        const size_t end = std::min(text.find(','), text.size());
+        if (const auto part = trimmed(text.substr(0, end)); !part.empty()) parts.emplace_back(part);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return parts;
+}
+
+Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view where,
+                                         Report& report) {
+    constexpr std::string_view example = "write it like 'ucx+tcp 192.0.2.1:7401'";
+    std::vector<Listen> found;
+    for (const std::string& part : parts_of(text)) {
+        const size_t space = part.find(' ');
+        const std::string provider = part.substr(0, space);
+        if (!fabric::is_provider(provider)) {
+            return report.fail(Code::invalid,
+                               fmt::format("{} has '{}', and the providers are {}: {}", where, part,
+                                           fabric::provider_names(), example));
+        }
+        if (space == part.npos) {
+            return report.fail(Code::invalid, fmt::format("{} has no address behind '{}': {}",
+                                                          where, provider, example));
+        }
+        found.push_back(
+            {.provider = provider, .address = std::string(trimmed(part.substr(space)))});
+    }
+    if (found.empty()) {
+        return report.fail(Code::invalid, fmt::format("{} names no provider: {}", where, example));
+    }
+    return found;
+}
+
+pki::Identity identity_in(const std::string& directory, const std::string& name) {
+    return {.authority_file = directory + "/ca.crt",
+            .certificate_file = directory + "/" + name + ".crt",
+            .key_file = directory + "/" + name + ".key"};
+}
+
+}  // namespace ros2s::daemon

@@ -1,0 +1,28 @@
+// What settings of daemons say in texts: lists, and where a data plane listens.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/result.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::daemon {
+
+// The parts between commas that are not empty, without spaces around them.
+[[nodiscard]] std::vector<std::string> parts_of(std::string_view text);
+
+struct Listen {
+    std::string provider;  // "shm", "ucx+tcp"
+    std::string address;   // as the provider takes it
+    friend bool operator==(const Listen&, const Listen&) = default;
+};
+// "shm /run/ros2store/engine.sock, ucx+tcp 127.0.0.1:7401"; `where` names the setting. Errors:
+// invalid, with a sentence.
+[[nodiscard]] Result<std::vector<Listen>> parse_listen(std::string_view text,
+                                                       std::string_view where, Report& report);
+
+// ca.crt, NAME.crt and NAME.key of a directory, as `ros2store certs init` makes them.
+[[nodiscard]] pki::Identity identity_in(const std::string& directory, const std::string& name);
+
+}  // namespace ros2s::daemon

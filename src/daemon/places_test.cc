@@ -1,0 +1,27 @@
+#include "places.h"
+
+#include <gtest/gtest.h>
+
+namespace ros2s::daemon {
+namespace {
+
+TEST(Places, Parts) {
+    EXPECT_EQ(parts_of("a, b,, c ,"), (std::vector<std::string>{"a", "b", "c"}));
+    EXPECT_TRUE(parts_of(" , ").empty());
+}
+
+TEST(Places, Listen) {
+    Report report;
+    EXPECT_EQ(parse_listen("shm /run/x , ucx+tcp 127.0.0.1:1,", "x", report),
+              Result<std::vector<Listen>>({{"shm", "/run/x"}, {"ucx+tcp", "127.0.0.1:1"}}));
+    for (const std::string_view wrong : {"", "tcp 1.2.3.4:5", "shm"}) {
+        Report why;
+        const auto refused = parse_listen(wrong, "'data: listen'", why);
+        ASSERT_FALSE(refused) << wrong;
+        EXPECT_EQ(refused.error().code, Code::invalid);
+        EXPECT_TRUE(why.text().starts_with("'data: listen'")) << why.text();
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::daemon

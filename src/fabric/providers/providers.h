@@ -1,0 +1,22 @@
+// The real providers by their names, for those who compose: daemons, and clients of them.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ros2s/fabric/domain.h"
+
+namespace ros2s::fabric {
+
+// "shm, ucx+tcp, ucx+rc and ucx+dc_x".
+[[nodiscard]] std::string_view provider_names();
+[[nodiscard]] bool is_provider(std::string_view name);
+
+// `ucx_device`: "lo", "eth0", "mlx5_0:1"; shm needs none. Errors: unsupported (no such provider, or
+// this machine lacks it), those of ucx::open_domain().
+[[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor,
+                                                          const std::string& provider,
+                                                          const std::string& ucx_device,
+                                                          Report& report);
+
+}  // namespace ros2s::fabric

@@ -1,0 +1,59 @@
+// HostFiles: a container of a ros2store-dpu, from a host: names by the control plane, data by the
+// host link, in one session. The host holds no credential of the storage network and has no route
+// to it.
+//
+//     FileSystem ┬ RemoteNamespace ─ gRPC ─────────┐
+//                └ LinkClient ─ rpc::Channel ─ shm ┴── ros2store-dpu ─── engine
+//
+// A lost connection comes back by itself, and what was under way is sent again. A DPU that was
+// restarted has forgotten mounts and handles: calls then fail with `stale`, and never do anything
+// twice.
+//
+// Owned by who opened it; used on the reactor's core; close() before destruction. Fork rule: a
+// forked child must not use it, nor destroy it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/pki/certificate.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::offload {
+
+struct HostOptions {
+    std::string control;        // "dpu-1:7500", "unix:/run/ros2store/dpu-control.sock"
+    std::string server_name{};  // that its certificate must have; empty: the host of `control`
+    pki::Identity identity;
+    std::string pool, container;
+    bool read_only = false;
+    std::string program{};                      // for people
+    std::vector<std::string> providers{"shm"};  // of the host link, best first
+    std::string ucx_device = "lo";              // of the ucx providers
+};
+
+class HostFiles {
+  public:
+    // Errors, with a sentence: those of control::ControlClient (not_found: the pool, the
+    // container), unsupported (no common provider), those of rpc::Channel::open().
+    [[nodiscard]] static Task<Result<std::unique_ptr<HostFiles>>> open(Reactor& reactor,
+                                                                       HostOptions options,
+                                                                       Report& report);
+    ~HostFiles();
+    HostFiles(const HostFiles&) = delete;
+    HostFiles& operator=(const HostFiles&) = delete;
+    // Closes what is open, unmounts, and ends the session.
+    Task<> close();
+
+    [[nodiscard]] fs::FileSystem& file_system();
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    struct Parts;
+    explicit HostFiles(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ros2s::offload

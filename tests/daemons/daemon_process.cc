@@ -1,0 +1,99 @@
+#include "daemon_process.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace ros2s::tests {
+
+DaemonProcess::~DaemonProcess() {
+    if (pid_ != 0) kill_hard();
+}
+
+std::string DaemonProcess::log() const {
+    std::ostringstream text;
+    text << std::ifstream(log_).rdbuf();
+    return text.str();
+}
+
+bool DaemonProcess::start() {
+    pid_ = ::fork();
+    if (pid_ == 0) {
+        const int descriptor = ::open(log_.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+        ::dup2(descriptor, STDOUT_FILENO);
+        ::dup2(descriptor, STDERR_FILENO);
+        ::execl(program_.c_str(), program_.c_str(), "--config", settings_.c_str(), nullptr);
+        ::_exit(127);
+    }
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < until) {
+        if (log().find("info: ready") != std::string::npos) return true;
+        if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
+            pid_ = 0;
+            ADD_FAILURE() << "it ended: " << log();
+            return false;
+        }
+        (void)::poll(nullptr, 0, 5);
+    }
+    ADD_FAILURE() << "not ready within a minute: " << log();
+    return false;
+}
+
+int DaemonProcess::wait() {
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+void DaemonProcess::kill_hard() {
+    ::kill(pid_, SIGKILL);
+    EXPECT_EQ(wait(), -SIGKILL);
+}
+int DaemonProcess::stop() {
+    ::kill(pid_, SIGTERM);
+    return wait();
+}
+
+uint16_t free_port() {
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    ::close(descriptor);
+    return ntohs(address.sin_port);
+}
+
+int run_program(const std::string& command, std::string& output) {
+    FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+    EXPECT_NE(pipe, nullptr);
+    output.clear();
+    char part[4096];
+    while (const size_t bytes = std::fread(part, 1, sizeof part, pipe)) output.append(part, bytes);
+    const int status = ::pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "ros2store-daemon-XXXXXX";
+    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
+    path_ = pattern;
+}
+TemporaryDirectory::~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace ros2s::tests

@@ -1,0 +1,203 @@
+// Offload with real daemons: this process is the host, and speaks to a ros2store-dpu over shared
+// memory and gRPC, which speaks to a ros2store-engine.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "append_load.h"
+#include "engine_process.h"
+#include "ros2s/offload/host_files.h"
+
+namespace ros2s::tests {
+namespace {
+
+using fs::Window;
+using offload::HostFiles;
+
+const Call call;
+
+class DpuServer : public testing::TestWithParam<const char*> {
+  protected:
+    DpuServer() {
+        Report report;
+        auto made = OsReactor::create({.thread_name = "host"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+        std::string said;
+        // Hosts have an authority of their own: their certificates are worth nothing at the engine.
+        EXPECT_EQ(
+            run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, engine.path("host-certs")),
+                        said),
+            0)
+            << said;
+        std::ofstream(engine.path("dpu.yaml")) << fmt::format(
+            "pools: pool\n"
+            "engine: {{control: \"unix:{}\", name: localhost, providers: {}, certificates: {}}}\n"
+            "control: {{listen: \"unix:{}\", certificates: {}}}\n"
+            "data: {{listen: \"shm {}\"}}\n"
+            "metrics: {{listen: \"\"}}\n",
+            engine.path("control.sock"), GetParam(), engine.path("certs"),
+            engine.path("dpu-control.sock"), engine.path("host-certs"), engine.path("link.sock"));
+    }
+    [[nodiscard]] offload::HostOptions options() const {
+        return {.control = "unix:" + engine.path("dpu-control.sock"),
+                .server_name = "localhost",
+                .identity = {engine.path("host-certs/ca.crt"), engine.path("host-certs/client.crt"),
+                             engine.path("host-certs/client.key")},
+                .pool = "pool",
+                .container = "main",
+                .program = "test"};
+    }
+    std::unique_ptr<HostFiles> open(Report& report) {
+        auto opened =
+            run_blocking(*reactor, [&] { return HostFiles::open(*reactor, options(), report); });
+        return opened ? std::move(*opened) : nullptr;
+    }
+    void close(std::unique_ptr<HostFiles>& host) {
+        run_blocking(*reactor, [&] { return host->close(); });
+        host.reset();
+    }
+    EngineProcess engine;
+    DaemonProcess dpu{PROGRAM_DPU, engine.path("dpu.yaml"), engine.path("dpu.log")};
+    std::unique_ptr<OsReactor> reactor;
+};
+
+Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other) {
+    const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
+    EXPECT_TRUE(made);
+    const auto opened = co_await files.create(call, made->node, "file", 0644, {.write = true}, {});
+    EXPECT_TRUE(opened);
+    std::vector<std::byte> written(5'000'003), read(written.size() + 1);
+    for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<std::byte>(i * 7 >> 3);
+    EXPECT_EQ(co_await files.pwrite(call, opened->handle, Window::local(ConstBytes(written)), 0),
+              Result<uint64_t>(written.size()));
+    // Another host sees it.
+    const auto directory = co_await other.lookup(call, fs::root_node, "directory");
+    EXPECT_TRUE(directory);
+    const auto found = co_await other.lookup(call, directory->node, "file");
+    EXPECT_TRUE(found);
+    const auto there = co_await other.open(call, found->node, {});
+    EXPECT_TRUE(there);
+    EXPECT_EQ(co_await other.pread(call, there->handle, Window::local(Bytes(read)), 0),
+              Result<uint64_t>(written.size()));
+    read.resize(written.size());
+    EXPECT_TRUE(read == written);
+    const auto path = other.path_report(there->handle);
+    EXPECT_TRUE(path && path->path.starts_with("host link over shm")) << path->path;
+    EXPECT_TRUE(co_await other.close(call, there->handle));
+    EXPECT_TRUE(co_await files.close(call, opened->handle));
+}
+
+TEST_P(DpuServer, ServesFilesToHosts) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Report report;
+    auto host = open(report);
+    auto other = open(report);
+    ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
+    run_blocking(*reactor,
+                 [&] { return write_and_read(host->file_system(), other->file_system()); });
+    close(other);
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_P(DpuServer, TheEngineKilledUnderLoadLosesNothingAndDoublesNothing) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    {
+        AppendLoad load(*reactor, host->file_system());
+        load.begin();
+        for (int kill = 0; kill < 3; ++kill) {
+            load.expect_progress(200);
+            engine.kill_hard();
+            ASSERT_TRUE(engine.start());
+        }
+        load.expect_progress(200);
+        load.end();
+        load.expect_each_once();
+    }
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// What the host's process has open: no device, no socket of the engine.
+TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    size_t looked = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+        if (gone) continue;
+        ++looked;
+        EXPECT_EQ(target.find(engine.path("pool")), std::string::npos) << target;
+    }
+    EXPECT_GT(looked, 5U);
+    // Its certificate opens nothing at the engine.
+    direct::DirectOptions stolen = engine.options("shm");
+    stolen.identity = options().identity;
+    const auto direct = run_blocking(
+        *reactor, [&] { return direct::DirectPool::open(*reactor, stolen, {}, report); });
+    EXPECT_FALSE(direct);
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// A host that dies costs its own session; the DPU closes what it had open, and others go on.
+TEST_P(DpuServer, ARestartedDpuForgetsHandlesAndDoublesNothing) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    fs::FileSystem& files = host->file_system();
+    const auto opened = run_blocking(*reactor, [&] {
+        return files.create(call, fs::root_node, "f", 0644, {.write = true}, {});
+    });
+    ASSERT_TRUE(opened);
+    dpu.kill_hard();
+    ASSERT_TRUE(dpu.start());
+    std::vector<std::byte> bytes(100);
+    const auto written = run_blocking(*reactor, [&] {
+        return files.pwrite(call, opened->handle, Window::local(ConstBytes(bytes)), 0);
+    });
+    EXPECT_EQ(written, Result<uint64_t>(fail(Code::stale)));
+    close(host);
+    // A new session finds the file as the last acknowledged update left it.
+    host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    const auto found = run_blocking(
+        *reactor, [&] { return host->file_system().lookup(call, fs::root_node, "f"); });
+    EXPECT_TRUE(found && found->size == 0);
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+INSTANTIATE_TEST_SUITE_P(Behind, DpuServer, testing::Values("shm", "ucx+tcp"),
+                         [](const auto& info) {
+                             return std::string(info.param) == "shm" ? "Shm" : "UcxTcp";
+                         });
+
+// ---- settings
+
+TEST(DpuSettings, ProvidersForTrustedPeersAreNotForHosts) {
+    const TemporaryDirectory directory;
+    std::string said;
+    std::ofstream(directory.path("dpu.yaml")) << "pools: p\ndata: {listen: ucx+tcp 127.0.0.1:1}\n";
+    EXPECT_EQ(run_program(
+                  fmt::format("'{}' --config '{}'", PROGRAM_DPU, directory.path("dpu.yaml")), said),
+              1);
+    EXPECT_NE(said.find("trusted peers alone"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace ros2s::tests

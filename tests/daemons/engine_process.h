@@ -1,0 +1,33 @@
+// A ros2store-engine on a pool and with certificates in a temporary directory, and how tests reach
+// it.
+#pragma once
+#include <string>
+
+#include "daemon_process.h"
+#include "ros2s/direct/direct_pool.h"
+
+namespace ros2s::tests {
+
+class EngineProcess {
+  public:
+    // Makes the pool, and certificates; starts nothing yet.
+    EngineProcess();
+
+    bool start() { return process_.start(); }
+    void kill_hard() { process_.kill_hard(); }
+    int stop() { return process_.stop(); }
+    [[nodiscard]] std::string log() const { return process_.log(); }
+
+    // How a client reaches it over that provider.
+    [[nodiscard]] direct::DirectOptions options(const std::string& provider) const;
+    [[nodiscard]] std::string path(const std::string& name) const { return directory_.path(name); }
+    [[nodiscard]] uint16_t metrics_port() const { return metrics_port_; }
+    void write_settings(const std::string& extra = {});
+
+  private:
+    TemporaryDirectory directory_;
+    uint16_t data_port_ = free_port(), metrics_port_ = free_port();
+    DaemonProcess process_{PROGRAM_ENGINE, directory_.path("engine.yaml"), directory_.path("log")};
+};
+
+}  // namespace ros2s::tests
