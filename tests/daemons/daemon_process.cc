@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ std::string DaemonProcess::log() const {
 bool DaemonProcess::start() {
     pid_ = ::fork();
     if (pid_ == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves nothing behind
         const int descriptor = ::open(log_.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
         ::dup2(descriptor, STDOUT_FILENO);
         ::dup2(descriptor, STDERR_FILENO);
