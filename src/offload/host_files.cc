@@ -1,19 +1,13 @@
 #include "host_files.h"
 
-#include <fmt/format.h>
-
+#include "ros2s/connection/connection.h"
 #include "ros2s/control/remote_namespace.h"
-#include "ros2s/control/session_tickets.h"
-#include "ros2s/fabric/providers/providers.h"
 #include "ros2s/hostlink/link_client.h"
 
 namespace ros2s::offload {
 
 struct HostFiles::Parts {
-    std::unique_ptr<control::ControlClient> control;
-    std::unique_ptr<control::SessionTickets> tickets;
-    std::unique_ptr<fabric::Domain> domain;
-    std::unique_ptr<rpc::Channel> channel;
+    std::unique_ptr<connection::Connection> connection;
     std::unique_ptr<control::RemoteNamespace> names;
     std::unique_ptr<hostlink::LinkClient> link;
 
@@ -23,34 +17,28 @@ struct HostFiles::Parts {
 
 Task<Result<>> HostFiles::Parts::open(Reactor& reactor, HostOptions options, Report& report) {
     const Call call;
-    ROS2S_CO_TRY_ASSIGN(control,
-                        control::ControlClient::create(reactor,
-                                                       {.address = options.control,
-                                                        .identity = options.identity,
-                                                        .server_name = options.server_name},
-                                                       report));
-    const Uuid instance = Uuid::make(reactor.random());
-    tickets = std::make_unique<control::SessionTickets>(
-        *control, control::SessionWish{.client = instance,
-                                       .purpose = session::Purpose::link,
-                                       .pool = options.pool,
-                                       .program = options.program,
-                                       .providers = options.providers});
-    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets->open(report));
-    ROS2S_CO_TRY_ASSIGN(domain,
-                        fabric::open_domain(reactor, opened.provider, options.ucx_device, report));
-    ROS2S_CO_TRY_ASSIGN(channel,
-                        co_await rpc::Channel::open(
-                            reactor, *domain, opened.address, *tickets,
-                            {.service = hostlink::file_service, .client = instance}, report));
-    ROS2S_CO_TRY_ASSIGN(
-        const auto mount,
-        co_await control->mount(call, opened.id, options.container, options.read_only, report));
-    names = std::make_unique<control::RemoteNamespace>(*control, opened.id, mount);
+    ROS2S_CO_TRY_ASSIGN(connection, co_await connection::Connection::open(
+                                        reactor,
+                                        {.control = {.address = options.control,
+                                                     .identity = options.identity,
+                                                     .server_name = options.server_name},
+                                         .wish = {.purpose = session::Purpose::link,
+                                                  .pool = options.pool,
+                                                  .program = options.program,
+                                                  .providers = options.providers},
+                                         .service = hostlink::file_service,
+                                         .ucx_device = options.ucx_device},
+                                        report));
+    control::ControlClient& control = connection->control();
+    const auto session = connection->session();
+    ROS2S_CO_TRY_ASSIGN(const auto mount, co_await control.mount(call, session, options.container,
+                                                                 options.read_only, report));
+    names = std::make_unique<control::RemoteNamespace>(control, session, mount);
     link = std::make_unique<hostlink::LinkClient>(
-        reactor, *channel, *names,
-        hostlink::LinkClient::Options{
-            .mount = mount, .client = instance, .behind = "the DPU at " + opened.address});
+        reactor, connection->channel(), *names,
+        hostlink::LinkClient::Options{.mount = mount,
+                                      .client = connection->client(),
+                                      .behind = "the DPU at " + connection->channel().address()});
     co_return Result<>{};
 }
 
@@ -60,20 +48,16 @@ Task<> HostFiles::Parts::close() {
     link.reset();
     if (names) {
         Report ignored;  // the session's end unmounts, too
-        (void)co_await control->unmount(call, names->session(), names->mount(), ignored);
+        (void)co_await connection->control().unmount(call, names->session(), names->mount(),
+                                                     ignored);
     }
     names.reset();
-    if (channel) co_await channel->close();
-    channel.reset();
-    if (domain) co_await domain->close();
-    domain.reset();
-    if (tickets) co_await tickets->close();
-    tickets.reset();
-    control.reset();
+    if (connection) co_await connection->close();
+    connection.reset();
 }
 
 HostFiles::HostFiles(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-HostFiles::~HostFiles() { ROS2S_CHECK(parts_->control == nullptr); }
+HostFiles::~HostFiles() { ROS2S_CHECK(parts_->connection == nullptr); }
 
 Task<Result<std::unique_ptr<HostFiles>>> HostFiles::open(Reactor& reactor, HostOptions options,
                                                          Report& report) {
@@ -91,8 +75,7 @@ Task<> HostFiles::close() { return parts_->close(); }
 fs::FileSystem& HostFiles::file_system() { return *parts_->link; }
 
 void HostFiles::visit_metrics(const MetricVisitor& visit) const {
-    parts_->channel->metrics().visit(visit);
-    parts_->domain->counters().list(visit);
+    parts_->connection->visit_metrics(visit);
 }
 
 }  // namespace ros2s::offload

@@ -1,0 +1,50 @@
+#include "connection.h"
+
+#include "ros2s/fabric/providers/providers.h"
+
+namespace ros2s::connection {
+
+Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Options options,
+                                                           Report& report) {
+    std::unique_ptr<Connection> connection(new Connection);
+    const auto begun = co_await connection->begin(reactor, std::move(options), report);
+    if (!begun) {
+        co_await connection->close();
+        co_return fail(begun.error());
+    }
+    co_return std::move(connection);
+}
+
+Connection::~Connection() { ROS2S_CHECK(control_ == nullptr); }
+
+Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(control_, control::ControlClient::create(reactor, options.control, report));
+    client_ = Uuid::make(reactor.random());
+    options.wish.client = client_;
+    tickets_ = std::make_unique<control::SessionTickets>(*control_, std::move(options.wish));
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));
+    session_ = opened.id;
+    ROS2S_CO_TRY_ASSIGN(domain_,
+                        fabric::open_domain(reactor, opened.provider, options.ucx_device, report));
+    ROS2S_CO_TRY_ASSIGN(channel_, co_await rpc::Channel::open(
+                                      reactor, *domain_, opened.address, *tickets_,
+                                      {.service = options.service, .client = client_}, report));
+    co_return Result<>{};
+}
+
+Task<> Connection::close() {
+    if (channel_) co_await channel_->close();
+    channel_.reset();
+    if (domain_) co_await domain_->close();
+    domain_.reset();
+    if (tickets_) co_await tickets_->close();
+    tickets_.reset();
+    control_.reset();
+}
+
+void Connection::visit_metrics(const MetricVisitor& visit) const {
+    channel_->metrics().visit(visit);
+    domain_->counters().list(visit);
+}
+
+}  // namespace ros2s::connection

@@ -1,0 +1,58 @@
+// Connection: a program's way into a server, engine or DPU: a session by the control plane, and a
+// channel over the provider that both have, which takes a ticket for each of its connections.
+//
+//     ControlClient ─ session, tickets ─► fabric domain ─ rpc::Channel
+//
+// Owned by who composes a client on it; used on the reactor's core; close() before destruction.
+// Fork rule: a forked child must not use it, nor destroy it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/control/session_tickets.h"
+#include "ros2s/fabric/domain.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::connection {
+
+struct Options {
+    control::ClientOptions control;
+    control::SessionWish wish;  // its client is drawn by open()
+    uint32_t service = 0;       // to speak to, of the data plane
+    std::string ucx_device;     // of the ucx providers
+};
+
+class Connection {
+  public:
+    // Errors, with a sentence: those of control::ControlClient, not_found (no such pool),
+    // unsupported (no common provider; this machine lacks it), those of rpc::Channel::open().
+    [[nodiscard]] static Task<Result<std::unique_ptr<Connection>>> open(Reactor& reactor,
+                                                                        Options options,
+                                                                        Report& report);
+    ~Connection();
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    // Ends the session. What was made on the channel and the control client is gone before.
+    Task<> close();
+
+    [[nodiscard]] control::ControlClient& control() { return *control_; }
+    [[nodiscard]] rpc::Channel& channel() { return *channel_; }
+    // As the session was opened.
+    [[nodiscard]] session::SessionId session() const { return session_; }
+    [[nodiscard]] const Uuid& client() const { return client_; }
+    void visit_metrics(const MetricVisitor& visit) const;
+
+  private:
+    Connection() = default;
+    Task<Result<>> begin(Reactor& reactor, Options options, Report& report);
+
+    Uuid client_;
+    session::SessionId session_{};
+    std::unique_ptr<control::ControlClient> control_;
+    std::unique_ptr<control::SessionTickets> tickets_;
+    std::unique_ptr<fabric::Domain> domain_;
+    std::unique_ptr<rpc::Channel> channel_;
+};
+
+}  // namespace ros2s::connection
