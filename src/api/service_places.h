@@ -1,0 +1,39 @@
+// ServicePlaces: where the daemons that `ros2store up DIR` starts keep their things, so that a
+// client finds them by `?dir=DIR` alone.
+//
+//     DIR/certs/storage/   the storage network's authority: engine (server), DPU and trusted direct
+//                          clients (client)
+//     DIR/certs/hosts/     the hosts' authority: DPU (server), hosts (client). Another one than the
+//                          storage network's, which therefore refuses hosts
+//     DIR/engine.yaml      settings of ros2store-engine, of ros2store-dpu: DIR/dpu.yaml
+//     DIR/run/             sockets, logs, and files that say which process runs (mode 0700)
+//
+// A plain value; any thread.
+#pragma once
+#include <string>
+
+namespace ros2s::api {
+
+struct ServicePlaces {
+    explicit ServicePlaces(const std::string& directory)
+        : storage_certs(directory + "/certs/storage"),
+          host_certs(directory + "/certs/hosts"),
+          engine_settings(directory + "/engine.yaml"),
+          dpu_settings(directory + "/dpu.yaml"),
+          run(directory + "/run"),
+          engine_control(run + "/engine.control"),
+          engine_data(run + "/engine.data"),
+          engine_log(run + "/engine.log"),
+          dpu_control(run + "/dpu.control"),
+          dpu_data(run + "/dpu.data"),
+          dpu_log(run + "/dpu.log") {}
+
+    std::string storage_certs, host_certs;
+    std::string engine_settings, dpu_settings;
+    std::string run;
+    // Unix sockets: of the control plane (gRPC), and of the data plane over shm.
+    std::string engine_control, engine_data, engine_log;
+    std::string dpu_control, dpu_data, dpu_log;
+};
+
+}  // namespace ros2s::api
