@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
 # No run path of what is built has an empty element, or one that is not absolute: those are looked up
-# in the directory where a program happens to be started.
+# in the directory where a program happens to be started. And nothing is linked with UCX: it is loaded
+# by who opens a domain of it (docs/decisions/0404-ucx-at-run-time.md).
 # usage: runpaths_test.sh BUILD_DIR
 set -euo pipefail
 looked=0 bad=0
 while IFS= read -r file; do
     [[ $(head -c 4 "$file" | tail -c 3) == ELF ]] || continue
-    path=$(readelf -d "$file" 2>/dev/null | sed -nE 's/.*\((RUNPATH|RPATH)\).*\[(.*)\]/\2/p')
+    dynamic=$(readelf -d "$file" 2>/dev/null)
+    path=$(sed -nE 's/.*\((RUNPATH|RPATH)\).*\[(.*)\]/\2/p' <<<"$dynamic")
     looked=$((looked + 1))
+    if grep -E '\(NEEDED\).*\[libuc[pstm]\.' <<<"$dynamic"; then
+        echo "$file: is linked with UCX"
+        bad=1
+    fi
     [[ -n $path ]] || continue
     case ":$path:" in *::*) echo "$file: an empty element in '$path'"; bad=1 ;; esac
     while IFS= read -r -d : element; do

@@ -20,6 +20,8 @@ import trial
 OUT = Path("build/package")
 MAINTAINER = "The ros2store authors <ros2store@localhost>"
 PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of who needs them
+# What our programs load by themselves, so that no link names it.
+LOADED = ["libucp.so.0"]
 # What UCX loads by itself: its own libraries look for it beside themselves.
 UCX_MODULES = "ucx"
 SETTINGS = Path("etc/ros2store")
@@ -112,19 +114,19 @@ def bundle(tree):
     libraries = dict(re.findall(r"^\s*(\S+) \(.*=> (/\S+)$", output_of("ldconfig", "-p"),
                                 re.MULTILINE))
     bundled = {}
-    pending = elf_files(tree)
-    while pending:
-        for name in needed_by(pending.pop()):
-            if name in bundled or any(tree.rglob(name)):
-                continue
-            owner = owners()[name]
-            if owner in UBUNTU:
-                continue
-            bundled[name] = owner
-            if name.startswith("libucs."):
-                pending += ucx_modules(Path(libraries[name]).parent / UCX_MODULES,
-                                       folder / UCX_MODULES)
-            pending.append(copy_library(Path(libraries[name]), folder / name))
+    needed = LOADED + [name for path in elf_files(tree) for name in needed_by(path)]
+    while needed:
+        name = needed.pop()
+        if name in bundled or any(tree.rglob(name)):
+            continue
+        owner = owners()[name]
+        if owner in UBUNTU:
+            continue
+        bundled[name] = owner
+        added = [copy_library(Path(libraries[name]), folder / name)]
+        if name.startswith("libucs."):
+            added += ucx_modules(Path(libraries[name]).parent / UCX_MODULES, folder / UCX_MODULES)
+        needed += [each for path in added for each in needed_by(path)]
     return bundled
 
 

@@ -23,4 +23,9 @@ Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string&
                                                       provider, provider_names()));
 }
 
+Result<UcxLibrary> ucx_library(Report& report) {
+    ROS2S_TRY_ASSIGN(const ucx::Library found, ucx::library(report));
+    return UcxLibrary{found.path, found.version};
+}
+
 }  // namespace ros2s::fabric

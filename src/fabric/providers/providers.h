@@ -19,4 +19,12 @@ namespace ros2s::fabric {
                                                           const std::string& ucx_device,
                                                           Report& report);
 
+// Which UCX this process has loaded, or would load: asking loads it. Errors: unsupported; the
+// report says what to install.
+struct UcxLibrary {
+    std::string path;
+    std::string version;  // "1.13.1"
+};
+[[nodiscard]] Result<UcxLibrary> ucx_library(Report& report);
+
 }  // namespace ros2s::fabric

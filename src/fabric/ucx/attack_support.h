@@ -3,7 +3,6 @@
 // everything.
 #pragma once
 #include <gtest/gtest.h>
-#include <ucp/api/ucp.h>
 
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ucx.h"
+#include "ucx_library.h"
 
 namespace ros2s::fabric::ucx {
 
@@ -39,6 +39,26 @@ class Stage {
     std::unique_ptr<OsReactor> reactor_;
 };
 
+#define ROS2S_UCX_ATTACK_FUNCTIONS(EACH) \
+    EACH(ucp_atomic_op_nbx)              \
+    EACH(ucp_ep_rkey_unpack)             \
+    EACH(ucp_get_nbx)                    \
+    EACH(ucp_mem_map)                    \
+    EACH(ucp_mem_unmap)                  \
+    EACH(ucp_put_nbx)                    \
+    EACH(ucp_request_check_status)       \
+    EACH(ucp_rkey_buffer_release)        \
+    EACH(ucp_rkey_destroy)               \
+    EACH(ucp_rkey_pack)
+
+// UCX's functions, with those that the product never calls.
+struct AllUcx : UcxLibrary {
+    AllUcx();
+#define ROS2S_UCX_MEMBER(name) decltype(&::name) name = nullptr;
+    ROS2S_UCX_ATTACK_FUNCTIONS(ROS2S_UCX_MEMBER)
+#undef ROS2S_UCX_MEMBER
+};
+
 // A UCX with one-sided operations. Its own worker is looked at in progress() alone.
 class RawUcx {
   public:
@@ -46,12 +66,14 @@ class RawUcx {
     RawUcx(const RawUcx&) = delete;
     RawUcx& operator=(const RawUcx&) = delete;
     ~RawUcx();
+    [[nodiscard]] const AllUcx& ucx() const { return ucx_; }
     [[nodiscard]] ucp_context_h context() const { return context_; }
     [[nodiscard]] ucp_worker_h worker() const { return worker_; }
     [[nodiscard]] std::vector<std::byte> address() const;
-    void progress() const { ucp_worker_progress(worker_); }
+    void progress() const { ucx_.ucp_worker_progress(worker_); }
 
   private:
+    AllUcx ucx_;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
 };

@@ -74,18 +74,32 @@ Task<> Stage::bystander_is_served() {
     bystander->free(*memory);
 }
 
+AllUcx::AllUcx() {
+    Report report;
+    const auto loaded = ucx_library(report);
+    if (!loaded) std::fprintf(stderr, "%s\n", report.text().c_str());
+    ROS2S_CHECK(loaded);
+    static_cast<UcxLibrary&>(*this) = **loaded;
+#define ROS2S_UCX_LOOK_UP(function)                                           \
+    function = reinterpret_cast<decltype(AllUcx::function)>(find(#function)); \
+    ROS2S_CHECK(function != nullptr);
+    ROS2S_UCX_ATTACK_FUNCTIONS(ROS2S_UCX_LOOK_UP)
+#undef ROS2S_UCX_LOOK_UP
+}
+
 RawUcx::RawUcx() {
     ucp_config_t* config = nullptr;
-    EXPECT_EQ(ucp_config_read(nullptr, nullptr, &config), UCS_OK);
-    EXPECT_EQ(ucp_config_modify(config, "TLS", "tcp"), UCS_OK);
-    EXPECT_EQ(ucp_config_modify(config, "NET_DEVICES", "lo"), UCS_OK);
+    EXPECT_EQ(ucx_.ucp_config_read(nullptr, nullptr, &config), UCS_OK);
+    EXPECT_EQ(ucx_.ucp_config_modify(config, "TLS", "tcp"), UCS_OK);
+    EXPECT_EQ(ucx_.ucp_config_modify(config, "NET_DEVICES", "lo"), UCS_OK);
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
-    EXPECT_EQ(ucp_init(&parameters, config, &context_), UCS_OK);
-    ucp_config_release(config);
+    EXPECT_EQ(ucx_.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &parameters, config, &context_),
+              UCS_OK);
+    ucx_.ucp_config_release(config);
     ucp_worker_params_t worker{};
-    EXPECT_EQ(ucp_worker_create(context_, &worker, &worker_), UCS_OK);
+    EXPECT_EQ(ucx_.ucp_worker_create(context_, &worker, &worker_), UCS_OK);
     // What it is sent it drops.
     ucp_am_handler_param_t handler{};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
@@ -93,21 +107,21 @@ RawUcx::RawUcx() {
     handler.cb = [](void*, const void*, size_t, void*, size_t, const ucp_am_recv_param_t*) {
         return UCS_OK;
     };
-    EXPECT_EQ(ucp_worker_set_am_recv_handler(worker_, &handler), UCS_OK);
+    EXPECT_EQ(ucx_.ucp_worker_set_am_recv_handler(worker_, &handler), UCS_OK);
 }
 
 RawUcx::~RawUcx() {
-    ucp_worker_destroy(worker_);
-    ucp_cleanup(context_);
+    ucx_.ucp_worker_destroy(worker_);
+    ucx_.ucp_cleanup(context_);
 }
 
 std::vector<std::byte> RawUcx::address() const {
     ucp_address_t* address = nullptr;
     size_t length = 0;
-    EXPECT_EQ(ucp_worker_get_address(worker_, &address, &length), UCS_OK);
+    EXPECT_EQ(ucx_.ucp_worker_get_address(worker_, &address, &length), UCS_OK);
     const auto* bytes = reinterpret_cast<const std::byte*>(address);
     std::vector<std::byte> copy(bytes, bytes + length);
-    ucp_worker_release_address(worker_, address);
+    ucx_.ucp_worker_release_address(worker_, address);
     return copy;
 }
 
@@ -151,7 +165,9 @@ Task<> attack(Stage& stage, Attacker& attacker) {
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
     parameters.address = reinterpret_cast<const ucp_address_t*>(attacker.server.address.data());
     parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    EXPECT_EQ(ucp_ep_create(attacker.ucx.worker(), &parameters, &attacker.endpoint), UCS_OK);
+    EXPECT_EQ(
+        attacker.ucx.ucx().ucp_ep_create(attacker.ucx.worker(), &parameters, &attacker.endpoint),
+        UCS_OK);
     const FrameHeader first = attacker.header();
     co_await attacker.send(stage, object_bytes(first), {});
     auto accepted = co_await stage.listener->accept();
@@ -164,18 +180,19 @@ Task<> Attacker::send(Stage& stage, ConstBytes header_bytes, ConstBytes data, un
     ucp_request_param_t parameters{};
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     parameters.flags = flags;
-    void* request = ucp_am_send_nbx(endpoint, id, header_bytes.data(), header_bytes.size(),
-                                    data.data(), data.size(), &parameters);
+    void* request =
+        ucx.ucx().ucp_am_send_nbx(endpoint, id, header_bytes.data(), header_bytes.size(),
+                                  data.data(), data.size(), &parameters);
     const Time until = stage.core().now() + patience;
     while (request != nullptr && !UCS_PTR_IS_ERR(request) &&
-           ucp_request_check_status(request) == UCS_INPROGRESS) {
+           ucx.ucx().ucp_request_check_status(request) == UCS_INPROGRESS) {
         ucx.progress();
         co_await yield(stage.core());
         if (stage.core().now() < until) continue;
         ADD_FAILURE() << "the attacker's message does not go";
         break;
     }
-    if (request != nullptr && !UCS_PTR_IS_ERR(request)) ucp_request_free(request);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) ucx.ucx().ucp_request_free(request);
     ucx.progress();
 }
 
@@ -195,14 +212,14 @@ Task<> Attacker::finish(Stage& stage) {
     ucp_request_param_t parameters{};
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    void* request = ucp_ep_close_nbx(std::exchange(endpoint, nullptr), &parameters);
+    void* request = ucx.ucx().ucp_ep_close_nbx(std::exchange(endpoint, nullptr), &parameters);
     const Time until = stage.core().now() + patience;
     while (request != nullptr && !UCS_PTR_IS_ERR(request) && stage.core().now() < until &&
-           ucp_request_check_status(request) == UCS_INPROGRESS) {
+           ucx.ucx().ucp_request_check_status(request) == UCS_INPROGRESS) {
         ucx.progress();
         co_await yield(stage.core());
     }
-    if (request != nullptr && !UCS_PTR_IS_ERR(request)) ucp_request_free(request);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) ucx.ucx().ucp_request_free(request);
 }
 
 Task<End> how_it_ended(Stage& stage, Attacker& attacker) {

@@ -168,25 +168,27 @@ Task<> one_sided_operations(Stage& stage) {
     map.address = own.data();
     map.length = own.size();
     ucp_mem_h handle = nullptr;
-    EXPECT_EQ(ucp_mem_map(raw.context(), &map, &handle), UCS_OK);
+    EXPECT_EQ(raw.ucx().ucp_mem_map(raw.context(), &map, &handle), UCS_OK);
     void* packed = nullptr;
     size_t packed_bytes = 0;
-    EXPECT_EQ(ucp_rkey_pack(raw.context(), handle, &packed, &packed_bytes), UCS_OK);
+    EXPECT_EQ(raw.ucx().ucp_rkey_pack(raw.context(), handle, &packed, &packed_bytes), UCS_OK);
     ucp_rkey_h key = nullptr;
-    EXPECT_EQ(ucp_ep_rkey_unpack(attacker.endpoint, packed, &key), UCS_OK);
+    EXPECT_EQ(raw.ucx().ucp_ep_rkey_unpack(attacker.endpoint, packed, &key), UCS_OK);
     std::vector<void*> requests;
     const ucp_request_param_t plain{};
     for (const Bytes memory : {secret.bytes(), *granted}) {
         const auto at = reinterpret_cast<uint64_t>(memory.data());
         for (const size_t size : {size_t{8}, size_t{4096}}) {
-            requests.push_back(ucp_put_nbx(attacker.endpoint, own.data(), size, at, key, &plain));
-            requests.push_back(ucp_get_nbx(attacker.endpoint, own.data(), size, at, key, &plain));
+            requests.push_back(
+                raw.ucx().ucp_put_nbx(attacker.endpoint, own.data(), size, at, key, &plain));
+            requests.push_back(
+                raw.ucx().ucp_get_nbx(attacker.endpoint, own.data(), size, at, key, &plain));
         }
         ucp_request_param_t wide{};
         wide.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
         wide.datatype = ucp_dt_make_contig(8);
-        requests.push_back(
-            ucp_atomic_op_nbx(attacker.endpoint, UCP_ATOMIC_OP_ADD, own.data(), 1, at, key, &wide));
+        requests.push_back(raw.ucx().ucp_atomic_op_nbx(attacker.endpoint, UCP_ATOMIC_OP_ADD,
+                                                       own.data(), 1, at, key, &wide));
     }
     // Long after they came, and after others were served in between.
     for (int i = 0; i < 10; ++i) {
@@ -205,14 +207,14 @@ Task<> one_sided_operations(Stage& stage) {
     }
     EXPECT_TRUE(attacker.victim->alive());
     stage.bystander->free(*granted);
-    ucp_rkey_destroy(key);
-    ucp_rkey_buffer_release(packed);
+    raw.ucx().ucp_rkey_destroy(key);
+    raw.ucx().ucp_rkey_buffer_release(packed);
     co_await attacker.finish(stage);
     co_await attacker.look(stage);
     for (void* request : requests) {
-        if (request != nullptr && !UCS_PTR_IS_ERR(request)) ucp_request_free(request);
+        if (request != nullptr && !UCS_PTR_IS_ERR(request)) raw.ucx().ucp_request_free(request);
     }
-    EXPECT_EQ(ucp_mem_unmap(raw.context(), handle), UCS_OK);
+    EXPECT_EQ(raw.ucx().ucp_mem_unmap(raw.context(), handle), UCS_OK);
 }
 TEST(UcxAttack, one_sided_operations_change_nothing) { Stage().run(one_sided_operations); }
 

@@ -16,7 +16,7 @@ End end_of(ucs_status_t status) {
 
 }  // namespace
 
-Lane::Lane(LaneUser& user) : user_(&user) {
+Lane::Lane(const UcxLibrary& ucx, LaneUser& user) : ucx_(ucx), user_(&user) {
     for (Sending& each : sendings_) {
         each.lane = this;
         each.next = std::exchange(free_, &each);
@@ -25,9 +25,9 @@ Lane::Lane(LaneUser& user) : user_(&user) {
 
 Lane::~Lane() { ROS2S_CHECK(endpoint_ == nullptr && sends_ == 0 && requests_ == 0); }
 
-Result<std::unique_ptr<Lane>> Lane::open(ucp_worker_h worker, const PeerAddress& peer,
+Result<std::unique_ptr<Lane>> Lane::open(const Context& context, const PeerAddress& peer,
                                          LaneUser& user) {
-    std::unique_ptr<Lane> lane(new Lane(user));
+    std::unique_ptr<Lane> lane(new Lane(context.ucx(), user));
     lane->peer_channel_ = peer.channel;
     ucp_ep_params_t parameters{};
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
@@ -36,7 +36,8 @@ Result<std::unique_ptr<Lane>> Lane::open(ucp_worker_h worker, const PeerAddress&
     parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     parameters.err_handler.cb = failed;
     parameters.err_handler.arg = lane.get();
-    const ucs_status_t status = ucp_ep_create(worker, &parameters, &lane->endpoint_);
+    const ucs_status_t status =
+        lane->ucx_.ucp_ep_create(context.worker(), &parameters, &lane->endpoint_);
     if (status == UCS_OK) return lane;
     lane->endpoint_ = nullptr;
     if (status == UCS_ERR_NO_MEMORY) return ros2s::fail(Code::no_memory);
@@ -58,7 +59,7 @@ void Lane::send(Frame* frame) noexcept {
     parameters.user_data = &sending;
     parameters.memory_type = UCS_MEMORY_TYPE_HOST;
     ++sends_;
-    void* request = ucp_am_send_nbx(
+    void* request = ucx_.ucp_am_send_nbx(
         endpoint_, active_message_id, &sending.header, sizeof sending.header,
         frame != nullptr ? frame->bytes : nullptr, frame != nullptr ? frame->used : 0, &parameters);
     if (request != nullptr && !UCS_PTR_IS_ERR(request)) return;  // sent() will be called
@@ -68,8 +69,8 @@ void Lane::send(Frame* frame) noexcept {
 }
 
 void Lane::sent(void* request, ucs_status_t status, void* sending) noexcept {
-    ucp_request_free(request);
     auto& self = *static_cast<Sending*>(sending);
+    self.lane->ucx_.ucp_request_free(request);
     --self.lane->sends_;
     if (status != UCS_OK) self.lane->fail(status);
     self.lane->complete(self);
@@ -106,8 +107,9 @@ size_t Lane::frames_under_way() const noexcept {
 }
 
 void Lane::ended(void* request, ucs_status_t /*status*/, void* self) noexcept {
-    ucp_request_free(request);
-    --static_cast<Lane*>(self)->requests_;
+    auto& lane = *static_cast<Lane*>(self);
+    lane.ucx_.ucp_request_free(request);
+    --lane.requests_;
 }
 
 void Lane::begin_flush() noexcept {
@@ -117,7 +119,7 @@ void Lane::begin_flush() noexcept {
     parameters.cb.send = ended;
     parameters.user_data = this;
     ++requests_;
-    void* request = ucp_ep_flush_nbx(endpoint_, &parameters);
+    void* request = ucx_.ucp_ep_flush_nbx(endpoint_, &parameters);
     if (request == nullptr || UCS_PTR_IS_ERR(request)) --requests_;
 }
 
@@ -130,7 +132,7 @@ void Lane::begin_close() noexcept {
     parameters.cb.send = ended;
     parameters.user_data = this;
     ++requests_;
-    void* request = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &parameters);
+    void* request = ucx_.ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &parameters);
     if (request == nullptr || UCS_PTR_IS_ERR(request)) --requests_;
 }
 

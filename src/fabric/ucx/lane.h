@@ -30,7 +30,7 @@ class LaneUser {
 class Lane {
   public:
     // Errors: unsupported (no way from our device to the peer's), no_memory, io.
-    [[nodiscard]] static Result<std::unique_ptr<Lane>> open(ucp_worker_h worker,
+    [[nodiscard]] static Result<std::unique_ptr<Lane>> open(const Context& context,
                                                             const PeerAddress& peer,
                                                             LaneUser& user);
     Lane(const Lane&) = delete;
@@ -60,7 +60,7 @@ class Lane {
     // Frames, and the first message.
     static constexpr size_t sendings_max = PacketEndpoint::frames_max + 1;
 
-    explicit Lane(LaneUser& user);
+    Lane(const UcxLibrary& ucx, LaneUser& user);
     static void sent(void* request, ucs_status_t status, void* sending) noexcept;
     static void ended(void* request, ucs_status_t status, void* self) noexcept;
     static void failed(void* self, ucp_ep_h endpoint, ucs_status_t status) noexcept;
@@ -69,6 +69,7 @@ class Lane {
     void begin_flush() noexcept;
     void begin_close() noexcept;
 
+    const UcxLibrary& ucx_;
     LaneUser* user_;
     ucp_ep_h endpoint_ = nullptr;
     uint64_t peer_channel_ = 0;

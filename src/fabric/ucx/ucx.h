@@ -6,9 +6,10 @@
 // Addresses are "IP:PORT" of a TCP socket for set-up, which stays open beside the session: its
 // hang-up is the peer's death.
 //
-// The environment's UCX_* variables and its effect on other users of UCX in the process: the former
-// have no effect here; UCX's log is made silent for the whole process, and UCX's own handlers of
-// SIGSEGV and the like, which it installs when it is loaded, are taken out again.
+// UCX is loaded when the first domain is opened, and stays. The environment's UCX_* variables have
+// no effect then or later; its log is made silent for the whole process; it installs none of the
+// handlers of SIGSEGV, SIGHUP and the like that it otherwise comes with. A UCX that the process had
+// before is used as it is.
 #pragma once
 #include <memory>
 #include <string>
@@ -23,9 +24,17 @@ struct Options {
     std::string device;
 };
 
+// The UCX that this process has, or would have: asking loads it.
+struct Library {
+    std::string path;     // "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0"
+    std::string version;  // "1.13.1"
+};
+// Errors: unsupported (none is installed, or too old a one); the report says what to install.
+[[nodiscard]] Result<Library> library(Report& report);
+
 // Opens a UCX context of its own. The reactor must have a Ring: an OsReactor. In a forked child the
-// domain is dead, as its reactor is. Errors: unsupported (this machine has no such device),
-// invalid (no such provider, no device named), no_memory, io.
+// domain is dead, as its reactor is. Errors: unsupported (this machine has no such device, or no
+// UCX), invalid (no such provider, no device named), no_memory, io.
 [[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options,
                                                           Report& report);
 

@@ -214,6 +214,11 @@ Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::connect(std::string address,
 
 }  // namespace
 
+Result<Library> library(Report& report) {
+    ROS2S_TRY_ASSIGN(const UcxLibrary* loaded, ucx_library(report));
+    return Library{loaded->path, loaded->version};
+}
+
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
     ROS2S_CHECK(reactor.ring() != nullptr);
     ROS2S_TRY_ASSIGN(const Settings settings, select(options, look_at_machine(), report));

@@ -19,7 +19,7 @@ UcxWire::~UcxWire() {
 }
 
 Result<> UcxWire::open(const PeerAddress& peer) {
-    ROS2S_TRY_ASSIGN(lane_, Lane::open(worker_.handle(), peer, *this));
+    ROS2S_TRY_ASSIGN(lane_, Lane::open(worker_.context(), peer, *this));
     worker_.rouse();
     lane_->send(nullptr);
     return {};

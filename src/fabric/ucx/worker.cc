@@ -34,7 +34,7 @@ Task<> Worker::close() {
     if (!event_submitted_) {
         reactor_.post(watcher_);
     } else {
-        const ucs_status_t status = ucp_worker_signal(handle());
+        const ucs_status_t status = ucx().ucp_worker_signal(handle());
         ROS2S_CHECK(status == UCS_OK);
     }
     co_await watching_.join();
@@ -53,7 +53,7 @@ void Worker::set_handlers() noexcept {
     for (unsigned id = 65536; id-- > 0;) {
         parameters.id = id;
         parameters.cb = id == active_message_id ? came : came_for_nobody;
-        const ucs_status_t status = ucp_worker_set_am_recv_handler(handle(), &parameters);
+        const ucs_status_t status = ucx().ucp_worker_set_am_recv_handler(handle(), &parameters);
         ROS2S_CHECK(status == UCS_OK);
     }
 }
@@ -103,7 +103,7 @@ ucs_status_t Worker::came(void* self, const void* header, size_t header_length, 
 
 bool Worker::arm() noexcept {
     if (armed_) return true;
-    if (ucp_worker_arm(handle()) != UCS_OK) return false;
+    if (ucx().ucp_worker_arm(handle()) != UCS_OK) return false;
     armed_ = true;
     if (!event_submitted_) {
         event_ = {.opcode = Ring::Opcode::poll,
@@ -155,7 +155,7 @@ bool Worker::poll() noexcept {
     bool found = flusher_.flush();
     if (!armed_) {
         bool progressed = false;
-        for (int i = 0; i < progress_per_turn && ucp_worker_progress(handle()) > 0; ++i) {
+        for (int i = 0; i < progress_per_turn && ucx().ucp_worker_progress(handle()) > 0; ++i) {
             progressed = true;
         }
         if (progressed) {
@@ -184,7 +184,7 @@ bool Worker::prepare_sleep() noexcept {
     if (!flusher_.empty() || !attended_.empty()) return false;
     if (armed_) return true;
     called_back_ = false;
-    if (ucp_worker_progress(handle()) > 0 || called_back_) return false;
+    if (ucx().ucp_worker_progress(handle()) > 0 || called_back_) return false;
     // UCX says "busy" while there is something to progress: then no sleep.
     return attended_.empty() && arm();
 }

@@ -29,7 +29,7 @@ class Worker final : public Poller {
     Task<> close();
 
     [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
-    [[nodiscard]] ucp_worker_h handle() const noexcept { return context_.worker(); }
+    [[nodiscard]] const Context& context() const noexcept { return context_; }
     [[nodiscard]] const std::vector<std::byte>& address() const noexcept {
         return context_.address();
     }
@@ -67,6 +67,8 @@ class Worker final : public Poller {
                                         void* data, size_t length,
                                         const ucp_am_recv_param_t* parameters) noexcept;
     void set_handlers() noexcept;
+    [[nodiscard]] const UcxLibrary& ucx() const noexcept { return context_.ucx(); }
+    [[nodiscard]] ucp_worker_h handle() const noexcept { return context_.worker(); }
     bool arm() noexcept;
     bool settle() noexcept;
     void step_lanes(bool force) noexcept;

@@ -1,0 +1,28 @@
+#include "plain_environment.h"
+
+#include <unistd.h>
+
+#include <string_view>
+
+namespace ros2s::fabric::ucx {
+
+std::mutex& PlainEnvironment::one_at_a_time() {
+    static std::mutex mutex;
+    return mutex;
+}
+
+PlainEnvironment::PlainEnvironment(std::vector<char*>& plain, std::span<char* const> settings)
+    : lock_(one_at_a_time()), before_(environ), plain_(plain) {
+    for (char** each = before_; each != nullptr && *each != nullptr; ++each) {
+        if (!std::string_view(*each).starts_with("UCX_")) plain_.push_back(*each);
+    }
+    plain_.insert(plain_.end(), settings.begin(), settings.end());
+    plain_.push_back(nullptr);
+    environ = plain_.data();
+}
+
+PlainEnvironment::~PlainEnvironment() {
+    if (environ == plain_.data()) environ = before_;
+}
+
+}  // namespace ros2s::fabric::ucx

@@ -1,0 +1,65 @@
+// UcxLibrary: the functions of UCX that we call. They are looked up when the first domain is
+// opened: a program that never does has none of UCX in it, which starts with handlers of signals,
+// hooks and settings for the whole process. It is loaded once and stays until the process ends.
+//
+// A call through a member costs what a call of a linked library does: one load, one jump.
+//
+// Invariant: loading it leaves the process's handlers of signals as they are, whatever the
+// environment says.
+#pragma once
+#include <ucp/api/ucp.h>
+#include <ucs/config/global_opts.h>
+
+#include <string>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::fabric::ucx {
+
+#define ROS2S_UCX_FUNCTIONS(EACH)        \
+    EACH(ucp_am_send_nbx)                \
+    EACH(ucp_cleanup)                    \
+    EACH(ucp_config_modify)              \
+    EACH(ucp_config_read)                \
+    EACH(ucp_config_release)             \
+    EACH(ucp_ep_close_nbx)               \
+    EACH(ucp_ep_create)                  \
+    EACH(ucp_ep_flush_nbx)               \
+    EACH(ucp_get_version)                \
+    EACH(ucp_get_version_string)         \
+    EACH(ucp_init_version)               \
+    EACH(ucp_request_free)               \
+    EACH(ucp_worker_arm)                 \
+    EACH(ucp_worker_create)              \
+    EACH(ucp_worker_destroy)             \
+    EACH(ucp_worker_get_address)         \
+    EACH(ucp_worker_get_efd)             \
+    EACH(ucp_worker_progress)            \
+    EACH(ucp_worker_release_address)     \
+    EACH(ucp_worker_set_am_recv_handler) \
+    EACH(ucp_worker_signal)              \
+    EACH(ucs_global_opts_set_value)      \
+    EACH(ucs_status_string)
+
+struct UcxLibrary {
+#define ROS2S_UCX_MEMBER(name) decltype(&::name) name = nullptr;
+    ROS2S_UCX_FUNCTIONS(ROS2S_UCX_MEMBER)
+#undef ROS2S_UCX_MEMBER
+
+    // Any other function of UCX; null where it has none of that name.
+    [[nodiscard]] void* find(const char* name) const noexcept;
+
+    void* handle = nullptr;
+    std::string path;     // the file that was loaded, without symbolic links
+    std::string version;  // "1.13.1"
+};
+
+// The one of this process: the first call loads it, from any thread, and its outcome is that of all
+// later ones. Errors: unsupported (not installed, or too old), the report says what to install.
+[[nodiscard]] Result<const UcxLibrary*> ucx_library(Report& report);
+
+// Loads the library of this name, which is looked for as the dynamic linker does. Once in a
+// process: ucx_library() is for everybody but its test.
+[[nodiscard]] Result<UcxLibrary> load_ucx_library(const char* name, Report& report);
+
+}  // namespace ros2s::fabric::ucx

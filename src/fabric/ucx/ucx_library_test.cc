@@ -1,0 +1,134 @@
+// What loading UCX does to a process, looked at in processes that had not loaded it: nothing before
+// the first domain, and afterwards the program's handlers of signals are what they were.
+#include "ucx_library.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include "context.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::fabric::ucx {
+namespace {
+
+bool is_loaded() {
+    void* found = dlopen("libucs.so.0", RTLD_NOW | RTLD_NOLOAD);
+    if (found != nullptr) dlclose(found);
+    return found != nullptr;
+}
+
+// Signal → who handles it and how.
+std::map<int, struct sigaction> handlers() {
+    std::map<int, struct sigaction> all;
+    for (int each = 1; each <= SIGRTMAX; ++each) {
+        struct sigaction now{};
+        if (sigaction(each, nullptr, &now) == 0) all[each] = now;
+    }
+    return all;
+}
+
+int differing(const std::map<int, struct sigaction>& before) {
+    int count = 0;
+    for (const auto& [each, now] : handlers()) {
+        const struct sigaction& was = before.at(each);
+        if (was.sa_handler == now.sa_handler && was.sa_flags == now.sa_flags) continue;
+        std::fprintf(stderr, "signal %d is handled otherwise than before\n", each);
+        ++count;
+    }
+    return count;
+}
+
+void open_a_context() {
+    Report report;
+    const auto context = Context::open({.provider = "ucx+tcp", .device = "lo"},
+                                       {{"TLS", "tcp"}, {"NET_DEVICES", "lo"}}, report);
+    if (!context) std::fprintf(stderr, "%s\n", report.text().c_str());
+    ROS2S_CHECK(context);
+}
+
+[[noreturn]] void own_handler(int) { _exit(77); }
+
+[[noreturn]] void load_and_compare() {
+    ROS2S_CHECK(!is_loaded());
+    struct sigaction own{};
+    own.sa_handler = own_handler;
+    for (const int each : {SIGSEGV, SIGUSR1}) ROS2S_CHECK(sigaction(each, &own, nullptr) == 0);
+    const auto before = handlers();
+    open_a_context();
+    ROS2S_CHECK(is_loaded());
+    _exit(differing(before) == 0 ? 0 : 1);
+}
+
+// Each runs in a program that was started for it.
+class UcxLibraryLoaded : public testing::Test {
+  protected:
+    void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(UcxLibraryLoaded, leaves_the_handlers_of_signals_alone) {
+    EXPECT_EXIT(load_and_compare(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(UcxLibraryLoaded, leaves_them_alone_whatever_the_environment_says) {
+    setenv("UCX_HANDLE_ERRORS", "bt", 1);
+    setenv("UCX_DEBUG_SIGNO", "SIGUSR2", 1);
+    EXPECT_EXIT(load_and_compare(), testing::ExitedWithCode(0), "");
+    unsetenv("UCX_HANDLE_ERRORS");
+    unsetenv("UCX_DEBUG_SIGNO");
+}
+
+// The comparison sees what a plain dlopen() does.
+TEST_F(UcxLibraryLoaded, by_somebody_else_installs_handlers) {
+    EXPECT_EXIT(
+        {
+            const auto before = handlers();
+            const void* loaded = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+            ROS2S_CHECK(loaded != nullptr);
+            _exit(differing(before) > 0 ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "signal 1 is handled");
+}
+
+TEST_F(UcxLibraryLoaded, is_the_one_that_is_reported) {
+    EXPECT_EXIT(
+        {
+            Report report;
+            const auto asked = library(report);
+            ROS2S_CHECK(asked && is_loaded());
+            const auto functions = ucx_library(report);
+            ROS2S_CHECK(functions && (*functions)->path == asked->path);
+            std::fprintf(stderr, "%s is %s\n", asked->path.c_str(), asked->version.c_str());
+            _exit(0);
+        },
+        testing::ExitedWithCode(0), "^/.*libucp\\.so[.0-9]* is 1\\.[0-9]+\\.[0-9]+");
+}
+
+TEST(UcxLibrary, that_is_missing_is_an_error_with_a_remedy) {
+    Report report;
+    const auto loaded = load_ucx_library("libucp_nowhere.so.0", report);
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, Code::unsupported);
+    for (const char* part : {"libucp_nowhere.so.0", "UCX", "apt-get install libucx0"}) {
+        EXPECT_NE(report.text().find(part), std::string::npos) << report.text();
+    }
+}
+
+TEST(UcxLibrary, of_another_kind_is_an_error_that_names_what_it_lacks) {
+    Report report;
+    const auto loaded = load_ucx_library("libm.so.6", report);
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, Code::unsupported);
+    for (const char* part : {"libm.so.6", "ucp_am_send_nbx", "apt-get install libucx0"}) {
+        EXPECT_NE(report.text().find(part), std::string::npos) << report.text();
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::fabric::ucx
