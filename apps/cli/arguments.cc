@@ -220,6 +220,9 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     doctor_command.app
         .add_option("directory", doctor_command.options->directory, "where pools are or shall be")
         ->capture_default_str();
+    doctor_command.app.add_option("--certs", doctor_command.options->certificates,
+                                  "a directory of certificates to look at (default: those of the "
+                                  "directory's services, $ROS2STORE_CERTS, /etc/ros2store/certs)");
 }
 
 }  // namespace

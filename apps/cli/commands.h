@@ -93,6 +93,7 @@ Task<Result<>> why(Workplace work, WhyOptions options);
 
 struct DoctorOptions {
     std::string directory = ".";
+    std::string certificates;  // a directory of them; empty: where they usually are
 };
 Task<Result<>> doctor(Workplace work, DoctorOptions options);
 

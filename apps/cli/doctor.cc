@@ -1,282 +1,81 @@
-// doctor: what this machine lacks for pools and mounts, and the command that mends each.
-#include <dlfcn.h>
-#include <fcntl.h>
+// doctor: what this machine lacks for pools, mounts and networks, and the command that mends each.
 #include <fmt/format.h>
-#include <link.h>
-#include <sys/resource.h>
-#include <sys/statfs.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <climits>
-#include <cstring>
-#include <functional>
-#include <memory>
+#include <algorithm>
+#include <map>
 
 #include "commands.h"
-#include "process.h"
-#include "ros2s/base/bytes.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "doctor_certificates.h"
+#include "doctor_machine.h"
+#include "doctor_providers.h"
 
 namespace ros2s::cli {
 namespace {
 
-enum class Grade : uint8_t { good, slower, missing };
-
-struct Finding {
-    std::string what;
-    Grade grade = Grade::good;
-    std::string found;
-    std::string remedy;  // a command or a sentence; empty when good
-};
-
-constexpr rlim_t memlock_wanted = rlim_t{64} << 20;
-constexpr uint64_t disk_wanted = uint64_t{5} << 30;
-constexpr long overlay_magic = 0x794c7630;
-constexpr long tmpfs_magic = 0x01021994;
-
-Finding kernel() {
-    utsname name{};
-    uname(&name);
-    Finding finding{.what = "kernel",
-                    .found = fmt::format("{} {} ({})", name.sysname, name.release, name.machine)};
-    int major = 0;
-    int minor = 0;
-    if (std::sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
-        (major < 5 || (major == 5 && minor < 10))) {
-        finding.grade = Grade::slower;
-        finding.remedy =
-            "kernels before 5.10 are not tested; Debian 12's own is 6.1: apt-get install "
-            "linux-image-amd64, then reboot";
-    }
-    return finding;
-}
-
-// `mine` is the reactor that this program runs on. A second one could be refused where the first
-// was not: a user's rings share the limit on locked memory.
-Finding io_uring(Reactor& mine) {
-    if (mine.ring() != nullptr && mine.ring()->kind() == Ring::Kind::io_uring) {
-        return {.what = "io_uring", .found = "io_uring works", .remedy = {}};
-    }
-    Report refusal;
-    const auto demanded = OsReactor::create({.ring = RingChoice::io_uring}, refusal);
-    Finding finding{.what = "io_uring",
-                    .grade = Grade::slower,
-                    .found = demanded ? "refused at first, and then not" : refusal.text(),
-                    .remedy = {}};
-    finding.remedy =
-        !demanded && demanded.error().code == Code::no_memory
-            ? "works on threads instead, slower; to allow it, see memlock below"
-            : "works on threads instead, slower; to allow it: sysctl -w "
-              "kernel.io_uring_disabled=0, and in a container: docker run --security-opt "
-              "seccomp=unconfined …";
-    return finding;
-}
-
-Finding memlock() {
-    rlimit limit{};
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
-    Finding finding{.what = "memlock",
-                    .found = unlimited ? "unlimited" : human_bytes(limit.rlim_cur)};
-    if (unlimited || limit.rlim_cur >= memlock_wanted) return finding;
-    if (geteuid() == 0) {
-        finding.found += ", which does not bind root";
-        return finding;
-    }
-    finding.grade = Grade::slower;
-    finding.remedy = fmt::format(
-        "io_uring and its fixed I/O buffers need {0}: sudo prlimit --pid $$ --memlock=unlimited, "
-        "or for good: echo "
-        "'{1} - memlock unlimited' | sudo tee /etc/security/limits.d/ros2store.conf, then log in "
-        "again",
-        human_bytes(memlock_wanted), geteuid());
-    return finding;
-}
-
-Finding fuse() {
-    Finding finding{.what = "fuse"};
-    const int descriptor = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    if (descriptor < 0) {
-        finding.grade = Grade::missing;
-        finding.found = fmt::format("/dev/fuse: {}", std::strerror(errno));
-        finding.remedy = errno == ENOENT
-                             ? "sudo modprobe fuse; in a container: docker run --device /dev/fuse "
-                               "--cap-add SYS_ADMIN …"
-                             : "sudo chmod 666 /dev/fuse, or run as root";
-        return finding;
-    }
-    close(descriptor);
-    finding.found = "/dev/fuse opens";
-    return finding;
-}
-
-Finding helper(const char* name, const char* package) {
-    Finding finding{.what = name};
-    std::string program = sibling_program(name);
-    if (program.find('/') == std::string::npos) {
-        const char* path = std::getenv("PATH");
-        std::string_view rest = path == nullptr ? "" : path;
-        while (!rest.empty()) {
-            const size_t colon = rest.find(':');
-            const std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
-            if (access(candidate.c_str(), X_OK) == 0) {
-                program = candidate;
-                break;
-            }
-            rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
-        }
-    }
-    if (program.find('/') != std::string::npos) {
-        finding.found = program;
-        return finding;
-    }
-    finding.grade = Grade::missing;
-    finding.found = "not beside this program and not on the PATH";
-    finding.remedy = package;
-    return finding;
-}
-
-// A file of its own, gone when its descriptor is closed.
-Finding direct_io(const std::string& directory) {
-    Finding finding{.what = "O_DIRECT"};
-    const int descriptor = open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
-    struct statfs system{};
-    if (descriptor < 0 || fstatfs(descriptor, &system) != 0) {
-        const int failure = errno;
-        if (descriptor >= 0) close(descriptor);
-        finding.grade = Grade::missing;
-        finding.found =
-            fmt::format("no O_DIRECT file in {}: {}", directory, std::strerror(failure));
-        finding.remedy = failure == ENOENT ? fmt::format("mkdir -p {}", shell_word(directory))
-                         : failure == EACCES
-                             ? fmt::format(
-                                   "choose a directory that you may write to, "
-                                   "or: sudo chown $USER {}",
-                                   shell_word(directory))
-                             : "use a directory on ext4, xfs or another disk file system";
-        return finding;
-    }
-    const AlignedBuffer block(block_bytes);
-    std::memset(block.data(), 0, block.size());
-    const bool works =
-        pwrite(descriptor, block.data(), block.size(), 0) == static_cast<ssize_t>(block.size()) &&
-        fdatasync(descriptor) == 0;
-    const int failure = errno;
-    close(descriptor);
-    if (!works) {
-        finding.grade = Grade::missing;
-        finding.found =
-            fmt::format("a direct write in {} failed: {}", directory, std::strerror(failure));
-        finding.remedy = "use a directory on ext4, xfs or another disk file system";
-    } else if (system.f_type == tmpfs_magic) {
-        finding.grade = Grade::slower;
-        finding.found =
-            fmt::format("{} is in memory (tmpfs): nothing in it survives a restart", directory);
-        finding.remedy = "use a directory on a disk";
-    } else if (system.f_type == overlay_magic) {
-        finding.grade = Grade::slower;
-        finding.found = fmt::format("{} is on overlayfs, as in a container's own layer", directory);
-        finding.remedy = "put pools on a volume: docker run -v /srv/ros2s:/srv/ros2s …";
-    } else {
-        finding.found = fmt::format("direct writes work in {}", directory);
-    }
-    return finding;
-}
-
-Finding disk_space(const std::string& directory) {
-    Finding finding{.what = "disk space"};
-    struct statfs system{};
-    if (statfs(directory.c_str(), &system) != 0) {
-        finding.grade = Grade::missing;
-        finding.found = fmt::format("{}: {}", directory, std::strerror(errno));
-        finding.remedy = fmt::format("mkdir -p {}", shell_word(directory));
-        return finding;
-    }
-    const uint64_t free = system.f_bavail * static_cast<uint64_t>(system.f_bsize);
-    finding.found = fmt::format("{} free in {}", human_bytes(free), directory);
-    if (free < disk_wanted) {
-        finding.grade = Grade::slower;
-        finding.remedy = fmt::format(
-            "a pool of the default size needs {}; free some, or: ros2store up DIR "
-            "--size 512M",
-            human_bytes(disk_wanted));
-    }
-    return finding;
-}
-
-// What the loader loaded, by the names of the files, which carry the versions.
-Finding libraries() {
-    Finding finding{.what = "libraries"};
-    dl_iterate_phdr(
-        [](dl_phdr_info* loaded, size_t, void* out) {
-            char path[PATH_MAX];
-            if (realpath(loaded->dlpi_name, path) == nullptr) return 0;
-            const std::string_view name =
-                std::string_view(path).substr(std::string_view(path).rfind('/') + 1);
-            for (const char* wanted :
-                 {"librocksdb", "liburing", "libisal", "libfmt", "libfuse3", "libros2store"}) {
-                if (!name.starts_with(wanted)) continue;
-                auto& text = *static_cast<std::string*>(out);
-                text += (text.empty() ? "" : ", ") + std::string(name);
-            }
-            return 0;
-        },
-        &finding.found);
-    if (finding.found.empty()) finding.found = "all linked in";
-    return finding;
-}
-
 std::string_view word(Grade grade) {
     switch (grade) {
         case Grade::good: return "ok";
+        case Grade::absent: return "absent";
         case Grade::slower: return "warning";
         case Grade::missing: return "missing";
+        case Grade::wrong: return "wrong";
     }
     return "";
+}
+
+void say(const Workplace& work, const Finding& finding) {
+    work.session.say(
+        fmt::format("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found));
+    if (!finding.remedy.empty()) work.session.say(fmt::format("{:25}→ {}", "", finding.remedy));
+}
+
+Json shown(const Finding& finding) {
+    return Json::object({{"what", finding.what},
+                         {"grade", word(finding.grade)},
+                         {"found", finding.found},
+                         {"remedy", finding.remedy}});
+}
+
+// The findings, and by their number whether the command failed.
+Result<> conclude(const Workplace& work, const std::vector<Finding>& findings) {
+    std::map<Grade, size_t> count;
+    std::vector<Json> values;
+    for (const Finding& finding : findings) {
+        ++count[finding.grade];
+        values.push_back(shown(finding));
+    }
+    const size_t problems = count[Grade::missing] + count[Grade::wrong];
+    const size_t slower = count[Grade::slower];
+    work.session.answer(Json::object({{"findings", Json::array(values)},
+                                      {"missing", count[Grade::missing]},
+                                      {"wrong", count[Grade::wrong]}}));
+    if (problems == 0) {
+        work.session.say(slower == 0 ? "nothing is missing"
+                                     : fmt::format("nothing is missing; the warning{} above cost"
+                                                   "{} speed or safety",
+                                                   slower == 1 ? "" : "s", slower == 1 ? "s" : ""));
+        return {};
+    }
+    return work.report.fail(Code::unsupported,
+                            fmt::format("{} thing{} missing or wrong; the remedies stand above",
+                                        problems, problems == 1 ? " is" : "s are"));
 }
 
 }  // namespace
 
 Task<Result<>> doctor(Workplace work, DoctorOptions options) {
-    const std::vector<std::function<Finding()>> examinations{
-        kernel,
-        [&] { return io_uring(work.environment.reactor); },
-        memlock,
-        fuse,
-        [] { return helper("fusermount3", "sudo apt-get install fuse3"); },
-        [] { return helper("ros2store-fuse", "./dev build, or install the ros2store package"); },
-        [&] { return direct_io(options.directory); },
-        [&] { return disk_space(options.directory); },
-        libraries};
-    size_t missing = 0;
-    size_t slower = 0;
-    std::vector<Json> values;
-    for (const auto& examine : examinations) {
-        const Finding finding = examine();
-        missing += finding.grade == Grade::missing ? 1 : 0;
-        slower += finding.grade == Grade::slower ? 1 : 0;
-        work.session.say(
-            fmt::format("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found));
-        if (!finding.remedy.empty()) work.session.say(fmt::format("{:25}→ {}", "", finding.remedy));
-        values.push_back(Json::object({{"what", finding.what},
-                                       {"grade", word(finding.grade)},
-                                       {"found", finding.found},
-                                       {"remedy", finding.remedy}}));
-    }
-    work.session.answer(Json::object({{"findings", Json::array(values)}, {"missing", missing}}));
-    if (missing == 0) {
-        work.session.say(slower == 0 ? "nothing is missing"
-                                     : fmt::format("nothing is missing; the warning{} above cost"
-                                                   "{} speed or safety",
-                                                   slower == 1 ? "" : "s", slower == 1 ? "s" : ""));
-        co_return Result<>{};
-    }
-    co_return work.report.fail(
-        Code::unsupported,
-        fmt::format("{} thing{} missing on this machine; the remedies stand above", missing,
-                    missing == 1 ? " is" : "s are"));
+    const auto now = std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+    std::vector<Finding> findings;
+    const auto add = [&](std::vector<Finding> more) {
+        for (const Finding& finding : more) say(work, finding);
+        std::ranges::move(more, std::back_inserter(findings));
+    };
+    add(look_at_machine(work.environment.reactor));
+    add(look_at_directory(options.directory));
+    add(look_at_providers());
+    add(options.certificates.empty() ? look_for_certificates(options.directory, now)
+                                     : look_at_certificates(options.certificates, now));
+    co_return conclude(work, findings);
 }
 
 }  // namespace ros2s::cli

@@ -763,10 +763,42 @@ class Doctor(Refusal):
         self.assertEqual(findings["O_DIRECT"]["grade"], "ok")
         self.assertIn("io_uring", findings["io_uring"]["found"])
         self.assertRegex(run("doctor", self.scratch, expect=None).stdout.splitlines()[-1],
-                         "^nothing is missing" if all(f["grade"] != "missing"
+                         "^nothing is missing" if all(f["grade"] not in ("missing", "wrong")
                                                       for f in findings.values()) else "")
         for finding in findings.values():
             self.assertEqual(finding["grade"] == "ok", finding["remedy"] == "", finding)
+
+    def ask(self, *arguments):
+        """What it says with --json; the machine may lack other things."""
+        done = run("--json", "doctor", self.scratch, *arguments, expect=None)
+        said = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 1 if said["missing"] + said["wrong"] else 0, said)
+        return said
+
+    def test_providers_and_their_library(self):
+        findings = {f["what"]: f for f in self.ask()["findings"]}
+        self.assertRegex(findings["UCX"]["found"], r"^1\.\d+\.\d+ of /.*libucp")
+        self.assertEqual(findings["shm"]["grade"], "ok")
+        self.assertIn("lo", findings["ucx+tcp"]["found"])
+        if findings["ucx+rc"]["grade"] == "absent":
+            self.assertIn("RDMA adapter", findings["ucx+rc"]["remedy"])
+
+    def test_certificates(self):
+        certs = self.scratch / "certs"
+        run("certs", "init", certs)
+        before = self.ask("--certs", certs)
+        self.assertEqual(before["wrong"], 0)
+        found = [f["found"] for f in before["findings"] if f["what"] == "certificate"]
+        self.assertEqual(len(found), 2)
+        self.assertIn(f"{certs}/server.crt", found[1])
+        (certs / "server.key").chmod(0o644)
+        self.assertEqual(self.ask("--certs", certs)["wrong"], 1)
+        done = run("doctor", self.scratch, "--certs", certs, expect=1)
+        self.assertIn(f"chmod 600 {certs}/server.key", done.stdout)
+        self.assertIn("missing or wrong", done.stderr)
+        said = self.ask("--certs", self.scratch / "none")
+        self.assertEqual(said["missing"], before["missing"] + 1)
+        self.assertIn("ros2store certs init", said["findings"][-1]["remedy"])
 
     def test_missing_directory(self):
         done = run("doctor", self.scratch / "none", expect=1)

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ros2s/fabric/domain.h"
 
@@ -18,6 +19,16 @@ namespace ros2s::fabric {
                                                           const std::string& provider,
                                                           const std::string& ucx_device,
                                                           Report& report);
+
+// Whether this machine has what a provider needs.
+struct Availability {
+    std::string provider;
+    bool here = false;
+    std::vector<std::string> devices;  // that could carry its data; shm needs none
+    std::string why_not;               // and what to do; empty where it is here
+};
+// One for each provider. Loads UCX.
+[[nodiscard]] std::vector<Availability> look_at_providers();
 
 // Which UCX this process has loaded, or would load: asking loads it. Errors: unsupported; the
 // report says what to install.

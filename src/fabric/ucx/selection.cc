@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace ros2s::fabric::ucx {
@@ -37,18 +38,19 @@ Settings common(const Options& options, std::string transport) {
     };
 }
 
-Result<Settings> select_tcp(const Options& options, const Machine& machine, Report& report) {
+Result<Settings> select_tcp(const Options& options, const std::vector<std::string>& interfaces,
+                            Report& report) {
     if (options.device.empty()) {
         return report.fail(Code::invalid,
                            "provider ucx+tcp needs the network interface that carries data: name "
                            "one as device= (here are: " +
-                               list(machine.interfaces) + ")");
+                               list(interfaces) + ")");
     }
-    if (!has(machine.interfaces, options.device)) {
+    if (!has(interfaces, options.device)) {
         return report.fail(Code::unsupported,
                            "provider ucx+tcp: this machine has no network "
                            "interface " +
-                               options.device + ": name one of " + list(machine.interfaces) +
+                               options.device + ": name one of " + list(interfaces) +
                                " as device=");
     }
     Settings settings = common(options, "tcp");
@@ -60,24 +62,10 @@ Result<Settings> select_tcp(const Options& options, const Machine& machine, Repo
     return settings;
 }
 
-Result<Settings> select_verbs(const Options& options, const std::string& transport,
-                              const Machine& machine, Report& report) {
+Result<Settings> select_verbs(const Options& options, const std::vector<std::string>& fit,
+                              Report& report) {
     const std::string& provider = options.provider;
     const std::string adapter = options.device.substr(0, options.device.find(':'));
-    std::vector<std::string> fit = machine.adapters;
-    // Dynamic connections are mlx5's alone.
-    if (transport == "dc_x") {
-        std::erase_if(fit, [](const std::string& name) { return !name.starts_with("mlx5"); });
-    }
-    if (fit.empty()) {
-        return report.fail(
-            Code::unsupported,
-            "provider " + provider + " needs " +
-                (transport == "dc_x" ? "a ConnectX adapter (mlx5)" : "an RDMA adapter") +
-                " and this machine has none: choose provider ucx+tcp, or install "
-                "the adapter's driver (RDMA adapters here: " +
-                list(machine.adapters) + ")");
-    }
     if (adapter.empty()) {
         return report.fail(Code::invalid, "provider " + provider +
                                               " needs the adapter and port that carry data: name "
@@ -90,7 +78,7 @@ Result<Settings> select_verbs(const Options& options, const std::string& transpo
                                adapter + ": name one of " + list(fit) +
                                " as device=, with its port (" + fit.front() + ":1)");
     }
-    return common(options, transport);
+    return common(options, provider.substr(std::string_view("ucx+").size()));
 }
 
 }  // namespace
@@ -111,13 +99,38 @@ Machine look_at_machine() {
     return machine;
 }
 
+Result<std::vector<std::string>> fitting(const std::string& provider, const Machine& machine,
+                                         Report& report) {
+    const bool dynamic = provider == "ucx+dc_x";
+    if (provider != "ucx+tcp" && provider != "ucx+rc" && !dynamic) {
+        return report.fail(Code::invalid, "'" + provider +
+                                              "' is no provider of UCX: choose ucx+tcp, ucx+rc or "
+                                              "ucx+dc_x");
+    }
+    std::vector<std::string> fit = provider == "ucx+tcp" ? machine.interfaces : machine.adapters;
+    // Dynamic connections are mlx5's alone.
+    if (dynamic) {
+        std::erase_if(fit, [](const std::string& name) { return !name.starts_with("mlx5"); });
+    }
+    if (!fit.empty()) return fit;
+    if (provider == "ucx+tcp") {
+        return report.fail(Code::unsupported,
+                           "provider ucx+tcp needs a network interface and this machine shows "
+                           "none: `ip link` lists them");
+    }
+    return report.fail(Code::unsupported,
+                       "provider " + provider + " needs " +
+                           (dynamic ? "a ConnectX adapter (mlx5)" : "an RDMA adapter") +
+                           " and this machine has none: choose provider ucx+tcp, or install "
+                           "the adapter's driver (RDMA adapters here: " +
+                           list(machine.adapters) + ")");
+}
+
 Result<Settings> select(const Options& options, const Machine& machine, Report& report) {
-    if (options.provider == "ucx+tcp") return select_tcp(options, machine, report);
-    if (options.provider == "ucx+rc") return select_verbs(options, "rc", machine, report);
-    if (options.provider == "ucx+dc_x") return select_verbs(options, "dc_x", machine, report);
-    return report.fail(Code::invalid, "'" + options.provider +
-                                          "' is no provider of UCX: choose ucx+tcp, ucx+rc or "
-                                          "ucx+dc_x");
+    ROS2S_TRY_ASSIGN(const std::vector<std::string> fit,
+                     fitting(options.provider, machine, report));
+    return options.provider == "ucx+tcp" ? select_tcp(options, fit, report)
+                                         : select_verbs(options, fit, report);
 }
 
 }  // namespace ros2s::fabric::ucx

@@ -16,6 +16,11 @@ struct Machine {
 };
 [[nodiscard]] Machine look_at_machine();
 
+// The machine's devices that could carry the provider's data; never empty. Errors: invalid (no such
+// provider), unsupported; the report says what to do.
+[[nodiscard]] Result<std::vector<std::string>> fitting(const std::string& provider,
+                                                       const Machine& machine, Report& report);
+
 // Settings of UCX in the order in which they are made: name without "UCX_", value.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 

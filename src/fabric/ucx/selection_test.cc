@@ -70,6 +70,18 @@ TEST(UcxSelection, what_is_not_there_is_an_error_with_a_remedy) {
     }
 }
 
+TEST(UcxSelection, names_the_devices_that_fit) {
+    const Machine mixed{.interfaces = {"lo"}, .adapters = {"irdma0", "mlx5_0"}};
+    Report report;
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(fitting("ucx+tcp", mixed, report), Result<Names>(Names{"lo"}));
+    EXPECT_EQ(fitting("ucx+rc", mixed, report), Result<Names>(Names{"irdma0", "mlx5_0"}));
+    EXPECT_EQ(fitting("ucx+dc_x", mixed, report), Result<Names>(Names{"mlx5_0"}));
+    EXPECT_TRUE(report.empty());
+    EXPECT_EQ(fitting("ucx+rc", laptop, report), fail(Code::unsupported));
+    EXPECT_NE(report.text().find("ucx+tcp"), std::string::npos) << report.text();
+}
+
 TEST(UcxSelection, this_machine_has_loopback) {
     const Machine machine = look_at_machine();
     EXPECT_NE(std::ranges::find(machine.interfaces, "lo"), machine.interfaces.end());

@@ -13,6 +13,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ros2s/fabric/domain.h"
 
@@ -31,6 +32,10 @@ struct Library {
 };
 // Errors: unsupported (none is installed, or too old a one); the report says what to install.
 [[nodiscard]] Result<Library> library(Report& report);
+
+// This machine's devices that could carry the provider's data, by name; never empty. UCX is not
+// asked. Errors: invalid (no provider of UCX), unsupported; the report says what to do.
+[[nodiscard]] Result<std::vector<std::string>> devices(const std::string& provider, Report& report);
 
 // Opens a UCX context of its own. The reactor must have a Ring: an OsReactor. In a forked child the
 // domain is dead, as its reactor is. Errors: unsupported (this machine has no such device, or no

@@ -219,6 +219,10 @@ Result<Library> library(Report& report) {
     return Library{loaded->path, loaded->version};
 }
 
+Result<std::vector<std::string>> devices(const std::string& provider, Report& report) {
+    return fitting(provider, look_at_machine(), report);
+}
+
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
     ROS2S_CHECK(reactor.ring() != nullptr);
     ROS2S_TRY_ASSIGN(const Settings settings, select(options, look_at_machine(), report));

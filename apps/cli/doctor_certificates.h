@@ -1,0 +1,24 @@
+// What is wrong with directories of certificates, as `ros2store certs init` makes them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "finding.h"
+#include "ros2s/pki/authority.h"
+
+namespace ros2s::cli {
+
+// $ROS2STORE_CERTS, /etc/ros2store/certs where it is not set.
+[[nodiscard]] std::string usual_certificates();
+
+// The authority and each certificate in the directory: readable, in its time, with the key that
+// belongs to it and nobody else can read, signed by the authority.
+[[nodiscard]] std::vector<Finding> look_at_certificates(const std::string& directory,
+                                                        pki::Seconds now);
+
+// Of the pool directory's services and the usual place, where they are; one finding where there are
+// none.
+[[nodiscard]] std::vector<Finding> look_for_certificates(const std::string& pool_directory,
+                                                         pki::Seconds now);
+
+}  // namespace ros2s::cli
