@@ -25,10 +25,10 @@ struct Pool : Bench {
         container = made->id;
     }
     Task<Result<object::Commit>> write(uint64_t dkey, uint64_t blocks, uint8_t fill,
-                                       object::OperationId id = {}) {
+                                       object::OperationId id = {}, bool is_new = false) {
         const AlignedBuffer buffer(blocks * block_bytes);
         std::memset(buffer.data(), fill, buffer.size());
-        object::Transaction transaction{.id = id};
+        object::Transaction transaction{.id = id, .is_new = is_new};
         transaction.operations.push_back({.kind = object::Operation::Kind::write,
                                           .object = {1, 1},
                                           .dkey = object::Dkey::integer(dkey),
@@ -380,6 +380,9 @@ Task<> replies(Pool& pool) {
     EXPECT_OK(co_await pool.reopen());
     EXPECT_EQ((co_await pool.write(0, 1, 9, id(0, 2))).error().code, Code::stale);
     EXPECT_TRUE((co_await pool.write(1, 1, 9, id(4, 1)))->replayed);
+    // What was never sent before was not done, whatever was forgotten; its answer is kept.
+    EXPECT_FALSE((co_await pool.write(0, 1, 9, id(0, 2), true))->replayed);
+    EXPECT_TRUE((co_await pool.write(0, 1, 10, id(0, 2)))->replayed);
     EXPECT_OK(co_await pool.close());
 }
 TEST(Pool, RepeatedUpdatesGetTheStoredReplyAlsoAfterRestart) {

@@ -4,11 +4,12 @@
 
 namespace ros2s::engine {
 
-Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id) const {
+Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id,
+                                                   bool is_new) const {
     const auto found = slots_.find({id.client, id.slot});
     if (found == slots_.end()) {
         // The slot may have been dropped: then nobody knows whether this was done.
-        if (dropped_upto_ > 0 && id.sequence > 1) return fail(Code::stale);
+        if (dropped_upto_ > 0 && id.sequence > 1 && !is_new) return fail(Code::stale);
         return std::nullopt;
     }
     const ReplyValue& reply = found->second.reply;

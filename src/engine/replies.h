@@ -1,6 +1,6 @@
 // Replies: the stored answer to the last update of each request slot, so that a retry gets the
 // answer instead of a second execution. Bounded: the slot whose last update is the oldest goes
-// first, and from then on an unknown slot that claims to go on gets `stale`.
+// first, and from then on an unknown slot gets `stale` for what may be a repetition.
 //
 // Changed where a group is applied, alone, so that recovery arrives at the same replies. Does not
 // suspend.
@@ -19,7 +19,8 @@ class Replies {
     explicit Replies(size_t most) : most_(most) {}
 
     // The answer to a repetition; nothing: go ahead. Errors: stale.
-    [[nodiscard]] Result<std::optional<ReplyValue>> look_up(const object::OperationId& id) const;
+    [[nodiscard]] Result<std::optional<ReplyValue>> look_up(const object::OperationId& id,
+                                                            bool is_new) const;
     void store(const object::OperationId& id, const ReplyValue& reply);
 
     // From the index, in any order; then finish_load().

@@ -47,7 +47,7 @@ Task<Result<Commit>> EngineStore::Parts::update(const Call& call, object::Contai
     if (id.client.is_nil()) co_return co_await update_once(call, container, transaction);
     const auto slot = std::pair(id.client, id.slot);
     while (running.contains(slot)) co_await slot_done;
-    ROS2S_CO_TRY_ASSIGN(const auto reply, state.replies.look_up(id));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, state.replies.look_up(id, transaction.is_new));
     if (reply) {
         cores.home().metrics.replays.add();
         co_return Commit{reply->epoch, reply->time, true};

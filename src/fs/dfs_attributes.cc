@@ -36,16 +36,17 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
                                                   const SetAttributes& changes) {
     // The size first: times that are set with it must be later than the contents' last update.
     if (changes.size) {
-        ROS2S_CO_TRY(co_await set_size(call, node, *changes.size));
+        ROS2S_CO_TRY(co_await set_size(call, node, *changes.size, 0));
         ROS2S_CO_TRY(co_await clear_set_ids_of(call, node));
     }
     const bool others =
         changes.mode || changes.uid || changes.gid || changes.accessed || changes.modified;
-    if (others) ROS2S_CO_TRY(co_await change_inode(call, node, changes));
+    if (others) ROS2S_CO_TRY(co_await change_inode(call, node, changes, 1));
     co_return co_await get_attributes(call, node);
 }
 
-Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAttributes& changes) {
+Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAttributes& changes,
+                                      uint32_t part) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
         InodeRecord& record = inode.record;
@@ -72,10 +73,11 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         auto lease = slots_.take();
         lease.require(inode_is(node, inode.epoch));
         lease.add(put_inode(node, record));
-        const auto done = co_await commit(call, lease);
+        const auto done = co_await commit_named(call, lease, part);
         if (done) {
             NodeState* state = nodes_.find(node);
-            if (state != nullptr) state->has_set_id = (record.mode & (S_ISUID | S_ISGID)) != 0;
+            if (state != nullptr)
+                state->has_set_id = done->replayed || (record.mode & (S_ISUID | S_ISGID)) != 0;
             co_return Result<>();
         }
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
@@ -85,8 +87,11 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
 
 // One transaction, however large the file, unless more chunks go than one transaction punches:
 // then the file shrinks in steps, from its end.
-Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size) {
+Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size, uint32_t part) {
     if (size > file_bytes_max) co_return fail(Code::too_large, file_bytes_max);
+    // Before chunks go: others may have written since it was done.
+    ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call, part));
+    if (before) co_return Result<>();
     ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
     if (S_ISDIR(inode.record.mode)) co_return fail(Code::is_directory);
     if (!S_ISREG(inode.record.mode)) co_return fail(Code::invalid);
@@ -105,7 +110,7 @@ Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size) 
                .object = object_of(node),
                .dkey = chunk_dkey(last_chunk + 1),
                .dkey_end = chunks_end()});
-    const auto done = co_await commit(call, lease);
+    const auto done = co_await commit_named(call, lease, part);
     if (done) co_return Result<>();
     co_return done.error().code == Code::condition_failed ? fail(Code::stale) : fail(done.error());
 }

@@ -12,7 +12,7 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
     if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
     if (flags.truncate) {
-        ROS2S_CO_TRY(co_await set_size(call, state.node, 0));
+        ROS2S_CO_TRY(co_await set_size(call, state.node, 0, 1));
         if (state.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, state));
     }
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, state.node, mode));

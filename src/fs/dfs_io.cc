@@ -139,8 +139,9 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     Result<> done;
     if (file->flags.append) {
         done = co_await append_chunks(call, state.node, from);
+        done = co_await unless_done(call, done);
     } else if (within_chunk(offset, from.length) == from.length) {
-        done = co_await write_chunk(call, state.node, from, offset);
+        done = co_await write_chunk(call, state.node, from, offset, 0);
     } else {
         done = co_await write_chunks(call, state.node, from, offset);
     }
@@ -153,28 +154,30 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     co_return from.length;
 }
 
-Task<Result<>> DfsMount::write_chunk(const Call& call, NodeId node, Window from, uint64_t offset) {
+Task<Result<>> DfsMount::write_chunk(const Call& call, NodeId node, Window from, uint64_t offset,
+                                     uint32_t part) {
     co_await slots_.wait();
     auto lease = slots_.take();
     lease.add(data_operation(node, from, offset));
-    const auto done = co_await commit(call, lease);
+    const auto done = co_await commit_named(call, lease, part);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
 
 Task<> DfsMount::write_part(const Call& call, NodeId node, Window from, uint64_t offset,
-                            Result<>& result) {
-    const auto done = co_await write_chunk(call, node, from, offset);
+                            uint32_t part, Result<>& result) {
+    const auto done = co_await write_chunk(call, node, from, offset, part);
     if (!done && result) result = done;
 }
 
 Task<Result<>> DfsMount::write_chunks(const Call& call, NodeId node, Window from, uint64_t offset) {
     Result<> result;
     Nursery nursery(reactor_, options_.fan_out);
-    for (uint64_t done = 0; done < from.length && result;) {
+    uint32_t part = 0;
+    for (uint64_t done = 0; done < from.length && result; ++part) {
         const uint64_t count = within_chunk(offset + done, from.length - done);
         co_await nursery.spawn(
-            write_part(call, node, from.slice(done, count), offset + done, result));
+            write_part(call, node, from.slice(done, count), offset + done, part, result));
         done += count;
     }
     co_await nursery.join();
@@ -183,7 +186,7 @@ Task<Result<>> DfsMount::write_chunks(const Call& call, NodeId node, Window from
 
 // At the end of the file as it is at that moment. This mount's other writers are shut out by the
 // caller; other mounts' by conditions: the last chunk has not grown, and none has come behind it.
-// One transaction, unless there is more than one can carry.
+// One transaction, unless there is more than one can carry; of a named call it must be one.
 Task<Result<>> DfsMount::append_chunks(const Call& call, NodeId node, Window from) {
     for (int attempt = 0; from.length > 0; ++attempt) {
         if (attempt == attempts_max) co_return fail(Code::busy);
@@ -214,7 +217,8 @@ Task<Result<>> DfsMount::append_chunks(const Call& call, NodeId node, Window fro
             lease.add(data_operation(node, from.slice(taken, count), end + taken));
             taken += count;
         }
-        const auto done = co_await commit(call, lease);
+        if (call.update != nullptr && taken < from.length) co_return fail(Code::too_large, taken);
+        const auto done = co_await commit_named(call, lease);
         if (done) {
             from = from.slice(taken, from.length - taken);
             attempt = 0;
@@ -235,6 +239,20 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
         co_return fail(Code::invalid);
     }
     const NodeId node = file->node.node;
+    ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
+    if (before) co_return Result<>();
+    ROS2S_CO_TRY(co_await punch_range(call, node, offset, length));
+    if (call.update == nullptr) co_return Result<>();
+    // Its steps have names of this mount's own; that all are done has the call's.
+    co_await slots_.wait();
+    auto lease = slots_.take();
+    const auto done = co_await commit_named(call, lease);
+    if (!done) co_return fail(done.error());
+    co_return Result<>();
+}
+
+Task<Result<>> DfsMount::punch_range(const Call& call, NodeId node, uint64_t offset,
+                                     uint64_t length) {
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
     const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
     // Whole chunks go at once, but for the file's last one, which tells the size.

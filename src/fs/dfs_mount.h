@@ -1,6 +1,7 @@
 // DfsMount: a mounted DFS. The class is one; its functions lie in files by what they do:
 // dfs_mount.cc (format, mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc,
-// dfs_attributes.cc, dfs_xattrs.cc, dfs_files.cc (open, close), dfs_io.cc, dfs_read_many.cc.
+// dfs_attributes.cc, dfs_xattrs.cc, dfs_files.cc (open, close), dfs_io.cc, dfs_read_many.cc,
+// dfs_exactly_once.cc (calls that come again).
 //
 // How an operation on names goes: read what it depends on, build one transaction whose conditions
 // say that this still holds, and try again where it does not. Conditions are added in an order, and
@@ -123,6 +124,16 @@ class DfsMount final : public Dfs {
 
     // ---- dfs_mount.cc
     Task<Result<Commit>> commit(const Call& call, const OperationSlots::Lease& lease);
+    // The transaction that decides a call: under the call's own name where it has one, so that the
+    // store answers when it comes again, to whichever mount. `part` tells a call's transactions
+    // apart. What came of a `replayed` one is not what was asked for here. Errors also: too_large
+    // (a part that has no name).
+    Task<Result<Commit>> commit_named(const Call& call, OperationSlots::Lease& lease,
+                                      uint32_t part = 0);
+    // What became of an earlier execution of a call that came again; nothing: it was not done.
+    Task<Result<std::optional<Commit>>> done_before(const Call& call, uint32_t part = 0);
+    // Success after all, where a failure is only because an earlier execution did it.
+    Task<Result<>> unless_done(const Call& call, Result<> outcome);
     // True, after a while, when the error says "others were faster, try again".
     Task<bool> conflicted(const Error& error, int attempt);
     Task<Result<NodeId>> next_node(const Call& call);
@@ -138,6 +149,15 @@ class DfsMount final : public Dfs {
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, std::string_view name,
                                       mode_t mode, dev_t device, std::string_view target,
                                       Owner owner);
+    Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, std::string_view name,
+                                          mode_t mode, dev_t device, std::string_view target,
+                                          Owner owner);
+    // The node that an earlier execution put under a name. Errors: stale where the name has changed
+    // since.
+    Task<Result<Attributes>> node_added_at(const Call& call, NodeId parent, std::string_view name,
+                                           Epoch epoch);
+    Task<Result<Attributes>> add_link(const Call& call, NodeId node, NodeId parent,
+                                      std::string_view name);
 
     // ---- dfs_removal.cc
     // plan_removal reads what it depends on (stale: the node is gone, try again); add_removal adds
@@ -172,8 +192,10 @@ class DfsMount final : public Dfs {
     // ---- dfs_attributes.cc
     Task<Result<Inode>> fetch_inode(const Call& call, NodeId node);
     Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
-    Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size);
-    Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes);
+    // Each is a part of a named call.
+    Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
+    Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,
+                                uint32_t part);
     Task<Result<>> clear_set_ids(const Call& call, NodeState& state);
     Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
     // Marks `record` as changed now, given what the contents are at this moment.
@@ -193,10 +215,12 @@ class DfsMount final : public Dfs {
                                        uint64_t offset);
     Task<Result<uint64_t>> finish_short_read(const Call& call, OpenFile& file, Window into,
                                              uint64_t offset, std::span<FetchItem> items);
-    Task<Result<>> write_chunk(const Call& call, NodeId node, Window from, uint64_t offset);
+    Task<Result<>> write_chunk(const Call& call, NodeId node, Window from, uint64_t offset,
+                               uint32_t part);
     Task<Result<>> write_chunks(const Call& call, NodeId node, Window from, uint64_t offset);
-    Task<> write_part(const Call& call, NodeId node, Window from, uint64_t offset,
+    Task<> write_part(const Call& call, NodeId node, Window from, uint64_t offset, uint32_t part,
                       Result<>& result);
+    Task<Result<>> punch_range(const Call& call, NodeId node, uint64_t offset, uint64_t length);
     Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
     Task<Result<>> append_chunks(const Call& call, NodeId node, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;

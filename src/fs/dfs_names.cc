@@ -59,6 +59,23 @@ InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner ow
 Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, std::string_view name,
                                             mode_t mode, dev_t device, std::string_view target,
                                             Owner owner) {
+    auto added = co_await add_new_node(call, parent, name, mode, device, target, owner);
+    if (added) co_return added;
+    ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
+    if (!before) co_return added;
+    co_return co_await node_added_at(call, parent, name, before->epoch);
+}
+
+Task<Result<Attributes>> DfsMount::node_added_at(const Call& call, NodeId parent,
+                                                 std::string_view name, Epoch epoch) {
+    ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+    if (named.entry.epoch != epoch) co_return fail(Code::stale);
+    co_return co_await get_attributes(call, named.entry.node());
+}
+
+Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
+                                                std::string_view name, mode_t mode, dev_t device,
+                                                std::string_view target, Owner owner) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
         if (named.entry.exists()) co_return fail(Code::exists);
@@ -82,7 +99,9 @@ Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, std
                        .akey = target_akey(),
                        .window = Window::local(as_bytes(target))});
         }
-        const auto done = co_await commit(call, lease);
+        const auto done = co_await commit_named(call, lease);
+        if (done && done->replayed)
+            co_return co_await node_added_at(call, parent, name, done->epoch);
         if (done) co_return attributes_of(node, record, {}, chunk_bytes_);
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
@@ -133,6 +152,15 @@ Task<Result<std::string>> DfsMount::readlink(const Call& call, NodeId node) {
 
 Task<Result<Attributes>> DfsMount::link(const Call& call, NodeId node, NodeId parent,
                                         std::string_view name) {
+    auto added = co_await add_link(call, node, parent, name);
+    if (added) co_return added;
+    ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
+    if (!before) co_return added;
+    co_return co_await get_attributes(call, node);
+}
+
+Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeId parent,
+                                            std::string_view name) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
         if (S_ISDIR(inode.record.mode)) co_return fail(Code::denied);
@@ -152,7 +180,8 @@ Task<Result<Attributes>> DfsMount::link(const Call& call, NodeId node, NodeId pa
         lease.require(inode_is(node, inode.epoch));
         lease.add(put(object_of(parent), name_dkey(name), entry_akey(), entry));
         lease.add(put_inode(node, inode.record));
-        const auto done = co_await commit(call, lease);
+        const auto done = co_await commit_named(call, lease);
+        if (done && done->replayed) co_return co_await get_attributes(call, node);
         if (done) co_return attributes_of(node, inode.record, contents, chunk_bytes_);
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }

@@ -110,9 +110,9 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             lease.require(entry_is(parent, name, entry.epoch));
             add_removal(lease, entry, removal);
             lease.add(punch_entry(parent, name));
-            done = co_await commit(call, lease);
+            done = co_await commit_named(call, lease);
         }
-        co_await finish_removal(removal, done.has_value());
+        co_await finish_removal(removal, done && !done->replayed);
         if (done) co_return Result<>();
         const Error error = done.error();
         if (directory && error.code == Code::condition_failed &&
@@ -125,11 +125,13 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
 }
 
 Task<Result<>> DfsMount::unlink(const Call& call, NodeId parent, std::string_view name) {
-    return remove_name(call, parent, name, false);
+    const auto removed = co_await remove_name(call, parent, name, false);
+    co_return co_await unless_done(call, removed);
 }
 
 Task<Result<>> DfsMount::rmdir(const Call& call, NodeId parent, std::string_view name) {
-    return remove_name(call, parent, name, true);
+    const auto removed = co_await remove_name(call, parent, name, true);
+    co_return co_await unless_done(call, removed);
 }
 
 Task<Result<>> DfsMount::punch_chunks(const Call& call, NodeId node, uint64_t first) {

@@ -82,7 +82,7 @@ Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
     lease.add(put(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), here));
     lease.add(
         put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), there));
-    const auto done = co_await commit(call, lease);
+    const auto done = co_await commit_named(call, lease);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -117,9 +117,9 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         lease.add(punch_entry(renaming.parent, renaming.name));
         lease.add(
             put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), entry));
-        done = co_await commit(call, lease);
+        done = co_await commit_named(call, lease);
     }
-    co_await finish_removal(removal, done.has_value());
+    co_await finish_removal(removal, done && !done->replayed);
     if (done) co_return Result<>();
     const Error error = done.error();
     if (error.code == Code::condition_failed && to.exists() && to.record.is_directory() &&
@@ -179,7 +179,7 @@ Task<Result<>> DfsMount::rename(const Call& call, NodeId parent, std::string_vie
         done = fail(Code::busy);
     }
     if (renaming.holds_directory_lock) directory_renames_.release();
-    co_return done;
+    co_return co_await unless_done(call, done);
 }
 
 }  // namespace ros2s::fs

@@ -74,7 +74,7 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
         lease.require(inode_is(node, inode.epoch));
         lease.add(put_inode(node, inode.record));
         lease.add(operation);
-        const auto done = co_await commit(call, lease);
+        const auto done = co_await commit_named(call, lease);
         if (done) co_return Result<>();
         const Error error = done.error();
         if (error.code == Code::condition_failed && error.detail < inode_condition) {
@@ -100,7 +100,8 @@ Task<Result<>> DfsMount::set_xattr(const Call& call, NodeId node, std::string_vi
     std::optional<Condition::Kind> condition;
     if (how == SetXattr::create) condition = Condition::Kind::absent;
     if (how == SetXattr::replace) condition = Condition::Kind::exists;
-    co_return co_await change_xattr(call, node, condition, operation);
+    const auto changed = co_await change_xattr(call, node, condition, operation);
+    co_return co_await unless_done(call, changed);
 }
 
 Task<Result<>> DfsMount::remove_xattr(const Call& call, NodeId node, std::string_view name) {
@@ -109,7 +110,8 @@ Task<Result<>> DfsMount::remove_xattr(const Call& call, NodeId node, std::string
                               .object = object_of(node),
                               .dkey = record_dkey(),
                               .akey = xattr_akey(name)};
-    co_return co_await change_xattr(call, node, Condition::Kind::exists, operation);
+    const auto changed = co_await change_xattr(call, node, Condition::Kind::exists, operation);
+    co_return co_await unless_done(call, changed);
 }
 
 Task<Result<std::vector<std::string>>> DfsMount::list_xattrs(const Call& call, NodeId node) {

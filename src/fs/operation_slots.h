@@ -19,12 +19,13 @@ class OperationSlots {
         : client_(client), free_count_(reactor, count) {
         for (uint32_t i = 0; i < count; ++i) {
             slots_.push_back({});
-            slots_.back().transaction.id = {.client = client_, .slot = i, .sequence = 0};
+            slots_.back().own = {.client = client_, .slot = i, .sequence = 0};
             free_.push_back(count - 1 - i);
         }
     }
 
     struct Slot {
+        object::OperationId own;
         object::Transaction transaction;
     };
 
@@ -40,7 +41,13 @@ class OperationSlots {
         void restart() {
             slot_.transaction.conditions.clear();
             slot_.transaction.operations.clear();
-            ++slot_.transaction.id.sequence;
+            ++slot_.own.sequence;
+            name(slot_.own, true);
+        }
+        // Another name than the slot's: that of a call which may come again.
+        void name(const object::OperationId& id, bool is_new) {
+            slot_.transaction.id = id;
+            slot_.transaction.is_new = is_new;
         }
         void require(object::Condition condition) {
             slot_.transaction.conditions.push_back(std::move(condition));
@@ -66,7 +73,7 @@ class OperationSlots {
 
   private:
     void give_back(Slot& slot) {
-        free_.push_back(slot.transaction.id.slot);
+        free_.push_back(slot.own.slot);
         free_count_.release();
     }
 

@@ -124,8 +124,15 @@ Task<Result<rpc::PayloadMemory>> LinkServer::take_payload(rpc::Request& request,
 
 Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, fs::FileSystem& fs,
                                              const FileBody& file, ConstBytes payload) {
+    // The host's own name for it goes down to the store, whose stored reply outlives this process.
+    const rpc::OperationId id = request.operation();
+    const UpdateName name{.client = id.client,
+                          .slot = id.slot,
+                          .sequence = id.sequence,
+                          .repeated = request.repeated()};
     // Not the connection's stop token: what has begun is done.
-    const Call call{.deadline = request.call().deadline, .tenant = request.call().tenant};
+    const Call call{
+        .deadline = request.call().deadline, .tenant = request.call().tenant, .update = &name};
     if (request.method() == static_cast<uint16_t>(Method::punch_hole)) {
         co_return StoredReplies::Reply{
             .status = co_await fs.punch_hole(call, file.handle, file.offset, file.length)};

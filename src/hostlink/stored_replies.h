@@ -11,6 +11,7 @@
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/rpc/frame.h"
+#include "ros2s/runtime/call.h"
 #include "ros2s/runtime/sync.h"
 #include "ros2s/session/sessions.h"
 
@@ -18,7 +19,7 @@ namespace ros2s::hostlink {
 
 class StoredReplies {
   public:
-    static constexpr uint32_t slots_max = 4096;  // of a session
+    static constexpr uint32_t slots_max = UpdateName::slots_max;  // of a session
 
     explicit StoredReplies(Reactor& reactor) : ended_(reactor) {}
 

@@ -101,6 +101,9 @@ struct Operation {
 // reply behind: the same operation id may be tried again.
 struct Transaction {
     OperationId id{};
+    // It was never sent before. A store that has forgotten the replies of a slot cannot tell
+    // whether one that may come again was done, and says `stale`; this one was not.
+    bool is_new = false;
     std::vector<Condition> conditions;
     std::vector<Operation> operations;
 };

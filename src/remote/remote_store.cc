@@ -48,6 +48,7 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
                                     .id = {.client = transaction.id.client,
                                            .slot = transaction.id.slot,
                                            .sequence = transaction.id.sequence},
+                                    .repeated = !transaction.is_new,
                                     .body = encode_update(body, container, transaction),
                                     .payload = payload},
                                    decode_commit);

@@ -186,6 +186,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
     const rpc::OperationId id = request.operation();
     transaction.id = {.client = id.client, .slot = id.slot, .sequence = id.sequence};
+    transaction.is_new = !request.repeated();
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory,
                         co_await request.memory(request.payload_bytes()));
     Bytes rest = memory.bytes();

@@ -166,13 +166,15 @@ Task<Result<>> Channel::call(const Call& call, const CallRequest& request, Reply
 Task<Result<>> Channel::call_within(const Call& call, const CallRequest& request,
                                     ReplyReader& reader, StopToken stop) {
     const bool repeatable = request.repeatable || !request.id.client.is_nil();
+    CallRequest sent = request;
     for (bool first = true;; first = false) {
         ROS2S_CO_TRY_ASSIGN(ClientConnection * connection, co_await connected(stop));
         if (connection == nullptr) continue;
         ROS2S_CO_TRY(check(request));
         if (!first) metrics_.requests_repeated.add();
+        sent.repeated = request.repeated || !first;
         const ClientConnection::Outcome outcome =
-            co_await connection->exchange(call, request, reader, stop);
+            co_await connection->exchange(call, sent, reader, stop);
         if (!outcome.lost) co_return outcome.result;
         if (closing_.stop_requested()) co_return fail(Code::closed);
         if (outcome.sent && !repeatable) co_return fail(Code::disconnected);

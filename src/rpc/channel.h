@@ -43,6 +43,7 @@ struct CallRequest {
     uint16_t method = 0;
     OperationId id{};         // nil: none
     bool repeatable = false;  // without an operation id: doing it twice is doing it once
+    bool repeated = false;    // it was sent before, by whomever: it may have been done
     ConstBytes body;
     std::span<const ConstBytes> payload{};  // in their order one range of bytes
     std::span<const Bytes> sink{};          // for the answer's payload: likewise

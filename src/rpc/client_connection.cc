@@ -219,6 +219,7 @@ Task<Result<>> ClientConnection::send(Slot& slot, const Call& call, const CallRe
     header.body_bytes = static_cast<uint32_t>(request.body.size());
     if (!windows.source().empty()) header.set(Flag::in_source);
     if (!layout.body_inline) header.set(Flag::body_in_source);
+    if (request.repeated) header.set(Flag::repeated);
     if (call.deadline != Time::max()) {
         const Duration remaining = call.deadline - reactor_.now();
         header.remaining_ns = static_cast<uint64_t>(std::max(remaining, Duration{}).count());

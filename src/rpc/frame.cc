@@ -10,8 +10,9 @@
 namespace ros2s::rpc {
 namespace {
 
-constexpr uint8_t request_flags =
-    static_cast<uint8_t>(Flag::in_source) | static_cast<uint8_t>(Flag::body_in_source);
+constexpr uint8_t request_flags = static_cast<uint8_t>(Flag::in_source) |
+                                  static_cast<uint8_t>(Flag::body_in_source) |
+                                  static_cast<uint8_t>(Flag::repeated);
 constexpr uint8_t reply_flags = static_cast<uint8_t>(Flag::placed);
 
 uint32_t frame_crc(const FrameHeader& header, ConstBytes covered) {

@@ -29,6 +29,7 @@ enum class Flag : uint8_t {
     in_source = 1,       // request: the payload lies in the source windows
     body_in_source = 2,  // request: so does the body, before the payload; comes with in_source
     placed = 4,          // reply: the payload was put into the sink windows
+    repeated = 8,        // request: it was sent before, and may have been done
 };
 
 // Names one request for ever, over connections and restarts (object::OperationId says more). A nil

@@ -52,6 +52,8 @@ class Request {
     [[nodiscard]] const Guest& guest() const { return guest_; }
     [[nodiscard]] uint16_t method() const { return frame_.header.method; }
     [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
+    // It was sent before, and may have been done.
+    [[nodiscard]] bool repeated() const { return frame_.header.has(Flag::repeated); }
     // Its deadline, stop token and tenant.
     [[nodiscard]] const Call& call() const { return call_; }
     [[nodiscard]] ConstBytes body() const { return body_; }

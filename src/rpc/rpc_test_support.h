@@ -75,7 +75,10 @@ class TestService final : public Service {
             case count_once: {
                 const OperationId id = request.operation();
                 // As a store does: what was done is answered and not done again.
-                if (++done[{id.slot, id.sequence}] > 1) done[{id.slot, id.sequence}] = 1;
+                if (++done[{id.slot, id.sequence}] > 1) {
+                    EXPECT_TRUE(request.repeated());
+                    done[{id.slot, id.sequence}] = 1;
+                }
                 break;
             }
             default: co_await request.fail({.code = Code::unsupported}); co_return;

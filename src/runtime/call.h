@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ros2s/base/result.h"
+#include "ros2s/base/uuid.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/time.h"
 
@@ -11,11 +12,22 @@ namespace ros2s {
 
 class Trace;
 
+// Names an update for ever, over connections and restarts of every process on its way: made by the
+// library that it comes from, carried down unchanged (object::OperationId says more).
+struct UpdateName {
+    static constexpr uint32_t slots_max = 4096;  // of a client
+    Uuid client;
+    uint32_t slot = 0;
+    uint64_t sequence = 0;
+    bool repeated = false;  // it was sent before, and may have been done
+};
+
 struct Call {
     Time deadline = Time::max();
     StopToken stop{};
     uint64_t tenant = 0;
     Trace* trace = nullptr;
+    const UpdateName* update = nullptr;  // null: whoever asks will not ask again
 
     // For the places where a request may still be given up without harm. Errors: cancelled,
     // deadline.

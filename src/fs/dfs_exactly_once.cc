@@ -1,0 +1,44 @@
+// Calls that may come again, from a host that lost its DPU: Call::update names them, and the
+// transaction that decides one carries that name, so that the store keeps the answer beside what
+// was done. All other transactions of a mount have names of its own.
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+
+Task<Result<Commit>> DfsMount::commit_named(const Call& call, OperationSlots::Lease& lease,
+                                            uint32_t part) {
+    if (call.update != nullptr) {
+        // The high bits of the slot are free for the part.
+        const UpdateName& name = *call.update;
+        constexpr uint32_t parts_max = UINT32_MAX / UpdateName::slots_max;
+        if (part >= parts_max) co_return fail(Code::too_large, parts_max);
+        lease.name({.client = name.client,
+                    .slot = name.slot + part * UpdateName::slots_max,
+                    .sequence = name.sequence},
+                   !name.repeated);
+    }
+    co_return co_await commit(call, lease);
+}
+
+Task<Result<std::optional<Commit>>> DfsMount::done_before(const Call& call, uint32_t part) {
+    if (call.update == nullptr || !call.update->repeated) co_return std::nullopt;
+    co_await slots_.wait();
+    auto lease = slots_.take();
+    // Never true: it succeeds only where the store has an answer for the name.
+    lease.require({.kind = Condition::Kind::absent,
+                   .object = object_of(root_node),
+                   .dkey = record_dkey(),
+                   .akey = superblock_akey()});
+    const auto done = co_await commit_named(call, lease, part);
+    if (done) co_return *done;
+    if (done.error().code == Code::condition_failed) co_return std::nullopt;
+    co_return fail(done.error());
+}
+
+Task<Result<>> DfsMount::unless_done(const Call& call, Result<> outcome) {
+    if (outcome) co_return outcome;
+    ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
+    co_return before ? Result<>() : outcome;
+}
+
+}  // namespace ros2s::fs

@@ -1,0 +1,293 @@
+// Calls that come again to another mount, as a host's do when its DPU was restarted: the store's
+// answer wins, whatever others did in between.
+#include <gtest/gtest.h>
+
+#include "dfs.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::fs {
+namespace {
+
+// Can forget the names of updates, which the tests must see.
+class Store final : public object::ObjectStore {
+  public:
+    explicit Store(Reactor& reactor) : below_(reactor) {}
+    bool forgets = false;
+    uint64_t replayed = 0;
+
+    object::Features features() const override { return below_.features(); }
+    std::string path() const override { return below_.path(); }
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override {
+        return below_.fetch(call, container, items);
+    }
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override {
+        object::Transaction copy = transaction;
+        if (forgets) copy.id = {};
+        const auto done = co_await below_.update(call, container, copy);
+        if (done && done->replayed) ++replayed;
+        co_return done;
+    }
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override {
+        return below_.list(call, container, request);
+    }
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object,
+                                           const object::Akey& akey) override {
+        return below_.query(call, container, object, akey);
+    }
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override {
+        return below_.create_container(call, properties);
+    }
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override {
+        return below_.destroy_container(call, container);
+    }
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override {
+        return below_.list_containers(call);
+    }
+    Task<Result<object::PoolSpace>> space(const Call& call) override { return below_.space(call); }
+
+  private:
+    object::MemoryStore below_;
+};
+
+constexpr uint64_t chunk_bytes = 8192;
+
+class ExactlyOnce : public testing::Test {
+  protected:
+    void SetUp() override { world_.run(start()); }
+    void TearDown() override {
+        world_.run(first_->close_all());
+        world_.run(second_->close_all());
+    }
+    Task<> start() {
+        container_ =
+            (co_await store_.create_container({}, {.label = "c", .chunk_bytes = chunk_bytes}))->id;
+        Report report;
+        EXPECT_TRUE(co_await Dfs::format({}, store_, container_, world_.core(), {}, report));
+        first_ = co_await mount();
+        second_ = co_await mount();
+    }
+    Task<std::unique_ptr<Dfs>> mount() {
+        Report report;
+        auto mounted = co_await Dfs::mount({}, store_, container_, world_.core(), {}, report);
+        EXPECT_TRUE(mounted) << report.text();
+        co_return std::move(*mounted);
+    }
+    // The next update of the host, sent for the first time; and once more.
+    Call next() {
+        name_ = {.client = client_, .slot = 7, .sequence = name_.sequence + 1, .repeated = false};
+        return {.update = &name_};
+    }
+    Call again() {
+        name_.repeated = true;
+        return {.update = &name_};
+    }
+    template <class T>
+    T run(Task<T> task) {
+        return world_.run(std::move(task));
+    }
+    NodeId made(FileSystem& files, const char* name) {
+        return run(files.create({}, root_node, name, 0644, {.write = true}, {}))->attributes.node;
+    }
+    FileHandle opened(FileSystem& files, NodeId node, bool append = false) {
+        return run(files.open({}, node, {.write = true, .append = append}))->handle;
+    }
+    Result<uint64_t> write(const Call& call, FileSystem& files, FileHandle handle,
+                           std::string_view text, uint64_t offset = 0) {
+        return run(files.pwrite(call, handle, Window::local(as_bytes(text)), offset));
+    }
+    std::string contents(NodeId node) {
+        const FileHandle handle = run(first_->open({}, node, {}))->handle;
+        std::string text(100'000, '?');
+        const auto bytes = run(
+            first_->pread({}, handle, Window::local(std::as_writable_bytes(std::span(text))), 0));
+        text.resize(bytes.value_or(0));
+        EXPECT_TRUE(run(first_->close({}, handle)));
+        return text;
+    }
+    Result<Attributes> look(const char* name) { return run(first_->lookup({}, root_node, name)); }
+
+    sim::World world_{1};
+    Store store_{world_.core()};
+    object::ContainerId container_;
+    Uuid client_ = Uuid::make(world_.random());
+    UpdateName name_;
+    std::unique_ptr<Dfs> first_, second_;
+};
+
+TEST_F(ExactlyOnce, AnAppendIsDoneOnce) {
+    const NodeId log = made(*first_, "log");
+    EXPECT_EQ(write(next(), *first_, opened(*first_, log, true), "one "), Result<uint64_t>(4));
+    EXPECT_EQ(write({}, *first_, opened(*first_, log, true), "two "), Result<uint64_t>(4));
+    EXPECT_EQ(write(again(), *second_, opened(*second_, log, true), "one "), Result<uint64_t>(4));
+    EXPECT_EQ(write(next(), *second_, opened(*second_, log, true), "three"), Result<uint64_t>(5));
+    EXPECT_EQ(contents(log), "one two three");
+    EXPECT_EQ(store_.replayed, 1U);
+}
+
+TEST_F(ExactlyOnce, AStoreThatForgetsNamesIsSeen) {
+    store_.forgets = true;
+    const NodeId log = made(*first_, "log");
+    (void)write(next(), *first_, opened(*first_, log, true), "one ");
+    (void)write(again(), *second_, opened(*second_, log, true), "one ");
+    EXPECT_EQ(contents(log), "one one ");
+}
+
+TEST_F(ExactlyOnce, ARepetitionOfWhatWasNotDoneDoesIt) {
+    const NodeId log = made(*first_, "log");
+    (void)next();
+    EXPECT_EQ(write(again(), *second_, opened(*second_, log, true), "one"), Result<uint64_t>(3));
+    EXPECT_EQ(contents(log), "one");
+    EXPECT_EQ(store_.replayed, 0U);
+}
+
+// What another wrote in between stays, in each chunk.
+TEST_F(ExactlyOnce, AWriteOverChunksIsDoneOnceInEach) {
+    const NodeId file = made(*first_, "f");
+    const std::string old(3 * chunk_bytes, 'o'), fresh(3 * chunk_bytes, 'n');
+    EXPECT_TRUE(write(next(), *first_, opened(*first_, file), old));
+    EXPECT_TRUE(write({}, *first_, opened(*first_, file), fresh));
+    EXPECT_TRUE(write(again(), *second_, opened(*second_, file), old));
+    EXPECT_EQ(contents(file), fresh);
+    EXPECT_EQ(store_.replayed, 3U);
+}
+
+TEST_F(ExactlyOnce, AnExclusiveCreationFindsItsOwnFile) {
+    const OpenFlags exclusive{.write = true, .exclusive = true};
+    const auto created = run(first_->create(next(), root_node, "f", 0600, exclusive, {.uid = 5}));
+    ASSERT_TRUE(created);
+    const auto found = run(second_->create(again(), root_node, "f", 0600, exclusive, {.uid = 5}));
+    ASSERT_TRUE(found) << describe(found.error());
+    EXPECT_EQ(found->attributes.node, created->attributes.node);
+    EXPECT_EQ(found->attributes.uid, 5U);
+    // One more of that name is another call.
+    EXPECT_EQ(run(second_->create(next(), root_node, "f", 0600, exclusive, {})).error().code,
+              Code::exists);
+    EXPECT_EQ(run(second_->create(again(), root_node, "f", 0600, exclusive, {})).error().code,
+              Code::exists);
+}
+
+// Its file is there no more, and another's under its name is not its own.
+TEST_F(ExactlyOnce, ACreationWhoseNameWentMeanwhileIsNotRepeated) {
+    for (const bool taken : {false, true}) {
+        ASSERT_TRUE(run(first_->mkdir(next(), root_node, "d", 0700, {})));
+        ASSERT_TRUE(run(first_->rmdir({}, root_node, "d")));
+        if (taken) ASSERT_TRUE(run(first_->mkdir({}, root_node, "d", 0711, {})));
+        EXPECT_EQ(run(second_->mkdir(again(), root_node, "d", 0700, {})).error().code, Code::stale);
+        EXPECT_EQ(look("d").has_value(), taken);
+    }
+}
+
+TEST_F(ExactlyOnce, NamesAreAddedOnce) {
+    const auto directory = run(first_->mkdir(next(), root_node, "d", 0700, {}));
+    EXPECT_EQ(run(second_->mkdir(again(), root_node, "d", 0700, {}))->node, directory->node);
+    const auto text = run(first_->symlink(next(), root_node, "s", "target", {}));
+    EXPECT_EQ(run(second_->symlink(again(), root_node, "s", "target", {}))->node, text->node);
+    const auto pipe = run(first_->mknod(next(), root_node, "p", S_IFIFO | 0600, 0, {}));
+    EXPECT_EQ(run(second_->mknod(again(), root_node, "p", S_IFIFO | 0600, 0, {}))->node,
+              pipe->node);
+    const NodeId file = made(*first_, "f");
+    EXPECT_EQ(run(first_->link(next(), file, root_node, "g"))->links, 2U);
+    EXPECT_EQ(run(second_->link(again(), file, root_node, "g"))->links, 2U);
+    EXPECT_EQ(look("f")->links, 2U);
+}
+
+// A file that took the name meanwhile stays.
+TEST_F(ExactlyOnce, NamesAreRemovedOnce) {
+    for (const bool taken : {false, true}) {
+        made(*first_, "f");
+        ASSERT_TRUE(run(first_->unlink(next(), root_node, "f")));
+        const NodeId other = taken ? made(*first_, "f") : NodeId{};
+        EXPECT_TRUE(run(second_->unlink(again(), root_node, "f")));
+        EXPECT_EQ(look("f").has_value(), taken);
+        if (taken) EXPECT_EQ(look("f")->node, other);
+    }
+    ASSERT_TRUE(run(first_->mkdir({}, root_node, "d", 0700, {})));
+    ASSERT_TRUE(run(first_->rmdir(next(), root_node, "d")));
+    EXPECT_TRUE(run(second_->rmdir(again(), root_node, "d")));
+    EXPECT_EQ(run(second_->rmdir(next(), root_node, "d")).error().code, Code::not_found);
+}
+
+TEST_F(ExactlyOnce, ARenameIsDoneOnce) {
+    const NodeId moved = made(*first_, "a");
+    made(*first_, "b");
+    ASSERT_TRUE(run(first_->rename(next(), root_node, "a", root_node, "b", {})));
+    EXPECT_TRUE(run(second_->rename(again(), root_node, "a", root_node, "b", {})));
+    EXPECT_EQ(look("b")->node, moved);
+    // Another file took the old name: it is not moved.
+    ASSERT_TRUE(run(first_->rename(next(), root_node, "b", root_node, "c", {})));
+    const NodeId other = made(*first_, "b");
+    EXPECT_TRUE(run(second_->rename(again(), root_node, "b", root_node, "c", {})));
+    EXPECT_EQ(look("b")->node, other);
+    EXPECT_EQ(look("c")->node, moved);
+    // An exchange done twice would be none.
+    ASSERT_TRUE(run(first_->rename(next(), root_node, "b", root_node, "c", {.exchange = true})));
+    EXPECT_TRUE(run(second_->rename(again(), root_node, "b", root_node, "c", {.exchange = true})));
+    EXPECT_EQ(look("b")->node, moved);
+}
+
+TEST_F(ExactlyOnce, ATruncationIsDoneOnce) {
+    const NodeId file = made(*first_, "f");
+    ASSERT_TRUE(write({}, *first_, opened(*first_, file), std::string(20'000, 'x')));
+    const SetAttributes changes{.mode = 0600, .size = 10'000};
+    ASSERT_TRUE(run(first_->set_attributes(next(), file, changes)));
+    ASSERT_TRUE(run(first_->set_attributes({}, file, {.mode = 0640})));
+    ASSERT_TRUE(write({}, *first_, opened(*first_, file, true), "more"));
+    EXPECT_EQ(run(second_->set_attributes(again(), file, changes))->size, 10'004U);
+    EXPECT_EQ(look("f")->mode & 0777, 0640U);
+    // The same by opening, with and without the file's creation.
+    const OpenFlags truncate{.write = true, .truncate = true};
+    for (const char* name : {"f", "new"}) {
+        ASSERT_TRUE(run(first_->create(next(), root_node, name, 0644, truncate, {})));
+        const NodeId node = look(name)->node;
+        ASSERT_TRUE(write({}, *first_, opened(*first_, node), "kept"));
+        const auto again_opened =
+            run(second_->create(again(), root_node, name, 0644, truncate, {}));
+        ASSERT_TRUE(again_opened) << describe(again_opened.error());
+        EXPECT_EQ(contents(node), "kept");
+    }
+}
+
+TEST_F(ExactlyOnce, AHoleIsPunchedOnce) {
+    const NodeId file = made(*first_, "f");
+    const std::string bytes(3 * chunk_bytes, 'x');
+    ASSERT_TRUE(write({}, *first_, opened(*first_, file), bytes));
+    ASSERT_TRUE(run(first_->punch_hole(next(), opened(*first_, file), 100, 2 * chunk_bytes)));
+    ASSERT_TRUE(write({}, *first_, opened(*first_, file), bytes));
+    EXPECT_TRUE(run(second_->punch_hole(again(), opened(*second_, file), 100, 2 * chunk_bytes)));
+    EXPECT_EQ(contents(file), bytes);
+}
+
+TEST_F(ExactlyOnce, AnExtendedAttributeIsChangedOnce) {
+    const NodeId file = made(*first_, "f");
+    const auto set = [&](const Call& call, FileSystem& files, const char* value, SetXattr how) {
+        return run(files.set_xattr(call, file, "user.x", as_bytes(std::string_view(value)), how));
+    };
+    ASSERT_TRUE(set(next(), *first_, "one", SetXattr::create));
+    EXPECT_TRUE(set(again(), *second_, "one", SetXattr::create));
+    ASSERT_TRUE(set(next(), *first_, "two", SetXattr::any));
+    ASSERT_TRUE(set({}, *first_, "three", SetXattr::any));
+    EXPECT_TRUE(set(again(), *second_, "two", SetXattr::any));
+    EXPECT_EQ(run(first_->get_xattr({}, file, "user.x")), Result<std::string>("three"));
+    ASSERT_TRUE(run(first_->remove_xattr(next(), file, "user.x")));
+    EXPECT_TRUE(run(second_->remove_xattr(again(), file, "user.x")));
+    EXPECT_EQ(run(second_->remove_xattr(next(), file, "user.x")),
+              Result<>(fail(Code::no_attribute)));
+}
+
+// A named append must be one transaction: a rest would have no name of its own.
+TEST_F(ExactlyOnce, AnAppendThatIsTooLargeForOneTransactionIsRefused) {
+    const NodeId log = made(*first_, "log");
+    const std::string large((object::transaction_operations_max + 1) * chunk_bytes, 'x');
+    EXPECT_EQ(write(next(), *first_, opened(*first_, log, true), large).error().code,
+              Code::too_large);
+    EXPECT_EQ(look("log")->size, 0U);
+}
+
+}  // namespace
+}  // namespace ros2s::fs
