@@ -1,6 +1,6 @@
 /* hello.c: writes a file into a container and reads it back.
  *
- *     ros2store up /tmp/pool                       # once
+ *     ros2store up --no-daemons /tmp/pool         # once
  *     cc hello.c $(pkg-config --cflags --libs ros2store) -o hello
  *     ./hello 'ros2s+local:///pool/main?dir=/tmp/pool'
  */

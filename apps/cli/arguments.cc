@@ -55,13 +55,13 @@ void add_creation(Command<UpOptions>& command, bool container) {
     UpOptions& options = *command.options;
     command.app.add_option("directory", options.directory, "where the pool's files go")->required();
     command.app.add_option("--size", options.size, "of all devices together: 512M, 4G, 1T")
-        ->capture_default_str();
+        ->default_str(default_size);
     command.app.add_option("--devices", options.devices, "how many device files")
-        ->capture_default_str();
+        ->default_str(std::to_string(default_devices));
     command.app.add_option("--device-dir", options.device_directories,
                            "put the device files here instead, taking turns (repeat it per disk)");
     command.app.add_option("--pool", options.pool, "the pool's name in URIs")
-        ->capture_default_str();
+        ->default_str(default_pool);
     if (container) {
         command.app.add_option("--container", options.container, "the first container's name")
             ->capture_default_str();
@@ -72,13 +72,32 @@ void add_creation(Command<UpOptions>& command, bool container) {
 
 void add_pool_life(CLI::App& app, Arguments& arguments) {
     Command<UpOptions> up_command(
-        app, arguments, "up", "make a pool in a directory, ready to use; leaves no process", up);
+        app, arguments, "up",
+        "make a pool in a directory where there is none, and start its engine and DPU daemon", up);
     add_creation(up_command, true);
+    up_command.app.add_flag("--no-daemons", up_command.options->no_daemons,
+                            "only make the pool, for programs that open it themselves "
+                            "(ros2s+local URIs); no process stays");
+    up_command.app.add_option("--provider", up_command.options->providers,
+                              "how the DPU daemon reaches the engine, best first, separated by "
+                              "commas: shm, ucx+tcp; kept in DIR/dpu.yaml");
+    up_command.app.footer(
+        "The daemons run in the background, on Unix sockets in DIR/run and on the loopback, with\n"
+        "certificates of two development authorities in DIR/certs. Their settings, "
+        "DIR/engine.yaml\n"
+        "and DIR/dpu.yaml, may be edited; logs are DIR/run/*.log. `up` again starts what does not\n"
+        "run; `ros2store status DIR` shows them, `ros2store down DIR` stops them.");
     Command<DownOptions> down_command(app, arguments, "down",
-                                      "unmount a pool, so that nobody has it open", down);
+                                      "unmount a pool and stop its daemons, so that nobody has "
+                                      "it open",
+                                      down);
     down_command.app.add_option("place", down_command.options->place, pool_help)->required();
+    down_command.app.add_flag("--kill", down_command.options->kill,
+                              "end the daemons at once, without letting them finish what they "
+                              "were asked; what they acknowledged is kept");
     Command<StatusOptions> status_command(
-        app, arguments, "status", "what is in a pool directory and who has it open", status);
+        app, arguments, "status", "what is in a pool directory, who has it open, and its daemons",
+        status);
     status_command.app.add_option("place", status_command.options->place, pool_help)
         ->capture_default_str();
     Command<MountOptions> mount_command(app, arguments, "mount",

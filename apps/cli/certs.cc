@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "certificate_names.h"
 #include "commands.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
@@ -14,17 +15,6 @@ namespace {
 
 pki::Seconds now(const Workplace& work) {
     return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
-}
-
-// Under which a server on this machine is reached from here.
-std::vector<std::string> names_of_this_machine() {
-    std::vector<std::string> names{"localhost", "127.0.0.1", "::1"};
-    std::array<char, 256> host{};
-    if (gethostname(host.data(), host.size() - 1) == 0 && host[0] != '\0' &&
-        std::ranges::find(names, host.data()) == names.end()) {
-        names.emplace_back(host.data());
-    }
-    return names;
 }
 
 Json shown(const pki::IssuedCertificate& issued) {
@@ -43,6 +33,16 @@ void say_where_to_copy(const Workplace& work, const pki::IssuedCertificate& issu
 }
 
 }  // namespace
+
+std::vector<std::string> names_of_this_machine() {
+    std::vector<std::string> names{"localhost", "127.0.0.1", "::1"};
+    std::array<char, 256> host{};
+    if (gethostname(host.data(), host.size() - 1) == 0 && host[0] != '\0' &&
+        std::ranges::find(names, host.data()) == names.end()) {
+        names.emplace_back(host.data());
+    }
+    return names;
+}
 
 Task<Result<>> certs_init(Workplace work, CertificateOptions options) {
     std::vector<std::string> names = names_of_this_machine();

@@ -3,6 +3,7 @@
 // one sentence of failure through the workplace's report.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,16 +25,23 @@ struct Workplace {
 
 struct UpOptions {
     std::string directory;
-    std::string size = "4G";
-    uint32_t devices = 1;
+    // Not set: the default of a new pool, and whatever an old one has.
+    std::optional<std::string> size;
+    std::optional<uint32_t> devices;
+    std::optional<std::string> pool;
     std::vector<std::string> device_directories;
-    std::string pool = "pool";
     std::string container = "main";
+    bool no_daemons = false;
+    std::string providers;  // of the DPU daemon towards the engine
 };
+inline constexpr const char* default_size = "4G";
+inline constexpr uint32_t default_devices = 1;
+inline constexpr const char* default_pool = "pool";
 Task<Result<>> up(Workplace work, UpOptions options);
 
 struct DownOptions {
     std::string place;  // a pool directory or a URI
+    bool kill = false;  // daemons, instead of a drain
 };
 Task<Result<>> down(Workplace work, DownOptions options);
 

@@ -68,17 +68,21 @@ std::vector<TableMount> ros2store_mounts(std::string_view mountinfo) {
     return found;
 }
 
-std::vector<std::string> dead_mounts(const std::string& directory, const api::OwnerRecord& owner) {
+std::vector<std::string> mounts_of(const std::string& directory) {
     std::ostringstream table;
     table << std::ifstream("/proc/self/mountinfo").rdbuf();
-    std::vector<std::string> dead;
+    std::vector<std::string> found;
     for (const auto& mount : ros2store_mounts(table.view())) {
         Report ignored;
         const auto uri = api::Uri::parse(mount.source, ignored);
-        if (uri && same_directory(uri->dir, directory) && is_dead(mount.mount_point, owner)) {
-            dead.push_back(mount.mount_point);
-        }
+        if (uri && same_directory(uri->dir, directory)) found.push_back(mount.mount_point);
     }
+    return found;
+}
+
+std::vector<std::string> dead_mounts(const std::string& directory, const api::OwnerRecord& owner) {
+    std::vector<std::string> dead = mounts_of(directory);
+    std::erase_if(dead, [&](const auto& mount_point) { return !is_dead(mount_point, owner); });
     return dead;
 }
 

@@ -22,6 +22,9 @@ struct TableMount {
 // left out.
 [[nodiscard]] std::vector<TableMount> ros2store_mounts(std::string_view mountinfo);
 
+// All mount points of the pool in `directory`, living or dead.
+[[nodiscard]] std::vector<std::string> mounts_of(const std::string& directory);
+
 // Mount points of the pool in `directory` behind which no process is any more; `owner` is who has
 // the pool open. Asks the kernel, and so blocks for moments.
 [[nodiscard]] std::vector<std::string> dead_mounts(const std::string& directory,

@@ -1,7 +1,8 @@
-// pool list and destroy. (create is in up.cc, query in status.cc.)
+// pool list and destroy. (create is in pool_creation.cc, query in status.cc.)
 #include <dirent.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,8 @@
 #include "pool_place.h"
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/api/pool_remains.h"
+#include "service_files.h"
+#include "services.h"
 
 namespace ros2s::cli {
 namespace {
@@ -59,6 +62,24 @@ std::pair<std::string, std::string> state_of(const api::PoolRemains& pool,
 
 std::string name_of(const api::PoolRemains& pool) {
     return pool.pool.empty() ? "the half-made pool" : fmt::format("the pool '{}'", pool.pool);
+}
+
+// Before the pool itself: it stays whole if this is interrupted, and `up` makes them again.
+Task<Result<>> remove_services(Workplace work, const std::string& directory) {
+    if (::access(api::ServicePlaces(directory).run.c_str(), F_OK) != 0) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(work, directory));
+    ROS2S_CO_TRY_ASSIGN(const auto services, find_services(directory, work.report));
+    for (const Service& service : services) {
+        if (service.running.pid == 0) continue;
+        co_return work.report.fail(
+            Code::busy, fmt::format("{} (process {}) serves {}; stop it first: ros2store down {}",
+                                    service.places.program, service.running.pid, directory,
+                                    shell_word(directory)));
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_if_any(directory, work.report));
+    // Whoever it is, destroy_pool() refuses, and nothing was changed.
+    if (owner.pid != 0) co_return Result<>{};
+    co_return remove_service_files(directory, work.report);
 }
 
 }  // namespace
@@ -112,6 +133,7 @@ Task<Result<>> pool_destroy(Workplace work, PoolOptions options) {
                         name_of(pool), pool.directory, human_bytes(pool.bytes), lost,
                         shell_word(pool.directory)));
     }
+    ROS2S_CO_TRY(co_await remove_services(work, pool.directory));
     ROS2S_CO_TRY(api::destroy_pool(pool.directory, work.report));
     work.session.say(
         fmt::format("removed {} from {}{}{}", name_of(pool), pool.directory, lost,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <map>
 
 #include "ros2s/api/deployment.h"
@@ -25,6 +26,16 @@ Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     if (!is_uri(place)) return std::string(place);
     ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
     return uri.dir;
+}
+
+Result<std::string> absolute_directory(const std::string& directory, Report& report) {
+    std::error_code failed;
+    auto whole = std::filesystem::absolute(directory, failed).lexically_normal().string();
+    if (directory.empty() || failed) {
+        return report.fail(Code::invalid, "the pool's directory has no name");
+    }
+    if (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
+    return whole;
 }
 
 Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& places,

@@ -15,6 +15,8 @@ namespace ros2s::cli {
 [[nodiscard]] bool is_uri(std::string_view text);
 // The pool directory that "DIR" or a URI names. Errors: invalid (the URI).
 [[nodiscard]] Result<std::string> pool_directory_of(std::string_view place, Report& report);
+// The same directory from wherever it is looked at. Errors: invalid (no name), those of getcwd.
+[[nodiscard]] Result<std::string> absolute_directory(const std::string& directory, Report& report);
 // Who has it open now; pid 0 when nobody does. Errors: those of find_owner, reported.
 [[nodiscard]] Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report);
 // A URI of this machine. Errors: invalid, unsupported.

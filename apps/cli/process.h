@@ -9,7 +9,11 @@ namespace ros2s::cli {
 
 // The path of a program that comes with this one: beside it, else as execvp finds it.
 [[nodiscard]] std::string sibling_program(const std::string& name);
-// Runs it to its end; its exit status. Blocks. Errors: those of posix_spawnp.
-[[nodiscard]] Result<int> run_program(const std::vector<std::string>& arguments);
+// Where files that come with this program are found: its directory. Empty: not to be told.
+[[nodiscard]] std::string own_directory();
+// Runs it to its end; its exit status. Its standard output goes to the file `output` where one is
+// named. Blocks. Errors: those of posix_spawnp.
+[[nodiscard]] Result<int> run_program(const std::vector<std::string>& arguments,
+                                      const std::string& output = {});
 
 }  // namespace ros2s::cli

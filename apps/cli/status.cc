@@ -12,6 +12,7 @@
 #include "ros2s/api/mount_status.h"
 #include "ros2s/api/owner.h"
 #include "ros2s/api/pool_directory.h"
+#include "services.h"
 
 namespace ros2s::cli {
 namespace {
@@ -94,6 +95,8 @@ void report_status(const Session& session, const api::PoolDirectory& pool,
     }
     if (owner.pid == 0) {
         session.say("open by     nobody");
+    } else if (owner.program == engine_program) {
+        session.say(fmt::format("open by     process {} ({})", owner.pid, owner.program));
     } else if (owner.mount_point.empty()) {
         session.say(fmt::format("open by     {}", api::describe_owner(pool.directory, owner)));
     } else {
@@ -134,6 +137,8 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     report_status(work.session, pool, owner, content);
     const auto dead = dead_mounts(pool.directory, owner);
     report_dead(work.session, pool.directory, dead);
+    const auto services = find_services(pool.directory, work.report);
+    if (services) report_services(work.session, *services, pool.directory);
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
     work.session.answer(Json::object(
         {{"directory", pool.directory},
@@ -149,7 +154,8 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
           content.read_only && !content.read_only->empty() ? Json(*content.read_only) : Json()},
          {"containers", content.known ? Json::array(content.containers) : Json()},
          {"owner", owner_value(owner)},
-         {"dead_mounts", Json::array({dead.begin(), dead.end()})}}));
+         {"dead_mounts", Json::array({dead.begin(), dead.end()})},
+         {"daemons", services ? value_of(*services) : Json()}}));
     co_return Result<>{};
 }
 

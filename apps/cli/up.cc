@@ -1,47 +1,56 @@
-// up, pool create and pool grow: device files, written fully once, with progress.
+// up: a pool in a directory where there is none, and the daemons that serve it.
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "commands.h"
+#include "pool_creation.h"
 #include "pool_place.h"
-#include "progress.h"
+#include "process.h"
 #include "ros2s/api/pool_directory.h"
-#include "ros2s/api/pool_growth.h"
 #include "ros2s/api/uri.h"
+#include "service_files.h"
+#include "services.h"
 
 namespace ros2s::cli {
 namespace {
 
-Task<Result<api::PoolDirectory>> create(Workplace work, const UpOptions& options) {
-    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, size_of(options.size, work.report));
-    Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
-    const api::PoolCreation creation{
-        .directory = options.directory,
-        .pool = options.pool,
-        .bytes = bytes,
-        .devices = options.devices,
-        .device_directories = options.device_directories,
-        .container = options.container,
-        .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
-    ROS2S_CO_TRY(co_await api::create_pool(work.call, work.environment, creation, work.report));
-    co_return api::read_pool_directory(options.directory, work.report);
+// Where the build or the package puts it; "": it is not there.
+std::string fio_plugin() {
+    for (const char* place : {"/../plugins/fio", "/../lib/ros2store"}) {
+        const auto plugin = std::filesystem::path(own_directory() + place + "/libros2store-fio.so");
+        std::error_code failed;
+        if (std::filesystem::exists(plugin, failed)) return plugin.lexically_normal();
+    }
+    return {};
 }
 
-std::string devices_text(const api::PoolDirectory& pool) {
-    return fmt::format("{} on {} device{}", human_bytes(pool.device_bytes), pool.devices.size(),
-                       pool.devices.size() == 1 ? "" : "s");
-}
-
-std::vector<Json> device_list(const api::PoolDirectory& pool) {
-    return {pool.devices.begin(), pool.devices.end()};
-}
-
-}  // namespace
-
-Task<Result<>> up(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create(work, options));
-    api::Uri uri{.pool = pool.config.pool, .container = options.container, .dir = pool.directory};
+// What comes next, for people.
+void propose(const Session& session, const std::string& directory, api::Uri uri) {
+    uri.path.clear();
     const std::string container = uri.to_string();
     uri.path = "include";
+    session.say("Next, for example:");
+    session.say(fmt::format("  ros2store cp -r /usr/include {}", shell_word(uri.to_string())));
+    session.say(fmt::format("  ros2store ls -l {}", shell_word(uri.to_string())));
+    session.say(fmt::format("  mkdir -p /mnt/ros2s && ros2store mount {} /mnt/ros2s",
+                            shell_word(container)));
+    if (const std::string plugin = fio_plugin(); !plugin.empty()) {
+        session.say(
+            fmt::format("  fio --ioengine=external:{} --thread --uri={} --name=r "
+                        "--filename=f --size=1G --rw=randread --bs=4k --iodepth=32",
+                        shell_word(plugin), shell_word(container)));
+    }
+    session.say(fmt::format("  ros2store down {0} && ros2store pool destroy --yes {0}",
+                            shell_word(directory)));
+}
+
+Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create_pool(work, options));
+    const api::Uri uri{
+        .pool = pool.config.pool, .container = options.container, .dir = pool.directory};
+    const std::string container = uri.to_string();
     const Session& session = work.session;
     session.answer(Json::object({{"uri", container},
                                  {"directory", pool.directory},
@@ -52,55 +61,107 @@ Task<Result<>> up(Workplace work, UpOptions options) {
     session.say(fmt::format("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool,
                             options.container, devices_text(pool), pool.directory));
     session.say(fmt::format("  {}\n", container));
-    session.say("Next, for example:");
-    session.say(fmt::format("  ros2store cp -r /usr/include {}", shell_word(uri.to_string())));
-    session.say(fmt::format("  ros2store ls -l {}", shell_word(uri.to_string())));
-    session.say(fmt::format("  mkdir -p /mnt/ros2s && ros2store mount {} /mnt/ros2s",
-                            shell_word(container)));
-    session.say(fmt::format("  ros2store down {0} && ros2store pool destroy --yes {0}",
-                            shell_word(pool.directory)));
+    propose(session, pool.directory, uri);
     co_return Result<>{};
 }
 
-Task<Result<>> pool_create(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create(work, options));
-    work.session.answer(Json::object({{"directory", pool.directory},
-                                      {"pool", pool.config.pool},
-                                      {"bytes", pool.device_bytes},
-                                      {"devices", Json::array(device_list(pool))}}));
-    work.session.say(fmt::format("Pool '{}' is ready: {} in {}", pool.config.pool,
-                                 devices_text(pool), pool.directory));
-    const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
-    work.session.say(
-        fmt::format("Next: ros2store container create {}", shell_word(uri.to_string())));
-    co_return Result<>{};
+// What was asked for of a new pool, the one that is there must have.
+Result<> check_wishes(const UpOptions& options, const api::PoolDirectory& pool, Report& report) {
+    const auto refuse = [&](std::string_view option, const std::string& remedy) {
+        return report.fail(
+            Code::exists,
+            fmt::format("there is a pool in {} already ('{}', {}), and {} is for a "
+                        "new one: leave it out{}",
+                        pool.directory, pool.config.pool, devices_text(pool), option, remedy));
+    };
+    if (options.pool && *options.pool != pool.config.pool) return refuse("--pool", "");
+    if (options.devices && *options.devices != pool.devices.size()) return refuse("--devices", "");
+    if (!options.device_directories.empty()) return refuse("--device-dir", "");
+    if (!options.size) return {};
+    ROS2S_TRY_ASSIGN(const uint64_t bytes, size_of(*options.size, report));
+    constexpr uint64_t block = 4096;
+    const uint64_t each = bytes / pool.devices.size() / block * block;
+    if (each * pool.devices.size() == pool.device_bytes) return {};
+    return refuse("--size", ", or add to it: ros2store pool grow");
 }
 
-Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, size_of(options.size, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto before, api::read_pool_directory(directory, work.report));
-    {
-        Progress progress("writing the new device file once", Progress::Unit::bytes,
-                          !work.session.json());
-        const auto show = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
-        ROS2S_CO_TRY(co_await api::grow_pool(work.call, work.environment,
-                                             {.directory = directory,
-                                              .bytes = bytes,
-                                              .device_directory = options.device_directory,
-                                              .progress = show},
-                                             work.report));
+struct PoolToServe {
+    api::PoolDirectory pool;
+    bool made = false;
+};
+Task<Result<PoolToServe>> pool_to_serve(Workplace work, const UpOptions& options) {
+    Report none;
+    auto there = api::read_pool_directory(options.directory, none);
+    if (there) {
+        ROS2S_CO_TRY(check_wishes(options, *there, work.report));
+        co_return PoolToServe{.pool = std::move(*there)};
     }
-    ROS2S_CO_TRY_ASSIGN(const auto pool, api::read_pool_directory(directory, work.report));
-    const uint64_t added = pool.device_bytes - before.device_bytes;
-    work.session.answer(Json::object({{"directory", pool.directory},
-                                      {"pool", pool.config.pool},
-                                      {"added_bytes", added},
-                                      {"bytes", pool.device_bytes},
-                                      {"devices", Json::array(device_list(pool))}}));
-    work.session.say(fmt::format("Pool '{}' has grown by {}: {} in {}", pool.config.pool,
-                                 human_bytes(added), devices_text(pool), pool.directory));
+    if (there.error().code != Code::not_found) {
+        co_return work.report.fail(there.error(), none.text());
+    }
+    ROS2S_CO_TRY_ASSIGN(auto made, co_await create_pool(work, options));
+    co_return PoolToServe{.pool = std::move(made), .made = true};
+}
+
+void report_up(const Session& session, const UpOptions& options, const PoolToServe& served,
+               const std::vector<Service>& services) {
+    const api::PoolDirectory& pool = served.pool;
+    const auto uri_by = [&](api::Uri::Transport transport) {
+        return api::Uri{.transport = transport,
+                        .pool = pool.config.pool,
+                        .container = options.container,
+                        .dir = pool.directory};
+    };
+    const api::Uri offload = uri_by(api::Uri::Transport::dpu);
+    const std::string direct = uri_by(api::Uri::Transport::direct).to_string();
+    const std::string local = uri_by(api::Uri::Transport::local).to_string();
+    session.answer(Json::object(
+        {{"uri", offload.to_string()},
+         {"uris",
+          Json::object({{"offload", offload.to_string()}, {"direct", direct}, {"local", local}})},
+         {"directory", pool.directory},
+         {"pool", pool.config.pool},
+         {"container", options.container},
+         {"bytes", pool.device_bytes},
+         {"devices", Json::array(device_list(pool))},
+         {"made", served.made},
+         {"daemons", value_of(services)}}));
+    session.say(fmt::format("Pool '{}' is {}: {} in {}", pool.config.pool,
+                            served.made ? "ready" : "there", devices_text(pool), pool.directory));
+    for (const Service& service : services) {
+        session.say(fmt::format("{:<17} {} process {}", service.places.program,
+                                service.changed ? "started," : "ran already,",
+                                service.running.pid));
+    }
+    session.say(
+        fmt::format("\n  {}   through the DPU daemon\n  {}       straight to the engine\n  "
+                    "{}\n",
+                    offload.to_string(), direct, local));
+    propose(session, pool.directory, offload);
+}
+
+Task<Result<>> up_with_daemons(Workplace work, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(options.directory, absolute_directory(options.directory, work.report));
+    // All that can be known before anything is made.
+    ROS2S_CO_TRY(check_service_directory(options.directory, work.report));
+    for (const auto& daemon : daemons_of(api::ServicePlaces(options.directory))) {
+        ROS2S_CO_TRY(daemon_program(daemon.program, work.report));
+    }
+    ROS2S_CO_TRY_ASSIGN(const PoolToServe served, co_await pool_to_serve(work, options));
+    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(work, options.directory));
+    ROS2S_CO_TRY(co_await make_service_files(work, {.directory = options.directory,
+                                                    .pool = served.pool.config.pool,
+                                                    .providers = options.providers}));
+    ROS2S_CO_TRY_ASSIGN(const auto services, co_await start_services(work, options.directory));
+    report_up(work.session, options, served, services);
     co_return Result<>{};
+}
+
+}  // namespace
+
+Task<Result<>> up(Workplace work, UpOptions options) {
+    if (options.no_daemons) co_return co_await up_without_daemons(work, std::move(options));
+    co_return co_await up_with_daemons(work, std::move(options));
 }
 
 }  // namespace ros2s::cli

@@ -98,4 +98,8 @@ std::vector<exporter::Source> Dpu::metrics() const {
     return sources;
 }
 
+std::vector<std::string> Dpu::addresses() const {
+    return daemon::spoken_addresses(control_->addresses(), data_.addresses());
+}
+
 }  // namespace ros2s::dpud

@@ -27,6 +27,7 @@ class Dpu final : public daemon::Daemon {
     // No new sessions; what was begun is answered; then everything is closed.
     Task<> stop() override;
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
+    [[nodiscard]] std::vector<std::string> addresses() const override;
 
   private:
     Dpu(api::Environment environment, Settings settings);

@@ -79,4 +79,8 @@ std::vector<exporter::Source> Engine::metrics() const {
     return sources;
 }
 
+std::vector<std::string> Engine::addresses() const {
+    return daemon::spoken_addresses(control_->addresses(), data_->addresses());
+}
+
 }  // namespace ros2s::engined

@@ -34,6 +34,7 @@ class Engine final : public daemon::Daemon {
     Task<> stop() override;
 
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
+    [[nodiscard]] std::vector<std::string> addresses() const override;
 
   private:
     Engine(api::Environment environment, Settings settings);

@@ -11,7 +11,7 @@ pools are closed.)";
 
 constexpr const char* more = R"(
 EXAMPLES
-  ros2store up /srv/pool
+  ros2store pool create /srv/pool
   ros2store certs init /etc/ros2store/certs --name engine-1
   ros2store-engine --print-config > /etc/ros2store/engine.yaml   # then set `pools`
   ros2store-engine --config /etc/ros2store/engine.yaml

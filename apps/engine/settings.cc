@@ -12,8 +12,8 @@ config::Table describe(Settings& s) {
         {"",
          "ros2store-engine: serves pools to clients on other machines, and on this one.",
          {config::text("pools", s.pools,
-                       "The directories of the pools, separated by commas, as `ros2store up` or "
-                       "`ros2store pool create` makes them. Each is owned by this process alone "
+                       "The directories of the pools, separated by commas, as `ros2store pool "
+                       "create` makes them. Each is owned by this process alone "
                        "while it runs.")
               .required()}},
         {"control",

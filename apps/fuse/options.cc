@@ -31,7 +31,7 @@ EXIT STATUS
   0 mounted (in the foreground: was unmounted); 1 it failed; 2 the command line is wrong.
 
 EXAMPLES
-  ros2store up /srv/pool
+  ros2store up --no-daemons /srv/pool
   ros2store-fuse 'ros2s+local:///pool/main?dir=/srv/pool' /mnt/pool
   fusermount3 -u /mnt/pool
 )";

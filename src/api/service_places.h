@@ -24,16 +24,19 @@ struct ServicePlaces {
           engine_control(run + "/engine.control"),
           engine_data(run + "/engine.data"),
           engine_log(run + "/engine.log"),
+          engine_pid(run + "/engine.pid"),
           dpu_control(run + "/dpu.control"),
           dpu_data(run + "/dpu.data"),
-          dpu_log(run + "/dpu.log") {}
+          dpu_log(run + "/dpu.log"),
+          dpu_pid(run + "/dpu.pid") {}
 
     std::string storage_certs, host_certs;
     std::string engine_settings, dpu_settings;
     std::string run;
     // Unix sockets: of the control plane (gRPC), and of the data plane over shm.
-    std::string engine_control, engine_data, engine_log;
-    std::string dpu_control, dpu_data, dpu_log;
+    // Locked by the daemon that runs; says who it is.
+    std::string engine_control, engine_data, engine_log, engine_pid;
+    std::string dpu_control, dpu_data, dpu_log, dpu_pid;
 };
 
 }  // namespace ros2s::api

@@ -1,6 +1,7 @@
 #include "daemon.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
 
@@ -48,6 +49,17 @@ sigset_t block_stop_signals() {
     return signals;
 }
 
+// The address with the port that was taken.
+std::string metrics_address(const std::string& asked, uint16_t port) {
+    return fmt::format("metrics {}:{}", asked.substr(0, asked.rfind(':')), port);
+}
+
+void say_ready(const std::vector<std::string>& addresses) {
+    std::string message = fmt::format("READY=1\nSTATUS=at {}", fmt::join(addresses, ", "));
+    for (const std::string& address : addresses) message += "\nX_ROS2STORE_ADDRESS=" + address;
+    ::sd_notify(0, message.c_str());
+}
+
 // Serves metrics, says that it is ready, and waits for a signal.
 Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
                 const sigset_t& signals, const Log& log, Report& report) {
@@ -56,8 +68,13 @@ Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& 
         ROS2S_TRY_ASSIGN(metrics, exporter::MetricsServer::start(reactor, common.metrics,
                                                                  daemon.metrics(), report));
     }
+    std::vector<std::string> addresses = daemon.addresses();
+    if (metrics) {
+        addresses.push_back(metrics_address(common.metrics, metrics->port()));
+        log.info(addresses.back());
+    }
     log.info("ready");
-    ::sd_notify(0, "READY=1");
+    say_ready(addresses);
     int signal = 0;
     ::sigwait(&signals, &signal);
     ::sd_notify(0, "STOPPING=1");

@@ -1,6 +1,9 @@
 // run_daemon: what main() of every daemon does: the command line, the file of settings, a reactor
 // on a thread of its own, the metrics server, readiness for systemd, and a drain at SIGTERM or
 // SIGINT.
+//
+// Whoever started it learns by sd_notify(3) when it is ready, and where it listens: the message has
+// a line X_ROS2STORE_ADDRESS=… for each address.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,6 +21,9 @@ class Daemon {
   public:
     virtual ~Daemon() = default;
     [[nodiscard]] virtual std::vector<exporter::Source> metrics() const = 0;
+    // Where it is reached, with the ports that were taken for 0: "control 127.0.0.1:7400",
+    // "shm /run/ros2store/engine.sock". They stay; any thread.
+    [[nodiscard]] virtual std::vector<std::string> addresses() const = 0;
     // Drains and closes everything. Must be called.
     virtual Task<> stop() = 0;
 };

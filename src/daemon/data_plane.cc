@@ -6,6 +6,14 @@
 
 namespace ros2s::daemon {
 
+std::vector<std::string> spoken_addresses(const std::vector<std::string>& control,
+                                          const std::vector<control::DataAddress>& data) {
+    std::vector<std::string> spoken;
+    for (const std::string& address : control) spoken.push_back("control " + address);
+    for (const auto& each : data) spoken.push_back(each.provider + " " + each.address);
+    return spoken;
+}
+
 DataPlane::~DataPlane() { ROS2S_CHECK(ports_.empty()); }
 
 Task<Result<>> DataPlane::listen(Listen where, std::string ucx_device, const Log& log,

@@ -16,6 +16,10 @@
 
 namespace ros2s::daemon {
 
+// As Daemon::addresses() says them.
+[[nodiscard]] std::vector<std::string> spoken_addresses(
+    const std::vector<std::string>& control, const std::vector<control::DataAddress>& data);
+
 class DataPlane {
   public:
     DataPlane(Reactor& reactor, rpc::Service& service, session::SessionGate& gate)

@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import SIZE, answer, run
+from cli_test import SIZE, UP, answer, run
 
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
 IO_URING_SETUP = 425  # on every architecture
@@ -50,7 +50,7 @@ class OnePool(cli_test.Refusal):
     def setUp(self):
         super().setUp()
         self.pool = self.scratch / "p"
-        run("up", self.pool, "--size", self.SIZE)
+        run(*UP, self.pool, "--size", self.SIZE)
         self.uri = self.uri_of("f")
         run("cp", "/usr/include/stdio.h", self.uri)
 
@@ -79,7 +79,7 @@ class Files(OnePool):
 
     def test_another_pools_files(self):
         other = self.scratch / "other"
-        run("up", other, "--size", "64M")
+        run(*UP, other, "--size", "64M")
         os.rename(self.pool / "device-0", self.scratch / "kept")
         shutil.copy(other / "device-0", self.pool / "device-0")
         self.refused("cat", self.uri, says=["belongs to pool", "Put the right one in its place"])
@@ -221,7 +221,7 @@ class OrdinaryUser(OnePool):
                 self.assertIn(each, done.stderr)
 
     def test_what_only_others_may(self):
-        self.refused("up", self.scratch / "mine", "--size", SIZE,
+        self.refused(*UP, self.scratch / "mine", "--size", SIZE,
                      says=["permission denied", "choose a directory"], **NOBODY)
         self.refused("cat", self.uri, says=["Permission denied", "may write in it"], **NOBODY)
         os.chmod(self.pool / "config.yaml", 0o600)

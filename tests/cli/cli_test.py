@@ -17,6 +17,7 @@ from pathlib import Path
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else None
 SIZE = "256M"
+UP = ("up", "--no-daemons")
 
 
 def run(*arguments, expect=0, stdin=subprocess.DEVNULL, **more):
@@ -56,7 +57,7 @@ class WithPool(Refusal):
     def setUpClass(cls):
         cls.base = Path(tempfile.mkdtemp(prefix="ros2store-cli-"))
         cls.pool = cls.base / "pool"
-        cls.up = answer("up", cls.pool, "--size", SIZE)
+        cls.up = answer(*UP, cls.pool, "--size", SIZE)
 
     @classmethod
     def tearDownClass(cls):
@@ -123,29 +124,29 @@ class BadPlaces(Refusal):
         self.refused("down", self.scratch, says="no pool in")
 
     def test_bad_sizes(self):
-        self.refused("up", self.scratch / "p", "--size", "4 parsecs", says=["no size", "4G"])
-        self.refused("up", self.scratch / "p", "--size", "1M", says="64")
+        self.refused(*UP, self.scratch / "p", "--size", "4 parsecs", says=["no size", "4G"])
+        self.refused(*UP, self.scratch / "p", "--size", "1M", says="64")
         self.assertFalse((self.scratch / "p" / "config.yaml").exists())
 
     def test_bad_names_and_counts(self):
-        self.refused("up", self.scratch / "p", "--pool", "a b", says="a b")
-        self.refused("up", self.scratch / "p", "--devices", "17", says="16")
+        self.refused(*UP, self.scratch / "p", "--pool", "a b", says="a b")
+        self.refused(*UP, self.scratch / "p", "--devices", "17", says="16")
 
     def test_more_than_the_disk_has(self):
-        self.refused("up", self.scratch / "p", "--size", "900T", says="free")
+        self.refused(*UP, self.scratch / "p", "--size", "900T", says="free")
         self.assertFalse((self.scratch / "p").exists() and any((self.scratch / "p").iterdir()))
 
     def test_directory_with_other_files(self):
         (self.scratch / "p").mkdir()
         (self.scratch / "p" / "thesis.txt").write_text("years of work")
-        self.refused("up", self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
+        self.refused(*UP, self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
         self.assertEqual((self.scratch / "p" / "thesis.txt").read_text(), "years of work")
 
 
 class PoolLife(Refusal):
     def test_up_status_list_destroy(self):
         pool = self.scratch / "p"
-        up = answer("up", pool, "--size", SIZE, "--devices", "2", "--pool", "fast",
+        up = answer(*UP, pool, "--size", SIZE, "--devices", "2", "--pool", "fast",
                     "--container", "data")
         self.assertEqual(up["uri"], f"ros2s+local:///fast/data?dir={pool}")
         self.assertEqual(len(up["devices"]), 2)
@@ -179,7 +180,7 @@ class PoolLife(Refusal):
                           stderr=subprocess.DEVNULL, check=False).returncode != 0:
             self.skipTest("cannot mount here")
         try:
-            self.refused("up", small / "p", "--size", "64M", "--device-dir", disk,
+            self.refused(*UP, small / "p", "--size", "64M", "--device-dir", disk,
                          says=[f"{small}/p needs 64", "free space", "too little"])
             self.assertEqual(os.listdir(small) + os.listdir(disk), [])
         finally:
@@ -187,7 +188,7 @@ class PoolLife(Refusal):
 
     def test_status_says_what_the_index_takes(self):
         pool = self.scratch / "p"
-        run("up", pool, "--size", "64M")
+        run(*UP, pool, "--size", "64M")
         before = answer("status", pool)
         (self.scratch / "many").mkdir()
         for i in range(3000):
@@ -204,20 +205,20 @@ class PoolLife(Refusal):
 
     def test_nobody_else_reads_the_index(self):
         pool = self.scratch / "p"
-        run("up", pool, "--size", "64M")
+        run(*UP, pool, "--size", "64M")
         self.assertEqual(stat.S_IMODE((pool / "index").stat().st_mode), 0o700)
         os.chmod(pool / "index", 0o755)
         run("ls", f"ros2s+local:///pool/main?dir={pool}")
         self.assertEqual(stat.S_IMODE((pool / "index").stat().st_mode), 0o700)
 
     def test_up_says_what_comes_next(self):
-        said = run("up", self.scratch / "p", "--size", SIZE).stdout
+        said = run(*UP, self.scratch / "p", "--size", SIZE).stdout
         for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):
             self.assertIn(word, said)
 
     def test_grow(self):
         pool, source = self.scratch / "p", self.scratch / "source"
-        run("up", pool, "--size", "64M")
+        run(*UP, pool, "--size", "64M")
         source.write_bytes(os.urandom(40 << 20))
         uri = f"ros2s+local:///pool/main/%s?dir={pool}"
         run("cp", source, uri % "one")
@@ -245,7 +246,7 @@ class PoolLife(Refusal):
 
     def test_a_missing_device_and_a_dangling_link(self):
         pool = self.scratch / "p"
-        run("up", pool, "--size", SIZE, "--devices", "3")
+        run(*UP, pool, "--size", SIZE, "--devices", "3")
         os.rename(pool / "device-1", self.scratch / "away")
         self.refused("status", pool, says=["has 3 devices; missing: device-1 (", f"{pool}/device-0",
                                            f"{pool}/device-2", "Mount the disk"])
@@ -260,12 +261,12 @@ class PoolLife(Refusal):
         disk = self.scratch / "disk"
         disk.mkdir()
         lost, half, own = self.scratch / "lost", self.scratch / "half", self.scratch / "own"
-        run("up", lost, "--size", "64M")
+        run(*UP, lost, "--size", "64M")
         os.unlink(lost / "device-0")
-        run("up", self.scratch / "link", "--size", "128M", "--devices", "2", "--device-dir", disk)
+        run(*UP, self.scratch / "link", "--size", "128M", "--devices", "2", "--device-dir", disk)
         target = os.readlink(self.scratch / "link" / "device-1")
         os.unlink(target)
-        run("up", half, "--size", "64M")
+        run(*UP, half, "--size", "64M")
         os.unlink(half / "config.yaml")  # as a removal that was killed leaves it
         (half / "half-made").write_text("\n")
         (own / "index").mkdir(parents=True)
@@ -292,16 +293,16 @@ class PoolLife(Refusal):
         self.assertEqual(os.listdir(disk), [])
 
     def test_second_up(self):
-        run("up", self.scratch / "p", "--size", SIZE)
+        run(*UP, self.scratch / "p", "--size", SIZE)
         before = (self.scratch / "p" / "config.yaml").read_bytes()
-        self.refused("up", self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
+        self.refused(*UP, self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
         self.assertEqual((self.scratch / "p" / "config.yaml").read_bytes(), before)
         run("ls", f"ros2s+local:///pool/main?dir={self.scratch}/p")
 
     def test_interrupted_up_leaves_nothing(self):
         # Large enough not to be done at once, and no more than there is.
         size = min(8 << 10, (shutil.disk_usage(self.scratch).free >> 20) // 2)
-        with subprocess.Popen([PROGRAM, "up", self.scratch / "p", "--size", f"{size}M"],
+        with subprocess.Popen([PROGRAM, *UP, self.scratch / "p", "--size", f"{size}M"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as process:
             while not (self.scratch / "p" / "device-0").exists() and process.poll() is None:
@@ -310,10 +311,10 @@ class PoolLife(Refusal):
             _, said = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, said)
         self.assertFalse((self.scratch / "p" / "device-0").exists())
-        run("up", self.scratch / "p", "--size", SIZE)
+        run(*UP, self.scratch / "p", "--size", SIZE)
 
     def test_unknown_config_key(self):
-        run("up", self.scratch / "p", "--size", SIZE)
+        run(*UP, self.scratch / "p", "--size", SIZE)
         config = self.scratch / "p" / "config.yaml"
         config.write_text(config.read_text() + "\nmemmory: 1G\n")
         self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}/p",
@@ -474,7 +475,7 @@ class Files(WithPool):
     def test_one_file_by_two_ways(self):
         pool, mounted = self.scratch / "p", self.scratch / "mnt"
         mounted.mkdir()
-        run("up", pool, "--size", SIZE)
+        run(*UP, pool, "--size", SIZE)
         uri = f"ros2s+local:///pool/main/%s?dir={pool}"
         run("mount", uri % "", mounted)
         try:
@@ -579,7 +580,7 @@ class CorruptBytes(Refusal):
 
     def test_a_rotten_block(self):
         pool, source = self.scratch / "p", self.scratch / "source"
-        run("up", pool, "--size", "64M")
+        run(*UP, pool, "--size", "64M")
         block = os.urandom(4096)
         source.write_bytes(os.urandom((1 << 20) + 8192) + block + os.urandom(5000))
         uri = f"ros2s+local:///pool/main/d/f?dir={pool}"
@@ -605,7 +606,7 @@ class CorruptBytes(Refusal):
 class Settings(Refusal):
     def test_the_back_end_of_the_pool(self):
         pool = self.scratch / "p"
-        run("up", pool, "--size", "64M")
+        run(*UP, pool, "--size", "64M")
         file = f"ros2s+local:///pool/main/f?dir={pool}"
         run("cp", "/bin/true", file)
         with open(pool / "config.yaml", "a", encoding="utf-8") as config:
@@ -675,7 +676,7 @@ class Trees(WithPool):
 class FullPool(Refusal):
     def test_full_pool(self):
         pool = self.scratch / "p"
-        run("up", pool, "--size", "64M")
+        run(*UP, pool, "--size", "64M")
         uri = f"ros2s+local:///pool/main/f?dir={pool}"
         source = self.scratch / "big"
         source.write_bytes(os.urandom(1 << 20) * 100)

@@ -9,8 +9,10 @@ namespace ros2s::tests {
 
 EngineProcess::EngineProcess() {
     std::string said;
-    EXPECT_EQ(
-        run_program(fmt::format("'{}' up '{}' --size 256MiB", PROGRAM_CLI, path("pool")), said), 0)
+    EXPECT_EQ(run_program(
+                  fmt::format("'{}' up --no-daemons '{}' --size 256MiB", PROGRAM_CLI, path("pool")),
+                  said),
+              0)
         << said;
     EXPECT_EQ(run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, path("certs")), said), 0)
         << said;

@@ -22,7 +22,8 @@ class Pool:
     def __enter__(self):
         self.top = Path(tempfile.mkdtemp(prefix="path-report.", dir=BUILD))
         self.directory = self.top / "pool"
-        subprocess.run([BUILD / "bin/ros2store", "up", self.directory, "--size", "128M"],
+        subprocess.run([BUILD / "bin/ros2store", "up", "--no-daemons", self.directory,
+                        "--size", "128M"],
                        check=True, stdout=subprocess.DEVNULL)
         self.side = compare.pool_side("embedded", BUILD,
                                       f"ros2s+local:///pool/main?dir={self.directory}", "f")

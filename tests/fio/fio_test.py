@@ -22,7 +22,8 @@ class Pool:
         self.top = tempfile.mkdtemp(prefix="ros2store-fio.")
         self.directory = f"{self.top}/pool"
         self.uri = f"ros2s+local:///pool/main?dir={self.directory}"
-        done = subprocess.run([CLI, "up", self.directory, "--size", size], capture_output=True,
+        done = subprocess.run([CLI, "up", "--no-daemons", self.directory, "--size", size],
+                              capture_output=True,
                               text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -21,7 +21,7 @@ def main():
     scratch = Path(tempfile.mkdtemp(prefix="ros2store-kill-"))
     pool = scratch / "pool"
     try:
-        subprocess.run([BIN / "ros2store", "up", pool, "--size", "512M"], check=True,
+        subprocess.run([BIN / "ros2store", "up", "--no-daemons", pool, "--size", "512M"], check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         uri = f"ros2s+local:///pool/main/{{}}?dir={pool}"
         for name in ("killed", "control"):

@@ -52,7 +52,7 @@ class Pool:
                 os.chown(path, owner, owner)
         self.owner = owner
         self.uri = URI + self.directory
-        self.run(CLI, "up", self.directory, "--size", size)
+        self.run(CLI, "up", "--no-daemons", self.directory, "--size", size)
 
     def become_owner(self):
         if self.owner is not None:

@@ -75,9 +75,11 @@ def prepare(options):
 
 def pool(name, built, options):
     directory = (PLACE / name).absolute()
-    shown.run(built / "bin/ros2store", "up", directory, "--size", f"{pool_mib(options)}M",
-              quiet=True)
-    return compare.pool_side(name, built, f"ros2s+local:///pool/main?dir={directory}", "figures")
+    uri = f"ros2s+local:///pool/main?dir={directory}"
+    program = built / "bin/ros2store"
+    shown.run(program, "pool", "create", directory, "--size", f"{pool_mib(options)}M", quiet=True)
+    shown.run(program, "container", "create", uri, quiet=True)
+    return compare.pool_side(name, built, uri, "figures")
 
 
 def measure_all(rows, options, tally):

@@ -175,11 +175,11 @@ class Demo:
     # ---- its steps
 
     def up(self):
-        shown.run(STORE, "up", self.pool, "--size", self.scale.pool)
+        shown.run(STORE, "up", "--no-daemons", self.pool, "--size", self.scale.pool)
         self.tally.add("up", True)
-        refused = subprocess.run([STORE, "up", self.pool], stdin=subprocess.DEVNULL,
+        refused = subprocess.run([STORE, "up", "--no-daemons", self.pool], stdin=subprocess.DEVNULL,
                                  capture_output=True, text=True, check=False)
-        console.command([STORE, "up", self.pool])
+        console.command([STORE, "up", "--no-daemons", self.pool])
         print(f"  {refused.stderr.strip()}")
         self.tally.add("a second up is refused", refused.returncode != 0)
 

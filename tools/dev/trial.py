@@ -16,14 +16,14 @@ USES = (
     ("ros2store starts", "ros2store --version"),
     ("ros2store-fuse starts", "ros2store-fuse --version"),
     ("a pool takes a tree and gives it back", """
-        ros2store up /srv/p --size 256MiB
+        ros2store up --no-daemons /srv/p --size 256MiB
         ros2store cp -r /etc/apt 'ros2s+local:///pool/main/apt?dir=/srv/p'
         ros2store cp -r 'ros2s+local:///pool/main/apt?dir=/srv/p' /back
         diff -r /etc/apt /back
         ros2store down /srv/p"""),
     ("ros2store-engine serves a pool, and drains", """
         ros2store certs init /etc/ros2store/certs >/dev/null
-        ros2store up /var/lib/ros2store/pool --size 128MiB >/dev/null
+        ros2store up --no-daemons /var/lib/ros2store/pool --size 128MiB >/dev/null
         mkdir -p /run/ros2store
         ros2store-engine --config /etc/ros2store/engine.yaml 2>/log &
         for i in $(seq 600); do grep -q "info: ready" /log && break; sleep 0.1; done

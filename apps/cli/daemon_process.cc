@@ -1,0 +1,255 @@
+#include "daemon_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "notify_socket.h"
+#include "process.h"
+#include "ros2s/runtime/reactor.h"
+#include "waiting.h"
+
+namespace ros2s::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A pool that was not closed is recovered first.
+constexpr Duration start_max = 5min;
+constexpr Duration stop_max = 60s;
+constexpr Duration glance = 10ms;
+constexpr int lock_descriptor = 3;
+
+// The environment of this process without what is meant for it alone.
+std::vector<std::string> environment_with(const NotifySocket& notify) {
+    std::vector<std::string> environment{"NOTIFY_SOCKET=" + notify.name()};
+    for (char** each = environ; *each != nullptr; ++each) {
+        const std::string_view variable = *each;
+        if (variable.starts_with("NOTIFY_SOCKET=") || variable.starts_with("JOURNAL_STREAM=") ||
+            variable.starts_with("LISTEN_")) {
+            continue;
+        }
+        environment.emplace_back(variable);
+    }
+    return environment;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    for (auto& text : texts) pointers.push_back(text.data());
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+class SpawnPlan {
+  public:
+    SpawnPlan(const std::string& log, int lock) {
+        posix_spawn_file_actions_init(&actions_);
+        posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, log.c_str(),
+                                         O_WRONLY | O_CREAT | O_APPEND, 0600);
+        posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
+        posix_spawn_file_actions_adddup2(&actions_, lock, lock_descriptor);
+        posix_spawn_file_actions_addclosefrom_np(&actions_, lock_descriptor + 1);
+        // It may run for months, and holds no directory that is not the pool's.
+        posix_spawn_file_actions_addchdir_np(&actions_, "/");
+        sigset_t none, all;
+        sigemptyset(&none);
+        sigfillset(&all);
+        posix_spawnattr_init(&attributes_);
+        posix_spawnattr_setsigmask(&attributes_, &none);
+        posix_spawnattr_setsigdefault(&attributes_, &all);
+        posix_spawnattr_setflags(&attributes_,
+                                 static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+                                                    POSIX_SPAWN_SETSIGDEF));
+    }
+    SpawnPlan(const SpawnPlan&) = delete;
+    SpawnPlan& operator=(const SpawnPlan&) = delete;
+    ~SpawnPlan() {
+        posix_spawn_file_actions_destroy(&actions_);
+        posix_spawnattr_destroy(&attributes_);
+    }
+    Result<pid_t> spawn(std::vector<std::string> arguments, std::vector<std::string> environment) {
+        pid_t child = 0;
+        const int failed =
+            ::posix_spawn(&child, arguments[0].c_str(), &actions_, &attributes_,
+                          pointers_to(arguments).data(), pointers_to(environment).data());
+        if (failed != 0) return fail_errno(failed);
+        return child;
+    }
+
+  private:
+    posix_spawn_file_actions_t actions_{};
+    posix_spawnattr_t attributes_{};
+};
+
+bool has_ended(pid_t child) {
+    int status = 0;
+    return ::waitpid(child, &status, WNOHANG) != 0;
+}
+
+// A child of this process: nobody else has its number before it was waited for.
+Task<> end_child(Reactor& reactor, pid_t child) {
+    ::kill(child, SIGTERM);
+    const Time until = reactor.now() + 10s;
+    while (!has_ended(child)) {
+        if (reactor.now() > until) ::kill(child, SIGKILL);
+        co_await sleep_for(reactor, glance);
+    }
+}
+
+std::unexpected<Error> did_not_start(const DaemonPlaces& places, Report& report) {
+    const std::string words = last_words(places);
+    return report.fail(
+        Error{Code::io},
+        fmt::format("{} did not start: {} (its log: {}; its settings: {})", places.program,
+                    words.empty() ? "it ended without a word" : words, places.log,
+                    places.settings));
+}
+
+// Ends with the child gone, or ready.
+Task<Result<std::vector<std::string>>> wait_until_ready(Workplace work, const DaemonPlaces& places,
+                                                        const NotifySocket& notify, pid_t child) {
+    Reactor& reactor = work.environment.reactor;
+    Waiting waiting(fmt::format("waiting for {}", places.program), !work.session.json());
+    const Time until = reactor.now() + start_max;
+    for (;;) {
+        if (auto addresses = notify.ready(child)) co_return std::move(*addresses);
+        if (has_ended(child)) co_return did_not_start(places, work.report);
+        Result<> go_on = work.call.check(reactor.now());
+        if (go_on && reactor.now() > until) go_on = fail(Code::deadline);
+        if (!go_on) {
+            co_await end_child(reactor, child);
+            if (go_on.error().code == Code::deadline) {
+                work.report.say(fmt::format(
+                    "{} was not ready after {} minutes, and was ended; "
+                    "its log is {}",
+                    places.program, std::chrono::floor<std::chrono::minutes>(start_max).count(),
+                    places.log));
+            }
+            co_return fail(go_on.error());
+        }
+        waiting.update();
+        co_await sleep_for(reactor, glance, work.call.stop);
+    }
+}
+
+std::unexpected<Error> cannot_start(const DaemonPlaces& places, const Error& error,
+                                    std::string_view what, Report& report) {
+    return report.fail(
+        error, fmt::format("cannot start {}: {}: {}", places.program, what, describe(error)));
+}
+
+// Each start begins a new log and keeps the one before.
+void turn_log(const std::string& log) { ::rename(log.c_str(), (log + ".old").c_str()); }
+
+Result<RunLock> take_lock(const DaemonPlaces& places, Report& report) {
+    auto lock = RunLock::take(places.pid);
+    if (lock) return lock;
+    if (lock.error().code == Code::busy) {
+        return report.fail(Code::busy, fmt::format("{} runs already", places.program));
+    }
+    return cannot_start(places, lock.error(), places.pid, report);
+}
+
+int64_t seconds_now(const Workplace& work) {
+    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time())
+        .time_since_epoch()
+        .count();
+}
+
+}  // namespace
+
+std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places) {
+    return {{{engine_program, places.engine_settings, places.engine_log, places.engine_pid},
+             {"ros2store-dpu", places.dpu_settings, places.dpu_log, places.dpu_pid}}};
+}
+
+Result<std::string> daemon_program(const std::string& name, Report& report) {
+    const std::string directory = own_directory();
+    std::string program = directory + "/" + name;
+    if (::access(program.c_str(), X_OK) == 0) return program;
+    return report.fail(Code::not_found,
+                       fmt::format("there is no program {} in {}, where this one is: build it, or "
+                                   "install the package; a pool without daemons is made by "
+                                   "`ros2store up --no-daemons`",
+                                   name, directory));
+}
+
+Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places) {
+    ROS2S_CO_TRY_ASSIGN(const std::string program, daemon_program(places.program, work.report));
+    ROS2S_CO_TRY_ASSIGN(const RunLock lock, take_lock(places, work.report));
+    const auto notify = NotifySocket::open();
+    if (!notify) co_return cannot_start(places, notify.error(), "a socket", work.report);
+    turn_log(places.log);
+    SpawnPlan plan(places.log, lock.descriptor());
+    const auto child =
+        plan.spawn({program, "--config", places.settings}, environment_with(*notify));
+    if (!child) co_return cannot_start(places, child.error(), program, work.report);
+    Running running{.pid = *child, .since = seconds_now(work)};
+    const auto first = lock.write(running);
+    ROS2S_CO_TRY_ASSIGN(running.addresses,
+                        co_await wait_until_ready(work, places, *notify, *child));
+    const auto written = first ? lock.write(running) : first;
+    if (!written) {
+        co_await end_child(work.environment.reactor, *child);
+        co_return cannot_start(places, written.error(), places.pid, work.report);
+    }
+    co_return running;
+}
+
+Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill) {
+    Reactor& reactor = work.environment.reactor;
+    const auto sent = signal_running(places.pid, kill ? SIGKILL : SIGTERM);
+    if (!sent && sent.error().code == Code::not_found) co_return false;
+    if (!sent) {
+        co_return work.report.fail(
+            sent.error(), fmt::format("cannot stop {} ({}); who it is: fuser -v {}", places.program,
+                                      describe(sent.error()), places.pid));
+    }
+    Waiting waiting(fmt::format("waiting for {} to end", places.program), !work.session.json());
+    const Time until = reactor.now() + stop_max;
+    for (;;) {
+        const auto running = find_running(places.pid);
+        if (running && running->pid == 0) co_return true;
+        ROS2S_CO_TRY(work.call.check(reactor.now()));
+        if (reactor.now() > until) {
+            co_return work.report.fail(
+                Code::busy,
+                fmt::format("{} (process {}) has not ended within {} seconds; its log is {}; "
+                            "`ros2store down --kill` ends it at once, and nothing that was "
+                            "acknowledged is lost",
+                            places.program, running ? running->pid : -1,
+                            std::chrono::floor<std::chrono::seconds>(stop_max).count(),
+                            places.log));
+        }
+        waiting.update();
+        co_await sleep_for(reactor, glance, work.call.stop);
+    }
+}
+
+std::string last_words(const DaemonPlaces& places) {
+    constexpr std::streamoff tail = 16 * 1024;
+    std::ifstream log(places.log, std::ios::ate);
+    log.seekg(std::max(std::streamoff{0}, static_cast<std::streamoff>(log.tellg()) - tail));
+    const std::string complaint = places.program + ": ";
+    std::string line, last, complained;
+    while (std::getline(log, line)) {
+        if (line.empty()) continue;
+        if (line.starts_with(complaint)) complained = line.substr(complaint.size());
+        last = line;
+    }
+    return complained.empty() ? last : complained;
+}
+
+}  // namespace ros2s::cli

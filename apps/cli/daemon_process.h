@@ -1,0 +1,42 @@
+// A daemon of a pool directory as a process: started in the background, waited for, stopped.
+//
+// `up` starts it in a session of its own, without the terminal, its messages in a log, and learns
+// from sd_notify(3) when it is ready and where it listens. It lives on when `up` ends.
+#pragma once
+#include <sys/types.h>
+
+#include <array>
+#include <string>
+
+#include "commands.h"
+#include "ros2s/api/service_places.h"
+#include "running.h"
+
+namespace ros2s::cli {
+
+// As it records itself as a pool's owner, too.
+inline constexpr const char* engine_program = "ros2store-engine";
+
+struct DaemonPlaces {
+    std::string program;  // "ros2store-engine"
+    std::string settings, log, pid;
+};
+// The engine, and the DPU daemon, which needs it.
+[[nodiscard]] std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places);
+
+// The program beside this one. Errors: not_found, with a sentence.
+[[nodiscard]] Result<std::string> daemon_program(const std::string& name, Report& report);
+
+// Starts it and waits until it is ready; one that fails is gone when this returns. Errors, with a
+// sentence: not_found (the program), busy (it runs), io (it did not start: its own last words),
+// cancelled, deadline, those of files.
+[[nodiscard]] Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places);
+
+// Tells it to drain, or `kill`s it, and waits until it has ended. True: it ran. Errors, with a
+// sentence: busy (it does not end), cancelled, denied.
+[[nodiscard]] Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill);
+
+// What it said last: of its complaints if there is one, otherwise of all. "" without a log.
+[[nodiscard]] std::string last_words(const DaemonPlaces& places);
+
+}  // namespace ros2s::cli

@@ -1,0 +1,167 @@
+// down: ends mounts, and stops the daemons; then nobody has the pool open.
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ranges>
+
+#include "dead_mounts.h"
+#include "pool_place.h"
+#include "process.h"
+#include "ros2s/api/owner.h"
+#include "ros2s/api/pool_directory.h"
+#include "ros2s/runtime/reactor.h"
+#include "services.h"
+
+namespace ros2s::cli {
+namespace {
+
+// `lazily`: also while somebody stands in it; what is behind it is dead, so that nothing is lost.
+// Root unmounts by itself; others by fuse's set-uid helper.
+Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazily) {
+    const int flags = lazily ? MNT_DETACH : 0;
+    const int failure = umount2(mount_point.c_str(), flags) == 0 ? 0 : errno;
+    if (failure == 0) co_return Result<>{};
+    if (failure == EBUSY) {
+        co_return work.report.fail(
+            Code::busy, fmt::format("{0} is in use (open files, or a shell that stands in it); "
+                                    "`fuser -vm {0}` lists by whom",
+                                    shell_word(mount_point)));
+    }
+    if (failure != EPERM) {
+        co_return work.report.fail(
+            Error{Code::io, failure},
+            fmt::format("cannot unmount {}: {}", mount_point, std::strerror(failure)));
+    }
+    std::vector<std::string> helper{"fusermount3", "-u"};
+    if (lazily) helper.emplace_back("-z");
+    helper.push_back(mount_point);
+    const Result<int> status = co_await work.environment.blocking.run(
+        work.environment.reactor, [&] { return run_program(helper); });
+    if (!status) {
+        co_return work.report.fail(
+            status.error(), "cannot run fusermount3; install it: sudo apt-get install fuse3");
+    }
+    if (*status != 0) {
+        co_return work.report.fail(
+            Code::io,
+            fmt::format("fusermount3 could not unmount {} (its message is above)", mount_point));
+    }
+    co_return Result<>{};
+}
+
+// The mount process writes out what it has and lets go of the pool.
+Task<Result<>> wait_until_free(Workplace work, const std::string& directory) {
+    Reactor& reactor = work.environment.reactor;
+    const Time limit = reactor.now() + std::chrono::seconds(60);
+    while (true) {
+        ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(directory, work.report));
+        if (owner.pid == 0) co_return Result<>{};
+        ROS2S_CO_TRY(work.call.check(reactor.now()));
+        if (reactor.now() > limit) {
+            co_return work.report.fail(
+                Code::busy,
+                fmt::format("unmounted, but process {} still has {} open after a minute; "
+                            "look at it with: ps -fp {}",
+                            owner.pid, directory, owner.pid));
+        }
+        co_await sleep_for(reactor, std::chrono::milliseconds(20), work.call.stop);
+    }
+}
+
+struct Ended {
+    std::vector<std::string> dead;       // mount points whose process had ended
+    std::vector<std::string> unmounted;  // those that lived
+    std::vector<Service> services;
+};
+
+Task<Result<>> end_mounts(Workplace work, const std::string& directory, Ended& ended) {
+    ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(directory, work.report));
+    ended.dead = dead_mounts(directory, owner);
+    for (const auto& mount_point : ended.dead) {
+        ROS2S_CO_TRY(co_await unmount(work, mount_point, true));
+        work.session.say(
+            fmt::format("unmounted {}, whose process had ended without doing so", mount_point));
+    }
+    std::vector<std::string> living = mounts_of(directory);
+    // The owner's own word counts where the kernel's table is another namespace's.
+    if (!owner.mount_point.empty() && std::ranges::find(living, owner.mount_point) == living.end())
+        living.push_back(owner.mount_point);
+    for (const auto& mount_point : living) {
+        ROS2S_CO_TRY(co_await unmount(work, mount_point, false));
+        if (owner.mount_point == mount_point) {
+            ROS2S_CO_TRY(co_await wait_until_free(work, directory));
+        }
+        work.session.say(fmt::format("unmounted {}", mount_point));
+        ended.unmounted.push_back(mount_point);
+    }
+    co_return Result<>{};
+}
+
+// Sockets that killed daemons left.
+void remove_sockets(const api::ServicePlaces& places) {
+    for (const std::string& path :
+         {places.engine_control, places.engine_data, places.dpu_control, places.dpu_data}) {
+        ::unlink(path.c_str());
+    }
+}
+
+Task<Result<>> end_services(Workplace work, const std::string& directory, bool kill, Ended& ended) {
+    const api::ServicePlaces places(directory);
+    if (::access(places.run.c_str(), F_OK) != 0) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(work, directory));
+    ROS2S_CO_TRY_ASSIGN(ended.services, co_await stop_services(work, directory, kill));
+    for (const Service& service : std::views::reverse(ended.services)) {
+        if (service.changed) {
+            work.session.say(fmt::format("{} {} (process {})", kill ? "killed" : "stopped",
+                                         service.places.program, service.running.pid));
+        } else if (service.running.ended != 0) {
+            work.session.say(fmt::format("{} had ended by itself (process {}): {}",
+                                         service.places.program, service.running.ended,
+                                         last_words(service.places)));
+        }
+        // An empty record says that this end was wanted.
+        if (const auto lock = RunLock::take(service.places.pid); !lock) {
+            co_return work.report.fail(
+                lock.error(),
+                fmt::format("cannot note in {} that {} has ended: {}", service.places.pid,
+                            service.places.program, describe(lock.error())));
+        }
+    }
+    remove_sockets(places);
+    co_return Result<>{};
+}
+
+}  // namespace
+
+Task<Result<>> down(Workplace work, DownOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
+                        api::read_pool_directory(directory, work.report));
+    Ended ended;
+    ROS2S_CO_TRY(co_await end_mounts(work, pool.directory, ended));
+    ROS2S_CO_TRY(co_await end_services(work, pool.directory, options.kill, ended));
+    ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool.directory, work.report));
+    if (owner.pid != 0) {
+        co_return work.report.fail(
+            Code::busy, fmt::format("{} is open in process {} ({}), which is no mount and was not "
+                                    "started by `ros2store up`; end that program, for example "
+                                    "with: kill {}",
+                                    pool.directory, owner.pid, owner.program, owner.pid));
+    }
+    work.session.say(fmt::format("nobody has {} open", pool.directory));
+    std::vector<Json> unmounted(ended.unmounted.begin(), ended.unmounted.end());
+    work.session.answer(
+        Json::object({{"directory", pool.directory},
+                      {"unmounted", unmounted.empty() ? Json() : unmounted.front()},
+                      {"all_unmounted", Json::array(unmounted)},
+                      {"dead_unmounted", Json::array({ended.dead.begin(), ended.dead.end()})},
+                      {"daemons", value_of(ended.services)}}));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli

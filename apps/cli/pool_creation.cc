@@ -1,0 +1,78 @@
+#include "pool_creation.h"
+
+#include <fmt/format.h>
+
+#include "pool_place.h"
+#include "progress.h"
+#include "ros2s/api/pool_growth.h"
+#include "ros2s/api/uri.h"
+
+namespace ros2s::cli {
+
+Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& options) {
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
+                        size_of(options.size.value_or(default_size), work.report));
+    Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
+    const api::PoolCreation creation{
+        .directory = options.directory,
+        .pool = options.pool.value_or(default_pool),
+        .bytes = bytes,
+        .devices = options.devices.value_or(default_devices),
+        .device_directories = options.device_directories,
+        .container = options.container,
+        .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
+    ROS2S_CO_TRY(co_await api::create_pool(work.call, work.environment, creation, work.report));
+    co_return api::read_pool_directory(options.directory, work.report);
+}
+
+std::string devices_text(const api::PoolDirectory& pool) {
+    return fmt::format("{} on {} device{}", human_bytes(pool.device_bytes), pool.devices.size(),
+                       pool.devices.size() == 1 ? "" : "s");
+}
+
+std::vector<Json> device_list(const api::PoolDirectory& pool) {
+    return {pool.devices.begin(), pool.devices.end()};
+}
+
+Task<Result<>> pool_create(Workplace work, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create_pool(work, options));
+    work.session.answer(Json::object({{"directory", pool.directory},
+                                      {"pool", pool.config.pool},
+                                      {"bytes", pool.device_bytes},
+                                      {"devices", Json::array(device_list(pool))}}));
+    work.session.say(fmt::format("Pool '{}' is ready: {} in {}", pool.config.pool,
+                                 devices_text(pool), pool.directory));
+    const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
+    work.session.say(
+        fmt::format("Next: ros2store container create {}", shell_word(uri.to_string())));
+    co_return Result<>{};
+}
+
+Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, size_of(options.size, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto before, api::read_pool_directory(directory, work.report));
+    {
+        Progress progress("writing the new device file once", Progress::Unit::bytes,
+                          !work.session.json());
+        const auto show = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
+        ROS2S_CO_TRY(co_await api::grow_pool(work.call, work.environment,
+                                             {.directory = directory,
+                                              .bytes = bytes,
+                                              .device_directory = options.device_directory,
+                                              .progress = show},
+                                             work.report));
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto pool, api::read_pool_directory(directory, work.report));
+    const uint64_t added = pool.device_bytes - before.device_bytes;
+    work.session.answer(Json::object({{"directory", pool.directory},
+                                      {"pool", pool.config.pool},
+                                      {"added_bytes", added},
+                                      {"bytes", pool.device_bytes},
+                                      {"devices", Json::array(device_list(pool))}}));
+    work.session.say(fmt::format("Pool '{}' has grown by {}: {} in {}", pool.config.pool,
+                                 human_bytes(added), devices_text(pool), pool.directory));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,21 @@
+// Pools from command-line options: device files, written fully once, with progress. `up`, `pool
+// create` and `pool grow` share it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "json.h"
+#include "ros2s/api/pool_directory.h"
+
+namespace ros2s::cli {
+
+// Errors: those of api::create_pool().
+[[nodiscard]] Task<Result<api::PoolDirectory>> create_pool(Workplace work,
+                                                           const UpOptions& options);
+
+// "4 GiB on 1 device".
+[[nodiscard]] std::string devices_text(const api::PoolDirectory& pool);
+[[nodiscard]] std::vector<Json> device_list(const api::PoolDirectory& pool);
+
+}  // namespace ros2s::cli

@@ -1,0 +1,124 @@
+#include "running.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+
+namespace ros2s::cli {
+namespace {
+
+constexpr size_t record_bytes_max = 16 * 1024;
+// Above what a child gets as its standard streams.
+constexpr int descriptor_least = 10;
+
+struct flock whole_file() {
+    struct flock lock{};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    return lock;
+}
+
+template <class T>
+void read_number(std::string_view text, T& number) {
+    std::from_chars(text.data(), text.data() + text.size(), number);
+}
+
+}  // namespace
+
+std::string encode_running(const Running& running) {
+    std::string text = fmt::format("pid: {}\nsince: {}\n", running.pid, running.since);
+    for (const auto& address : running.addresses) text += fmt::format("address: {}\n", address);
+    return text;
+}
+
+Running decode_running(std::string_view text) {
+    Running running;
+    while (!text.empty()) {
+        const auto line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        const auto colon = line.find(": ");
+        if (colon == line.npos) continue;
+        const auto key = line.substr(0, colon);
+        const auto value = line.substr(colon + 2);
+        if (key == "pid") read_number(value, running.pid);
+        if (key == "since") read_number(value, running.since);
+        if (key == "address") running.addresses.emplace_back(value);
+    }
+    return running;
+}
+
+Result<Running> find_running(const std::string& path) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        if (errno == ENOENT) return Running{};
+        return fail_errno(errno);
+    }
+    struct flock lock = whole_file();
+    const int asked = ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 ? 0 : errno;
+    std::array<char, record_bytes_max> text;
+    const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
+    ::close(descriptor);
+    if (asked != 0) return fail_errno(asked);
+    Running found = decode_running({text.data(), size > 0 ? static_cast<size_t>(size) : 0});
+    if (lock.l_type == F_UNLCK) return Running{.ended = found.pid};
+    if (found.pid <= 0) found.pid = -1;
+    return found;
+}
+
+Result<RunLock> RunLock::take(const std::string& path) {
+    const int opened = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (opened < 0) return fail_errno(errno);
+    const int descriptor = ::fcntl(opened, F_DUPFD_CLOEXEC, descriptor_least);
+    const int failed = errno;
+    ::close(opened);
+    if (descriptor < 0) return fail_errno(failed);
+    RunLock taken(descriptor);
+    struct flock lock = whole_file();
+    if (::fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
+        return errno == EAGAIN || errno == EACCES ? Result<RunLock>(fail(Code::busy))
+                                                  : Result<RunLock>(fail_errno(errno));
+    }
+    // What the last one said is not this one's.
+    if (::ftruncate(descriptor, 0) != 0) return fail_errno(errno);
+    return taken;
+}
+
+RunLock::~RunLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<> RunLock::write(const Running& running) const {
+    const std::string text = encode_running(running);
+    if (::ftruncate(descriptor_, 0) != 0) return fail_errno(errno);
+    const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), 0);
+    if (written == static_cast<ssize_t>(text.size())) return {};
+    return fail_errno(written < 0 ? errno : ENOSPC);
+}
+
+Result<> signal_running(const std::string& path, int signal) {
+    ROS2S_TRY_ASSIGN(const Running running, find_running(path));
+    if (running.pid == 0) return fail(Code::not_found);
+    if (running.pid < 0) return fail(Code::busy);
+    // By number: the C library has names for these calls only since 2.36.
+    const auto process = static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0U));
+    if (process < 0) return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
+    // It still has the lock, so that it had the number when the descriptor was made.
+    const auto still = find_running(path);
+    Result<> sent;
+    if (!still) {
+        sent = fail(still.error());
+    } else if (still->pid != running.pid || still->since != running.since) {
+        sent = fail(Code::not_found);
+    } else if (::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0U) != 0) {
+        sent = errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
+    }
+    ::close(process);
+    return sent;
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,79 @@
+#include "running.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace ros2s::cli {
+namespace {
+
+class RunningTest : public testing::Test {
+  protected:
+    RunningTest() {
+        std::string pattern = std::filesystem::temp_directory_path() / "ros2store-running-XXXXXX";
+        EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
+        directory_ = pattern;
+        path_ = directory_ + "/x.pid";
+    }
+    ~RunningTest() override {
+        std::error_code ignored;
+        std::filesystem::remove_all(directory_, ignored);
+    }
+    std::string directory_, path_;
+};
+
+TEST_F(RunningTest, RecordsComeBack) {
+    const Running running{
+        .pid = 4711, .since = 1763650000, .addresses = {"control unix:/a: b", "shm /a/b"}};
+    EXPECT_EQ(decode_running(encode_running(running)), running);
+    EXPECT_EQ(decode_running("pid: many\nnonsense\npid 5\n: \n\n"), Running{});
+}
+
+TEST_F(RunningTest, OnlyTheLockSaysThatItRuns) {
+    EXPECT_EQ(find_running(path_), Running{});
+    {
+        const auto lock = RunLock::take(path_);
+        ASSERT_TRUE(lock);
+        EXPECT_EQ(find_running(path_)->pid, -1);
+        ASSERT_TRUE(lock->write({.pid = 7, .since = 1}));
+        EXPECT_EQ(find_running(path_), (Running{.pid = 7, .since = 1}));
+        EXPECT_EQ(RunLock::take(path_).error().code, Code::busy);
+    }
+    EXPECT_EQ(find_running(path_), Running{.ended = 7});
+    ASSERT_TRUE(RunLock::take(path_));
+    EXPECT_EQ(find_running(path_), Running{}) << "who takes it says anew who it is";
+}
+
+TEST_F(RunningTest, AProcessThatInheritsTheLockIsSignalled) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const auto lock = RunLock::take(path_);
+        if (!lock || !lock->write({.pid = ::getpid(), .since = 1})) ::_exit(1);
+        for (;;) ::pause();
+    }
+    for (int tries = 0; tries < 30'000; ++tries) {
+        const auto running = find_running(path_);
+        ASSERT_TRUE(running);
+        if (running->pid > 0) break;
+        (void)::poll(nullptr, 0, 1);
+    }
+    EXPECT_TRUE(signal_running(path_, SIGTERM));
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    EXPECT_EQ(signal_running(path_, SIGTERM).error().code, Code::not_found);
+}
+
+TEST_F(RunningTest, AStrangerWithTheNumberIsNot) {
+    std::ofstream(path_) << encode_running({.pid = ::getpid(), .since = 1});
+    EXPECT_EQ(signal_running(path_, SIGKILL).error().code, Code::not_found);
+}
+
+}  // namespace
+}  // namespace ros2s::cli

@@ -1,0 +1,213 @@
+#include "service_files.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "certificate_names.h"
+#include "daemon_process.h"
+#include "process.h"
+#include "ros2s/pki/authority.h"
+
+namespace ros2s::cli {
+namespace {
+
+std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, int cause,
+                              Report& report) {
+    return report.fail(fail_errno(cause).error(),
+                       fmt::format("cannot {} {}: {}", do_what, path, std::strerror(cause)));
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+Result<> make_directory(const std::string& path, mode_t mode, Report& report) {
+    if (::mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return {};
+    return cannot("make the directory", path, errno, report);
+}
+
+Result<> make_certificates(const Workplace& work, const std::string& directory,
+                           const std::string& network) {
+    if (exists(directory + "/ca.crt")) return {};
+    const pki::AuthorityRequest request{
+        .name = fmt::format("ros2store development CA, {}", network),
+        .certificates = {
+            {.name = "server", .alternative_names = names_of_this_machine(), .server = true},
+            {.name = "client"}}};
+    const auto now = std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+    ROS2S_TRY(pki::make_authority(directory, request, now, work.report));
+    return {};
+}
+
+// Double-quoted, as YAML wants it.
+std::string yaml_text(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
+std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
+    return fmt::format(
+        "pools: {}\n"
+        "control: {{listen: {}, certificates: {}}}\n"
+        "data: {{listen: {}}}\n"
+        "metrics: {{listen: \"127.0.0.1:0\"}}\n",
+        yaml_text(wish.directory), yaml_text("unix:" + places.engine_control),
+        yaml_text(places.storage_certs),
+        yaml_text(fmt::format("shm {}, ucx+tcp 127.0.0.1:0", places.engine_data)));
+}
+
+std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
+    return fmt::format(
+        "pools: {}\n"
+        "engine: {{control: {}, name: localhost, providers: {}, certificates: {}}}\n"
+        "control: {{listen: {}, certificates: {}}}\n"
+        "data: {{listen: {}}}\n"
+        "metrics: {{listen: \"127.0.0.1:0\"}}\n",
+        yaml_text(wish.pool), yaml_text("unix:" + places.engine_control),
+        yaml_text(wish.providers.empty() ? "shm, ucx+tcp" : wish.providers),
+        yaml_text(places.storage_certs), yaml_text("unix:" + places.dpu_control),
+        yaml_text(places.host_certs), yaml_text("shm " + places.dpu_data));
+}
+
+// The daemon itself writes the file that people edit: with every setting and what it means.
+Result<> write_settings(const DaemonPlaces& daemon, const std::string& wish, Report& report) {
+    ROS2S_TRY_ASSIGN(const std::string program, daemon_program(daemon.program, report));
+    const std::string wished = daemon.settings + ".wish", fresh = daemon.settings + ".new";
+    std::ofstream file(wished, std::ios::trunc);
+    file << wish;
+    file.close();
+    if (!file) return cannot("write", wished, EIO, report);
+    const auto status = run_program({program, "--config", wished, "--print-config"}, fresh);
+    ::unlink(wished.c_str());
+    if (!status) {
+        return report.fail(status.error(),
+                           fmt::format("cannot run {}: {}", program, describe(status.error())));
+    }
+    if (*status != 0) {
+        ::unlink(fresh.c_str());
+        return report.fail(Code::io, fmt::format("{} wrote no settings (its message is above); is "
+                                                 "it of the same version as this program?",
+                                                 program));
+    }
+    if (::rename(fresh.c_str(), daemon.settings.c_str()) != 0) {
+        return cannot("write", daemon.settings, errno, report);
+    }
+    return {};
+}
+
+Result<> replace_file(const std::string& path, const std::string& text, Report& report) {
+    const std::string fresh = path + ".new";
+    std::ofstream file(fresh, std::ios::trunc);
+    file << text;
+    file.close();
+    if (file && ::rename(fresh.c_str(), path.c_str()) == 0) return {};
+    return cannot("write", path, errno, report);
+}
+
+// In the line of the file that `up` made; people may have edited the others.
+Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
+                       const std::string& providers) {
+    constexpr std::string_view key = "  providers: ";
+    std::ifstream file(dpu.settings);
+    std::string text, line, before;
+    while (std::getline(file, line)) {
+        if (line.starts_with(key)) {
+            before = line.substr(key.size());
+            line = std::string(key) + yaml_text(providers);
+        }
+        text += line + '\n';
+    }
+    if (before.empty()) {
+        return work.report.fail(
+            Code::invalid, fmt::format("{} has no line `{}…`: set 'providers' of 'engine' there "
+                                       "yourself, and leave --provider out",
+                                       dpu.settings, key));
+    }
+    if (before == yaml_text(providers)) return {};
+    ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid));
+    if (running.pid != 0) {
+        return work.report.fail(
+            Code::busy, fmt::format("{} runs with the providers {}; stop it first: ros2store down",
+                                    dpu.program, before));
+    }
+    work.session.say(fmt::format("{}: the providers are now {}; they were {}", dpu.settings,
+                                 yaml_text(providers), before));
+    return replace_file(dpu.settings, text, work.report);
+}
+
+Result<> make_all(const Workplace& work, const ServiceFilesWish& wish) {
+    const api::ServicePlaces places(wish.directory);
+    ROS2S_TRY(make_directory(places.run, 0700, work.report));
+    ROS2S_TRY(make_directory(wish.directory + "/certs", 0755, work.report));
+    ROS2S_TRY(make_certificates(work, places.storage_certs, "storage network"));
+    ROS2S_TRY(make_certificates(work, places.host_certs, "hosts"));
+    const auto [engine, dpu] = daemons_of(places);
+    if (!exists(engine.settings)) {
+        ROS2S_TRY(write_settings(engine, engine_wish(places, wish), work.report));
+    }
+    if (!exists(dpu.settings)) {
+        return write_settings(dpu, dpu_wish(places, wish), work.report);
+    }
+    return wish.providers.empty() ? Result<>{} : set_providers(work, dpu, wish.providers);
+}
+
+}  // namespace
+
+Result<> check_service_directory(const std::string& directory, Report& report) {
+    const api::ServicePlaces places(directory);
+    constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1;
+    const size_t longest = std::max({places.engine_control.size(), places.engine_data.size(),
+                                     places.dpu_control.size(), places.dpu_data.size()});
+    if (longest > most) {
+        return report.fail(
+            Code::invalid,
+            fmt::format("{} is too long by {} bytes for the daemons' sockets, whose paths have {} "
+                        "at most: choose a shorter directory (a link to it does not help), or "
+                        "--no-daemons",
+                        directory, longest - most, most));
+    }
+    // Lists in settings are separated by commas; addresses of sockets are URIs.
+    constexpr std::string_view allowed = "/._-+@=~:";
+    const auto bad = std::ranges::find_if(directory, [&](char c) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        return !letter && !(c >= '0' && c <= '9') && !allowed.contains(c);
+    });
+    if (bad == directory.end()) return {};
+    return report.fail(
+        Code::invalid,
+        fmt::format("'{}' has a character that addresses of daemons cannot have (they have A-Z a-z "
+                    "0-9 and {}): choose another directory, or --no-daemons",
+                    directory, allowed));
+}
+
+Task<Result<>> make_service_files(Workplace work, ServiceFilesWish wish) {
+    co_return co_await work.environment.blocking.run(work.environment.reactor,
+                                                     [&] { return make_all(work, wish); });
+}
+
+Result<> remove_service_files(const std::string& directory, Report& report) {
+    const api::ServicePlaces places(directory);
+    for (const std::string& path :
+         {places.run, places.storage_certs, places.host_certs, places.engine_settings,
+          places.engine_settings + ".new", places.engine_settings + ".wish", places.dpu_settings,
+          places.dpu_settings + ".new", places.dpu_settings + ".wish"}) {
+        std::error_code failed;
+        std::filesystem::remove_all(path, failed);
+        if (failed) return cannot("remove", path, failed.value(), report);
+    }
+    ::rmdir((directory + "/certs").c_str());  // stays where other certificates are in it
+    return {};
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,162 @@
+#include "services.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ranges>
+
+#include "describe.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration turn_max = 2min;
+
+// Of those that this call started, the last first.
+Task<> stop_again(Workplace work, const std::vector<Service>& services) {
+    // Also when the command was interrupted, and its own error is the one to tell.
+    const Call call;
+    Report ignored;
+    const Workplace clean_up{
+        .session = work.session, .environment = work.environment, .call = call, .report = ignored};
+    for (const Service& service : std::views::reverse(services)) {
+        if (service.changed) (void)co_await stop_daemon(clean_up, service.places, false);
+    }
+}
+
+std::string since_text(const Running& running) {
+    if (running.since == 0) return {};
+    return ", since " + time_text(WallTime(std::chrono::seconds(running.since)), true);
+}
+
+Result<Running> running_of(const DaemonPlaces& places, Report& report) {
+    const auto running = find_running(places.pid);
+    if (running) return running;
+    return report.fail(running.error(),
+                       fmt::format("cannot tell whether {} runs: {}: {}", places.program,
+                                   places.pid, describe(running.error())));
+}
+
+}  // namespace
+
+Task<Result<RunLock>> take_turn(Workplace work, std::string directory) {
+    const std::string run = api::ServicePlaces(directory).run;
+    if (::mkdir(run.c_str(), 0700) != 0 && errno != EEXIST) {
+        co_return work.report.fail(
+            fail_errno(errno).error(),
+            fmt::format("cannot make the directory {}: {}", run, std::strerror(errno)));
+    }
+    const std::string path = run + "/turn";
+    Reactor& reactor = work.environment.reactor;
+    const Time until = reactor.now() + turn_max;
+    for (;;) {
+        auto lock = RunLock::take(path);
+        if (lock) {
+            ROS2S_CO_TRY(lock->write({.pid = ::getpid()}));
+            co_return std::move(*lock);
+        }
+        if (lock.error().code != Code::busy) {
+            co_return work.report.fail(
+                lock.error(), fmt::format("cannot lock {}: {}", path, describe(lock.error())));
+        }
+        ROS2S_CO_TRY(work.call.check(reactor.now()));
+        if (reactor.now() > until) {
+            const auto other = find_running(path);
+            co_return work.report.fail(
+                Code::busy, fmt::format("another ros2store up, down or pool destroy works in {} "
+                                        "(process {}): wait until it ends",
+                                        directory, other ? other->pid : -1));
+        }
+        co_await sleep_for(reactor, 10ms, work.call.stop);
+    }
+}
+
+Task<Result<std::vector<Service>>> start_services(Workplace work, std::string directory) {
+    ROS2S_CO_TRY_ASSIGN(std::vector<Service> services, find_services(directory, work.report));
+    for (Service& service : services) {
+        if (service.running.pid != 0) continue;
+        auto started = co_await start_daemon(work, service.places);
+        if (!started) {
+            co_await stop_again(work, services);
+            co_return fail(started.error());
+        }
+        service.running = std::move(*started);
+        service.changed = true;
+    }
+    co_return services;
+}
+
+Task<Result<std::vector<Service>>> stop_services(Workplace work, std::string directory, bool kill) {
+    ROS2S_CO_TRY_ASSIGN(std::vector<Service> services, find_services(directory, work.report));
+    for (Service& service : std::views::reverse(services)) {
+        ROS2S_CO_TRY_ASSIGN(service.changed, co_await stop_daemon(work, service.places, kill));
+    }
+    co_return services;
+}
+
+Result<std::vector<Service>> find_services(const std::string& directory, Report& report) {
+    std::vector<Service> services;
+    for (const DaemonPlaces& places : daemons_of(api::ServicePlaces(directory))) {
+        ROS2S_TRY_ASSIGN(Running running, running_of(places, report));
+        services.push_back({.places = places, .running = std::move(running)});
+    }
+    return services;
+}
+
+Json value_of(const std::vector<Service>& services) {
+    std::vector<Json> values;
+    for (const Service& service : services) {
+        const Running& running = service.running;
+        values.push_back(Json::object(
+            {{"program", service.places.program},
+             {"pid", running.pid == 0 ? Json() : Json(running.pid)},
+             {"ended_pid", running.ended == 0 ? Json() : Json(running.ended)},
+             {"since", running.since == 0 ? Json() : Json(running.since)},
+             {"addresses", Json::array({running.addresses.begin(), running.addresses.end()})},
+             {"last_words", running.ended == 0 ? Json() : Json(last_words(service.places))},
+             {"settings", service.places.settings},
+             {"log", service.places.log},
+             {"changed", service.changed}}));
+    }
+    return Json::array(values);
+}
+
+void report_services(const Session& session, const std::vector<Service>& services,
+                     const std::string& directory) {
+    const bool any_runs = std::ranges::any_of(
+        services, [](const Service& service) { return service.running.pid != 0; });
+    bool any_missing = false;
+    for (const Service& service : services) {
+        const Running& running = service.running;
+        if (running.pid == 0 && running.ended == 0 && !any_runs) continue;
+        const std::string& name = service.places.program;
+        if (running.pid == 0) {
+            any_missing = true;
+            session.say(running.ended == 0
+                            ? fmt::format("daemon      {} does not run", name)
+                            : fmt::format("daemon      {} has ended by itself (process {}): {}",
+                                          name, running.ended, last_words(service.places)));
+        } else {
+            session.say(fmt::format("daemon      {}: process {}{}", name, running.pid,
+                                    since_text(running)));
+            for (const auto& address : running.addresses) {
+                session.say(fmt::format("            at {}", address));
+            }
+        }
+        session.say(fmt::format("            its log: {}", service.places.log));
+    }
+    if (any_missing) {
+        session.say(fmt::format("            start what does not run with: ros2store up {}",
+                                shell_word(directory)));
+    }
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,232 @@
+"""`ros2store up` with daemons, as a person uses it: real processes in the background.
+
+usage: daemons_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BIN = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
+SIZE = "64M"
+PATIENCE_SECONDS = 60
+
+
+def run(*arguments, expect=0, program=None, **more):
+    done = subprocess.run([program or BIN / "ros2store", *map(str, arguments)],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+                          check=False, **more)
+    if expect is not None and done.returncode != expect:
+        raise AssertionError(f"{arguments}: status {done.returncode}, expected {expect}\n"
+                             f"{done.stdout}{done.stderr}")
+    return done
+
+
+def answer(*arguments):
+    return json.loads(run("--json", *arguments).stdout)
+
+
+def processes_of(directory):
+    """Those whose command line names the directory, this one's own children apart."""
+    found = {}
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (each / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words and words[0].rsplit(b"/", 1)[-1].startswith(b"ros2store-") and any(
+                word.startswith(os.fsencode(directory)) for word in words):
+            found[int(each.name)] = words[0].rsplit(b"/", 1)[-1].decode()
+    return found
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, f"waited {PATIENCE_SECONDS} s in vain: {what}"
+        time.sleep(0.02)
+
+
+class WithDirectory(unittest.TestCase):
+    def setUp(self):
+        self.scratch = Path(tempfile.mkdtemp(prefix="ros2s-up-"))
+        self.pool = self.scratch / "p"
+        self.addCleanup(self.leave_nothing)
+
+    def leave_nothing(self):
+        """Daemons outlive this program, so that a test that fails must end them too."""
+        try:
+            left = processes_of(self.scratch)
+            if (self.pool / "config.yaml").exists():
+                run("down", "--kill", self.pool, expect=None)
+            wait_until(lambda: not processes_of(self.scratch), f"the end of {left}")
+        finally:
+            for pid in processes_of(self.scratch):
+                os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(self.scratch)
+
+    def refused(self, *arguments, says, **more):
+        done = run(*arguments, expect=1, **more)
+        self.assertEqual(done.stdout, "")
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].startswith("ros2store: "), lines[0])
+        for each in [says] if isinstance(says, str) else says:
+            self.assertIn(each, lines[0])
+        return lines[0]
+
+    def up(self, *more):
+        return answer("up", self.pool, *more)
+
+    def daemons(self):
+        """By program."""
+        return {each["program"]: each for each in answer("status", self.pool)["daemons"]}
+
+    def pids(self):
+        return [each["pid"] for each in self.daemons().values()]
+
+
+class Life(WithDirectory):
+    def test_up_status_down_up(self):
+        up = self.up("--size", SIZE)
+        self.assertTrue(up["made"])
+        self.assertEqual([each["program"] for each in up["daemons"]],
+                         ["ros2store-engine", "ros2store-dpu"])
+        self.assertEqual(set(up["uris"]), {"offload", "direct", "local"})
+        status = answer("status", self.pool)
+        engine, dpu = status["daemons"]
+        self.assertEqual(processes_of(self.scratch), {engine["pid"]: "ros2store-engine",
+                                                      dpu["pid"]: "ros2store-dpu"})
+        self.assertEqual(status["owner"]["pid"], engine["pid"])
+        self.assertIn(f"control unix:{self.pool}/run/engine.control", engine["addresses"])
+        self.assertTrue(any(address.startswith("ucx+tcp 127.0.0.1:") and not address.endswith(":0")
+                            for address in engine["addresses"]), engine)
+        self.assertLessEqual(abs(engine["since"] - time.time()), 600)
+        for each in status["daemons"]:
+            self.assertEqual(os.getsid(each["pid"]), each["pid"], "in a session of its own")
+            self.assertIn("ready", Path(each["log"]).read_text())
+        said = run("status", self.pool).stdout
+        self.assertIn(f"ros2store-dpu: process {dpu['pid']}, since 20", said)
+
+        down = answer("down", self.pool)
+        self.assertEqual([each["changed"] for each in down["daemons"]], [True, True])
+        self.assertEqual(processes_of(self.scratch), {})
+        self.assertIn("everything is closed", (self.pool / "run/engine.log").read_text())
+        self.assertIn("open by     nobody", run("status", self.pool).stdout)
+
+        again = self.up()
+        self.assertFalse(again["made"])
+        self.assertEqual([each["changed"] for each in again["daemons"]], [True, True])
+        self.assertNotEqual(self.pids(), [engine["pid"], dpu["pid"]])
+        run("down", self.pool)
+        self.assertIn("nobody has", run("down", self.pool).stdout)  # a second one is no error
+
+    def test_a_second_up_changes_nothing(self):
+        self.up("--size", SIZE)
+        before = self.pids()
+        settings = (self.pool / "engine.yaml").read_bytes()
+        again = self.up("--size", SIZE)
+        self.assertEqual([each["changed"] for each in again["daemons"]], [False, False])
+        self.assertIn("ran already", run("up", self.pool).stdout)
+        self.assertEqual(self.pids(), before)
+        self.assertEqual((self.pool / "engine.yaml").read_bytes(), settings)
+        self.refused("up", self.pool, "--size", "128M", says=["already", "--size", "pool grow"])
+        self.refused("up", self.pool, "--pool", "other", says=["'pool'", "--pool"])
+        self.refused("up", "--no-daemons", self.pool, says="already")
+
+    def test_a_killed_engine(self):
+        self.up("--size", SIZE)
+        engine, dpu = self.pids()
+        os.kill(engine, signal.SIGKILL)
+        wait_until(lambda: self.daemons()["ros2store-engine"]["pid"] is None, "the engine's end")
+        status = answer("status", self.pool)
+        self.assertEqual(status["daemons"][0]["ended_pid"], engine)
+        self.assertEqual(status["daemons"][1]["pid"], dpu)
+        said = run("status", self.pool).stdout
+        self.assertIn(f"ros2store-engine has ended by itself (process {engine}): ", said)
+        self.assertIn(f"ros2store up {self.pool}", said)
+        again = self.up()
+        self.assertEqual([each["changed"] for each in again["daemons"]], [True, False])
+        engine = self.pids()[0]
+        os.kill(engine, signal.SIGKILL)
+        os.kill(dpu, signal.SIGKILL)
+        wait_until(lambda: self.pids() == [None, None], "their end")
+        said = run("down", self.pool).stdout
+        self.assertIn(f"ros2store-engine had ended by itself (process {engine})", said)
+        self.assertFalse((self.pool / "run/engine.control").exists())
+        self.assertNotIn("ended by itself", run("status", self.pool).stdout)
+
+    def test_destroy(self):
+        self.up("--size", SIZE)
+        engine, _ = self.pids()
+        self.refused("pool", "destroy", "--yes", self.pool,
+                     says=[f"process {engine}", f"ros2store down {self.pool}"])
+        self.assertTrue((self.pool / "certs/storage/ca.crt").exists())
+        run("down", self.pool)
+        run("pool", "destroy", "--yes", self.pool)
+        self.assertFalse(self.pool.exists())
+
+    def test_a_number_of_a_stranger_is_left_alone(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        with subprocess.Popen(["sleep", "600"]) as stranger:
+            self.addCleanup(stranger.kill)
+            (self.pool / "run/engine.pid").write_text(f"pid: {stranger.pid}\nsince: 1\n")
+            run("down", "--kill", self.pool)
+            self.assertIsNone(stranger.poll())
+            stranger.kill()
+
+
+class Refusals(WithDirectory):
+    def test_a_directory_that_is_too_long(self):
+        deep = self.scratch / ("d" * 100)
+        self.refused("up", deep, "--size", SIZE, says=[str(deep), "too long by", "107"])
+        self.assertFalse(deep.exists())
+
+    def test_a_directory_that_settings_cannot_name(self):
+        self.refused("up", self.scratch / "a,b", "--size", SIZE, says=["a,b", "--no-daemons"])
+        self.assertEqual(os.listdir(self.scratch), [])
+
+    def test_broken_settings(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        settings = self.pool / "engine.yaml"
+        whole = settings.read_text()
+        settings.write_text("polls: 1\n" + whole)
+        self.refused("up", self.pool, says=["ros2store-engine did not start",
+                                            f'{settings}:1: there is no setting "polls"'])
+        self.assertEqual(processes_of(self.scratch), {})
+        settings.write_text(whole)
+        dpu = self.pool / "dpu.yaml"
+        dpu.write_text(dpu.read_text() + "colour: red\n")
+        # The engine, which could start, is stopped again.
+        self.refused("up", self.pool, says=["ros2store-dpu did not start", str(dpu), "colour"])
+        self.assertEqual(processes_of(self.scratch), {})
+
+    def test_a_socket_of_somebody_else(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(self.pool / "run/engine.data"))
+            other.listen()
+            self.refused("up", self.pool, says=["run/engine.data", "in use"])
+        self.assertEqual(processes_of(self.scratch), {})
+
+    def test_a_missing_program(self):
+        (self.scratch / "bin").mkdir()
+        program = self.scratch / "bin/ros2store"
+        shutil.copy(BIN / "ros2store", program)
+        self.refused("up", self.pool, "--size", SIZE, program=program,
+                     says=["no program ros2store-engine", f"{self.scratch}/bin", "--no-daemons"])
+        self.assertFalse(self.pool.exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
