@@ -66,7 +66,8 @@ Task<Result<>> Dpu::open_control(Report& report) {
                             {.listen = daemon::parts_of(settings_.control),
                              .identity = daemon::identity_in(settings_.certificates, "server"),
                              .purpose = session::Purpose::link,
-                             .data = data_.addresses()},
+                             .data = data_.addresses(),
+                             .program = "ros2store-dpu " ROS2STORE_VERSION},
                             report));
     for (const std::string& address : control_->addresses()) {
         environment_.log.info(fmt::format("control plane: gRPC at {}", address));

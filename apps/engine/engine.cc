@@ -48,7 +48,8 @@ Task<Result<>> Engine::open_control(Report& report) {
                             {.listen = settings_.control_addresses(),
                              .identity = daemon::identity_in(settings_.certificates, "server"),
                              .purpose = session::Purpose::store,
-                             .data = data_->addresses()},
+                             .data = data_->addresses(),
+                             .program = "ros2store-engine " ROS2STORE_VERSION},
                             report));
     for (const std::string& address : control_->addresses()) {
         environment_.log.info(fmt::format("control plane: gRPC at {}", address));

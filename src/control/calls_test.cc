@@ -371,12 +371,31 @@ TEST_F(Calls, HealthIsServedAndDrained) {
         << "what there is goes on";
 }
 
+TEST_F(Calls, TheServerSaysWhatItIs) {
+    start();
+    const auto query = [&] {
+        return rig_->here([&] { return client_->query_server(call_, report_); });
+    };
+    auto facts = query();
+    ASSERT_TRUE(facts) << report_.text();
+    EXPECT_EQ(facts->program, "test-server 1.2.3");
+    EXPECT_TRUE(facts->serving);
+    ASSERT_EQ(facts->data.size(), 2u);
+    EXPECT_EQ(facts->data.front().first, "shm");
+    EXPECT_FALSE(facts->data.front().second.empty());
+    run_on(*rig_->server_reactor, [&] { rig_->server->drain(); });
+    facts = query();
+    ASSERT_TRUE(facts) << report_.text();
+    EXPECT_FALSE(facts->serving);
+}
+
 TEST_F(Calls, ReflectionNamesTheServices) {
     start();
     // ServerReflectionRequest.list_services = "*"
     const std::string answer = exchange(
         channel(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "\x3a\x01*");
-    for (const char* service : {"Sessions", "Regions", "Pools", "Containers", "Mounts", "Files"}) {
+    for (const char* service :
+         {"Server", "Sessions", "Regions", "Pools", "Containers", "Mounts", "Files"}) {
         EXPECT_THAT(answer, HasSubstr(fmt::format("ros2s.control.v1.{}", service)));
     }
     EXPECT_EQ(exchange(channel(), "/ros2s.control.v1.Sessions/Nonsense", ""),

@@ -12,15 +12,17 @@
 #include "files.grpc.pb.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "server.grpc.pb.h"
 #include "session.grpc.pb.h"
 #include "store.grpc.pb.h"
 
 namespace ros2s::control {
 
 struct ControlClient::Parts {
-    Parts(Reactor& core, std::string server, const std::shared_ptr<grpc::Channel>& channel)
+    Parts(Reactor& core, std::string at, const std::shared_ptr<grpc::Channel>& channel)
         : reactor(core),
-          address(std::move(server)),
+          address(std::move(at)),
+          server(channel),
           sessions(channel),
           regions(channel),
           pools(channel),
@@ -30,6 +32,7 @@ struct ControlClient::Parts {
 
     Reactor& reactor;
     std::string address;
+    v1::Server::Stub server;
     v1::Sessions::Stub sessions;
     v1::Regions::Stub regions;
     v1::Pools::Stub pools;
@@ -105,6 +108,7 @@ Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub& stub,
     co_return std::move(reply);
 }
 
+using ServerAsync = v1::Server::StubInterface::async_interface;
 using SessionsAsync = v1::Sessions::StubInterface::async_interface;
 using RegionsAsync = v1::Regions::StubInterface::async_interface;
 using PoolsAsync = v1::Pools::StubInterface::async_interface;

@@ -70,6 +70,16 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
         new ControlClient(std::make_unique<Parts>(reactor, options.address, channel)));
 }
 
+Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->server, &ServerAsync::Query,
+                                                       call, v1::QueryServerRequest(), report));
+    ServerFacts facts{.program = reply.program(), .serving = reply.serving(), .data = {}};
+    for (const v1::DataAddress& each : reply.data()) {
+        facts.data.emplace_back(each.provider(), each.address());
+    }
+    co_return facts;
+}
+
 Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, SessionWish wish,
                                                         Report& report) {
     v1::OpenSessionRequest request;

@@ -14,6 +14,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ros2s/base/result.h"
@@ -68,6 +69,12 @@ struct PoolFacts {
     std::string path;  // what carries its I/O on the server
 };
 
+struct ServerFacts {
+    std::string program;  // "ros2store-engine 0.1.0"
+    bool serving = false;
+    std::vector<std::pair<std::string, std::string>> data;  // provider, address
+};
+
 class ControlClient {
   public:
     // Reads the files; connects with the first call. Errors, with a sentence: those of
@@ -79,6 +86,8 @@ class ControlClient {
     ControlClient(const ControlClient&) = delete;
     ControlClient& operator=(const ControlClient&) = delete;
 
+    // Errors: unsupported (a server that is older than this call).
+    Task<Result<ServerFacts>> query_server(const Call& call, Report& report);
     Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish, Report& report);
     // How long the session lives from now on without being used.
     Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id, Report& report);

@@ -12,6 +12,7 @@
 #include "audit.h"
 #include "files_service.h"
 #include "ros2s/runtime/nursery.h"
+#include "server_service.h"
 #include "session_service.h"
 #include "store_service.h"
 #include "tls.h"
@@ -61,6 +62,7 @@ struct ControlServer::Parts {
     CallGate gate;
     Ground ground;
     Audit audit;
+    ServerService about{ground};
     SessionService sessions{ground};
     RegionService regions{ground};
     PoolService pools{ground};
@@ -101,6 +103,7 @@ Result<> ControlServer::Parts::build(Report& report) {
         credentials.push_back(server_credentials(options.identity, ground.parts.log));
         builder.AddListeningPort(options.listen[i], credentials.back(), &ports[i]);
     }
+    builder.RegisterService(&about);
     builder.RegisterService(&sessions);
     builder.RegisterService(&regions);
     builder.RegisterService(&pools);

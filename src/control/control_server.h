@@ -70,6 +70,7 @@ struct ControlOptions {
     pki::Identity identity;
     session::Purpose purpose = session::Purpose::store;  // what sessions here are for
     std::vector<DataAddress> data;
+    std::string program{};                 // for people: "ros2store-engine 0.1.0"
     uint32_t message_bytes_max = 1 << 20;  // of a request
     uint32_t calls_max = 4096;             // in progress, of all
     uint32_t calls_per_subject_max = 256;

@@ -97,6 +97,7 @@ Rig::Rig(RigOptions options)
     if (options_.listen.empty()) options_.listen = {"127.0.0.1:0"};
     options_.identity = certificates.of("server");
     options_.purpose = session::Purpose::link;
+    options_.program = "test-server 1.2.3";
     options_.data = {{.provider = "shm", .address = "unix:shm.sock"},
                      {.provider = "ucx+tcp", .address = "10.0.0.1:7401"}};
     Report report;

@@ -1,0 +1,17 @@
+#include "server_service.h"
+
+namespace ros2s::control {
+
+Task<Result<>> ServerService::query(Served&, const v1::QueryServerRequest&,
+                                    v1::QueryServerReply& reply) {
+    reply.set_program(ground_.options.program);
+    reply.set_serving(!ground_.draining);
+    for (const DataAddress& each : ground_.options.data) {
+        v1::DataAddress& into = *reply.add_data();
+        into.set_provider(each.provider);
+        into.set_address(each.address);
+    }
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::control
