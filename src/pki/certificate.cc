@@ -87,16 +87,19 @@ std::string to_string(Seconds time) {
                        fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
 
+CertificateFacts facts_of(const X509* certificate) {
+    return {.subject = text_of(X509_get_subject_name(certificate)),
+            .issuer = text_of(X509_get_issuer_name(certificate)),
+            .alternative_names = alternative_names(certificate),
+            .begins = to_seconds(X509_get0_notBefore(certificate)),
+            .expires = to_seconds(X509_get0_notAfter(certificate)),
+            .authority = X509_check_ca(const_cast<X509*>(certificate)) > 0};
+}
+
 Result<CertificateFacts> read_certificate(const std::string& file, Report& report) {
     ROS2S_TRY_ASSIGN(const std::string text, read_file(file, report));
     ROS2S_TRY_ASSIGN(const Certificate certificate, parse_certificate(text, file, report));
-    X509* own = certificate.get();
-    return CertificateFacts{.subject = text_of(X509_get_subject_name(own)),
-                            .issuer = text_of(X509_get_issuer_name(own)),
-                            .alternative_names = alternative_names(own),
-                            .begins = to_seconds(X509_get0_notBefore(own)),
-                            .expires = to_seconds(X509_get0_notAfter(own)),
-                            .authority = X509_check_ca(own) > 0};
+    return facts_of(certificate.get());
 }
 
 Result<> check_identity(const Identity& identity, Seconds now, Report& report) {

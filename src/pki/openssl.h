@@ -10,6 +10,7 @@
 
 #include "ros2s/base/result.h"
 #include "ros2s/pki/authority.h"
+#include "ros2s/pki/certificate.h"
 
 namespace ros2s::pki {
 
@@ -41,6 +42,7 @@ using Memory = std::unique_ptr<BIO, FreeBy<BIO_free_all>>;
                                                     const std::string& path, Report& report);
 [[nodiscard]] Result<Key> parse_key(const std::string& text, const std::string& path,
                                     Report& report);
+[[nodiscard]] CertificateFacts facts_of(const X509* certificate);
 [[nodiscard]] Seconds to_seconds(const ASN1_TIME* time);
 
 }  // namespace ros2s::pki
