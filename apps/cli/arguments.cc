@@ -237,7 +237,9 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     Command<DoctorOptions> doctor_command(
         app, arguments, "doctor", "what this machine lacks, and the command that mends it", doctor);
     doctor_command.app
-        .add_option("directory", doctor_command.options->directory, "where pools are or shall be")
+        .add_option("place", doctor_command.options->place,
+                    "a directory where pools are or shall be, or a URI: then the server that it "
+                    "names is looked at, too")
         ->capture_default_str();
     doctor_command.app.add_option("--certs", doctor_command.options->certificates,
                                   "a directory of certificates to look at (default: those of the "

@@ -100,7 +100,7 @@ struct WhyOptions {
 Task<Result<>> why(Workplace work, WhyOptions options);
 
 struct DoctorOptions {
-    std::string directory = ".";
+    std::string place = ".";   // a directory or a URI
     std::string certificates;  // a directory of them; empty: where they usually are
 };
 Task<Result<>> doctor(Workplace work, DoctorOptions options);

@@ -8,6 +8,8 @@
 #include "doctor_certificates.h"
 #include "doctor_machine.h"
 #include "doctor_providers.h"
+#include "doctor_server.h"
+#include "pool_place.h"
 
 namespace ros2s::cli {
 namespace {
@@ -50,10 +52,9 @@ Result<> conclude(const Workplace& work, const std::vector<Finding>& findings) {
                                       {"missing", count[Grade::missing]},
                                       {"wrong", count[Grade::wrong]}}));
     if (problems == 0) {
-        work.session.say(slower == 0 ? "nothing is missing"
-                                     : fmt::format("nothing is missing; the warning{} above cost"
-                                                   "{} speed or safety",
-                                                   slower == 1 ? "" : "s", slower == 1 ? "s" : ""));
+        work.session.say(slower == 0   ? "nothing is missing"
+                         : slower == 1 ? "nothing is missing; see the warning above"
+                                       : "nothing is missing; see the warnings above");
         return {};
     }
     return work.report.fail(Code::unsupported,
@@ -63,19 +64,61 @@ Result<> conclude(const Workplace& work, const std::vector<Finding>& findings) {
 
 }  // namespace
 
+namespace {
+
+// What was found so far, and said.
+class Findings {
+  public:
+    explicit Findings(const Workplace& work) : work_(work) {}
+    void add(std::vector<Finding> more) {
+        for (const Finding& finding : more) say(work_, finding);
+        std::ranges::move(more, std::back_inserter(all_));
+    }
+    [[nodiscard]] Result<> conclude() const { return cli::conclude(work_, all_); }
+
+  private:
+    const Workplace& work_;
+    std::vector<Finding> all_;
+};
+
+pki::Seconds now(const Workplace& work) {
+    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+}
+
+Task<Result<>> look_at_network(Workplace work, DoctorOptions options, api::Uri uri) {
+    ROS2S_CO_TRY_ASSIGN(const ServerPlace place,
+                        server_place(uri, options.certificates, work.report));
+    Findings findings(work);
+    findings.add(look_at_providers());
+    findings.add(look_at_certificates(place.certificates, now(work)));
+    findings.add(co_await look_at_server(work, place));
+    co_return findings.conclude();
+}
+
+Task<Result<>> look_here(Workplace work, DoctorOptions options, std::string directory) {
+    Findings findings(work);
+    findings.add(look_at_machine(work.environment.reactor));
+    findings.add(look_at_directory(directory));
+    findings.add(look_at_providers());
+    findings.add(options.certificates.empty()
+                     ? look_for_certificates(directory, now(work))
+                     : look_at_certificates(options.certificates, now(work)));
+    for (ServerPlace& place : servers_of(directory)) {
+        findings.add(co_await look_at_server(work, std::move(place)));
+    }
+    co_return findings.conclude();
+}
+
+}  // namespace
+
 Task<Result<>> doctor(Workplace work, DoctorOptions options) {
-    const auto now = std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
-    std::vector<Finding> findings;
-    const auto add = [&](std::vector<Finding> more) {
-        for (const Finding& finding : more) say(work, finding);
-        std::ranges::move(more, std::back_inserter(findings));
-    };
-    add(look_at_machine(work.environment.reactor));
-    add(look_at_directory(options.directory));
-    add(look_at_providers());
-    add(options.certificates.empty() ? look_for_certificates(options.directory, now)
-                                     : look_at_certificates(options.certificates, now));
-    co_return conclude(work, findings);
+    if (!is_uri(options.place)) co_return co_await look_here(work, options, options.place);
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(options.place, work.report));
+    if (uri.transport != api::Uri::Transport::local) {
+        co_return co_await look_at_network(work, options, uri);
+    }
+    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+    co_return co_await look_here(work, options, directory);
 }
 
 }  // namespace ros2s::cli

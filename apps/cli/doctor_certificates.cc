@@ -17,7 +17,6 @@
 namespace ros2s::cli {
 namespace {
 
-constexpr std::chrono::days soon{30};
 constexpr mode_t others = 077;
 
 bool is_there(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
@@ -30,15 +29,10 @@ struct Directory {
     [[nodiscard]] bool signs() const { return is_there(file("ca.key")); }
 };
 
-// The command that renews NAME.crt, with the names that it has.
-std::string renewal(const Directory& in, const std::string& name,
-                    const pki::CertificateFacts& facts) {
-    std::string command = fmt::format("ros2store certs issue {} {} --replace",
-                                      in.signs() ? shell_word(in.path) : "DIR", shell_word(name));
-    if (!facts.alternative_names.empty()) command += " --server";
-    for (const std::string& each : facts.alternative_names) {
-        command += " --name " + shell_word(each);
-    }
+std::string renewal_of(const Directory& in, const std::string& name,
+                       const pki::CertificateFacts& facts) {
+    const std::string command =
+        renewal(in.signs() ? in.path : "DIR", name, facts.alternative_names);
     return in.signs() ? command
                       : fmt::format("where its ca.key is: {}; then copy {}.crt and {}.key here",
                                     command, name, name);
@@ -129,12 +123,12 @@ Finding look_at_certificate(const Directory& in, const std::string& name) {
     if (!facts->alternative_names.empty()) {
         finding.found += fmt::format(" of {}", fmt::join(facts->alternative_names, ", "));
     }
-    look_at_time(finding, in, *facts, renewal(in, name, *facts));
+    look_at_time(finding, in, *facts, renewal_of(in, name, *facts));
     if (finding.grade == Grade::wrong) return finding;
     if (const auto fits = pki::check_identity(identity, in.now, report); !fits) {
         Finding problem = unreadable("certificate", in, fits.error(), report);
         if (fits.error().code == Code::invalid || fits.error().code == Code::not_found) {
-            problem.remedy = renewal(in, name, *facts);
+            problem.remedy = renewal_of(in, name, *facts);
         }
         return problem;
     }
@@ -163,6 +157,15 @@ Result<std::vector<std::string>> names_in(const Directory& in, Report& report) {
 std::string usual_certificates() {
     const char* set = std::getenv("ROS2STORE_CERTS");
     return set == nullptr || *set == '\0' ? "/etc/ros2store/certs" : set;
+}
+
+std::string renewal(const std::string& directory, const std::string& name,
+                    const std::vector<std::string>& alternative_names) {
+    std::string command = fmt::format("ros2store certs issue {} {} --replace",
+                                      shell_word(directory), shell_word(name));
+    if (!alternative_names.empty()) command += " --server";
+    for (const std::string& each : alternative_names) command += " --name " + shell_word(each);
+    return command;
 }
 
 std::vector<Finding> look_at_certificates(const std::string& directory, pki::Seconds now) {

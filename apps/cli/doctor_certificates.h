@@ -11,6 +11,13 @@ namespace ros2s::cli {
 // $ROS2STORE_CERTS, /etc/ros2store/certs where it is not set.
 [[nodiscard]] std::string usual_certificates();
 
+// A certificate that ends within this time is to be renewed.
+inline constexpr std::chrono::days soon{30};
+
+// The command that issues NAME.crt of a directory anew, with its names if it is a server's.
+[[nodiscard]] std::string renewal(const std::string& directory, const std::string& name,
+                                  const std::vector<std::string>& alternative_names);
+
 // The authority and each certificate in the directory: readable, in its time, with the key that
 // belongs to it and nobody else can read, signed by the authority.
 [[nodiscard]] std::vector<Finding> look_at_certificates(const std::string& directory,

@@ -1,0 +1,283 @@
+#include "doctor_server.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+
+#include <algorithm>
+#include <array>
+
+#include "doctor_certificates.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/fabric/deadline.h"
+#include "ros2s/fabric/providers/providers.h"
+#include "ros2s/fabric/socket/socket.h"
+#include "ros2s/pki/handshake.h"
+#include "session.h"
+
+namespace ros2s::cli {
+namespace {
+
+constexpr auto patience = std::chrono::seconds(5);  // for each answer
+constexpr std::string_view unix_socket = "unix:";
+
+pki::Seconds wall_time(const Workplace& work) {
+    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+}
+
+// ---- a connection
+
+// "192.0.2.7:7400", "[2001:db8::1]:7400": what a name stands for. Blocks.
+Result<std::vector<std::string>> addresses_of(const std::string& address, Report& report) {
+    const size_t colon = address.rfind(':');
+    std::string host = address.substr(0, colon);
+    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+    const addrinfo wanted{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    addrinfo* found = nullptr;
+    const int failed =
+        getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &wanted, &found);
+    if (failed != 0) {
+        return report.fail(Code::not_found,
+                           fmt::format("'{}' is not known here: {}", host, gai_strerror(failed)));
+    }
+    std::vector<std::string> all;
+    for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+        std::array<char, NI_MAXHOST> number{};
+        std::array<char, NI_MAXSERV> port{};
+        if (getnameinfo(each->ai_addr, each->ai_addrlen, number.data(), number.size(), port.data(),
+                        port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+            continue;
+        }
+        const bool v6 = each->ai_family == AF_INET6;
+        all.push_back(
+            fmt::format("{}{}{}:{}", v6 ? "[" : "", number.data(), v6 ? "]" : "", port.data()));
+    }
+    freeaddrinfo(found);
+    return all;
+}
+
+// To a path, or a number with a port.
+Task<Result<fabric::Descriptor>> connect(Workplace work, std::string address, Report& report) {
+    Reactor& reactor = work.environment.reactor;
+    fabric::Deadline deadline(reactor, reactor.now() + patience, work.call.stop);
+    auto socket = co_await fabric::connect_to(reactor, address, deadline.token(), report);
+    if (!socket && socket.error().code == Code::cancelled) {
+        socket = deadline.error();
+        if (deadline.passed()) {
+            report.say(fmt::format("{} does not answer within {} s", address, patience.count()));
+        }
+    }
+    co_await deadline.finish();
+    co_return socket;
+}
+
+struct Reached {
+    fabric::Descriptor socket;
+    std::string address;
+};
+
+// The first address of the place that takes a connection.
+Task<Result<Reached>> reach(Workplace work, std::string place, Report& report) {
+    std::vector<std::string> addresses{place.substr(std::min(place.size(), unix_socket.size()))};
+    if (!place.starts_with(unix_socket)) {
+        ROS2S_CO_TRY_ASSIGN(addresses, co_await work.environment.blocking.run(
+                                           work.environment.reactor, [&place, &report] {
+                                               return addresses_of(place, report);
+                                           }));
+    }
+    Result<Reached> reached = fail(Code::not_found);
+    for (const std::string& address : addresses) {
+        auto socket = co_await connect(work, address, report);
+        if (socket) co_return Reached{std::move(*socket), address};
+        reached = fail(socket.error());
+        if (socket.error().code == Code::cancelled) break;
+    }
+    co_return reached;
+}
+
+std::string remedy_of_connecting(const ServerPlace& place, const Error& error) {
+    switch (error.code) {
+        case Code::not_found: return "write the name as `getent hosts` knows it, or an IP address";
+        case Code::disconnected: return place.start;
+        case Code::denied: return "use a user that may open the socket, or root";
+        default:
+            return "see that the way is open: a firewall between the two, `ip route get` of the "
+                   "address, and the server's control.listen, which is 127.0.0.1 unless set";
+    }
+}
+
+// ---- TLS
+
+std::string remedy_of_handshake(const ServerPlace& place, const Error& error) {
+    switch (error.code) {
+        case Code::denied:
+            return fmt::format(
+                "the server's log says why (audit: …); issue {}/client.crt where the server's "
+                "authority is: ros2store certs issue DIR client --replace, and copy it here",
+                place.certificates);
+        case Code::disconnected:
+        case Code::deadline:
+            return "name the port of the control plane (7400 of an engine, 7500 of a DPU), not "
+                   "that of the data plane";
+        default: return fmt::format("ros2store doctor --certs {}", shell_word(place.certificates));
+    }
+}
+
+std::string common_name(const pki::CertificateFacts& facts) {
+    return facts.subject.starts_with("CN=") ? facts.subject.substr(3) : "server";
+}
+
+Finding judge(const ServerPlace& place, const pki::ServerShown& shown, pki::Seconds now) {
+    const pki::CertificateFacts& facts = shown.certificate;
+    Finding finding{.what = "TLS",
+                    .found = fmt::format("1.3 with {} ({}), until {}", facts.subject,
+                                         fmt::join(facts.alternative_names, ", "),
+                                         pki::to_string(facts.expires)),
+                    .remedy = {}};
+    std::vector<std::string> names = facts.alternative_names;
+    if (shown.doubt.empty()) {
+        if (facts.expires - now > soon) return finding;
+        finding.grade = Grade::slower;
+        finding.remedy = "where its authority is: " + renewal("DIR", common_name(facts), names);
+        return finding;
+    }
+    finding.grade = Grade::wrong;
+    finding.found += fmt::format(": {}", shown.doubt);
+    if (now > facts.expires || now < facts.begins) {
+        finding.remedy = "where its authority is: " + renewal("DIR", common_name(facts), names);
+    } else if (shown.doubt.contains("mismatch")) {
+        names.push_back(shown.name);
+        finding.found += fmt::format(" ('{}')", shown.name);
+        finding.remedy = fmt::format("call it by a name that it has, or where its authority is: {}",
+                                     renewal("DIR", common_name(facts), names));
+    } else {
+        finding.remedy = fmt::format("copy the ca.crt of the server's authority to {}/ca.crt",
+                                     place.certificates);
+    }
+    return finding;
+}
+
+// ---- what the server says
+
+Finding describe(const Result<control::ServerFacts>& facts, const Report& report) {
+    Finding finding{.what = "server"};
+    if (!facts) {
+        finding.found = report.text();
+        finding.grade = facts.error().code == Code::unsupported ? Grade::slower : Grade::wrong;
+        finding.remedy = facts.error().code == Code::unsupported
+                             ? "an older version; use programs of one version on both sides"
+                             : "see the server's log";
+        return finding;
+    }
+    finding.found = fmt::format("{}, {}", facts->program, facts->serving ? "serving" : "draining");
+    if (!facts->serving) {
+        finding.grade = Grade::slower;
+        finding.remedy = "it is being stopped; start it again when it has ended";
+    } else if (!facts->program.ends_with(" " ROS2STORE_VERSION)) {
+        finding.grade = Grade::slower;
+        finding.remedy = "this program is " ROS2STORE_VERSION "; use one version on both sides";
+    }
+    return finding;
+}
+
+bool is_here(const std::vector<fabric::Availability>& providers, const std::string& name) {
+    return std::ranges::any_of(
+        providers, [&](const auto& each) { return each.here && each.provider == name; });
+}
+
+// One address of the data plane. `near`: the server is on this machine.
+Task<Finding> look_at_data(Workplace work, std::string provider, std::string address, bool near) {
+    Finding finding{
+        .what = "data plane", .found = fmt::format("{} at {}", provider, address), .remedy = {}};
+    if (provider == "shm" && !near) {
+        finding.grade = Grade::absent;
+        finding.remedy = "for programs on the server's machine";
+        co_return finding;
+    }
+    if (!is_here(fabric::look_at_providers(), provider)) {
+        finding.grade = Grade::absent;
+        finding.remedy = fmt::format("this machine has no {}: see above", provider);
+        co_return finding;
+    }
+    Report report;
+    const auto socket = co_await connect(work, address, report);
+    if (!socket) {
+        finding.grade = Grade::wrong;
+        finding.found += ": " + report.text();
+        finding.remedy =
+            "let it listen where clients come to it: data.listen in its settings, and the firewall";
+    }
+    co_return finding;
+}
+
+Task<std::vector<Finding>> look_at_data_plane(Workplace work, control::ServerFacts facts,
+                                              bool near) {
+    std::vector<Finding> findings;
+    for (const auto& [provider, address] : facts.data) {
+        findings.push_back(co_await look_at_data(work, provider, address, near));
+    }
+    if (std::ranges::none_of(findings,
+                             [](const Finding& one) { return one.grade == Grade::good; }) &&
+        std::ranges::none_of(findings,
+                             [](const Finding& one) { return one.grade == Grade::wrong; })) {
+        findings.push_back({.what = "data plane",
+                            .grade = Grade::wrong,
+                            .found = "the server has no provider that this machine could use",
+                            .remedy = "add one to data.listen in its settings: ucx+tcp IP:PORT "
+                                      "between machines, shm PATH on one"});
+    }
+    co_return findings;
+}
+
+}  // namespace
+
+Task<std::vector<Finding>> look_at_server(Workplace work, ServerPlace place) {
+    std::vector<Finding> findings;
+    Report connecting;
+    auto reached = co_await reach(work, place.address, connecting);
+    if (!reached) {
+        findings.push_back({.what = "connect",
+                            .grade = Grade::wrong,
+                            .found = connecting.text(),
+                            .remedy = remedy_of_connecting(place, reached.error())});
+        co_return findings;
+    }
+    findings.push_back({.what = "connect", .found = reached->address, .remedy = {}});
+    const bool near = place.address.starts_with(unix_socket) ||
+                      reached->address.starts_with("127.") || reached->address.starts_with("[::1]");
+
+    const pki::Identity identity{.authority_file = place.certificates + "/ca.crt",
+                                 .certificate_file = place.certificates + "/client.crt",
+                                 .key_file = place.certificates + "/client.key"};
+    Report meeting;
+    const pki::Seconds now = wall_time(work);
+    const auto met = co_await work.environment.blocking.run(work.environment.reactor, [&] {
+        return pki::shake_hands(reached->socket.get(), identity, place.name, now, patience,
+                                meeting);
+    });
+    if (!met) {
+        findings.push_back({.what = "TLS",
+                            .grade = Grade::wrong,
+                            .found = meeting.text(),
+                            .remedy = remedy_of_handshake(place, met.error())});
+        co_return findings;
+    }
+    findings.push_back(judge(place, *met, now));
+    reached->socket.reset();
+    if (findings.back().grade == Grade::wrong) co_return findings;
+
+    Report asking;
+    const Call call{.deadline = work.environment.reactor.now() + patience, .stop = work.call.stop};
+    Result<control::ServerFacts> facts = fail(Code::disconnected);
+    const auto client = control::ControlClient::create(
+        work.environment.reactor,
+        {.address = place.address, .identity = identity, .server_name = place.name}, asking);
+    if (client) facts = co_await (*client)->query_server(call, asking);
+    findings.push_back(describe(facts, asking));
+    if (facts) {
+        std::ranges::move(co_await look_at_data_plane(work, *facts, near),
+                          std::back_inserter(findings));
+    }
+    co_return findings;
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,118 @@
+"""`ros2store doctor` of servers: real daemons, and what keeps a client from them.
+
+usage: doctor_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
+
+import json
+import os
+import signal
+import socket
+import unittest
+
+from daemons_test import SIZE, WithDirectory, run, wait_until
+
+
+class Doctor(WithDirectory):
+    def ask(self, *arguments):
+        """The findings; the machine may lack other things."""
+        done = run("--json", "doctor", *arguments, expect=None)
+        said = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 1 if said["missing"] + said["wrong"] else 0, said)
+        return said["findings"]
+
+    def found(self, findings, what):
+        return [each for each in findings if each["what"] == what]
+
+    def assert_good(self, findings, what, count):
+        found = self.found(findings, what)
+        self.assertEqual([each["grade"] for each in found], ["ok"] * count, found)
+        return [each["found"] for each in found]
+
+    def assert_wrong(self, findings, what, says, remedy):
+        """The last of the findings."""
+        last = findings[-1]
+        self.assertEqual((last["what"], last["grade"]), (what, "wrong"), findings)
+        self.assertIn(says, last["found"])
+        self.assertIn(remedy, last["remedy"])
+
+    def engine(self):
+        return f"ros2s:///pool/main?socket={self.pool}/run/engine.control"
+
+    def certs(self, whose):
+        return self.pool / "certs" / whose
+
+
+class Running(Doctor):
+    def setUp(self):
+        super().setUp()
+        self.up("--size", SIZE)
+
+    def test_servers_that_run(self):
+        findings = self.ask(self.pool)
+        self.assert_good(findings, "authority", 2)
+        self.assert_good(findings, "certificate", 4)
+        self.assertIn(f"{self.pool}/run/engine.control",
+                      self.assert_good(findings, "connect", 2))
+        self.assertIn("CN=server", self.assert_good(findings, "TLS", 2)[0])
+        engine, dpu = self.assert_good(findings, "server", 2)
+        self.assertRegex(engine, r"^ros2store-engine \d.*, serving$")
+        self.assertRegex(dpu, r"^ros2store-dpu \d.*, serving$")
+        data = self.assert_good(findings, "data plane", 3)
+        self.assertIn(f"shm at {self.pool}/run/engine.data", data)
+        # The same by a URI of the engine, which is the last that is looked at.
+        findings = self.ask(self.engine(), "--certs", self.certs("storage"))
+        self.assertEqual(self.assert_good(findings, "server", 1), [engine])
+        self.assert_good(findings, "data plane", 2)
+        log = (self.pool / "run/engine.log").read_text(encoding="utf-8")
+        self.assertNotIn("audit", log)
+
+        # A host's certificate is none for the storage network.
+        findings = self.ask(self.engine(), "--certs", self.certs("hosts"))
+        self.assert_good(findings, "connect", 1)
+        self.assert_wrong(findings, "TLS", "hangs up on our certificate", "certs issue DIR client")
+        # The data plane's port is none of the control plane.
+        port = next(each for each in data if each.startswith("ucx+tcp")).rpartition(":")[2]
+        findings = self.ask(f"ros2s://127.0.0.1:{port}/pool/main", "--certs",
+                            self.certs("storage"))
+        self.assert_wrong(findings, "TLS", "speaks no TLS", "not that of the data plane")
+
+    def test_a_server_of_another_name_and_one_that_died(self):
+        certs = self.certs("storage")
+        run("certs", "issue", certs, "server", "--server", "--name", "elsewhere", "--replace")
+        findings = self.ask(self.engine(), "--certs", certs)
+        self.assert_wrong(findings, "TLS", "mismatch ('localhost')",
+                          "issue DIR server --replace --server --name elsewhere --name localhost")
+        # What it says, done.
+        run("certs", "issue", certs, "server", "--replace", "--server", "--name", "elsewhere",
+            "--name", "localhost")
+        self.assert_good(self.ask(self.engine(), "--certs", certs), "TLS", 1)
+
+        pid = self.daemons()["ros2store-engine"]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: self.daemons()["ros2store-engine"]["pid"] is None, "the engine's end")
+        wrong = [each for each in self.ask(self.pool) if each["grade"] == "wrong"]
+        self.assertEqual(wrong[0]["what"], "connect")
+        self.assertIn("nobody listens", wrong[0]["found"])
+        self.assertEqual(wrong[0]["remedy"], f"ros2store up {self.pool}")
+
+
+class NotRunning(Doctor):
+    def test_nobody_listens(self):
+        certs = self.scratch / "certs"
+        run("certs", "init", certs)
+        with socket.socket() as taken:  # and not listened on
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for kind, daemon in (("", "engine"), ("+dpu", "dpu")):
+                findings = self.ask(f"ros2s{kind}://{address}/pool/main", "--certs", certs)
+                self.assert_wrong(findings, "connect", f"nobody listens at {address}",
+                                  f"systemctl start ros2store-{daemon}")
+        findings = self.ask(f"ros2s:///pool/main?socket={self.scratch}/none", "--certs", certs)
+        self.assert_wrong(findings, "connect", f"nobody listens at {self.scratch}/none", "start")
+
+    def test_a_uri_that_names_no_server(self):
+        self.refused("doctor", "ros2s:///pool/main", says=["names no server", "?socket="])
+        self.refused("doctor", "ros2s://", says="bad URI")
+
+
+if __name__ == "__main__":
+    unittest.main()
