@@ -6,6 +6,12 @@
 #include "ros2s/fs/dfs.h"
 
 namespace ros2s::dpud {
+namespace {
+
+// Hosts of a DPU that was restarted come back within seconds, and open again what they had open.
+constexpr Duration orphan_grace = std::chrono::seconds(60);
+
+}  // namespace
 
 Task<Result<>> EnginePools::open(direct::DirectOptions options, const Log& log, Report& report) {
     const std::string name = options.pool;
@@ -55,8 +61,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
     }
     for (const object::ContainerRecord& each : *listed) {
         if (each.properties.label != container) continue;
-        ROS2S_CO_TRY_ASSIGN(auto mounted,
-                            co_await fs::Dfs::mount(call, *store, each.id, reactor_, {}, report));
+        const fs::DfsOptions options{.orphan_grace = orphan_grace};
+        ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store, each.id, reactor_,
+                                                                  options, report));
         co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
     }
     co_return report.fail(Code::not_found,

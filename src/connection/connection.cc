@@ -23,7 +23,6 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
     options.wish.client = client_;
     tickets_ = std::make_unique<control::SessionTickets>(*control_, std::move(options.wish));
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));
-    session_ = opened.id;
     ROS2S_CO_TRY_ASSIGN(domain_,
                         fabric::open_domain(reactor, opened.provider, options.ucx_device, report));
     ROS2S_CO_TRY_ASSIGN(channel_, co_await rpc::Channel::open(

@@ -38,8 +38,8 @@ class Connection {
 
     [[nodiscard]] control::ControlClient& control() { return *control_; }
     [[nodiscard]] rpc::Channel& channel() { return *channel_; }
-    // As the session was opened.
-    [[nodiscard]] session::SessionId session() const { return session_; }
+    // They know the session that there is now.
+    [[nodiscard]] control::SessionTickets& tickets() { return *tickets_; }
     [[nodiscard]] const Uuid& client() const { return client_; }
     void visit_metrics(const MetricVisitor& visit) const;
 
@@ -48,7 +48,6 @@ class Connection {
     Task<Result<>> begin(Reactor& reactor, Options options, Report& report);
 
     Uuid client_;
-    session::SessionId session_{};
     std::unique_ptr<control::ControlClient> control_;
     std::unique_ptr<control::SessionTickets> tickets_;
     std::unique_ptr<fabric::Domain> domain_;

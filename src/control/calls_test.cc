@@ -124,7 +124,8 @@ TEST_F(Calls, OneSubjectsCallsAreBounded) {
 
 TEST_F(Calls, AMountForReadingTakesNoChanges) {
     start();
-    RemoteNamespace names(*client_, session_, rig_->mount(*client_, session_, "c", true));
+    session::FixedMooring mooring({session_, rig_->mount(*client_, session_, "c", true)});
+    RemoteNamespace names(*client_, mooring, alice);
     const auto code = [](const auto& result) {
         return result ? Code::exists : result.error().code;
     };
@@ -142,8 +143,10 @@ TEST_F(Calls, AMountForReadingTakesNoChanges) {
 
 TEST_F(Calls, WhatAMountHasOpenIsItsOwn) {
     start();
-    RemoteNamespace names(*client_, session_, rig_->mount(*client_, session_));
-    RemoteNamespace others(*client_, session_, rig_->mount(*client_, session_));
+    session::FixedMooring mooring({session_, rig_->mount(*client_, session_)});
+    session::FixedMooring elsewhere_mooring({session_, rig_->mount(*client_, session_)});
+    RemoteNamespace names(*client_, mooring, alice);
+    RemoteNamespace others(*client_, elsewhere_mooring, alice);
     const auto opened = rig_->here(
         [&] { return names.create(call_, fs::root_node, "f", 0644, {.write = true}, {}); });
     ASSERT_TRUE(opened);
@@ -265,6 +268,20 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     expect(mkdir([](D& d) { d.clear_place(); }), Code::stale, "no session 0");
     expect(mkdir([](D& d) { d.set_parent(1 << 30); }), Code::not_found, "");
     EXPECT_TRUE(mkdir([](D&) {}).ok());
+    const auto named = [&](uint32_t slot, uint64_t sequence, bool repeated) {
+        return mkdir([&](D& d) {
+            d.set_name("named");
+            v1::UpdateName& name = *d.mutable_place()->mutable_update();
+            name.set_slot(slot);
+            name.set_sequence(sequence);
+            name.set_repeated(repeated);
+        });
+    };
+    expect(named(4096, 1, false), Code::invalid, "slots are below 4096");
+    expect(named(1, 0, false), Code::invalid, "numbers begin at 1");
+    EXPECT_TRUE(named(1, 1, false).ok());
+    EXPECT_TRUE(named(1, 1, true).ok()) << "its own answer";
+    expect(named(1, 2, true), Code::exists, "");
 
     v1::MakeNodeRequest special;
     place(special);

@@ -71,8 +71,7 @@ class OverTheWire final : public fs::FileSystem {
     OverTheWire()
         : client_(rig_.client()), session_(rig_.open(*client_).id), tickets_(*client_, session_) {
         Report report;
-        names_ =
-            std::make_unique<RemoteNamespace>(*client_, session_, rig_.mount(*client_, session_));
+        names_ = std::make_unique<RemoteNamespace>(*client_, mooring_, alice);
         rig_.there([&] { return data_.start(*rig_.server_reactor, report); });
         rig_.here([&] { return connect(report); });
     }
@@ -87,7 +86,7 @@ class OverTheWire final : public fs::FileSystem {
         rig_.here([&] { return link_->close_all(); });
         EXPECT_TRUE(rig_.here([&] { return names_->send_forgotten(call); }));
         EXPECT_TRUE(rig_.here([&] {
-            return client_->unmount(call, session_, names_->mount(), report);
+            return client_->unmount(call, session_, mooring_.place().mount, report);
         })) << report.text();
         co_return;
     }
@@ -203,9 +202,8 @@ class OverTheWire final : public fs::FileSystem {
         EXPECT_TRUE(connected) << report.text();
         channel_ = std::move(*connected);
         link_ = std::make_unique<hostlink::LinkClient>(
-            reactor, *channel_, *names_,
-            hostlink::LinkClient::Options{
-                .mount = names_->mount(), .client = alice, .behind = "the rig"});
+            reactor, *channel_, *names_, mooring_,
+            hostlink::LinkClient::Options{.client = alice, .behind = "the rig"});
     }
     Task<> disconnect() {
         link_.reset();
@@ -218,6 +216,7 @@ class OverTheWire final : public fs::FileSystem {
     DataPlane data_{rig_};
     std::unique_ptr<ControlClient> client_;
     session::SessionId session_;
+    session::FixedMooring mooring_{{session_, rig_.mount(*client_, session_)}};
     Tickets tickets_;
     std::unique_ptr<RemoteNamespace> names_;
     std::unique_ptr<fabric::Domain> domain_;

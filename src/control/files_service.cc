@@ -34,9 +34,28 @@ Result<Using> enter(const Ground& ground, Served& served, const v1::Place& place
     return Using{std::move(session), std::move(*mount)};
 }
 
-// To change something. Errors: stale, read_only.
+// The name that the file system gives the change, so that it is done once.
+Result<> name_update(Served& served, const session::Session& session, const v1::Place& place) {
+    if (!place.has_update()) return {};
+    const v1::UpdateName& name = place.update();
+    if (name.slot() >= UpdateName::slots_max || name.sequence() == 0) {
+        return served.report.fail(
+            Code::invalid, fmt::format("an update has slot {} and number {}; slots are below {}, "
+                                       "and numbers begin at 1",
+                                       name.slot(), name.sequence(), UpdateName::slots_max));
+    }
+    served.update = {.client = session.request.client,
+                     .slot = name.slot(),
+                     .sequence = name.sequence(),
+                     .repeated = name.repeated()};
+    served.call.update = &served.update;
+    return {};
+}
+
+// To change something. Errors: stale, read_only, invalid.
 Result<Using> enter_to_change(const Ground& ground, Served& served, const v1::Place& place) {
     ROS2S_TRY_ASSIGN(auto entered, enter(ground, served, place));
+    ROS2S_TRY(name_update(served, *entered.session, place));
     if (!entered.mount->read_only()) return entered;
     return served.report.fail(Code::read_only, "the container was mounted for reading only");
 }

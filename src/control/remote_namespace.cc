@@ -37,8 +37,7 @@ struct RemoteNamespace::Sender {
     template <class Request>
     static Request about(const RemoteNamespace& names) {
         Request request;
-        request.mutable_place()->set_session(names.session_.value);
-        request.mutable_place()->set_mount(names.mount_.value);
+        set_place(request, names.mooring_.place());
         return request;
     }
     template <class Request>
@@ -62,37 +61,95 @@ struct RemoteNamespace::Sender {
     }
 
     template <class Request, class Reply>
+    using Method = void (FilesAsync::*)(grpc::ClientContext*, const Request*, Reply*,
+                                        std::function<void(grpc::Status)>);
+
+    template <class Request>
+    static void set_place(Request& request, session::Place place) {
+        request.mutable_place()->set_session(place.session.value);
+        request.mutable_place()->set_mount(place.mount.value);
+    }
+    // What does no harm when it is done twice.
+    template <class Request, class Reply>
     static Task<Result<Reply>> send(RemoteNamespace& names, const Call& call,
-                                    void (FilesAsync::*method)(grpc::ClientContext*, const Request*,
-                                                               Reply*,
-                                                               std::function<void(grpc::Status)>),
-                                    Request request) {
+                                    Method<Request, Reply> method, Request request) {
+        return send_until_answered(names, call, method, std::move(request), true);
+    }
+    // What is done once, under one name however often it is sent.
+    template <class Request, class Reply>
+    static Task<Result<Reply>> change(RemoteNamespace& names, const Call& call,
+                                      Method<Request, Reply> method, Request request) {
+        co_await names.slots_.wait();
+        const auto slot = names.slots_.take();
+        v1::UpdateName& name = *request.mutable_place()->mutable_update();
+        name.set_slot(slot.id().slot);
+        name.set_sequence(slot.id().sequence);
+        co_return co_await send_until_answered(names, call, method, std::move(request), true);
+    }
+    // What is about a handle of this place, and of no other.
+    template <class Request, class Reply>
+    static Task<Result<Reply>> send_here(RemoteNamespace& names, const Call& call,
+                                         Method<Request, Reply> method, Request request) {
+        return send_until_answered(names, call, method, std::move(request), false);
+    }
+    template <class Request, class Reply>
+    static Task<Result<Reply>> send_until_answered(RemoteNamespace& names, const Call& call,
+                                                   Method<Request, Reply> method, Request request,
+                                                   bool anywhere) {
         // What is dropped travels with what is asked. Where that fails, this is about to fail too.
         if (names.forgotten_.size() >= forgotten_enough) (void)co_await names.send_forgotten(call);
-        Report report;
         ControlClient::Parts& parts = names.client_.parts();
-        co_return co_await ask(parts, parts.files, method, call, std::move(request), report);
+        const Time until = parts.reactor.now() + patience;
+        for (session::Place at = names.mooring_.place();;) {
+            set_place(request, at);
+            Report report;
+            auto reply = co_await ask(parts, parts.files, method, call, request, report);
+            if (reply || !co_await is_sent_again(names, call, reply.error(), until, at)) {
+                co_return reply;
+            }
+            if (names.mooring_.place() != at && !anywhere) co_return fail(Code::stale);
+            at = names.mooring_.place();
+            if (request.place().has_update()) {
+                request.mutable_place()->mutable_update()->set_repeated(true);
+            }
+        }
+    }
+    static Task<bool> is_sent_again(RemoteNamespace& names, const Call& call, Error error,
+                                    Time until, session::Place at) {
+        constexpr Duration pause = std::chrono::milliseconds(20);
+        Reactor& reactor = names.client_.parts().reactor;
+        if (error.code == Code::stale) co_return co_await names.mooring_.moved(call, at);
+        // A server that ends cancels what it has not done.
+        const bool lost = error.code == Code::disconnected || error.code == Code::cancelled;
+        if (!lost || !call.check(reactor.now()) || reactor.now() >= until) co_return false;
+        co_return co_await sleep_for(reactor, pause, call.stop);
     }
     template <class Request>
     static AttributesTask attributes(RemoteNamespace& names, const Call& call,
-                                     void (FilesAsync::*method)(grpc::ClientContext*,
-                                                                const Request*, v1::NodeReply*,
-                                                                std::function<void(grpc::Status)>),
-                                     Request request) {
+                                     Method<Request, v1::NodeReply> method, Request request) {
         ROS2S_CO_TRY_ASSIGN(const auto reply,
                             co_await send(names, call, method, std::move(request)));
         co_return control::decode(reply.attributes());
     }
     template <class Request>
-    static Task<Result<>> only_done(RemoteNamespace& names, const Call& call,
-                                    void (FilesAsync::*method)(grpc::ClientContext*, const Request*,
-                                                               v1::EmptyReply*,
-                                                               std::function<void(grpc::Status)>),
-                                    Request request) {
-        ROS2S_CO_TRY(co_await send(names, call, method, std::move(request)));
+    static AttributesTask changed(RemoteNamespace& names, const Call& call,
+                                  Method<Request, v1::NodeReply> method, Request request) {
+        ROS2S_CO_TRY_ASSIGN(const auto reply,
+                            co_await change(names, call, method, std::move(request)));
+        co_return control::decode(reply.attributes());
+    }
+    template <class Request>
+    static Task<Result<>> done(RemoteNamespace& names, const Call& call,
+                               Method<Request, v1::EmptyReply> method, Request request) {
+        ROS2S_CO_TRY(co_await change(names, call, method, std::move(request)));
         co_return Result<>{};
     }
 };
+
+RemoteNamespace::RemoteNamespace(ControlClient& client, session::Mooring& mooring, Uuid instance)
+    : client_(client),
+      mooring_(mooring),
+      slots_(client.parts().reactor, instance, first_slot, slots) {}
 
 RemoteNamespace::AttributesTask RemoteNamespace::lookup(const Call& call, NodeId parent,
                                                         std::string_view name) {
@@ -106,7 +163,7 @@ RemoteNamespace::AttributesTask RemoteNamespace::mkdir(const Call& call, NodeId 
     auto request = Sender::about<v1::MakeDirectoryRequest>(*this, parent, name);
     request.set_mode(mode & permissions);
     encode(owner, *request.mutable_owner());
-    return Sender::attributes(*this, call, &FilesAsync::MakeDirectory, std::move(request));
+    return Sender::changed(*this, call, &FilesAsync::MakeDirectory, std::move(request));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::mknod(const Call& call, NodeId parent,
@@ -116,7 +173,7 @@ RemoteNamespace::AttributesTask RemoteNamespace::mknod(const Call& call, NodeId 
     request.set_mode(mode);
     request.set_device(device);
     encode(owner, *request.mutable_owner());
-    return Sender::attributes(*this, call, &FilesAsync::MakeNode, std::move(request));
+    return Sender::changed(*this, call, &FilesAsync::MakeNode, std::move(request));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::symlink(const Call& call, NodeId parent,
@@ -125,24 +182,24 @@ RemoteNamespace::AttributesTask RemoteNamespace::symlink(const Call& call, NodeI
     auto request = Sender::about<v1::SymlinkRequest>(*this, parent, name);
     request.set_target(std::string(target));
     encode(owner, *request.mutable_owner());
-    return Sender::attributes(*this, call, &FilesAsync::Symlink, std::move(request));
+    return Sender::changed(*this, call, &FilesAsync::Symlink, std::move(request));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::link(const Call& call, NodeId node, NodeId parent,
                                                       std::string_view name) {
     auto request = Sender::about<v1::LinkRequest>(*this, parent, name);
     request.set_node(node.value);
-    return Sender::attributes(*this, call, &FilesAsync::Link, std::move(request));
+    return Sender::changed(*this, call, &FilesAsync::Link, std::move(request));
 }
 
 Task<Result<>> RemoteNamespace::unlink(const Call& call, NodeId parent, std::string_view name) {
-    return Sender::only_done(*this, call, &FilesAsync::Unlink,
-                             Sender::about<v1::UnlinkRequest>(*this, parent, name));
+    return Sender::done(*this, call, &FilesAsync::Unlink,
+                        Sender::about<v1::UnlinkRequest>(*this, parent, name));
 }
 
 Task<Result<>> RemoteNamespace::rmdir(const Call& call, NodeId parent, std::string_view name) {
-    return Sender::only_done(*this, call, &FilesAsync::RemoveDirectory,
-                             Sender::about<v1::RemoveDirectoryRequest>(*this, parent, name));
+    return Sender::done(*this, call, &FilesAsync::RemoveDirectory,
+                        Sender::about<v1::RemoveDirectoryRequest>(*this, parent, name));
 }
 
 Task<Result<>> RemoteNamespace::rename(const Call& call, NodeId parent, std::string_view name,
@@ -153,7 +210,7 @@ Task<Result<>> RemoteNamespace::rename(const Call& call, NodeId parent, std::str
     request.set_new_name(std::string(new_name));
     request.set_no_replace(flags.no_replace);
     request.set_exchange(flags.exchange);
-    return Sender::only_done(*this, call, &FilesAsync::Rename, std::move(request));
+    return Sender::done(*this, call, &FilesAsync::Rename, std::move(request));
 }
 
 Task<Result<std::string>> RemoteNamespace::readlink(const Call& call, NodeId node) {
@@ -177,7 +234,7 @@ RemoteNamespace::AttributesTask RemoteNamespace::set_attributes(const Call& call
     if (changes.size) request.set_size(*changes.size);
     if (changes.accessed) request.set_accessed_ns(count_of(*changes.accessed));
     if (changes.modified) request.set_modified_ns(count_of(*changes.modified));
-    return Sender::attributes(*this, call, &FilesAsync::SetAttributes, std::move(request));
+    return Sender::changed(*this, call, &FilesAsync::SetAttributes, std::move(request));
 }
 
 Task<Result<std::string>> RemoteNamespace::get_xattr(const Call& call, NodeId node,
@@ -195,12 +252,12 @@ Task<Result<>> RemoteNamespace::set_xattr(const Call& call, NodeId node, std::st
     request.set_how(how == fs::SetXattr::create    ? v1::XATTR_CHANGE_CREATE
                     : how == fs::SetXattr::replace ? v1::XATTR_CHANGE_REPLACE
                                                    : v1::XATTR_CHANGE_ANY);
-    return Sender::only_done(*this, call, &FilesAsync::SetXattr, std::move(request));
+    return Sender::done(*this, call, &FilesAsync::SetXattr, std::move(request));
 }
 
 Task<Result<>> RemoteNamespace::remove_xattr(const Call& call, NodeId node, std::string_view name) {
-    return Sender::only_done(*this, call, &FilesAsync::RemoveXattr,
-                             Sender::about_xattr<v1::RemoveXattrRequest>(*this, node, name));
+    return Sender::done(*this, call, &FilesAsync::RemoveXattr,
+                        Sender::about_xattr<v1::RemoveXattrRequest>(*this, node, name));
 }
 
 Task<Result<std::vector<std::string>>> RemoteNamespace::list_xattrs(const Call& call, NodeId node) {
@@ -213,8 +270,8 @@ Task<Result<std::vector<std::string>>> RemoteNamespace::list_xattrs(const Call& 
 Task<Result<fs::Opened>> RemoteNamespace::open(const Call& call, NodeId node, fs::OpenFlags flags) {
     auto request = Sender::about<v1::OpenFileRequest>(*this, node);
     encode(flags, *request.mutable_flags());
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await Sender::send(*this, call, &FilesAsync::Open, std::move(request)));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::change(*this, call, &FilesAsync::Open,
+                                                                  std::move(request)));
     co_return decode(reply);
 }
 
@@ -225,15 +282,16 @@ Task<Result<fs::Opened>> RemoteNamespace::create(const Call& call, NodeId parent
     request.set_mode(mode & permissions);
     encode(flags, *request.mutable_flags());
     encode(owner, *request.mutable_owner());
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::send(*this, call, &FilesAsync::Create,
-                                                                std::move(request)));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::change(*this, call, &FilesAsync::Create,
+                                                                  std::move(request)));
     co_return decode(reply);
 }
 
 Task<Result<>> RemoteNamespace::close(const Call& call, fs::FileHandle handle) {
     auto request = Sender::about<v1::CloseFileRequest>(*this);
     request.set_handle(handle.value);
-    return Sender::only_done(*this, call, &FilesAsync::Close, std::move(request));
+    ROS2S_CO_TRY(co_await Sender::send_here(*this, call, &FilesAsync::Close, std::move(request)));
+    co_return Result<>{};
 }
 
 Task<Result<std::vector<fs::DirectoryEntry>>> RemoteNamespace::readdir(const Call& call,
@@ -244,8 +302,9 @@ Task<Result<std::vector<fs::DirectoryEntry>>> RemoteNamespace::readdir(const Cal
     request.set_handle(handle.value);
     request.set_cookie(cookie);
     request.set_limit(static_cast<uint32_t>(std::min<size_t>(limit, UINT32_MAX)));
-    ROS2S_CO_TRY_ASSIGN(auto reply, co_await Sender::send(*this, call, &FilesAsync::ReadDirectory,
-                                                          std::move(request)));
+    ROS2S_CO_TRY_ASSIGN(
+        auto reply,
+        co_await Sender::send_here(*this, call, &FilesAsync::ReadDirectory, std::move(request)));
     std::vector<fs::DirectoryEntry> entries;
     for (v1::DirectoryEntry& each : *reply.mutable_entries()) {
         entries.push_back({.name = std::move(*each.mutable_name()),

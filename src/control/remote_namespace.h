@@ -4,8 +4,11 @@
 //
 // Owned by whoever mounted; the client outlives it. Thread rule: used on the client's core.
 //
-// The functions are Namespace's, with its meanings and errors; disconnected, too: what was asked
-// was done or not. Names and values belong to the caller until the task is done.
+// The functions are Namespace's, with its meanings and errors. A call whose server is away, or was
+// restarted, is sent again for `patience`; what changes something has a name, so that it is done
+// once (docs/decisions/0521). disconnected: it was done or not. close() and readdir() are about a
+// handle of one place: where the mount has another by then, it is stale.
+// Names and values belong to the caller until the task is done.
 //
 // Invariants
 // - References that lookups gave are counted by the server. forget() keeps what is dropped and
@@ -17,15 +20,20 @@
 
 #include "ros2s/control/control_client.h"
 #include "ros2s/fs/file_system.h"
-#include "ros2s/session/mounts.h"
-#include "ros2s/session/sessions.h"
+#include "ros2s/rpc/update_slots.h"
+#include "ros2s/session/mooring.h"
 
 namespace ros2s::control {
 
 class RemoteNamespace final : public fs::Namespace {
   public:
-    RemoteNamespace(ControlClient& client, session::SessionId session, session::MountId mount)
-        : client_(client), session_(session), mount_(mount) {}
+    // Names of its changes: these slots of the client instance, which nothing else uses.
+    static constexpr uint32_t first_slot = 256;
+    static constexpr uint32_t slots = 256;
+    static constexpr Duration patience = std::chrono::seconds(30);
+
+    // `instance`: the session's. The mooring outlives it.
+    RemoteNamespace(ControlClient& client, session::Mooring& mooring, Uuid instance);
     RemoteNamespace(const RemoteNamespace&) = delete;
     RemoteNamespace& operator=(const RemoteNamespace&) = delete;
 
@@ -69,9 +77,6 @@ class RemoteNamespace final : public fs::Namespace {
     // Sends what forget() kept, now.
     Task<Result<>> send_forgotten(const Call& call);
 
-    [[nodiscard]] session::SessionId session() const { return session_; }
-    [[nodiscard]] session::MountId mount() const { return mount_; }
-
   private:
     struct Forgotten {
         NodeId node{};
@@ -83,8 +88,8 @@ class RemoteNamespace final : public fs::Namespace {
     struct Sender;
 
     ControlClient& client_;
-    session::SessionId session_;
-    session::MountId mount_;
+    session::Mooring& mooring_;
+    rpc::UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
 };
 

@@ -39,6 +39,7 @@ struct CallGate {
 // What a handler gets: on whose behalf, until when, and where to say what is wrong.
 struct Served {
     Call call;
+    UpdateName update;  // call's, once a request has named one
     std::string subject;
     Report report;
 };

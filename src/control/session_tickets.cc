@@ -1,12 +1,18 @@
 #include "session_tickets.h"
 
+#include "client_call.h"
+
 namespace ros2s::control {
+
+SessionTickets::SessionTickets(ControlClient& control, SessionWish wish)
+    : control_(control), wish_(std::move(wish)), opened_(control.parts().reactor) {}
 
 Task<Result<OpenedSession>> SessionTickets::open(Report& report) {
     const Call call;
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await control_.open_session(call, wish_, report));
     session_ = opened.id;
     first_ = opened.ticket.ticket;
+    opened_.wake_all();
     co_return std::move(opened);
 }
 

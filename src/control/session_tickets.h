@@ -8,13 +8,13 @@
 
 #include "ros2s/control/control_client.h"
 #include "ros2s/rpc/channel.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::control {
 
 class SessionTickets final : public rpc::TicketSource {
   public:
-    SessionTickets(ControlClient& control, SessionWish wish)
-        : control_(control), wish_(std::move(wish)) {}
+    SessionTickets(ControlClient& control, SessionWish wish);
 
     // Errors: those of ControlClient::open_session().
     Task<Result<OpenedSession>> open(Report& report);
@@ -23,11 +23,14 @@ class SessionTickets final : public rpc::TicketSource {
     Task<> close();
     // The last one that was opened.
     [[nodiscard]] std::optional<session::SessionId> session() const { return session_; }
+    // Woken whenever one was opened.
+    [[nodiscard]] Event& opened() { return opened_; }
 
   private:
     ControlClient& control_;
     SessionWish wish_;
     std::optional<session::SessionId> session_;
+    Event opened_;
     std::optional<session::Ticket> first_;  // came with the session, unused
 };
 

@@ -25,6 +25,9 @@ struct DfsOptions {
     uint32_t node_ids_per_lease = 4096;
     // Chunks punched by one transaction, when a large file goes.
     uint32_t punch_chunks_max = 1024;
+    // How long files without a name that an earlier mount left are kept for those who had them open
+    // and will open them again. 0: they go when it is mounted.
+    Duration orphan_grace{};
 };
 
 class Dfs : public FileSystem {
@@ -35,8 +38,8 @@ class Dfs : public FileSystem {
     [[nodiscard]] static Task<Result<>> format(const Call& call, object::ObjectStore& store,
                                                object::ContainerId container, Reactor& reactor,
                                                Owner owner, Report& report);
-    // Opens it, and punches what files without a name an earlier mount left. Errors: not_found (no
-    // file system there), bad_version, unsupported, corrupt.
+    // Opens it, and punches what files without a name an earlier mount left (but orphan_grace).
+    // Errors: not_found (no file system there), bad_version, unsupported, corrupt.
     [[nodiscard]] static Task<Result<std::unique_ptr<Dfs>>> mount(
         const Call& call, object::ObjectStore& store, object::ContainerId container,
         Reactor& reactor, DfsOptions options, Report& report);

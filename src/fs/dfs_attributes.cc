@@ -120,7 +120,7 @@ Task<Result<>> DfsMount::clear_set_ids_of(const Call& call, NodeId node) {
     if (known != nullptr && !known->has_set_id) co_return Result<>();
     NodeState& state = co_await pin(node);
     const auto cleared = co_await clear_set_ids(call, state);
-    co_await unpin(state);
+    (void)co_await unpin(state);
     co_return cleared;
 }
 

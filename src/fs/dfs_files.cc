@@ -11,6 +11,8 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
     if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
+    // An earlier mount's orphan, opened again by who had it open: it goes when they close it.
+    if (inode.record.links == 0) state.orphaned = true;
     if (flags.truncate) {
         ROS2S_CO_TRY(co_await set_size(call, state.node, 0, 1));
         if (state.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, state));
@@ -26,7 +28,7 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
 Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags flags) {
     NodeState& state = co_await pin(node);
     auto opened = co_await open_pinned(call, state, flags);
-    if (!opened) co_await unpin(state);  // otherwise the handle has the pin
+    if (!opened) (void)co_await unpin(state);  // otherwise the handle has the pin
     co_return opened;
 }
 
@@ -60,7 +62,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     const std::unique_ptr<OpenFile> file = handles_.remove(handle);
     if (file == nullptr) co_return fail(Code::stale);
     while (file->in_flight > 0) co_await file->idle;
-    co_await unpin(file->node);
+    (void)co_await unpin(file->node);
     co_return Result<>();
 }
 

@@ -127,7 +127,9 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
                         chunk));
     }
     auto mounted = std::make_unique<DfsMount>(store, container, reactor, options, *superblock);
-    if (const auto reaped = co_await mounted->reap_orphans(call); !reaped) {
+    if (options.orphan_grace > Duration{}) {
+        mounted->reap_orphans_later();
+    } else if (const auto reaped = co_await mounted->reap_orphans(call); !reaped) {
         // A pool that takes no writes is mounted as it is: reading must work.
         if (reaped.error().code != Code::read_only) {
             co_await mounted->close_all();
@@ -149,12 +151,15 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       slots_(reactor, Uuid::make(reactor.random()), options.slots),
       nodes_(reactor),
       node_lease_(reactor, 1),
-      directory_renames_(reactor, 1) {}
+      directory_renames_(reactor, 1),
+      reaping_(reactor, 1) {}
 
 DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
 
 Task<> DfsMount::close_all() {
     const Call call;
+    closing_.request_stop();
+    co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
 }
 

@@ -18,6 +18,7 @@
 #include "node_table.h"
 #include "operation_slots.h"
 #include "records.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/trace.h"
 
 namespace ros2s::fs {
@@ -48,8 +49,10 @@ class DfsMount final : public Dfs {
     ~DfsMount() override;
     Task<> close_all() override;
     void visit_metrics(const MetricVisitor& visit) const override;
-    // Punches every orphan that an earlier mount left.
+    // Punches every orphan that nobody has open here.
     Task<Result<>> reap_orphans(const Call& call);
+    // The same, after DfsOptions::orphan_grace.
+    void reap_orphans_later();
 
     Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) override;
     Task<Result<Attributes>> mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
@@ -168,13 +171,15 @@ class DfsMount final : public Dfs {
     Task<> finish_removal(Removal& removal, bool committed);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
                                bool directory);
+    static Task<> reap_after_grace(DfsMount& self);
     // Punches all of a node that has no name, and its orphan record.
     Task<Result<>> reap(const Call& call, NodeId node);
     // Punches chunks from the end until no more than one transaction's worth lie at `first` and
     // behind.
     Task<Result<>> punch_chunks(const Call& call, NodeId node, uint64_t first);
-    // Gives a pin back, and reaps where it was the last of an orphan.
-    Task<> unpin(NodeState& state);
+    // Gives a pin back, and reaps where it was the last of an orphan. Errors: of reaping, which is
+    // then due at the next mount.
+    Task<Result<>> unpin(NodeState& state);
     // The node's state, once nobody is removing it. Give it back with unpin().
     Task<std::reference_wrapper<NodeState>> pin(NodeId node);
 
@@ -249,6 +254,8 @@ class DfsMount final : public Dfs {
     HandleTable handles_;
     Semaphore node_lease_;         // one leases ids at a time
     Semaphore directory_renames_;  // fewer conflicts on the container-wide key
+    StopSource closing_;
+    Nursery reaping_;
     uint64_t next_node_ = 0;
     uint64_t next_node_end_ = 0;
     DfsMetrics metrics_;

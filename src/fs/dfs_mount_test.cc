@@ -113,6 +113,8 @@ class DfsMountTest : public testing::Test {
             call_, handle, Window::local(std::as_writable_bytes(std::span(text))), offset));
     }
 
+    Task<> pass(Duration duration) { co_await sleep_for(world_.core(), duration); }
+
     sim::World world_{1};
     CountingStore store_{world_.core()};
     object::ContainerId container_;
@@ -282,6 +284,35 @@ TEST_F(DfsMountTest, OrphansOfALostMountAreReapedByTheNext) {
     EXPECT_EQ(world_.run((*next)->space(call_))->free_bytes, free_before);
     EXPECT_EQ(outcome_of(world_.run((*next)->get_attributes(call_, file.attributes.node))),
               Code::stale);
+    world_.run((*next)->close_all());
+    unmount();
+}
+
+// With a time of grace they are there for who opens them again, until its last close.
+TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
+    start();
+    const Opened kept = create("kept"), dropped = create("dropped");
+    write(kept.handle, 30'000, 0);
+    write(dropped.handle, 30'000, 0);
+    for (const char* name : {"kept", "dropped"}) {
+        ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, name)).has_value());
+    }
+    auto next = world_.run(Dfs::mount(call_, store_, container_, world_.core(),
+                                      {.orphan_grace = std::chrono::seconds(60)}, report_));
+    ASSERT_TRUE(next.has_value());
+    const auto attributes = [&](const Opened& file) {
+        return outcome_of(world_.run((*next)->get_attributes(call_, file.attributes.node)));
+    };
+    const auto again = world_.run((*next)->open(call_, kept.attributes.node, {.write = true}));
+    ASSERT_TRUE(again.has_value());
+    EXPECT_EQ(again->attributes.size, 30'000U);
+    EXPECT_EQ(again->attributes.links, 0U);
+    EXPECT_EQ(attributes(dropped), std::nullopt);
+    world_.run(pass(std::chrono::seconds(61)));
+    EXPECT_EQ(attributes(kept), std::nullopt);
+    EXPECT_EQ(attributes(dropped), Code::stale);
+    ASSERT_TRUE(world_.run((*next)->close(call_, again->handle)).has_value());
+    EXPECT_EQ(attributes(kept), Code::stale);
     world_.run((*next)->close_all());
     unmount();
 }

@@ -153,7 +153,7 @@ Task<Result<>> DfsMount::read_group(const Call& call, NodeId directory,
     }
     const auto fetched = co_await fetch_many(call, files);
     for (ManyFile& file : files) {
-        if (file.state != nullptr) co_await unpin(*file.state);
+        if (file.state != nullptr) (void)co_await unpin(*file.state);
         if (file.item->status) {
             metrics_.reads.add();
             metrics_.read_bytes.add(file.item->bytes);

@@ -2,7 +2,8 @@
 //
 // A file that loses its last name while nobody has it open is punched by the same transaction. One
 // that is open, or too large for one transaction, becomes an orphan: it is recorded under
-// orphan_node, and reaped at its last close, here, or at the next mount.
+// orphan_node, and reaped at its last close, here, or after the next mount, where nobody has opened
+// it again by then.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -13,18 +14,21 @@ Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
     co_return std::ref(state);
 }
 
-Task<> DfsMount::unpin(NodeState& state) {
+Task<Result<>> DfsMount::unpin(NodeState& state) {
+    Result<> reaped;
     if (state.orphaned && state.pins == 1) {
         state.removing = true;
         // Of nobody's call: it must not end with the deadline of whoever closed last. What fails
         // here is done at the next mount.
         const Call call;
-        if (co_await reap(call, state.node)) metrics_.orphans_reaped.add();
+        reaped = co_await reap(call, state.node);
+        if (reaped) metrics_.orphans_reaped.add();
         state.orphaned = false;
         state.removing = false;
         state.settled.wake_all();
     }
     nodes_.drop(state);
+    co_return reaped;
 }
 
 Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Removal& removal) {
@@ -35,7 +39,7 @@ Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Remo
         inode ? co_await query_contents(call, entry.node(), inode->record.mode)
               : fail(inode.error());
     if (!contents) {
-        co_await unpin(state);
+        (void)co_await unpin(state);
         co_return fail(contents.error());
     }
     removal.inode = *inode;
@@ -85,7 +89,7 @@ Task<> DfsMount::finish_removal(Removal& removal, bool committed) {
         state.removing = false;
         state.settled.wake_all();
     }
-    co_await unpin(state);
+    (void)co_await unpin(state);
 }
 
 Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::string_view name,
@@ -173,13 +177,28 @@ Task<Result<>> DfsMount::reap_orphans(const Call& call) {
                             co_await store_.list(call, container_, request));
         for (const object::ListEntry& entry : reply.entries) {
             ROS2S_CO_TRY_ASSIGN(const auto orphan, decode<OrphanRecord>(as_bytes(entry.value)));
-            ROS2S_CO_TRY(co_await reap(call, NodeId{orphan.node}));
-            metrics_.orphans_reaped.add();
+            NodeState& state = co_await pin(NodeId{orphan.node});
+            state.orphaned = true;
+            ROS2S_CO_TRY(co_await unpin(state));
             request.after = entry.key;
         }
         more = reply.more;
     }
     co_return Result<>();
+}
+
+void DfsMount::reap_orphans_later() {
+    const bool started = reaping_.try_spawn(reap_after_grace(*this));
+    ROS2S_CHECK(started);
+}
+
+Task<> DfsMount::reap_after_grace(DfsMount& self) {
+    if (!co_await sleep_for(self.reactor_, self.options_.orphan_grace, self.closing_.token())) {
+        co_return;
+    }
+    // What fails is done at the next mount.
+    const Call call{.stop = self.closing_.token()};
+    (void)co_await self.reap_orphans(call);
 }
 
 }  // namespace ros2s::fs

@@ -2,8 +2,11 @@
 // to a LinkServer, and whose names go to the Namespace that it is given (the control plane's; what
 // a data loader asks for at rate, look-ups and attributes and listings, goes over the channel too).
 //
-// Owned by who composes; reactor, channel and names outlive it, and names works on the same mount
-// of the same session. Used on the channel's core.
+// Owned by who composes; reactor, channel, names and mooring outlive it, and names works on the
+// same mount of the same session. Used on the channel's core.
+//
+// When the mount has another place, because its server was restarted, what is open is opened there
+// again by reopen_all(), and calls wait for it. A file that is gone by then is `stale`.
 //
 // Invariants
 // - What was read is compared with the server's checksum where it came to lie, and refused
@@ -12,24 +15,32 @@
 //   connection, and the server answers a repeated one without doing it again.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ros2s/fs/file_system.h"
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/channel.h"
+#include "ros2s/rpc/update_slots.h"
+#include "ros2s/session/mooring.h"
 
 namespace ros2s::hostlink {
 
 class LinkClient final : public fs::FileSystem {
   public:
     struct Options {
-        session::MountId mount{};
         Uuid client;  // the session's client instance, which names updates
         // What stands behind the link, for path_report(): "dpu at …".
         std::string behind;
+        // How long a call waits for its file to be opened again.
+        Duration patience = std::chrono::seconds(30);
+        Duration close_within = std::chrono::seconds(5);  // close_all()
     };
-    LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names, Options options);
+    // Its updates have the slots [0, update_slots) of the client instance.
+    static constexpr uint32_t update_slots = 256;
+    LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names,
+               session::Mooring& mooring, Options options);
     ~LinkClient() override;
     LinkClient(const LinkClient&) = delete;
     LinkClient& operator=(const LinkClient&) = delete;
@@ -39,6 +50,9 @@ class LinkClient final : public fs::FileSystem {
     using AttributesTask = Task<Result<fs::Attributes>>;
 
     Task<> close_all() override;
+    // Opens everything at the mooring's place that is not open there. Tries until it is told to
+    // stop, but where that is in vain: then the file's calls fail with why. Due after each move.
+    Task<> reopen_all(const Call& call);
 
     AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
     AttributesTask get_attributes(const Call&, NodeId node) override;
@@ -115,15 +129,38 @@ class LinkClient final : public fs::FileSystem {
 
   private:
     struct Open {
-        bool append = false;
+        NodeId node{};
+        fs::OpenFlags flags;
+        session::Place place;                   // where it is open
+        fs::FileHandle there{};                 // as the server knows it
+        std::optional<Error> lost;              // why it is open nowhere any more
+        std::vector<fs::DirectoryEntry> given;  // the last ones of readdir
+        uint64_t cookie_base = 0;               // what was given before it was opened again
+        uint64_t cookie_most = 0;
         fs::PathReport report;
     };
-    class UpdateSlot;
-    Task<Result<uint64_t>> update(const Call& call, Method method, FileBody file,
-                                  ConstBytes payload);
+    // Of a request: the mount, and the file as the server knows it.
+    struct Where {
+        session::Place place;
+        fs::FileHandle handle{};
+    };
+    // Sends a request whose body `encode(where)` lays down, again where the mount has moved.
+    template <class Encode>
+    Task<Result<>> ask(const Call& call, fs::FileHandle handle, rpc::CallRequest request,
+                       rpc::ReplyReader& reader, Encode encode);
+    // No handle: the mount alone. Errors: stale, cancelled, deadline, disconnected.
+    Task<Result<Where>> where(const Call& call, fs::FileHandle handle);
+    Task<Result<fs::Opened>> keep(const Call& call, session::Place before, fs::Opened opened,
+                                  fs::OpenFlags flags);
+    Task<> reopen(const Call& call, fs::FileHandle handle);
+    Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,
+                                  FileBody file, ConstBytes payload);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,
                                      uint64_t offset);
-    AttributesTask ask_node(const Call& call, Method method, NodeBody body);
+    AttributesTask ask_node(const Call& call, Method method, NodeId node, std::string_view name);
+    using Entries = std::vector<fs::DirectoryEntry>;
+    Task<Result<Entries>> list(const Call& call, Where at, uint64_t cookie, size_t limit);
+    Task<Result<Entries>> list_behind(const Call& call, Where at, std::string name, size_t limit);
     Task<Result<>> read_batch(const Call& call, NodeId directory,
                               std::span<fs::ReadManyItem> items);
     [[nodiscard]] std::span<fs::ReadManyItem> next_batch(std::span<fs::ReadManyItem> items) const;
@@ -132,11 +169,11 @@ class LinkClient final : public fs::FileSystem {
     Reactor& reactor_;
     rpc::Channel& channel_;
     fs::Namespace& names_;
+    session::Mooring& mooring_;
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
-    Semaphore free_count_;
-    std::vector<uint64_t> sequences_;  // of each slot's last update
-    std::vector<uint32_t> free_slots_;
+    uint64_t last_handle_ = 0;
+    rpc::UpdateSlots slots_;
 };
 
 }  // namespace ros2s::hostlink

@@ -1,5 +1,5 @@
 // read_many: as many files in one request as its payload, its body and its answer hold.
-#include "link_client.h"
+#include "link_ask.h"
 #include "ros2s/base/crc32c.h"
 
 namespace ros2s::hostlink {
@@ -82,13 +82,14 @@ Task<Result<>> LinkClient::read_batch(const Call& call, NodeId directory,
     std::vector<Bytes> sink;
     for (const fs::ReadManyItem& item : items) sink.push_back(item.window.bytes());
     ReadAnswers reader(items);
-    const rpc::CallRequest request{
-        .method = static_cast<uint16_t>(Method::read_many),
-        .repeatable = true,
-        .body = encode_read_many(body, {.mount = options_.mount, .directory = directory}, items),
-        .sink = sink,
-        .reply_body_bytes_max = items.size() * read_many_answer_bytes};
-    co_return co_await channel_.call(call, request, reader);
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::read_many),
+                                   .repeatable = true,
+                                   .sink = sink,
+                                   .reply_body_bytes_max = items.size() * read_many_answer_bytes};
+    const auto encode = [&](const Where& at) {
+        return encode_read_many(body, {.mount = at.place.mount, .directory = directory}, items);
+    };
+    co_return co_await ask(call, {}, request, reader, encode);
 }
 
 }  // namespace ros2s::hostlink

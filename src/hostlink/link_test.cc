@@ -35,6 +35,13 @@ struct Stage {
         EXPECT_TRUE(opened);
         co_return opened ? opened->handle : FileHandle{};
     }
+    // Opened without the link: the handle as the DPU knows it.
+    Task<FileHandle> create_there(std::string name) {
+        const auto opened =
+            co_await host.names->create({}, fs::root_node, name, 0644, {.write = true}, {});
+        EXPECT_TRUE(opened);
+        co_return opened ? opened->handle : FileHandle{};
+    }
     sim::World world;
     fabric::sim::Network network;
     Dpu dpu;
@@ -95,7 +102,7 @@ TEST(HostLink, AppendsAreDoneOnceThoughConnectionsAreLost) {
 
 Task<> slots_of_updates(Stage& stage) {
     Buffer body;
-    const FileHandle file = co_await stage.create("f", {.write = true});
+    const FileHandle file = co_await stage.create_there("f");
     ReadNothing reader;
     const auto punch = [&](Uuid client, uint32_t slot, uint64_t sequence) {
         return rpc::CallRequest{
@@ -154,7 +161,7 @@ Task<Result<>> ask(Host& host, Method method, ConstBytes body) {
 }
 
 Task<> somebody_elses(Stage& stage) {
-    const FileHandle file = co_await stage.create("mine", {.write = true});
+    const FileHandle file = co_await stage.create_there("mine");
     Buffer body;
     const FileBody there{.mount = stage.host.mount, .handle = file};
     // The other host knows the numbers; they are nothing in its session.
@@ -193,7 +200,7 @@ Task<> nonsense(Stage& stage) {
 TEST(HostLink, NonsenseIsRefusedAndTheConnectionLives) { Stage().run(nonsense); }
 
 Task<> changed_on_the_way_there(Stage& stage) {
-    const FileHandle file = co_await stage.create("f", {.write = true});
+    const FileHandle file = co_await stage.create_there("f");
     Buffer body;
     const FileBody wrong{.mount = stage.host.mount, .handle = file, .crc = 1};
     EXPECT_EQ(co_await ask(stage.host, Method::write, encode_file(body, wrong)),
@@ -244,8 +251,8 @@ Task<> lied_to(Stage& stage) {
                                                {.service = file_service}, stage.dpu.report);
     EXPECT_TRUE(channel);
     {
-        LinkClient link(core, **channel, *stage.host.names,
-                        {.mount = stage.host.mount, .client = stage.host.client, .behind = ""});
+        LinkClient link(core, **channel, *stage.host.names, *stage.host.mooring,
+                        {.client = stage.host.client, .behind = ""});
         const auto opened = co_await link.create({}, fs::root_node, "f", 0644, {.write = true}, {});
         EXPECT_TRUE(opened);
         std::array<std::byte, 4> memory{};

@@ -212,9 +212,10 @@ struct Host {
                                         {.service = file_service, .client = client}, dpu.report);
         EXPECT_TRUE(connected) << dpu.report.text();
         channel = std::move(*connected);
+        mooring = std::make_unique<session::FixedMooring>(session::Place{session, mount});
         link = std::make_unique<LinkClient>(
-            dpu.world.core(), *channel, *names,
-            LinkClient::Options{.mount = mount, .client = client, .behind = "a simulated DPU"});
+            dpu.world.core(), *channel, *names, *mooring,
+            LinkClient::Options{.client = client, .behind = "a simulated DPU"});
     }
     Task<> stop() {
         co_await link->close_all();
@@ -232,6 +233,7 @@ struct Host {
     session::SessionId session{};
     session::MountId mount{};
     std::unique_ptr<LocalNames> names;
+    std::unique_ptr<session::FixedMooring> mooring;
     std::unique_ptr<fabric::Domain> domain;
     std::unique_ptr<rpc::Channel> channel;
     std::unique_ptr<LinkClient> link;

@@ -1,5 +1,6 @@
 #include "host_files.h"
 
+#include "host_mooring.h"
 #include "ros2s/connection/connection.h"
 #include "ros2s/control/remote_namespace.h"
 #include "ros2s/hostlink/link_client.h"
@@ -8,6 +9,7 @@ namespace ros2s::offload {
 
 struct HostFiles::Parts {
     std::unique_ptr<connection::Connection> connection;
+    std::unique_ptr<HostMooring> mooring;
     std::unique_ptr<control::RemoteNamespace> names;
     std::unique_ptr<hostlink::LinkClient> link;
 
@@ -16,7 +18,6 @@ struct HostFiles::Parts {
 };
 
 Task<Result<>> HostFiles::Parts::open(Reactor& reactor, HostOptions options, Report& report) {
-    const Call call;
     ROS2S_CO_TRY_ASSIGN(connection, co_await connection::Connection::open(
                                         reactor,
                                         {.control = {.address = options.control,
@@ -29,29 +30,31 @@ Task<Result<>> HostFiles::Parts::open(Reactor& reactor, HostOptions options, Rep
                                          .service = hostlink::file_service,
                                          .ucx_device = options.ucx_device},
                                         report));
-    control::ControlClient& control = connection->control();
-    const auto session = connection->session();
-    ROS2S_CO_TRY_ASSIGN(const auto mount, co_await control.mount(call, session, options.container,
-                                                                 options.read_only, report));
-    names = std::make_unique<control::RemoteNamespace>(control, session, mount);
+    mooring = std::make_unique<HostMooring>(reactor, connection->control(), connection->tickets(),
+                                            options.container, options.read_only);
+    ROS2S_CO_TRY(co_await mooring->mount(report));
+    names = std::make_unique<control::RemoteNamespace>(connection->control(), *mooring,
+                                                       connection->client());
     link = std::make_unique<hostlink::LinkClient>(
-        reactor, connection->channel(), *names,
-        hostlink::LinkClient::Options{.mount = mount,
-                                      .client = connection->client(),
+        reactor, connection->channel(), *names, *mooring,
+        hostlink::LinkClient::Options{.client = connection->client(),
                                       .behind = "the DPU at " + connection->channel().address()});
+    co_await mooring->follow(*link);
     co_return Result<>{};
 }
 
 Task<> HostFiles::Parts::close() {
     const Call call;
+    if (mooring) co_await mooring->close();
     if (link) co_await link->close_all();
     link.reset();
-    if (names) {
-        Report ignored;  // the session's end unmounts, too
-        (void)co_await connection->control().unmount(call, names->session(), names->mount(),
-                                                     ignored);
-    }
     names.reset();
+    if (mooring) {
+        Report ignored;  // the session's end unmounts, too
+        const session::Place place = mooring->place();
+        (void)co_await connection->control().unmount(call, place.session, place.mount, ignored);
+    }
+    mooring.reset();
     if (connection) co_await connection->close();
     connection.reset();
 }

@@ -6,8 +6,8 @@
 //                └ LinkClient ─ rpc::Channel ─ shm ┴── ros2store-dpu ─── engine
 //
 // A lost connection comes back by itself, and what was under way is sent again. A DPU that was
-// restarted has forgotten mounts and handles: calls then fail with `stale`, and never do anything
-// twice.
+// restarted, kill -9 included, has forgotten sessions, mounts and handles: all are made again,
+// calls wait meanwhile (30 s at most), and what it had done before is not done again.
 //
 // Owned by who opened it; used on the reactor's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.

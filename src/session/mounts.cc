@@ -37,6 +37,7 @@ Mounts::Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& sourc
       sessions_(sessions),
       source_(source),
       options_(options),
+      last_mount_(reactor.random().next() >> 16),
       changing_(reactor, 1) {
     sessions_.watch(*this);
 }

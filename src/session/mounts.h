@@ -8,6 +8,7 @@
 //
 // Invariants
 // - A handle works in the mount that opened it and in no other: a session cannot reach another's.
+// - Numbers of mounts begin anywhere: what is asked of an earlier process's mount meets none here.
 // - References to nodes that lookups gave out are counted and given back (FileSystem::forget).
 // - Bounded per session: mounts, handles, nodes.
 #pragma once
@@ -146,7 +147,7 @@ class Mounts final : public SessionWatcher {
     SessionTable& sessions_;
     FileSystemSource& source_;
     Options options_;
-    uint64_t last_mount_ = 0;
+    uint64_t last_mount_;
     Semaphore changing_;   // opening and closing shared file systems takes turns
     std::string opening_;  // the key of what is being opened; empty: nothing
     std::map<std::string, Shared> shared_;

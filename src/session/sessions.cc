@@ -23,6 +23,7 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       tickets_(tickets),
       options_(options),
       log_(std::move(log)),
+      last_session_(tickets.options().entropy() >> 16),
       ended_(reactor) {}
 
 SessionTable::~SessionTable() { ROS2S_CHECK(sessions_.empty()); }

@@ -15,6 +15,9 @@
 //
 // Invariants
 // - A session is found by its own subject alone; to others it does not exist.
+// - Numbers of sessions begin anywhere: a client of an earlier process does not meet another's
+// session
+//   under its old number.
 // - A Session stays where it is while a SessionUse holds it; ending waits for that.
 // - Bounded: sessions in all and per subject, regions and tickets per session and subject.
 #pragma once
@@ -157,7 +160,7 @@ class SessionTable {
     Options options_;
     Log log_;
     bool draining_ = false;
-    uint64_t last_session_ = 0;
+    uint64_t last_session_;
     uint64_t last_tenant_ = 0;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
     std::map<std::string, Subject, std::less<>> subjects_;

@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "append_load.h"
 #include "engine_process.h"
+#include "name_load.h"
 #include "ros2s/offload/host_files.h"
 
 namespace ros2s::tests {
@@ -152,31 +154,116 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// A host that dies costs its own session; the DPU closes what it had open, and others go on.
-TEST_P(DpuServer, ARestartedDpuForgetsHandlesAndDoublesNothing) {
+TEST_P(DpuServer, TheDpuKilledUnderLoadLosesNothingAndDoublesNothing) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    {
+        AppendLoad load(*reactor, host->file_system());
+        NameLoad names(*reactor, host->file_system());
+        load.begin();
+        names.begin();
+        for (int kill = 0; kill < 4; ++kill) {
+            load.expect_progress(200);
+            names.expect_progress(20);
+            dpu.kill_hard();
+            if (kill == 3) {  // and once both
+                engine.kill_hard();
+                ASSERT_TRUE(engine.start());
+            }
+            ASSERT_TRUE(dpu.start());
+        }
+        load.expect_progress(200);
+        names.expect_progress(20);
+        names.end();
+        load.end();
+        load.expect_each_once();
+    }
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+constexpr int names_in_directory = 50;
+
+struct Kept {
+    fs::FileHandle file, unlinked, directory;
+    std::vector<fs::DirectoryEntry> listed;
+};
+
+Task<> open_things(fs::FileSystem& files, Kept& kept) {
+    const auto directory = co_await files.mkdir(call, fs::root_node, "d", 0755, {});
+    EXPECT_TRUE(directory);
+    for (int i = 0; i < names_in_directory; ++i) {
+        EXPECT_TRUE(co_await files.mknod(call, directory->node, fmt::format("n{}", i),
+                                         S_IFREG | 0644, 0, {}));
+    }
+    const fs::OpenFlags writable{.write = true};
+    const auto file = co_await files.create(call, fs::root_node, "f", 0644, writable, {});
+    const auto unlinked = co_await files.create(call, fs::root_node, "u", 0644, writable, {});
+    const auto listing = co_await files.open(call, directory->node, {});
+    EXPECT_TRUE(file && unlinked && listing);
+    kept = {.file = file->handle,
+            .unlinked = unlinked->handle,
+            .directory = listing->handle,
+            .listed = {}};
+    for (const fs::FileHandle each : {kept.file, kept.unlinked}) {
+        EXPECT_TRUE(co_await files.pwrite(call, each, Window::local(as_bytes("before")), 0));
+    }
+    EXPECT_TRUE(co_await files.unlink(call, fs::root_node, "u"));
+    const auto some = co_await files.readdir(call, kept.directory, 0, 20);
+    EXPECT_TRUE(some);
+    kept.listed = *some;
+}
+
+// Each name of the walk comes once, though its middle was a restart.
+Task<> use_things(fs::FileSystem& files, Kept& kept) {
+    for (const fs::FileHandle each : {kept.file, kept.unlinked}) {
+        const auto written =
+            co_await files.pwrite(call, each, Window::local(as_bytes(" after")), 6);
+        EXPECT_TRUE(written) << describe(written.error());
+        std::string text(20, '?');
+        const auto read = co_await files.pread(
+            call, each, Window::local(std::as_writable_bytes(std::span(text))), 0);
+        text.resize(read.value_or(0));
+        EXPECT_EQ(text, "before after");
+    }
+    std::set<std::string> seen;
+    for (const fs::DirectoryEntry& entry : kept.listed) seen.insert(entry.name);
+    for (size_t total = kept.listed.size(); !kept.listed.empty(); total += kept.listed.size()) {
+        EXPECT_EQ(seen.size(), total);
+        const auto more =
+            co_await files.readdir(call, kept.directory, kept.listed.back().cookie, 20);
+        EXPECT_TRUE(more) << describe(more.error());
+        kept.listed = more.value_or(std::vector<fs::DirectoryEntry>{});
+        for (const fs::DirectoryEntry& entry : kept.listed) seen.insert(entry.name);
+    }
+    EXPECT_EQ(seen.size(), static_cast<size_t>(names_in_directory));
+}
+
+Task<> close_things(fs::FileSystem& files, const Kept& kept) {
+    for (const fs::FileHandle each : {kept.file, kept.unlinked, kept.directory}) {
+        EXPECT_TRUE(co_await files.close(call, each));
+        EXPECT_FALSE(co_await files.close(call, each));
+    }
+}
+
+TEST_P(DpuServer, WhatIsOpenStaysOpenWhenTheDpuIsRestarted) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
     auto host = open(report);
     ASSERT_NE(host, nullptr) << report.text() << dpu.log();
     fs::FileSystem& files = host->file_system();
-    const auto opened = run_blocking(*reactor, [&] {
-        return files.create(call, fs::root_node, "f", 0644, {.write = true}, {});
-    });
-    ASSERT_TRUE(opened);
+    Kept kept;
+    run_blocking(*reactor, [&] { return open_things(files, kept); });
     dpu.kill_hard();
     ASSERT_TRUE(dpu.start());
-    std::vector<std::byte> bytes(100);
-    const auto written = run_blocking(*reactor, [&] {
-        return files.pwrite(call, opened->handle, Window::local(ConstBytes(bytes)), 0);
-    });
-    EXPECT_EQ(written, Result<uint64_t>(fail(Code::stale)));
-    close(host);
-    // A new session finds the file as the last acknowledged update left it.
-    host = open(report);
-    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
-    const auto found = run_blocking(
-        *reactor, [&] { return host->file_system().lookup(call, fs::root_node, "f"); });
-    EXPECT_TRUE(found && found->size == 0);
+    run_blocking(*reactor, [&] { return use_things(files, kept); });
+    // Also names, whose server is another one now.
+    EXPECT_TRUE(run_blocking(*reactor,
+                             [&] { return files.mkdir(call, fs::root_node, "after", 0755, {}); }));
+    run_blocking(*reactor, [&] { return close_things(files, kept); });
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();

@@ -1,0 +1,28 @@
+// How a LinkClient asks: at the mount's place, and again where that has moved. Private to it.
+#pragma once
+#include "link_client.h"
+
+namespace ros2s::hostlink {
+
+template <class Encode>
+Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::CallRequest request,
+                               rpc::ReplyReader& reader, Encode encode) {
+    for (;;) {
+        Where at{.place = mooring_.place()};
+        if (handle.value != 0) {
+            ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
+            at.handle = file->there;
+            if (file->place != at.place) [[unlikely]] {
+                ROS2S_CO_TRY_ASSIGN(at, co_await where(call, handle));
+            }
+        }
+        request.body = encode(at);
+        const auto done = co_await channel_.call(call, request, reader);
+        if (done || done.error().code != Code::stale) co_return done;
+        if (!co_await mooring_.moved(call, at.place)) co_return done;
+        // It may have been done where the mount was before.
+        request.repeated = true;
+    }
+}
+
+}  // namespace ros2s::hostlink

@@ -1,0 +1,90 @@
+#include "host_mooring.h"
+
+#include <algorithm>
+
+namespace ros2s::offload {
+namespace {
+
+constexpr Duration pause = std::chrono::milliseconds(5);
+// How long a call waits for the mount to be found again.
+constexpr Duration patience = std::chrono::seconds(30);
+// Reopenings at once: each belongs to one restart, and all but the last one end soon.
+constexpr size_t reopenings_max = 4;
+
+// There is no such container, or it is not for this host: waiting does not help.
+bool is_final(Code code) {
+    return code == Code::not_found || code == Code::denied || code == Code::invalid ||
+           code == Code::bad_version || code == Code::unsupported;
+}
+
+}  // namespace
+
+HostMooring::HostMooring(Reactor& reactor, control::ControlClient& control,
+                         control::SessionTickets& tickets, std::string container, bool read_only)
+    : reactor_(reactor),
+      control_(control),
+      tickets_(tickets),
+      container_(std::move(container)),
+      read_only_(read_only),
+      keeping_(reactor, 1),
+      reopening_(reactor, reopenings_max) {}
+
+Task<Result<>> HostMooring::mount(Report& report) {
+    const auto session = tickets_.session();
+    if (!session) co_return fail(Code::disconnected);
+    co_return co_await mount_in(*session, report);
+}
+
+Task<Result<>> HostMooring::mount_in(session::SessionId session, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto mount,
+                        co_await control_.mount(call_, session, container_, read_only_, report));
+    place_ = {.session = session, .mount = mount};
+    co_return Result<>{};
+}
+
+Task<> HostMooring::follow(hostlink::LinkClient& link) {
+    co_await keeping_.spawn(keep(*this, link));
+}
+
+Task<> HostMooring::close() {
+    stop_.request_stop();
+    tickets_.opened().wake_all();
+    co_await keeping_.join();
+    co_await reopening_.join();
+}
+
+Task<> HostMooring::keep(HostMooring& self, hostlink::LinkClient& link) {
+    while (!self.stop_.stop_requested()) {
+        const auto session = self.tickets_.session();
+        if (!session || *session == self.place_.session) {
+            co_await self.tickets_.opened();
+            continue;
+        }
+        Report report;
+        const auto mounted = co_await self.mount_in(*session, report);
+        if (mounted) {
+            self.failure_.reset();
+            co_await self.reopening_.spawn(link.reopen_all(self.call_));
+            continue;
+        }
+        if (is_final(mounted.error().code)) self.failure_ = mounted.error();
+        (void)co_await sleep_for(self.reactor_, 10 * pause, self.stop_.token());
+    }
+}
+
+Task<bool> HostMooring::moved(const Call& call, session::Place from) {
+    if (place_ != from) co_return true;
+    if (tickets_.session() == from.session) {
+        Report ignored;
+        const auto alive = co_await control_.keep_alive(call, from.session, ignored);
+        // The session is there: what was asked about is not.
+        if (alive) co_return place_ != from;
+    }
+    const Time until = std::min(call.deadline, reactor_.now() + patience);
+    while (place_ == from && !failure_ && reactor_.now() < until && !stop_.stop_requested()) {
+        if (!co_await sleep_for(reactor_, pause, call.stop)) break;
+    }
+    co_return place_ != from;
+}
+
+}  // namespace ros2s::offload

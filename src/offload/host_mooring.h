@@ -1,0 +1,51 @@
+// HostMooring: a host's mount, and where it is. When the session is another one than the mount's,
+// because the DPU was restarted or had given the session up, it mounts again there, and has the
+// files opened again that were open.
+//
+//     channel is lost ─ connects, takes a ticket ─ a new session ─► mount ─► reopen_all()
+//                                                                     calls go on from here
+//
+// Owned by HostFiles; used on its core; close() before destruction.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "ros2s/control/session_tickets.h"
+#include "ros2s/hostlink/link_client.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/session/mooring.h"
+
+namespace ros2s::offload {
+
+class HostMooring final : public session::Mooring {
+  public:
+    HostMooring(Reactor& reactor, control::ControlClient& control, control::SessionTickets& tickets,
+                std::string container, bool read_only);
+    // Mounts in the session that there is. Errors: those of ControlClient::mount().
+    Task<Result<>> mount(Report& report);
+    // Follows the session from here on; `link` outlives it, up to close().
+    Task<> follow(hostlink::LinkClient& link);
+    // Follows no more. Idempotent.
+    Task<> close();
+
+    [[nodiscard]] session::Place place() const override { return place_; }
+    Task<bool> moved(const Call& call, session::Place from) override;
+
+  private:
+    static Task<> keep(HostMooring& self, hostlink::LinkClient& link);
+    Task<Result<>> mount_in(session::SessionId session, Report& report);
+
+    Reactor& reactor_;
+    control::ControlClient& control_;
+    control::SessionTickets& tickets_;
+    const std::string container_;
+    const bool read_only_;
+    session::Place place_;
+    std::optional<Error> failure_;  // why it has no place any more
+    StopSource stop_;
+    const Call call_{.stop = stop_.token()};
+    Nursery keeping_;
+    Nursery reopening_;
+};
+
+}  // namespace ros2s::offload

@@ -1,0 +1,62 @@
+// UpdateSlots: names for a client's updates. An update borrows a slot and its next number, and
+// keeps them until it has its answer, over connections, servers and restarts; a slot has one update
+// at a time, so that a server need keep one answer for each.
+//
+// Owned by who sends; several of one client instance have slots of their own. Used on one core.
+#pragma once
+#include <vector>
+
+#include "ros2s/base/check.h"
+#include "ros2s/rpc/frame.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::rpc {
+
+class UpdateSlots {
+  public:
+    // Slots [first, first + count); more updates than that wait.
+    UpdateSlots(Reactor& reactor, Uuid client, uint32_t first, uint32_t count)
+        : client_(client), first_(first), free_count_(reactor, count), sequences_(count) {
+        for (uint32_t i = 0; i < count; ++i) free_.push_back(count - 1 - i);
+    }
+
+    class [[nodiscard]] Lease {
+      public:
+        Lease(UpdateSlots& owner, uint32_t slot) : owner_(owner), slot_(slot) {
+            ++owner_.sequences_[slot_];
+        }
+        Lease(const Lease&) = delete;
+        Lease& operator=(const Lease&) = delete;
+        ~Lease() {
+            owner_.free_.push_back(slot_);
+            owner_.free_count_.release();
+        }
+        [[nodiscard]] OperationId id() const {
+            return {.client = owner_.client_,
+                    .slot = owner_.first_ + slot_,
+                    .sequence = owner_.sequences_[slot_]};
+        }
+
+      private:
+        UpdateSlots& owner_;
+        uint32_t slot_;
+    };
+
+    // co_await slots.wait(), then take(): a Lease cannot move, so the two are apart.
+    [[nodiscard]] auto wait() { return free_count_.acquire(); }
+    [[nodiscard]] Lease take() {
+        ROS2S_CHECK(!free_.empty());
+        const uint32_t slot = free_.back();
+        free_.pop_back();
+        return Lease(*this, slot);
+    }
+
+  private:
+    const Uuid client_;
+    const uint32_t first_;
+    Semaphore free_count_;
+    std::vector<uint64_t> sequences_;  // of each slot's last update
+    std::vector<uint32_t> free_;
+};
+
+}  // namespace ros2s::rpc
