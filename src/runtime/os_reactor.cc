@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernel_ring.h"
@@ -141,16 +142,16 @@ void OsReactor::Loop::resume_ready() {
     counters.resumed.add(count);
 }
 
+// Sleeps only after every poller has looked in vain: what one poller did, the others must see, such
+// as a network's that still has to tell the peer.
 void OsReactor::Loop::idle() {
     ring->flush();
     const Time now = read_clock(CLOCK_MONOTONIC);
-    if (worked) {
-        worked = false;
-        poll_until = now + options.poll_for;
-    }
+    const bool new_work = std::exchange(worked, false);
+    if (new_work) poll_until = now + options.poll_for;
     if (now < poll_until && now >= poll_banned_until.load(std::memory_order_relaxed)) {
         yield_once(now);
-    } else {
+    } else if (!new_work) {
         sleep();
     }
 }

@@ -350,6 +350,44 @@ TEST(OsReactor, APollerIsPolledAndWoken) {
     run_blocking(*reactor, [&] { return detach(*reactor, poller); });
 }
 
+// A network's poller that sends what others leave with it, and one that leaves something.
+struct Sender final : Poller {
+    int queued = 0;
+    int asleep_with_queued = 0;
+    bool poll() noexcept override { return std::exchange(queued, 0) > 0; }
+    bool prepare_sleep() noexcept override {
+        asleep_with_queued += queued;
+        return true;
+    }
+};
+struct Producer final : Poller {
+    explicit Producer(Sender& where) : sender(where) {}
+    Sender& sender;
+    std::atomic<int> wanted = 0;
+    bool poll() noexcept override {
+        const int now = wanted.exchange(0);
+        sender.queued += now;
+        return now > 0;
+    }
+    bool prepare_sleep() noexcept override { return wanted.load() == 0; }
+};
+TEST(OsReactor, WhatOnePollerDidTheOthersSeeBeforeTheSleep) {
+    auto reactor = started({.poll_for = 0us});
+    Sender sender;
+    Producer producer(sender);
+    run_blocking(*reactor, [&] { return attach(*reactor, sender); });
+    run_blocking(*reactor, [&] { return attach(*reactor, producer); });
+    for (int i = 0; i < 200; ++i) {
+        producer.wanted.fetch_add(1);
+        reactor->wake();
+        while (producer.wanted.load() != 0) sched_yield();
+        if (i % 10 == 0) std::this_thread::sleep_for(100us);
+    }
+    run_blocking(*reactor, [&] { return detach(*reactor, producer); });
+    run_blocking(*reactor, [&] { return detach(*reactor, sender); });
+    EXPECT_EQ(sender.asleep_with_queued, 0);
+}
+
 TEST(OsReactor, AForkedChildKnowsAndLosesTheDescriptors) {
     auto reactor = started();
     TemporaryFile file;
