@@ -8,8 +8,13 @@
 namespace ros2s::engine {
 namespace {
 
-// Writes in flight of one group; a group of 32 MiB in pieces of 1 MiB or more stays below it.
+// Writes in flight of one group; a group of 32 MiB in pieces of 1 MiB or more stays below it. And
+// of groups that are not sealed yet.
 constexpr size_t group_io_max = 64;
+constexpr size_t ahead_io_max = 64;
+// An open group is written from in steps of so many blocks, and its newest run when it has so many:
+// each write costs the core and the device more than starting a little earlier gains.
+constexpr uint64_t ahead_blocks_least = 16;
 
 // A burst is over when nothing has joined for so long, or for so many turns of the core (virtual
 // time does not pass by turns).
@@ -41,6 +46,7 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       group_blocks_max_(std::max<uint64_t>(options.staging_share() / 4 / block_bytes, 16)),
       chain_(chain),
       nursery_(env.reactor, large_groups_in_flight_max_),
+      ahead_(env.reactor, ahead_io_max),
       durable_(chain.last_sequence),
       proven_(chain.last_sequence),
       flushed_max_(chain.last_sequence),
@@ -80,8 +86,10 @@ Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
 Committer::Ticket Committer::join(TransactionRecord transaction, std::vector<Node*> pins) {
     Group& group = *open_;
     group.payload_bytes_max += transaction.encoded_bytes_max();
+    place_blocks(transaction);
     group.transactions.push_back(std::move(transaction));
     group.pins.insert(group.pins.end(), pins.begin(), pins.end());
+    write_ahead();
     wake_.wake_all();
     return {open_, group.transactions.size() - 1};
 }
@@ -135,6 +143,7 @@ Task<> Committer::run() {
         if (journal_.used_blocks() > journal_.blocks() / 2) want_checkpoint();
     }
     co_await nursery_.join();
+    co_await ahead_.join();
 }
 
 // Whoever waited for the last group sends its next requests in a burst, a few microseconds apart.
@@ -165,7 +174,6 @@ std::shared_ptr<Group> Committer::seal() {
     open_ = make_group();
     want_empty_ = false;
     opened_.wake_all();
-    place_blocks(*group);
     RecordHeader& header = group->header;
     header.pool = chain_.pool;
     header.incarnation = chain_.incarnation;
@@ -187,61 +195,62 @@ std::shared_ptr<Group> Committer::seal() {
     counters.empty_groups.add(group->is_empty() ? 1 : 0);
     counters.transactions.add(group->transactions.size());
     counters.blocks.add(group->blocks);
+    for (const Group::PerDevice& device : group->devices) counters.runs.add(device.runs.size());
     return group;
 }
 
-// Gives the staged blocks their addresses: one contiguous run per device where there is one.
-void Committer::place_blocks(Group& group) {
-    std::vector<std::vector<uint64_t>> starts(group.devices.size());
+// Gives what has been staged for the transaction its places on the devices.
+void Committer::place_blocks(TransactionRecord& transaction) {
+    Group& group = *open_;
     for (uint32_t d = 0; d < group.devices.size(); ++d) {
         Group::PerDevice& device = group.devices[d];
-        if (device.blocks == 0) continue;
-        state_.space.allocate(d, device.blocks, device.runs);
-        counters.runs.add(device.runs.size());
-        uint64_t ordinal = 0;
-        for (const BlockRun& run : device.runs) {
-            starts[d].push_back(ordinal);
-            ordinal += run.blocks;
+        const uint64_t blocks = device.blocks - device.placed.ordinal;
+        if (blocks > 0) state_.space.allocate(d, blocks, device.runs);
+    }
+    for (Change& change : transaction.changes) {
+        for (BlockRef& block : change.blocks) {
+            Group::PerDevice& device = group.devices[block.address.device()];
+            ROS2S_CHECK(block.address.block() == device.placed.ordinal);
+            ROS2S_CHECK(device.contiguous(device.placed) > 0);
+            block.address = device.address(device.placed);
+            device.advance(device.placed, 1);
         }
     }
-    for (TransactionRecord& transaction : group.transactions) {
-        for (Change& change : transaction.changes) {
-            for (BlockRef& block : change.blocks) {
-                const uint32_t d = block.address.device();
-                const uint64_t ordinal = block.address.block();
-                const auto after = std::ranges::upper_bound(starts[d], ordinal);
-                const auto run = static_cast<size_t>(after - starts[d].begin()) - 1;
-                block.address = group.devices[d].runs[run].first + (ordinal - starts[d][run]);
-            }
-        }
-    }
+}
+
+// Makes the group's record, in the group's memory, and takes its place in the journal.
+ConstBytes Committer::place_record(Group& group) {
+    std::vector<const TransactionRecord*> transactions;
+    transactions.reserve(group.transactions.size());
+    for (const TransactionRecord& t : group.transactions) transactions.push_back(&t);
+    group.record = AlignedBuffer(record_bytes(group.payload_bytes_max));
+    const ConstBytes record = encode_record(group.header, transactions, group.record.bytes());
+    counters.record_bytes.add(record.size());
+    const uint64_t blocks = record.size() / block_bytes;
+    group.end_position = journal_.place(blocks) + blocks;
+    return record;
 }
 
 Task<> Committer::commit(std::shared_ptr<Group> group) {
     const RecordHeader& header = group->header;
-    std::vector<const TransactionRecord*> transactions;
-    for (const TransactionRecord& t : group->transactions) transactions.push_back(&t);
-    AlignedBuffer buffer(record_bytes(group->payload_bytes_max));
-    const ConstBytes record = encode_record(header, transactions, buffer.bytes());
-    counters.record_bytes.add(record.size());
-    const uint64_t blocks = record.size() / block_bytes;
-    const uint64_t position = journal_.place(blocks);
-    group->end_position = position + blocks;
-
-    Result<> result;
+    const ConstBytes record = place_record(*group);
     {
         Nursery io(env_.reactor, group_io_max);
         for (uint32_t d = 0; d < group->devices.size(); ++d) {
-            if (group->devices[d].blocks > 0) co_await write_data(*group, d, io, result);
+            for (Piece piece = next_piece(*group, d, 1); !piece.bytes.empty();
+                 piece = next_piece(*group, d, 1)) {
+                co_await io.spawn(write_piece(*group, piece));
+            }
         }
-        if (!rules_.flush_after_writes) co_await io.spawn(flush(*group, result));
-        co_await write_record(*group, journal_.offset_of(journal_.in_ring(position)), record,
-                              result);
+        if (!rules_.flush_after_writes) co_await io.spawn(flush(*group));
+        co_await io.spawn(write_record(*group, record));
+        look_ahead(*group);
         co_await io.join();
+        while (group->writes_under_way > 0) co_await group->writes_ended;
     }
-    if (result && rules_.flush_after_writes) co_await flush(*group, result);
-    if (!result) {
-        die(result.error(), "");
+    if (group->io && rules_.flush_after_writes) co_await flush(*group);
+    if (!group->io) {
+        die(group->io.error(), "");
     } else {
         group->flushed = true;
         flushed_max_ = std::max(flushed_max_, header.sequence);
@@ -320,48 +329,78 @@ void Committer::die(const Error& error, std::string reason) {
 
 // ---- device I/O ----------------------------------------------------------------------------
 
-Task<> Committer::write_record(Group& group, uint64_t offset, ConstBytes record, Result<>& result) {
-    const GroupStep step(group, env_.reactor, "journal.write");
-    const Result<> written = co_await devices_[0]->write(offset, record);
-    if (!written && result) result = written;
-}
-
-Task<> Committer::write_piece(Group& group, device::BlockDevice& device, uint64_t offset,
-                              ConstBytes bytes, Result<>& result) {
-    const GroupStep step(group, env_.reactor, "device.write");
-    const Result<> written = co_await device.write(offset, bytes);
-    if (!written && result) result = written;
-}
-
-Task<> Committer::write_data(Group& group, uint32_t d, Nursery& io, Result<>& result) {
+// The next placed blocks to write, `least` blocks or the rest of a run that has ended; none: there
+// are no such.
+Committer::Piece Committer::next_piece(Group& group, uint32_t d, uint64_t least) const {
+    Group::PerDevice& device = group.devices[d];
+    uint64_t count = device.contiguous(device.sent);
+    const bool run_ended = device.sent.run + 1 < device.runs.size();
+    if (count == 0 || (count < least && !run_ended)) return {};
     const uint64_t per_chunk = chunks.chunk_bytes() / block_bytes;
-    uint64_t ordinal = 0;
-    for (const BlockRun& run : group.devices[d].runs) {
-        for (uint64_t at = 0; at < run.blocks;) {
-            const uint64_t count =
-                std::min<uint64_t>(run.blocks - at, per_chunk - ordinal % per_chunk);
-            const ConstBytes bytes{group.memory({d, ordinal}), count * block_bytes};
-            const uint64_t offset = (run.first.block() + at) * block_bytes;
-            co_await io.spawn(write_piece(group, *devices_[d], offset, bytes, result));
-            at += count;
-            ordinal += count;
+    count = std::min(count, per_chunk - device.sent.ordinal % per_chunk);
+    const ConstBytes bytes{group.memory({d, device.sent.ordinal}), count * block_bytes};
+    const Piece piece{d, device.address(device.sent).block() * block_bytes, bytes};
+    device.advance(device.sent, count);
+    return piece;
+}
+
+// Begins to write what has joined the open group: when the group is sealed, the device is half
+// done. Nothing refers to these blocks before the group's record does.
+void Committer::write_ahead() {
+    for (uint32_t d = 0; d < open_->devices.size(); ++d) {
+        const Group::PerDevice& device = open_->devices[d];
+        if (device.placed.ordinal - device.sent.ordinal < ahead_blocks_least) continue;
+        while (ahead_.running() < ahead_io_max) {
+            const Piece piece = next_piece(*open_, d, ahead_blocks_least);
+            if (piece.bytes.empty()) break;
+            ++open_->writes_under_way;
+            const bool begun = ahead_.try_spawn(write_piece_of(open_, piece));
+            ROS2S_CHECK(begun);
         }
     }
 }
 
-Task<> Committer::flush_device(Group& group, device::BlockDevice& device, Result<>& result) {
-    const GroupStep step(group, env_.reactor, "device.flush");
-    const Result<> flushed = co_await device.flush();
-    if (!flushed && result) result = flushed;
+// The group stays until its memory is not read any more, also where it has failed meanwhile.
+Task<> Committer::write_piece_of(std::shared_ptr<Group> group, Piece piece) {
+    co_await write_piece(*group, piece);
+    if (--group->writes_under_way == 0) group->writes_ended.wake_all();
 }
 
-Task<> Committer::flush(Group& group, Result<>& result) {
+Task<> Committer::write_piece(Group& group, Piece piece) {
+    const GroupStep step(group, env_.reactor, "device.write");
+    const Result<> written = co_await devices_[piece.device]->write(piece.offset, piece.bytes);
+    if (!written && group.io) group.io = written;
+}
+
+// Whoever waits for this group comes back with as much when it is done.
+void Committer::look_ahead(const Group& group) {
+    for (uint32_t d = 0; d < group.devices.size(); ++d) {
+        const uint64_t blocks = group.devices[d].blocks;
+        if (blocks > 0 && blocks <= large_group_blocks_) state_.space.look_ahead(d, blocks);
+    }
+}
+
+Task<> Committer::write_record(Group& group, ConstBytes record) {
+    const GroupStep step(group, env_.reactor, "journal.write");
+    const uint64_t at = group.end_position - record.size() / block_bytes;
+    const Result<> written =
+        co_await devices_[0]->write(journal_.offset_of(journal_.in_ring(at)), record);
+    if (!written && group.io) group.io = written;
+}
+
+Task<> Committer::flush_device(Group& group, device::BlockDevice& device) {
+    const GroupStep step(group, env_.reactor, "device.flush");
+    const Result<> flushed = co_await device.flush();
+    if (!flushed && group.io) group.io = flushed;
+}
+
+Task<> Committer::flush(Group& group) {
     Nursery others(env_.reactor, pool_devices_max);
     for (uint32_t d = 1; d < group.devices.size(); ++d) {
         if (group.devices[d].blocks == 0) continue;
-        co_await others.spawn(flush_device(group, *devices_[d], result));
+        co_await others.spawn(flush_device(group, *devices_[d]));
     }
-    co_await flush_device(group, *devices_[0], result);
+    co_await flush_device(group, *devices_[0]);
     co_await others.join();
 }
 

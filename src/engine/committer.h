@@ -1,8 +1,9 @@
 // Committer: makes groups of transactions durable and visible, one journal record each.
 //
-//   update() stages into the open group ─┐
-//                                        ▼ seal: place blocks and record, fix epochs
-//   open ──────────────────────────► in flight: data and record written side by side
+//   update() stages into the open group ─┐ join: its blocks get their places
+//                                        │ data is written as it comes, in pieces worth a write
+//                                        ▼ seal: place the record, fix epochs
+//   open ──────────────────────────► in flight: the rest and the record written side by side
 //                                        ▼ all completed
 //                                    every touched device flushed, in parallel
 //                                        ▼ in order
@@ -63,8 +64,8 @@ class Committer {
     // between this and join(), the room stays. Errors: too_large, read_only.
     Task<Result<>> admit(size_t record_bytes, uint64_t blocks);
     [[nodiscard]] Group& open() { return *open_; }
-    // The transaction's blocks are staged in open(). On one core `pins` move to the group; on
-    // several the caller unpins them when the group is done.
+    // The transaction's blocks are staged in open(), and nobody else's since. On one core `pins`
+    // move to the group; on several the caller unpins them when the group is done.
     struct Ticket {
         std::shared_ptr<Group> group;
         size_t index = 0;
@@ -107,14 +108,23 @@ class Committer {
     [[nodiscard]] bool is_large() const;  // the open group
     Task<> gather();
     std::shared_ptr<Group> seal();
-    void place_blocks(Group& group);
+    void place_blocks(TransactionRecord& transaction);
+    void write_ahead();
+    void look_ahead(const Group& group);
+    ConstBytes place_record(Group& group);
     Task<> commit(std::shared_ptr<Group> group);
-    Task<> write_data(Group& group, uint32_t device, Nursery& io, Result<>& result);
-    Task<> write_record(Group& group, uint64_t offset, ConstBytes record, Result<>& result);
-    Task<> write_piece(Group& group, device::BlockDevice& device, uint64_t offset, ConstBytes bytes,
-                       Result<>& result);
-    Task<> flush_device(Group& group, device::BlockDevice& device, Result<>& result);
-    Task<> flush(Group& group, Result<>& result);
+    // Placed blocks that follow each other on the device and in memory.
+    struct Piece {
+        uint32_t device = 0;
+        uint64_t offset = 0;
+        ConstBytes bytes;
+    };
+    [[nodiscard]] Piece next_piece(Group& group, uint32_t device, uint64_t least) const;
+    Task<> write_piece(Group& group, Piece piece);
+    Task<> write_piece_of(std::shared_ptr<Group> group, Piece piece);
+    Task<> write_record(Group& group, ConstBytes record);
+    Task<> flush_device(Group& group, device::BlockDevice& device);
+    Task<> flush(Group& group);
     void finish(Group& group);
     Task<> publish(Group& group);
     void unpin(Group& group);
@@ -134,6 +144,7 @@ class Committer {
     uint64_t group_blocks_max_;
     Chain chain_;
     Nursery nursery_;
+    Nursery ahead_;  // writes of groups that are not sealed yet
     std::shared_ptr<Group> open_;
     uint32_t in_flight_ = 0;
     bool want_empty_ = false;

@@ -49,8 +49,8 @@ class ChunkPool {
     std::vector<StagingMemory> spare_;
 };
 
-// A block's place in a group before the group is sealed: a device and a running number there.
-// Until then a BlockRef of the group's changes holds it in its address.
+// A block's place in a group before its transaction joins: a device and a running number there.
+// Until then a BlockRef of the transaction's changes holds it in its address.
 struct StagedBlock {
     uint32_t device = 0;
     uint64_t ordinal = 0;
@@ -58,7 +58,7 @@ struct StagedBlock {
 
 struct Group {
     Group(Reactor& reactor, ChunkPool& chunks, size_t device_count)
-        : pool(chunks), devices(device_count), done(reactor) {}
+        : pool(chunks), devices(device_count), writes_ended(reactor), done(reactor) {}
     ~Group() {
         for (PerDevice& device : devices) {
             for (StagingMemory& chunk : device.chunks) pool.give(std::move(chunk));
@@ -68,9 +68,34 @@ struct Group {
     Group& operator=(const Group&) = delete;
 
     struct PerDevice {
+        // How far along the runs something has got.
+        struct Progress {
+            uint64_t ordinal = 0;  // of the next block
+            size_t run = 0;        // where that lies, and where in it
+            uint64_t in_run = 0;
+        };
         std::vector<StagingMemory> chunks;
-        uint64_t blocks = 0;  // staged
-        std::vector<BlockRun> runs;
+        uint64_t blocks = 0;         // staged
+        std::vector<BlockRun> runs;  // their places, in the order of staging
+        Progress placed;             // blocks whose transaction has joined and knows their places
+        Progress sent;               // of these, those that are being written
+
+        // How many blocks follow each other on the device, from there on.
+        [[nodiscard]] uint64_t contiguous(Progress& from) const {
+            if (from.run < runs.size() && from.in_run == runs[from.run].blocks &&
+                from.run + 1 < runs.size()) {
+                ++from.run;
+                from.in_run = 0;
+            }
+            return from.run < runs.size() ? runs[from.run].blocks - from.in_run : 0;
+        }
+        [[nodiscard]] BlockAddress address(const Progress& at) const {
+            return runs[at.run].first + at.in_run;
+        }
+        static void advance(Progress& from, uint64_t blocks) {
+            from.ordinal += blocks;
+            from.in_run += blocks;
+        }
     };
     ChunkPool& pool;
     std::vector<PerDevice> devices;
@@ -81,8 +106,12 @@ struct Group {
 
     // Set when sealed.
     RecordHeader header;
+    AlignedBuffer record;
     uint64_t end_position = 0;  // of its record in the journal
     bool flushed = false;
+    Result<> io;                  // of its writes and its flush
+    size_t writes_under_way = 0;  // begun before it was sealed
+    Event writes_ended;           // signalled when none of these is left
 
     // What its I/O did and when, where a transaction in it is traced.
     bool traced = false;

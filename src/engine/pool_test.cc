@@ -68,32 +68,40 @@ Task<> write_into(Pool& pool, uint64_t dkey, uint64_t blocks) {
     EXPECT_OK(co_await pool.write(dkey, blocks, 7));
 }
 
-// Two writes of so many blocks, the second when the data of the first are on their way. How many
-// blocks of data were on their way before the first flush?
-Task<uint64_t> data_before_the_flush(Pool& pool, uint64_t blocks) {
+// Two writes of so many blocks, the second when the first one's record is on its way. What was on
+// its way before the first flush?
+struct BeforeTheFlush {
+    uint64_t data_blocks = 0;
+    uint64_t records = 0;
+    friend bool operator==(const BeforeTheFlush&, const BeforeTheFlush&) = default;
+};
+Task<BeforeTheFlush> before_the_flush(Pool& pool, uint64_t blocks) {
     co_await pool.start();
     for (uint64_t dkey : {1, 2}) co_await write_into(pool, dkey, blocks);  // to be in memory
     const uint64_t journal_end = (3 * block_bytes) + pool.create_options.journal_bytes;
-    uint64_t written = 0;
+    BeforeTheFlush seen;
     bool flushed = false;
     pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
         flushed = flushed || operation.kind == device::SimKind::flush;
-        const bool data =
-            operation.kind == device::SimKind::write && operation.offset >= journal_end;
-        if (data && !flushed) written += operation.length / block_bytes;
+        if (flushed || operation.kind != device::SimKind::write) return device::SimFault::none;
+        if (operation.offset < journal_end) {
+            ++seen.records;
+        } else {
+            seen.data_blocks += operation.length / block_bytes;
+        }
         return device::SimFault::none;
     });
     {
         Nursery nursery(pool.env.reactor, 2);
         co_await nursery.spawn(write_into(pool, 1, blocks));
-        while (written == 0) {
+        while (seen.records == 0) {
             co_await sleep_for(pool.env.reactor, std::chrono::microseconds(1));
         }
         co_await nursery.spawn(write_into(pool, 2, blocks));
         co_await nursery.join();
     }
     pool.disks[0]->set_hook({});
-    const uint64_t before = written;
+    const BeforeTheFlush before = seen;
     EXPECT_OK(co_await pool.expect(1, blocks, 7));
     EXPECT_OK(co_await pool.expect(2, blocks, 7));
     EXPECT_OK(co_await pool.close());
@@ -103,9 +111,18 @@ Task<uint64_t> data_before_the_flush(Pool& pool, uint64_t blocks) {
 TEST(Pool, ASmallGroupWaitsForTheOneBeforeAndALargeOneDoesNot) {
     constexpr uint64_t large = (1 << 20) / block_bytes;
     Pool small(1);
-    EXPECT_EQ(small.world.run(data_before_the_flush(small, large - 1)), large - 1);
+    EXPECT_EQ(small.world.run(before_the_flush(small, large - 1)).records, 1U);
     Pool both(1);
-    EXPECT_EQ(both.world.run(data_before_the_flush(both, large)), 2 * large);
+    EXPECT_EQ(both.world.run(before_the_flush(both, large)), (BeforeTheFlush{2 * large, 2}));
+}
+
+// Its record and its flush wait for the group before; its data need not.
+TEST(Pool, DataOfAGroupAreWrittenWhileItGrows) {
+    Pool a_run_worth_a_write(1);
+    EXPECT_EQ(a_run_worth_a_write.world.run(before_the_flush(a_run_worth_a_write, 16)),
+              (BeforeTheFlush{32, 1}));
+    Pool less(1);
+    EXPECT_EQ(less.world.run(before_the_flush(less, 15)), (BeforeTheFlush{15, 1}));
 }
 
 // ---- devices -------------------------------------------------------------------------------

@@ -186,8 +186,8 @@ Task<Result<Commit>> EngineStore::Parts::update_here(const Call& call,
 
 Task<Result<Commit>> EngineStore::Parts::commit(TransactionRecord record, std::vector<Node*> pins,
                                                 Trace* trace) {
+    if (trace != nullptr) committer->open().traced = true;  // joining may begin to write
     const Committer::Ticket ticket = committer->join(std::move(record), std::move(pins));
-    if (trace != nullptr) ticket.group->traced = true;
     co_await ticket.group->done;
     if (trace != nullptr) {
         for (const Group::Step& step : ticket.group->steps) {

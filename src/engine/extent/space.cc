@@ -56,7 +56,7 @@ void SpaceMap::make_available() {
 }
 void SpaceMap::make_available(uint32_t number) {
     Device& device = devices_[number];
-    device.available = 0;
+    device.available = device.found_blocks = 0;
     for (size_t i = 0; i < device.used_bits.size(); ++i) {
         // The bits of this word that lie in [first, end).
         const uint64_t begin = std::clamp<uint64_t>(device.first, i * 64, i * 64 + 64) - i * 64;
@@ -154,10 +154,11 @@ class Longest {
 
 }  // namespace
 
-// Fills found_ with runs for so many blocks, or for a part of them: one that is long enough, or
-// else as few as the window after the cursor allows; from the cursor on, as they lie.
-void SpaceMap::search(const Device& device, uint64_t blocks) {
-    Longest longest(found_);
+// Finds runs for so many blocks, or for a part of them: one that is long enough, or else as few as
+// the window after the cursor allows; from the cursor on, as they lie.
+void SpaceMap::search(Device& device, uint64_t blocks) {
+    std::vector<Found>& found = device.found;
+    Longest longest(found);
     const uint64_t window = window_for(blocks);
     // Whether one run is enough.
     const auto look = [&](uint64_t from, uint64_t end) {
@@ -165,7 +166,7 @@ void SpaceMap::search(const Device& device, uint64_t blocks) {
             const Found run = next_run(device, from, end, blocks);
             if (run.blocks == 0) return false;
             if (run.blocks == blocks) {
-                found_.assign(1, run);
+                found.assign(1, run);
                 return true;
             }
             longest.offer(run);
@@ -175,26 +176,44 @@ void SpaceMap::search(const Device& device, uint64_t blocks) {
     };
     // Window by window, until one has anything.
     const auto look_on = [&](uint64_t from, uint64_t end) {
-        for (; from < end && found_.empty(); from += window) {
+        for (; from < end && found.empty(); from += window) {
             if (look(from, std::min(end, from + window))) return;
         }
     };
     look_on(device.cursor, device.end);
-    if (found_.empty()) {
+    if (found.empty()) {
         look_on(device.first, device.cursor);
-    } else if (found_[0].blocks < blocks && device.end - device.cursor < window) {
+    } else if (found[0].blocks < blocks && device.end - device.cursor < window) {
         // A short rest at the device's end must not cut a group in two.
         look(device.first, std::min(device.cursor, device.first + window));
     }
-    std::ranges::sort(found_, longer);
+    std::ranges::sort(found, longer);
     size_t count = 0;
-    for (uint64_t sum = 0; count < found_.size() && sum < blocks; ++count) {
-        sum += found_[count].blocks;
-    }
-    found_.resize(count);
-    std::ranges::sort(found_, {}, [&](const Found& run) {
+    uint64_t sum = 0;
+    for (; count < found.size() && sum < blocks; ++count) sum += found[count].blocks;
+    found.resize(count);
+    std::ranges::sort(found, {}, [&](const Found& run) {
         return std::pair(run.first < device.cursor, run.first);
     });
+    device.next_found = 0;
+    device.found_blocks = sum;
+}
+
+void SpaceMap::look_ahead(uint32_t number, uint64_t blocks) {
+    Device& device = devices_[number];
+    if (device.found_blocks < blocks && device.available >= blocks) search(device, blocks);
+}
+
+// The next of what was found, at most so many blocks of it.
+SpaceMap::Found SpaceMap::take_found(Device& device, uint64_t blocks) {
+    Found& run = device.found[device.next_found];
+    const Found taken{run.first, std::min(run.blocks, blocks)};
+    run.first += taken.blocks;
+    run.blocks -= taken.blocks;
+    if (run.blocks == 0) ++device.next_found;
+    device.found_blocks -= taken.blocks;
+    device.cursor = run.first < device.end ? run.first : device.first;
+    return taken;
 }
 
 void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>& runs) {
@@ -202,17 +221,20 @@ void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>&
     unreserve(number, blocks);
     ROS2S_CHECK(device.available >= blocks);
     device.available -= blocks;
+    // A few that were found for others must not cut this one in two.
+    if (device.found_blocks < blocks) search(device, blocks);
     while (blocks > 0) {
-        search(device, blocks);
-        ROS2S_CHECK(!found_.empty());
-        for (const Found& run : found_) {
-            const uint64_t count = std::min(run.blocks, blocks);
-            for (uint64_t i = 0; i < count; ++i) clear(device.available_bits, run.first + i);
-            runs.push_back({BlockAddress::make(number, run.first), static_cast<uint32_t>(count)});
-            blocks -= count;
-            device.cursor = run.first + count;
+        if (device.found_blocks == 0) search(device, blocks);
+        ROS2S_CHECK(device.found_blocks > 0);
+        const Found run = take_found(device, blocks);
+        for (uint64_t i = 0; i < run.blocks; ++i) clear(device.available_bits, run.first + i);
+        blocks -= run.blocks;
+        const BlockAddress first = BlockAddress::make(number, run.first);
+        if (!runs.empty() && runs.back().first + runs.back().blocks == first) {
+            runs.back().blocks += static_cast<uint32_t>(run.blocks);
+        } else {
+            runs.push_back({first, static_cast<uint32_t>(run.blocks)});
         }
-        if (device.cursor >= device.end) device.cursor = device.first;
     }
 }
 

@@ -17,6 +17,7 @@
 // - available and used are disjoint; a block in flight or in quarantine is in neither.
 // - reserved(device) <= available(device): a reservation can always be allocated.
 // - Blocks of a group whose write failed are never made available again.
+// - What look_ahead() found stays available until it is allocated: only allocate() takes any away.
 //
 // Used on the pool's core. Does not suspend.
 #pragma once
@@ -77,8 +78,12 @@ class SpaceMap {
     [[nodiscard]] bool reserve(uint32_t device, uint64_t blocks);
     void unreserve(uint32_t device, uint64_t blocks);
     // Turns a reservation into blocks in flight: one run where the free space allows it, otherwise
-    // few. Appends to `runs`.
+    // few. Appends to `runs`; what goes on where the last of them ends makes that one longer.
     void allocate(uint32_t device, uint64_t blocks, std::vector<BlockRun>& runs);
+    // Finds now where the next `blocks` will go, while there is time: allocations of a few blocks
+    // each then lie together, and cost no search. It takes nothing: a larger allocation searches
+    // anew.
+    void look_ahead(uint32_t device, uint64_t blocks);
 
     // Both for a group that is being applied. False where the state does not fit (used twice, freed
     // twice).
@@ -107,6 +112,10 @@ class SpaceMap {
         uint64_t cursor = 0;
         std::vector<uint64_t> used_bits, available_bits;
         std::vector<uint8_t> regions;  // flags
+        // Available runs in the order in which allocate() takes from them.
+        std::vector<Found> found;
+        size_t next_found = 0;
+        uint64_t found_blocks = 0;  // not yet taken
     };
     static constexpr uint8_t is_dirty = 1, is_in_cut = 2;
     struct Region {
@@ -122,13 +131,13 @@ class SpaceMap {
     void give_back(BlockAddress first, uint64_t blocks);
     [[nodiscard]] static Found next_run(const Device& device, uint64_t from, uint64_t end,
                                         uint64_t enough);
-    void search(const Device& device, uint64_t blocks);
+    static void search(Device& device, uint64_t blocks);
+    [[nodiscard]] static Found take_found(Device& device, uint64_t blocks);
 
     std::vector<Device> devices_;
     std::deque<Displaced> quarantine_;
     uint64_t quarantined_ = 0;
     std::vector<Region> dirty_, cut_;
-    std::vector<Found> found_;  // by the last search()
     CutSink* sink_ = nullptr;
     bool skip_quarantine_ = false;
 };

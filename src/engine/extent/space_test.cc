@@ -111,6 +111,38 @@ TEST(SpaceMap, TakesTheFewestRunsThatAWindowHas) {
     }
 }
 
+// One by one they lie where they would together, in as few runs.
+TEST(SpaceMap, WhatWasLookedForAheadIsTakenPieceByPiece) {
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+        Random random(seed);
+        std::vector<uint64_t> lengths;
+        SpaceMap together = in_pieces(random, 2000, lengths);
+        SpaceMap one_by_one = together;
+        const uint64_t want = 20 + random.below(400);
+        one_by_one.look_ahead(0, want);
+        EXPECT_EQ(one_by_one.available_blocks(0), together.available_blocks(0));
+        std::vector<BlockRun> runs;
+        for (uint64_t left = want; left > 0;) {
+            const uint64_t some = std::min(1 + random.below(4), left);
+            EXPECT_TRUE(one_by_one.reserve(0, some));
+            one_by_one.allocate(0, some, runs);
+            left -= some;
+        }
+        EXPECT_EQ(runs, allocate(together, want)) << "seed " << seed;
+    }
+}
+
+TEST(SpaceMap, ALargeAllocationIsNotCutByWhatWasLookedForAhead) {
+    SpaceMap space = one_device(1000);
+    use(space, allocate(space, 1000));
+    for (uint64_t i = 0; i < 100; ++i) space.mark_free(BlockAddress::make(0, 500 + i), 1);
+    for (uint64_t i = 0; i < 8; ++i) space.mark_free(BlockAddress::make(0, 20 + i), 1);
+    space.release(1);
+    space.look_ahead(0, 4);
+    EXPECT_EQ(allocate(space, 1), (std::vector<BlockRun>{{BlockAddress::make(0, 20), 1}}));
+    EXPECT_EQ(allocate(space, 50), (std::vector<BlockRun>{{BlockAddress::make(0, 500), 50}}));
+}
+
 // The search goes on where the last one ended, and round the device's end.
 TEST(SpaceMap, SpaceInPiecesIsFoundToTheLastBlock) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -181,6 +213,7 @@ TEST(SpaceMap, AgreesWithASet) {
         for (int step = 0; step < 400; ++step) {
             ++group;
             const uint64_t want = 1 + random.below(40);
+            if (random.one_in(3) && space.available_blocks(0) >= want) space.look_ahead(0, want);
             if (random.one_in(2) && space.reserve(0, want)) {
                 std::vector<BlockRun> runs;
                 space.allocate(0, want, runs);
