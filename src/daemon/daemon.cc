@@ -61,8 +61,9 @@ void say_ready(const std::vector<std::string>& addresses) {
 }
 
 // Serves metrics, says that it is ready, and waits for a signal.
-Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
-                const sigset_t& signals, const Log& log, Report& report) {
+Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon,
+                const CommonSettings& common, const sigset_t& signals, const Log& log,
+                Report& report) {
     std::unique_ptr<exporter::MetricsServer> metrics;
     if (!common.metrics.empty()) {
         ROS2S_TRY_ASSIGN(metrics, exporter::MetricsServer::start(reactor, common.metrics,
@@ -79,6 +80,11 @@ Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& 
     ::sigwait(&signals, &signal);
     ::sd_notify(0, "STOPPING=1");
     log.info(fmt::format("told to stop (signal {}): draining", signal));
+    if (metrics) {
+        run_blocking(reactor, [&] {
+            return exporter::MetricsServer::stop(reactor, blocking, std::move(metrics));
+        });
+    }
     return {};
 }
 
@@ -97,7 +103,7 @@ int serve(const Program& program) {
     const api::Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());
-    const auto attended = attend(**reactor, **daemon, common, signals, log, report);
+    const auto attended = attend(**reactor, blocking, **daemon, common, signals, log, report);
     run_blocking(**reactor, [&] { return (*daemon)->stop(); });
     if (!attended) return failed(program, report, attended.error());
     log.info("stopped; everything is closed");

@@ -1,13 +1,18 @@
 #include "metrics_server.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <map>
 #include <stdexcept>
 
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/run_blocking.h"
 
 namespace ros2s::exporter {
@@ -51,19 +56,65 @@ class Sources final : public prometheus::Collectable {
     std::vector<Source> sources_;
 };
 
+void connect_once(const std::string& address, uint16_t port) {
+    std::string host = address.substr(0, address.rfind(':'));
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return;
+    const int socket =
+        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    // A handshake with this machine is done when the call returns.
+    (void)::connect(socket, found->ai_addr, found->ai_addrlen);
+    if (socket >= 0) ::close(socket);
+    ::freeaddrinfo(found);
+}
+
+// The library's thread looks every two seconds whether it shall stop, and whenever somebody has
+// connected.
+Task<> keep_connecting(Reactor& reactor, std::string address, uint16_t port, StopToken stop) {
+    while (!stop.stop_requested()) {
+        connect_once(address, port);
+        co_await sleep_for(reactor, std::chrono::milliseconds(5), stop);
+    }
+}
+
 }  // namespace
 
 struct MetricsServer::Parts {
     Parts(OsReactor& reactor, const std::string& address, std::vector<Source> list)
-        : sources(std::make_shared<Sources>(reactor, std::move(list))), exposer(address, 1) {
+        : host(address),
+          sources(std::make_shared<Sources>(reactor, std::move(list))),
+          exposer(address, 1) {
         exposer.RegisterCollectable(sources);
     }
+    [[nodiscard]] uint16_t port() const {
+        const auto ports = exposer.GetListeningPorts();
+        return ports.empty() ? uint16_t{0} : static_cast<uint16_t>(ports.front());
+    }
+    std::string host;
     std::shared_ptr<Sources> sources;
     prometheus::Exposer exposer;
 };
 
 MetricsServer::MetricsServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 MetricsServer::~MetricsServer() = default;
+
+Task<> MetricsServer::stop(Reactor& reactor, BlockingPool& blocking,
+                           std::unique_ptr<MetricsServer> server) {
+    StopSource stopped;
+    Nursery nursery(reactor, 1);
+    ROS2S_CHECK(nursery.try_spawn(
+        keep_connecting(reactor, server->parts_->host, server->port(), stopped.token())));
+    (void)co_await blocking.run(reactor, [&server] {
+        server.reset();
+        return Result<>{};
+    });
+    stopped.request_stop();
+    co_await nursery.join();
+}
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::start(OsReactor& reactor,
                                                             const std::string& address,
@@ -82,9 +133,6 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(OsReactor& reactor,
     }
 }
 
-uint16_t MetricsServer::port() const {
-    const auto ports = parts_->exposer.GetListeningPorts();
-    return ports.empty() ? uint16_t{0} : static_cast<uint16_t>(ports.front());
-}
+uint16_t MetricsServer::port() const { return parts_->port(); }
 
 }  // namespace ros2s::exporter

@@ -4,8 +4,8 @@
 // other work, so that sources need no locks.
 //
 // Owned by the program; reactor and sources outlive it. Made and destroyed by a thread that is not
-// the reactor's; the reactor runs meanwhile. No access control: listen where only those reach it
-// who may know.
+// the reactor's (stop() sees to it); the reactor runs meanwhile. No access control: listen where
+// only those reach it who may know.
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,7 +15,9 @@
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
+#include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/task.h"
 
 namespace ros2s::exporter {
 
@@ -34,6 +36,9 @@ class MetricsServer {
                                                                       std::vector<Source> sources,
                                                                       Report& report);
     ~MetricsServer();
+    // Ends it at once; the destructor alone may take two seconds. On the reactor's core.
+    [[nodiscard]] static Task<> stop(Reactor& reactor, BlockingPool& blocking,
+                                     std::unique_ptr<MetricsServer> server);
     MetricsServer(const MetricsServer&) = delete;
     MetricsServer& operator=(const MetricsServer&) = delete;
 
