@@ -64,9 +64,9 @@ void add_creation(Command<UpOptions>& command, bool container) {
         ->default_str(default_pool);
     if (container) {
         command.app.add_option("--container", options.container, "the first container's name")
-            ->capture_default_str();
+            ->default_str(default_container);
     } else {
-        options.container.clear();
+        options.container = "";
     }
 }
 

@@ -30,13 +30,14 @@ struct UpOptions {
     std::optional<uint32_t> devices;
     std::optional<std::string> pool;
     std::vector<std::string> device_directories;
-    std::string container = "main";
+    std::optional<std::string> container;  // made with a new pool; empty: none
     bool no_daemons = false;
     std::string providers;  // of the DPU daemon towards the engine
 };
 inline constexpr const char* default_size = "4G";
 inline constexpr uint32_t default_devices = 1;
 inline constexpr const char* default_pool = "pool";
+inline constexpr const char* default_container = "main";
 Task<Result<>> up(Workplace work, UpOptions options);
 
 struct DownOptions {

@@ -1,8 +1,9 @@
-// container create, list, query, destroy. They need the pool itself: not while it is mounted.
+// container create, list, query, destroy: of a pool that nobody has open, or by its engine.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "describe.h"
+#include "pool_access.h"
 #include "pool_place.h"
 #include "ros2s/api/pool_directory.h"
 
@@ -22,10 +23,10 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri) 
 Task<Result<>> container_create(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool_of(work, uri));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
     const auto made =
-        co_await pool->create_container(work.call, {.label = uri.container, .chunk_bytes = chunk},
-                                        {.uid = geteuid(), .gid = getegid()}, work.report);
+        co_await pool->create(work.call, {.label = uri.container, .chunk_bytes = chunk},
+                              {.uid = geteuid(), .gid = getegid()});
     co_await pool->close();
     ROS2S_CO_TRY(made);
     work.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
@@ -37,8 +38,8 @@ Task<Result<>> container_list(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory known,
                         api::read_pool_directory(directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool(work, known.directory));
-    const auto containers = co_await pool->store().list_containers(work.call);
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool(work, known.directory));
+    const auto containers = co_await pool->containers(work.call);
     co_await pool->close();
     ROS2S_CO_TRY(containers);
     std::vector<Json> values;
@@ -57,8 +58,8 @@ Task<Result<>> container_list(Workplace work, ContainerOptions options) {
 
 Task<Result<>> container_query(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool_of(work, uri));
-    const auto container = co_await pool->find_container(work.call, uri.container, work.report);
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
+    const auto container = co_await pool->find(work.call, uri.container);
     co_await pool->close();
     ROS2S_CO_TRY(container);
     work.session.say(fmt::format("container   {}\nid          {}\nchunks      {}\ncreated     {}",
@@ -78,12 +79,9 @@ Task<Result<>> container_destroy(Workplace work, ContainerOptions options) {
                         "it; if that is what you want, add --yes",
                         uri.container, uri.pool));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await open_pool_of(work, uri));
-    const auto container = co_await pool->find_container(work.call, uri.container, work.report);
-    Result<> done = fail(Code::not_found);
-    if (container) done = co_await pool->store().destroy_container(work.call, container->id);
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
+    const auto done = co_await pool->destroy(work.call, uri.container);
     co_await pool->close();
-    ROS2S_CO_TRY(container);
     ROS2S_CO_TRY(done);
     work.session.say(fmt::format("removed the container '{}'", uri.container));
     work.session.answer(Json::object({{"container", uri.container}}));

@@ -19,7 +19,7 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
         .bytes = bytes,
         .devices = options.devices.value_or(default_devices),
         .device_directories = options.device_directories,
-        .container = options.container,
+        .container = options.container.value_or(default_container),
         .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
     ROS2S_CO_TRY(co_await api::create_pool(work.call, work.environment, creation, work.report));
     co_return api::read_pool_directory(options.directory, work.report);

@@ -66,13 +66,4 @@ Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work, std::
                                                present, work.report);
 }
 
-Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool_of(Workplace work, api::Uri uri) {
-    ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(work, uri.dir));
-    if (const auto checked = api::check_pool_name(uri, *pool, work.report); !checked) {
-        co_await pool->close();
-        co_return std::unexpected(checked.error());
-    }
-    co_return std::move(pool);
-}
-
 }  // namespace ros2s::cli

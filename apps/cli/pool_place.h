@@ -31,8 +31,5 @@ namespace ros2s::cli {
 // Opens a pool that nobody has open. Errors: those of EmbeddedPool::open.
 [[nodiscard]] Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work,
                                                                          std::string directory);
-// The same, and it has the name that the URI says.
-[[nodiscard]] Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool_of(Workplace work,
-                                                                            api::Uri uri);
 
 }  // namespace ros2s::cli

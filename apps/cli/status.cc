@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "dead_mounts.h"
+#include "pool_access.h"
 #include "pool_place.h"
 #include "ros2s/api/mount_status.h"
 #include "ros2s/api/owner.h"
@@ -25,6 +26,7 @@ struct Content {
     std::vector<Json> containers;
     std::string names;
     bool known = false;
+    std::string trouble;  // why the engine that has the pool open does not tell; "": none
 };
 
 // The mount's process answers; one that cannot leaves what it does not say unknown.
@@ -40,11 +42,14 @@ void ask_mount(const std::string& mount_point, Content& content) {
     ::close(root);
 }
 
-// Through the mount where there is one; otherwise by opening the pool, when nobody else has it.
+// A status of daemons that hang is a status, too.
+constexpr Duration answer_max = std::chrono::seconds(5);
+
+// Through the mount or the engine that has the pool, otherwise by opening it, when nobody has.
 Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool,
                                   const api::OwnerRecord& owner) {
     Content content;
-    if (owner.pid != 0) {
+    if (owner.pid != 0 && !is_served(pool.directory, owner)) {
         struct statvfs space{};
         if (!owner.mount_point.empty() && statvfs(owner.mount_point.c_str(), &space) == 0) {
             content.space = {.total_bytes = space.f_blocks * space.f_frsize,
@@ -53,9 +58,11 @@ Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool
         }
         co_return content;
     }
-    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await open_pool(work, pool.directory));
-    const auto space = co_await opened->store().space(work.call);
-    const auto containers = co_await opened->store().list_containers(work.call);
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await access_pool(work, pool.directory));
+    Call call = work.call;
+    call.deadline = work.environment.reactor.now() + answer_max;
+    const auto space = co_await opened->space(call);
+    const auto containers = co_await opened->containers(call);
     content.targets = opened->targets();
     content.read_only = opened->read_only_reason();
     co_await opened->close();
@@ -68,6 +75,21 @@ Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool
         content.names += (content.names.empty() ? "" : ", ") + container.properties.label;
     }
     co_return content;
+}
+
+// Of an engine that has the pool and does not answer, the rest is told all the same.
+Task<Result<Content>> look_or_say_why(Workplace work, const api::PoolDirectory& pool,
+                                      const api::OwnerRecord& owner) {
+    if (!is_served(pool.directory, owner)) co_return co_await look_inside(work, pool, owner);
+    Report trouble;
+    auto content = co_await look_inside({.session = work.session,
+                                         .environment = work.environment,
+                                         .call = work.call,
+                                         .report = trouble},
+                                        pool, owner);
+    if (content) co_return std::move(*content);
+    ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
+    co_return Content{.trouble = trouble.empty() ? describe(content.error()) : trouble.text()};
 }
 
 void report_status(const Session& session, const api::PoolDirectory& pool,
@@ -86,6 +108,9 @@ void report_status(const Session& session, const api::PoolDirectory& pool,
     }
     if (content.known) {
         session.say(fmt::format("containers  {}", content.names.empty() ? "none" : content.names));
+    }
+    if (!content.trouble.empty()) {
+        session.say(fmt::format("containers  unknown: {}", content.trouble));
     }
     if (content.targets) session.say(fmt::format("targets     {}", *content.targets));
     if (content.read_only) {
@@ -132,13 +157,18 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
                         api::read_pool_directory(directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool.directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(Content content, co_await look_inside(work, pool, owner));
+    ROS2S_CO_TRY_ASSIGN(Content content, co_await look_or_say_why(work, pool, owner));
     if (const auto bytes = api::index_disk_bytes(pool)) content.index_bytes = *bytes;
     report_status(work.session, pool, owner, content);
     const auto dead = dead_mounts(pool.directory, owner);
     report_dead(work.session, pool.directory, dead);
-    const auto services = find_services(pool.directory, work.report);
-    if (services) report_services(work.session, *services, pool.directory);
+    Report trouble;
+    const auto services = find_services(pool.directory, trouble);
+    if (services) {
+        report_services(work.session, *services, pool.directory);
+    } else {
+        work.session.say(fmt::format("daemons     unknown: {}", trouble.text()));
+    }
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
     work.session.answer(Json::object(
         {{"directory", pool.directory},
@@ -153,6 +183,7 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
          {"read_only_reason",
           content.read_only && !content.read_only->empty() ? Json(*content.read_only) : Json()},
          {"containers", content.known ? Json::array(content.containers) : Json()},
+         {"trouble", content.trouble.empty() ? Json() : Json(content.trouble)},
          {"owner", owner_value(owner)},
          {"dead_mounts", Json::array({dead.begin(), dead.end()})},
          {"daemons", services ? value_of(*services) : Json()}}));

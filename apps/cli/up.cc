@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "commands.h"
+#include "pool_access.h"
 #include "pool_creation.h"
 #include "pool_place.h"
 #include "process.h"
@@ -48,18 +49,18 @@ void propose(const Session& session, const std::string& directory, api::Uri uri)
 
 Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create_pool(work, options));
-    const api::Uri uri{
-        .pool = pool.config.pool, .container = options.container, .dir = pool.directory};
+    const std::string label = options.container.value_or(default_container);
+    const api::Uri uri{.pool = pool.config.pool, .container = label, .dir = pool.directory};
     const std::string container = uri.to_string();
     const Session& session = work.session;
     session.answer(Json::object({{"uri", container},
                                  {"directory", pool.directory},
                                  {"pool", pool.config.pool},
-                                 {"container", options.container},
+                                 {"container", label},
                                  {"bytes", pool.device_bytes},
                                  {"devices", Json::array(device_list(pool))}}));
     session.say(fmt::format("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool,
-                            options.container, devices_text(pool), pool.directory));
+                            label, devices_text(pool), pool.directory));
     session.say(fmt::format("  {}\n", container));
     propose(session, pool.directory, uri);
     co_return Result<>{};
@@ -103,13 +104,33 @@ Task<Result<PoolToServe>> pool_to_serve(Workplace work, const UpOptions& options
     co_return PoolToServe{.pool = std::move(made), .made = true};
 }
 
-void report_up(const Session& session, const UpOptions& options, const PoolToServe& served,
+// The container that the URIs name. Errors: not_found (the one that was asked for).
+Task<Result<std::string>> choose_container(Workplace work, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool(work, options.directory));
+    const auto containers = co_await pool->containers(work.call);
+    co_await pool->close();
+    ROS2S_CO_TRY(containers);
+    const std::string wanted = options.container.value_or(default_container);
+    for (const auto& each : *containers) {
+        if (each.properties.label == wanted) co_return wanted;
+    }
+    if (options.container) {
+        co_return work.report.fail(
+            Code::not_found, fmt::format("the daemons run, but the pool in {} has no container "
+                                         "'{}': ros2store container create, or leave --container "
+                                         "out",
+                                         options.directory, wanted));
+    }
+    co_return containers->empty() ? wanted : containers->front().properties.label;
+}
+
+void report_up(const Session& session, const std::string& container, const PoolToServe& served,
                const std::vector<Service>& services) {
     const api::PoolDirectory& pool = served.pool;
     const auto uri_by = [&](api::Uri::Transport transport) {
         return api::Uri{.transport = transport,
                         .pool = pool.config.pool,
-                        .container = options.container,
+                        .container = container,
                         .dir = pool.directory};
     };
     const api::Uri offload = uri_by(api::Uri::Transport::dpu);
@@ -121,7 +142,7 @@ void report_up(const Session& session, const UpOptions& options, const PoolToSer
           Json::object({{"offload", offload.to_string()}, {"direct", direct}, {"local", local}})},
          {"directory", pool.directory},
          {"pool", pool.config.pool},
-         {"container", options.container},
+         {"container", container},
          {"bytes", pool.device_bytes},
          {"devices", Json::array(device_list(pool))},
          {"made", served.made},
@@ -153,7 +174,8 @@ Task<Result<>> up_with_daemons(Workplace work, UpOptions options) {
                                                     .pool = served.pool.config.pool,
                                                     .providers = options.providers}));
     ROS2S_CO_TRY_ASSIGN(const auto services, co_await start_services(work, options.directory));
-    report_up(work.session, options, served, services);
+    ROS2S_CO_TRY_ASSIGN(const std::string container, co_await choose_container(work, options));
+    report_up(work.session, container, served, services);
     co_return Result<>{};
 }
 

@@ -76,6 +76,9 @@ TEST_F(OwnerTest, SaysWhatToDoAboutAnotherProcess) {
     EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "python3"}),
                 "the pool in /p is in use by process 1 (python3): wait until it ends, or end it: "
                 "kill 1");
+    EXPECT_THAT(
+        describe_owner("/p", {.pid = 1, .program = "ros2store-engine"}),
+        testing::AllOf(HasSubstr("process 1 (ros2store-engine)"), HasSubstr("ros2store down /p")));
     EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "ros2store-fuse", .mount_point = "/m"}),
                 HasSubstr("ros2store down "));
 }

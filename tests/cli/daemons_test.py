@@ -163,6 +163,46 @@ class Life(WithDirectory):
         self.assertFalse((self.pool / "run/engine.control").exists())
         self.assertNotIn("ended by itself", run("status", self.pool).stdout)
 
+    def uri(self, container):
+        return f"ros2s+local:///pool/{container}?dir={self.pool}"
+
+    def test_commands_about_pools_go_by_the_engine(self):
+        self.up("--size", SIZE)
+        run("container", "create", self.uri("second"), "--chunk", "64K")
+        listed = answer("container", "list", self.pool)["containers"]
+        self.assertEqual([each["container"] for each in listed], ["main", "second"])
+        one = answer("container", "query", self.uri("second"))
+        self.assertEqual(one["chunk_bytes"], 64 << 10)
+        for command in (("status",), ("pool", "query")):
+            told = answer(*command, self.pool)
+            self.assertEqual(told["containers"], ["main", "second"])
+            self.assertGreater(told["free_bytes"], 0)
+            self.assertLessEqual(told["free_bytes"], told["total_bytes"])
+        self.assertRegex(run("status", self.pool).stdout, r"containers +main, second\n")
+        self.refused("container", "create", self.uri("second"), says="second")
+        self.refused("container", "query", self.uri("none"), says="none")
+        self.refused("container", "query", self.uri("main").replace("/pool/", "/other/"),
+                     says=["'pool'", "'other'"])
+        run("container", "destroy", "--yes", self.uri("main"))
+        # What `up` prints is there.
+        self.assertEqual(self.up()["container"], "second")
+        self.refused("up", self.pool, "--container", "main", says=["'main'", "container create"])
+        self.refused("pool", "grow", self.pool, "--size", "64M",
+                     says=["ros2store-engine", f"ros2store down {self.pool}"])
+        run("down", self.pool)
+        self.assertEqual(answer("container", "query", self.uri("second"))["id"], one["id"])
+
+    def test_an_engine_that_hangs(self):
+        self.up("--size", SIZE)
+        engine, _ = self.pids()
+        os.kill(engine, signal.SIGSTOP)
+        status = answer("status", self.pool)
+        self.assertIsNone(status["containers"])
+        self.assertTrue(status["trouble"])
+        self.assertEqual(status["daemons"][0]["pid"], engine)
+        self.assertIn("killed ros2store-engine", run("down", "--kill", self.pool).stdout)
+        self.assertEqual(processes_of(self.scratch), {})
+
     def test_destroy(self):
         self.up("--size", SIZE)
         engine, _ = self.pids()

@@ -1,0 +1,137 @@
+#include "pool_access.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "daemon_process.h"
+#include "pool_place.h"
+#include "ros2s/api/embedded_pool.h"
+#include "ros2s/api/pool_directory.h"
+#include "ros2s/control/control_client.h"
+
+namespace ros2s::cli {
+namespace {
+
+class Opened final : public PoolAccess {
+  public:
+    Opened(std::unique_ptr<api::EmbeddedPool> pool, Report& report)
+        : pool_(std::move(pool)), report_(report) {}
+    Task<> close() override { return pool_->close(); }
+
+    Task<Result<object::PoolSpace>> space(const Call& call) override {
+        auto space = co_await pool_->store().space(call);
+        if (!space) co_return failed("tell its space", space.error());
+        co_return *space;
+    }
+    Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
+        auto containers = co_await pool_->store().list_containers(call);
+        if (!containers) co_return failed("list its containers", containers.error());
+        co_return std::move(*containers);
+    }
+    Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
+        return pool_->find_container(call, std::move(label), report_);
+    }
+    Task<Result<object::ContainerRecord>> create(const Call& call,
+                                                 object::ContainerProperties properties,
+                                                 fs::Owner owner) override {
+        return pool_->create_container(call, std::move(properties), owner, report_);
+    }
+    Task<Result<>> destroy(const Call& call, std::string label) override {
+        ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
+        const auto done = co_await pool_->store().destroy_container(call, container.id);
+        if (!done) co_return failed(fmt::format("destroy '{}'", label), done.error());
+        co_return Result<>{};
+    }
+    [[nodiscard]] std::optional<uint32_t> targets() const override { return pool_->targets(); }
+    [[nodiscard]] std::optional<std::string> read_only_reason() const override {
+        return pool_->read_only_reason();
+    }
+
+  private:
+    std::unexpected<Error> failed(std::string_view what, const Error& error) {
+        return report_.fail(error, fmt::format("the pool in {} cannot {}: {}", pool_->directory(),
+                                               what, describe(error)));
+    }
+    std::unique_ptr<api::EmbeddedPool> pool_;
+    Report& report_;
+};
+
+class Served final : public PoolAccess {
+  public:
+    Served(std::unique_ptr<control::ControlClient> engine, std::string pool, Report& report)
+        : engine_(std::move(engine)), pool_(std::move(pool)), report_(report) {}
+    Task<> close() override { co_return; }
+
+    Task<Result<object::PoolSpace>> space(const Call& call) override {
+        ROS2S_CO_TRY_ASSIGN(const auto facts, co_await engine_->query_pool(call, pool_, report_));
+        co_return facts.space;
+    }
+    Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
+        return engine_->list_containers(call, pool_, report_);
+    }
+    Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
+        return engine_->query_container(call, pool_, std::move(label), report_);
+    }
+    Task<Result<object::ContainerRecord>> create(const Call& call,
+                                                 object::ContainerProperties properties,
+                                                 fs::Owner owner) override {
+        return engine_->create_container(call, pool_, std::move(properties), owner, report_);
+    }
+    Task<Result<>> destroy(const Call& call, std::string label) override {
+        return engine_->destroy_container(call, pool_, std::move(label), report_);
+    }
+
+  private:
+    std::unique_ptr<control::ControlClient> engine_;
+    std::string pool_;
+    Report& report_;
+};
+
+Result<std::unique_ptr<PoolAccess>> ask_engine(const Workplace& work,
+                                               const api::PoolDirectory& pool) {
+    const api::ServicePlaces places(pool.directory);
+    ROS2S_TRY_ASSIGN(auto engine,
+                     control::ControlClient::create(
+                         work.environment.reactor,
+                         {.address = "unix:" + places.engine_control,
+                          .identity = {.authority_file = places.storage_certs + "/ca.crt",
+                                       .certificate_file = places.storage_certs + "/client.crt",
+                                       .key_file = places.storage_certs + "/client.key"},
+                          .server_name = "localhost"},
+                         work.report));
+    return std::make_unique<Served>(std::move(engine), pool.config.pool, work.report);
+}
+
+Result<> check_pool_name(const api::Uri& uri, const std::string& name, Report& report) {
+    if (uri.pool == name) return {};
+    api::Uri right = uri;
+    right.pool = name;
+    return report.fail(Code::not_found,
+                       fmt::format("the pool in {} is named '{}', not '{}'; its URI is {}", uri.dir,
+                                   name, uri.pool, right.to_string()));
+}
+
+}  // namespace
+
+bool is_served(const std::string& directory, const api::OwnerRecord& owner) {
+    return owner.program == engine_program &&
+           ::access(api::ServicePlaces(directory).engine_control.c_str(), F_OK) == 0;
+}
+
+Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work, std::string directory) {
+    ROS2S_CO_TRY_ASSIGN(const auto known, api::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(known.directory, work.report));
+    if (is_served(known.directory, owner)) co_return ask_engine(work, known);
+    ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(work, known.directory));
+    co_return std::make_unique<Opened>(std::move(pool), work.report);
+}
+
+Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri) {
+    ROS2S_CO_TRY_ASSIGN(const auto known, api::read_pool_directory(uri.dir, work.report));
+    ROS2S_CO_TRY(check_pool_name(uri, known.config.pool, work.report));
+    co_return co_await access_pool(work, std::move(uri.dir));
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,54 @@
+// PoolAccess: what commands about pools and containers ask of a pool, whoever has it open: this
+// process, by opening it, or the engine that `ros2store up` started, over its control plane.
+//
+// Owned by the command; used on its core; close() before destruction.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "ros2s/api/owner.h"
+#include "ros2s/api/uri.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::cli {
+
+class PoolAccess {
+  public:
+    virtual ~PoolAccess() = default;
+    virtual Task<> close() = 0;
+
+    // All errors come with a sentence in the command's report: those of ObjectStore, and, of an
+    // engine, those of control::ControlClient.
+    [[nodiscard]] virtual Task<Result<object::PoolSpace>> space(const Call& call) = 0;
+    [[nodiscard]] virtual Task<Result<std::vector<object::ContainerRecord>>> containers(
+        const Call& call) = 0;
+    // Errors: not_found.
+    [[nodiscard]] virtual Task<Result<object::ContainerRecord>> find(const Call& call,
+                                                                     std::string label) = 0;
+    [[nodiscard]] virtual Task<Result<object::ContainerRecord>> create(
+        const Call& call, object::ContainerProperties properties, fs::Owner owner) = 0;
+    // Errors: not_found.
+    [[nodiscard]] virtual Task<Result<>> destroy(const Call& call, std::string label) = 0;
+
+    // What only who has the pool open knows.
+    [[nodiscard]] virtual std::optional<uint32_t> targets() const { return std::nullopt; }
+    [[nodiscard]] virtual std::optional<std::string> read_only_reason() const {
+        return std::nullopt;
+    }
+};
+
+// Whether `owner` is an engine that answers at the pool directory's own socket.
+[[nodiscard]] bool is_served(const std::string& directory, const api::OwnerRecord& owner);
+
+// Errors: those of EmbeddedPool::open() and of ControlClient::create().
+[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work,
+                                                                    std::string directory);
+// The same, and it has the name that the URI says.
+[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work,
+                                                                       api::Uri uri);
+
+}  // namespace ros2s::cli
