@@ -15,6 +15,9 @@ USES = (
     ("the package installs", "apt-get install -q -y --no-install-recommends /ros2store.deb"),
     ("ros2store starts", "ros2store --version"),
     ("ros2store-fuse starts", "ros2store-fuse --version"),
+    ("the UCX that is loaded is the package's",
+     "ros2store doctor / | tee /log | grep -E '^ok +UCX +.* of /usr/lib/ros2store/libucp' || "
+     "{ cat /log; false; }"),
     ("a pool takes a tree and gives it back", """
         ros2store up --no-daemons /srv/p --size 256MiB
         ros2store cp -r /etc/apt 'ros2s+local:///pool/main/apt?dir=/srv/p'

@@ -8,8 +8,8 @@
 //
 // UCX is loaded when the first domain is opened, and stays. The environment's UCX_* variables have
 // no effect then or later; its log is made silent for the whole process; it installs none of the
-// handlers of SIGSEGV, SIGHUP and the like that it otherwise comes with. A UCX that the process had
-// before is used as it is.
+// handlers of SIGSEGV, SIGHUP and the like that it otherwise comes with, and patches nothing. A UCX
+// that the process had before is used as it is.
 #pragma once
 #include <memory>
 #include <string>

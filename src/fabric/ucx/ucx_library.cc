@@ -15,16 +15,18 @@ constexpr const char* remedy =
     ": install UCX (Debian, Ubuntu: apt-get install libucx0), or use provider shm on one machine";
 
 // What UCX's start would otherwise do to the whole process: handlers of crashes that print a
-// backtrace, one of SIGHUP that makes it talk, and a log.
-std::array<std::string, 3>& settings() {
-    static std::array<std::string, 3> all{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0",
-                                          "UCX_LOG_LEVEL=fatal"};
+// backtrace, one of SIGHUP that makes it talk, a log, and new code over the beginnings of libc's
+// mmap(), munmap(), brk() and their like.
+constexpr size_t settings_count = 4;
+std::array<std::string, settings_count>& settings() {
+    static std::array<std::string, settings_count> all{
+        "UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0", "UCX_LOG_LEVEL=fatal", "UCX_MEM_EVENTS=no"};
     return all;
 }
 
 void* open_quietly(const char* name) {
     static std::vector<char*> entries;  // for a getenv() of another thread: never freed
-    std::array<char*, 3> ours{};
+    std::array<char*, settings_count> ours{};
     for (size_t i = 0; i < ours.size(); ++i) ours[i] = settings()[i].data();
     entries.clear();
     const PlainEnvironment plain(entries, ours);

@@ -4,8 +4,8 @@
 //
 // A call through a member costs what a call of a linked library does: one load, one jump.
 //
-// Invariant: loading it leaves the process's handlers of signals as they are, whatever the
-// environment says.
+// Invariant: loading it leaves the process's handlers of signals and the code of its C library as
+// they are, whatever the environment says.
 #pragma once
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
