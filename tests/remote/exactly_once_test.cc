@@ -5,14 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <map>
-#include <set>
 
 #include "machine.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/fs/path_walk.h"
 #include "ros2s/object/contract/batch.h"
+#include "work_kinds.h"
 
 namespace ros2s {
 namespace {
@@ -21,42 +19,13 @@ using namespace object;
 using contract::Batch;
 using contract::Place;
 
-constexpr uint64_t hosts = 3;
-constexpr uint64_t tasks_per_host = 3;
-constexpr uint64_t rounds = 12;
+const Call call;
 
 struct Outcome {
     uint64_t strikes = 0;
     uint64_t replayed = 0;
     std::vector<std::string> problems;
 };
-
-// One client's part of a test.
-struct Part {
-    remote::RemoteStore& store;
-    fs::FileSystem& files;
-    ContainerId container;
-    uint64_t number;
-    Uuid client;
-    Random random;
-    std::vector<std::string>& problems;
-    template <class... Args>
-    void problem(fmt::format_string<Args...> format, Args&&... args) {
-        problems.push_back(fmt::format("client {}: ", number) +
-                           fmt::format(format, std::forward<Args>(args)...));
-    }
-};
-
-struct Kind {
-    Task<> (*prepare)(fs::FileSystem& files, ObjectStore& store, ContainerId container);
-    Task<> (*work)(Part& part);
-    // Looks at what is there in the end, through the engine itself.
-    Task<> (*judge)(fs::FileSystem& files, ObjectStore& store, ContainerId container,
-                    std::vector<std::string>& problems);
-};
-
-constexpr fs::OpenFlags read_write{.read = true, .write = true};
-const Call call;
 
 Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
 
@@ -101,7 +70,7 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind, MachineO
     machine.arm();
     for (uint64_t i = 0; i < hosts * tasks_per_host; ++i) {
         Client& one = clients[i % hosts];
-        co_await working.spawn(run_part(kind, {.store = one.host->store(),
+        co_await working.spawn(run_part(kind, {.store = &one.host->store(),
                                                .files = *one.files,
                                                .container = machine.container(),
                                                .number = i,
@@ -163,154 +132,12 @@ void expect_it_is_seen(const Kind& kind) {
     EXPECT_EQ(seen, 5U);
 }
 
-// ---- appends --------------------------------------------------------------------------------
+// ---- what clients do
 
-std::string record(uint64_t client, uint64_t round) {
-    return fmt::format("<{}:{}:{}>\n", client, round, std::string(client * 100 + round * 7, 'a'));
-}
-
-Task<> make_log(fs::FileSystem& files, ObjectStore&, ContainerId) {
-    const auto made = co_await files.create(call, fs::root_node, "log", 0644, read_write, {});
-    ROS2S_CHECK(made);
-    ROS2S_CHECK(co_await files.close(call, made->handle));
-}
-
-Task<> append(Part& part) {
-    const auto node = co_await fs::resolve(part.files, call, "/log");
-    if (!node) co_return part.problem("the log is not there");
-    const auto log = co_await part.files.open(call, node->node, {.write = true, .append = true});
-    if (!log) co_return part.problem("the log does not open");
-    for (uint64_t round = 0; round < rounds; ++round) {
-        const std::string text = record(part.number, round);
-        const auto written =
-            co_await part.files.pwrite(call, log->handle, fs::Window::local(as_bytes(text)), 0);
-        if (!written) part.problem("append {}: {}", round, describe(written.error()));
-    }
-    (void)co_await part.files.close(call, log->handle);
-}
-
-Task<> judge_log(fs::FileSystem& files, ObjectStore&, ContainerId,
-                 std::vector<std::string>& problems) {
-    const auto node = co_await fs::resolve(files, call, "/log");
-    const auto log = co_await files.open(call, node->node, {});
-    std::string text(4 << 20, '?');
-    const auto got = co_await files.pread(
-        call, log->handle, fs::Window::local(std::as_writable_bytes(std::span(text))), 0);
-    text.resize(got.value_or(0));
-    (void)co_await files.close(call, log->handle);
-    std::map<uint64_t, uint64_t> next;  // round, by client
-    size_t at = 0;
-    while (at < text.size()) {
-        bool known = false;
-        for (uint64_t client = 0; client < hosts * tasks_per_host && !known; ++client) {
-            const std::string expected = record(client, next[client]);
-            if (text.compare(at, expected.size(), expected) != 0) continue;
-            known = true;
-            ++next[client];
-            at += expected.size();
-        }
-        if (known) continue;
-        problems.push_back(fmt::format("at {} of the log is nothing that should come there: {}", at,
-                                       text.substr(at, 20)));
-        co_return;
-    }
-    for (uint64_t client = 0; client < hosts * tasks_per_host; ++client) {
-        if (next[client] == rounds) continue;
-        problems.push_back(fmt::format("{} appends of client {}", next[client], client));
-    }
-}
-
-const Kind appends{make_log, append, judge_log};
 TEST(ExactlyOnce, Appends) { expect_exactly_once(appends); }
 TEST(ExactlyOnce, AppendsWithoutStoredRepliesAreSeen) { expect_it_is_seen(appends); }
-
-// ---- exclusive creation, renames ------------------------------------------------------------
-
-Task<> make_nothing(fs::FileSystem&, ObjectStore&, ContainerId) { co_return; }
-
-std::string name_of(std::string_view what, uint64_t client, uint64_t round) {
-    return fmt::format("{}-{}-{}", what, client, round);
-}
-
-Task<> create(Part& part) {
-    for (uint64_t round = 0; round < rounds; ++round) {
-        const auto made =
-            co_await part.files.create(call, fs::root_node, name_of("file", part.number, round),
-                                       0644, {.read = true, .write = true, .exclusive = true}, {});
-        if (!made) {
-            part.problem("creation {}: {}", round, describe(made.error()));
-            continue;
-        }
-        (void)co_await part.files.close(call, made->handle);
-        const auto directory = co_await part.files.mkdir(
-            call, fs::root_node, name_of("directory", part.number, round), 0755, {});
-        if (!directory) part.problem("mkdir {}: {}", round, describe(directory.error()));
-    }
-}
-
-Task<std::set<std::string>> names_in(fs::FileSystem& files) {
-    std::set<std::string> names;
-    const auto root = co_await files.open(call, fs::root_node, {});
-    uint64_t cookie = 0;
-    while (true) {
-        const auto page = co_await files.readdir(call, root->handle, cookie, 100);
-        if (!page || page->empty()) break;
-        for (const auto& entry : *page) names.insert(entry.name);
-        cookie = page->back().cookie;
-    }
-    (void)co_await files.close(call, root->handle);
-    co_return names;
-}
-
-Task<> expect_names(fs::FileSystem& files, std::vector<std::string_view> kinds,
-                    std::vector<std::string>& problems) {
-    std::set<std::string> names = co_await names_in(files);
-    for (uint64_t client = 0; client < hosts * tasks_per_host; ++client) {
-        for (uint64_t round = 0; round < rounds; ++round) {
-            for (const std::string_view kind : kinds) {
-                const std::string name = name_of(kind, client, round);
-                if (names.erase(name) == 0) problems.push_back(name + " is not there");
-            }
-        }
-    }
-    for (const std::string& name : names) problems.push_back(name + " should not be there");
-}
-
-Task<> judge_names(fs::FileSystem& files, ObjectStore&, ContainerId,
-                   std::vector<std::string>& problems) {
-    co_await expect_names(files, {"file", "directory"}, problems);
-}
-
-const Kind creations{make_nothing, create, judge_names};
 TEST(ExactlyOnce, ExclusiveCreations) { expect_exactly_once(creations); }
 TEST(ExactlyOnce, CreationsWithoutStoredRepliesAreSeen) { expect_it_is_seen(creations); }
-
-Task<> rename(Part& part) {
-    for (uint64_t round = 0; round < rounds; ++round) {
-        const std::string from = name_of("from", part.number, round);
-        const auto made =
-            co_await part.files.create(call, fs::root_node, from, 0644, read_write, {});
-        if (!made) {
-            part.problem("creation {}: {}", round, describe(made.error()));
-            continue;
-        }
-        (void)co_await part.files.close(call, made->handle);
-        const std::string middle = name_of("middle", part.number, round);
-        const std::string to = name_of("to", part.number, round);
-        for (const auto& [old_name, new_name] : {std::pair{from, middle}, std::pair{middle, to}}) {
-            const auto renamed = co_await part.files.rename(
-                call, fs::root_node, old_name, fs::root_node, new_name, {.no_replace = true});
-            if (!renamed) part.problem("rename {}: {}", round, describe(renamed.error()));
-        }
-    }
-}
-
-Task<> judge_renames(fs::FileSystem& files, ObjectStore&, ContainerId,
-                     std::vector<std::string>& problems) {
-    co_await expect_names(files, {"to"}, problems);
-}
-
-const Kind renames{make_nothing, rename, judge_renames};
 TEST(ExactlyOnce, Renames) { expect_exactly_once(renames); }
 TEST(ExactlyOnce, RenamesWithoutStoredRepliesAreSeen) { expect_it_is_seen(renames); }
 
@@ -350,7 +177,7 @@ Task<Result<std::vector<Read>>> read_counters(ObjectStore& store, ContainerId co
 Task<> count(Part& part) {
     uint64_t sequence = 0;
     for (uint64_t done = 0; done < rounds;) {
-        const auto now = co_await read_counters(part.store, part.container);
+        const auto now = co_await read_counters(*part.store, part.container);
         if (!now) co_return part.problem("read: {}", describe(now.error()));
         const uint64_t next = (*now)[0].value + 1;
         Batch batch;
@@ -360,7 +187,7 @@ Task<> count(Part& part) {
             batch.epoch_equals(counter(i), (*now)[i].epoch);
             batch.put(counter(i), std::string(as_text(object_bytes(next))));
         }
-        const auto commit = co_await part.store.update(call, part.container, batch.transaction());
+        const auto commit = co_await part.store->update(call, part.container, batch.transaction());
         if (commit) {
             ++done;
         } else if (commit.error().code != Code::condition_failed) {

@@ -217,6 +217,7 @@ Host::Host(sim::World& world, fabric::sim::Network& network, Machine& machine, u
 }
 
 Task<Result<std::string>> Host::take(Report& /*report*/) {
+    if (refused_) co_return fail(Code::denied);
     co_return co_await machine_.issue_ticket(client_);
 }
 

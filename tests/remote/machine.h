@@ -89,6 +89,8 @@ class Host final : private rpc::TicketSource {
     Host(sim::World& world, fabric::sim::Network& network, Machine& machine, uint8_t number);
     Task<> connect();
     Task<> disconnect();
+    // From here on there are no tickets: what is lost does not come back.
+    void refuse() { refused_ = true; }
     [[nodiscard]] remote::RemoteStore& store() { return *store_; }
     [[nodiscard]] const Uuid& client() const { return client_; }
     [[nodiscard]] rpc::Channel& channel() { return *channel_; }
@@ -98,6 +100,7 @@ class Host final : private rpc::TicketSource {
     sim::World& world_;
     fabric::sim::Network& network_;
     Machine& machine_;
+    bool refused_ = false;
     Uuid client_;
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Channel> channel_;

@@ -1,0 +1,141 @@
+// Exactly once over restarts of a DPU: it is killed between commit and reply, or just before the
+// commit; hosts send again under the same names to the one that comes after it, and the engine's
+// stored replies answer. Whole set-up but the control plane: host link, DFS, network, engine.
+#include <gtest/gtest.h>
+
+#include "ros2s/fs/dfs.h"
+#include "sim_dpu.h"
+#include "work_kinds.h"
+
+namespace ros2s {
+namespace {
+
+const Call call;
+
+struct Options {
+    SimDpuOptions dpu{};
+    bool engine_is_struck = false;
+};
+struct Outcome {
+    uint64_t strikes = 0;  // of the DPU
+    uint64_t engine_strikes = 0;
+    uint64_t replayed = 0;
+    std::vector<std::string> problems;
+};
+
+Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
+
+// On the engine itself, without anything between.
+Task<> prepare(Machine& machine, sim::World& world, const Kind& kind) {
+    Report report;
+    auto files = co_await fs::Dfs::mount(call, machine.engine(), machine.container(), world.core(),
+                                         {}, report);
+    ROS2S_CHECK(files);
+    co_await kind.prepare(**files, machine.engine(), machine.container());
+    co_await (*files)->close_all();
+}
+Task<> judge(Machine& machine, sim::World& world, const Kind& kind,
+             std::vector<std::string>& problems) {
+    Report report;
+    auto files = co_await fs::Dfs::mount(call, machine.engine(), machine.container(), world.core(),
+                                         {}, report);
+    ROS2S_CHECK(files);
+    co_await kind.judge(**files, machine.engine(), machine.container(), problems);
+    co_await (*files)->close_all();
+}
+
+Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind, Options options) {
+    Outcome outcome;
+    Random random(seed);
+    fabric::sim::Network network(world.random());
+    Machine machine(world, network, random.next(), {});
+    co_await machine.make();
+    co_await machine.start();
+    co_await prepare(machine, world, kind);
+    SimDpu dpu(world, network, machine, random.next(), options.dpu);
+    co_await dpu.start();
+
+    Nursery keeping(world.core(), 2), working(world.core(), hosts * tasks_per_host);
+    co_await keeping.spawn(Machine::keep_running(machine));
+    co_await keeping.spawn(SimDpu::keep_running(dpu));
+    std::vector<std::unique_ptr<AppHost>> apps;
+    for (uint64_t i = 0; i < hosts; ++i) {
+        apps.push_back(std::make_unique<AppHost>(world, network, dpu, static_cast<uint8_t>(i + 1)));
+        co_await apps.back()->connect();
+    }
+    dpu.arm();
+    if (options.engine_is_struck) machine.arm();
+    for (uint64_t i = 0; i < hosts * tasks_per_host; ++i) {
+        AppHost& app = *apps[i % hosts];
+        co_await working.spawn(run_part(kind, {.store = nullptr,
+                                               .files = app.files(),
+                                               .container = machine.container(),
+                                               .number = i,
+                                               .client = app.client(),
+                                               .random = Random(random.next()),
+                                               .problems = outcome.problems}));
+    }
+    co_await working.join();
+    for (const auto& app : apps) co_await app->disconnect();
+    dpu.stop();
+    while (keeping.running() > 1) {
+        co_await sleep_for(world.core(), std::chrono::milliseconds(1));
+    }
+    machine.stop();
+    co_await keeping.join();
+    outcome.strikes = dpu.strikes();
+    outcome.engine_strikes = machine.strikes();
+    outcome.replayed = machine.replayed();
+    co_await machine.start();
+    co_await judge(machine, world, kind, outcome.problems);
+    co_await machine.halt();
+    co_return outcome;
+}
+
+void expect_exactly_once(const Kind& kind, bool engine_is_struck) {
+    uint64_t strikes = 0, engine_strikes = 0, replayed = 0;
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        sim::World world(seed);
+        const Outcome outcome =
+            world.run(trial(world, seed, kind, {.engine_is_struck = engine_is_struck}));
+        strikes += outcome.strikes;
+        engine_strikes += outcome.engine_strikes;
+        replayed += outcome.replayed;
+        for (const std::string& problem : outcome.problems) {
+            ADD_FAILURE() << "seed " << seed << ": " << problem;
+        }
+    }
+    fmt::print("{} strikes of the DPU, {} of the engine, {} stored replies returned\n", strikes,
+               engine_strikes, replayed);
+    EXPECT_GT(strikes, 50U);
+    EXPECT_EQ(engine_strikes > 0, engine_is_struck);
+    EXPECT_GT(replayed, 20U);
+}
+
+// The same where the store does not learn the hosts' names: the judges must see it.
+void expect_it_is_seen(const Kind& kind) {
+    uint64_t seen = 0;
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+        sim::World world(seed);
+        const Outcome outcome =
+            world.run(trial(world, seed, kind, {.dpu = {.passes_names = false}}));
+        if (!outcome.problems.empty()) ++seen;
+        EXPECT_EQ(outcome.replayed, 0U);
+    }
+    EXPECT_EQ(seen, 5U);
+}
+
+TEST(DpuRestart, Appends) { expect_exactly_once(appends, false); }
+TEST(DpuRestart, AppendsWhileTheEngineIsStruckToo) { expect_exactly_once(appends, true); }
+TEST(DpuRestart, AppendsWithoutNamesAreSeen) { expect_it_is_seen(appends); }
+TEST(DpuRestart, ExclusiveCreations) { expect_exactly_once(creations, false); }
+TEST(DpuRestart, ExclusiveCreationsWhileTheEngineIsStruckToo) {
+    expect_exactly_once(creations, true);
+}
+TEST(DpuRestart, CreationsWithoutNamesAreSeen) { expect_it_is_seen(creations); }
+TEST(DpuRestart, Renames) { expect_exactly_once(renames, false); }
+TEST(DpuRestart, RenamesWhileTheEngineIsStruckToo) { expect_exactly_once(renames, true); }
+TEST(DpuRestart, RenamesWithoutNamesAreSeen) { expect_it_is_seen(renames); }
+
+}  // namespace
+}  // namespace ros2s

@@ -1,0 +1,194 @@
+#include "sim_dpu.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/fs/dfs.h"
+
+namespace ros2s {
+
+using namespace object;
+
+// What the file system stands on: a killed DPU asks for nothing more.
+class SimDpu::Struck final : public ObjectStore {
+  public:
+    Struck(SimDpu& dpu, ObjectStore& below) : dpu_(dpu), below_(below) {}
+    Features features() const override { return below_.features(); }
+    std::string path() const override { return below_.path(); }
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below_.fetch(call, container, items);
+    }
+    Task<Result<Commit>> update(const Call& call, ContainerId container,
+                                const Transaction& transaction) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        const Moment moment = dpu_.next_moment();
+        if (moment == Moment::before) dpu_.strike();
+        if (moment == Moment::before) co_return fail(Code::closed);
+        Transaction sent = transaction;
+        if (!dpu_.options_.passes_names) sent.id = {};
+        const auto commit = co_await below_.update(call, container, sent);
+        if (!dpu_.up_) co_return fail(Code::closed);
+        if (moment == Moment::after) dpu_.strike();
+        if (moment == Moment::after) co_return fail(Code::closed);
+        co_return commit;
+    }
+    Task<Result<ListReply>> list(const Call& call, ContainerId container,
+                                 const ListRequest& request) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below_.list(call, container, request);
+    }
+    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below_.query(call, container, object, akey);
+    }
+    Task<Result<ContainerRecord>> create_container(const Call& call,
+                                                   const ContainerProperties& wanted) override {
+        return below_.create_container(call, wanted);
+    }
+    Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
+        return below_.destroy_container(call, container);
+    }
+    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
+        return below_.list_containers(call);
+    }
+    Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
+
+  private:
+    SimDpu& dpu_;
+    ObjectStore& below_;
+};
+
+SimDpu::SimDpu(sim::World& world, fabric::sim::Network& network, Machine& machine, uint64_t seed,
+               SimDpuOptions options)
+    : world_(world),
+      network_(network),
+      machine_(machine),
+      random_(seed),
+      options_(options),
+      struck_(world.core()) {}
+SimDpu::~SimDpu() = default;
+
+Task<> SimDpu::start() {
+    Reactor& core = world_.core();
+    engine_ = std::make_unique<Host>(world_, network_, machine_, uint8_t{100});
+    co_await engine_->connect();
+    verified_ = std::make_unique<client::ClientStore>(core, engine_->store());
+    store_ = std::make_unique<Struck>(*this, *verified_);
+    tickets_ = std::make_unique<session::TicketTable>(
+        core, session::TicketTable::Options{.entropy = [this] { return random_.next(); }});
+    sessions_ =
+        std::make_unique<session::SessionTable>(core, *tickets_, session::SessionTable::Options{});
+    mounts_ =
+        std::make_unique<session::Mounts>(core, *sessions_, *this, session::Mounts::Options{});
+    gate_ = std::make_unique<session::SessionGate>(*sessions_, session::Purpose::link);
+    link_ = std::make_unique<hostlink::LinkServer>(core, *sessions_, *mounts_);
+    domain_ = network_.open_domain(core, "dpu");
+    auto listening =
+        co_await rpc::Server::listen(core, *domain_, "link", *link_, *gate_, {}, report_);
+    ROS2S_CHECK(listening);
+    server_ = std::move(*listening);
+    gate_->add(*server_);
+    up_ = true;
+}
+
+// Of a killed one nothing reaches the engine: its store is closed, and its way there too.
+Task<> SimDpu::halt() {
+    up_ = false;
+    engine_->refuse();
+    network_.kill("host");
+    co_await sessions_->close_all();
+    gate_->remove(*server_);
+    co_await server_->close();
+    server_.reset();
+    co_await domain_->close();
+    domain_.reset();
+    link_.reset();
+    gate_.reset();
+    mounts_.reset();
+    sessions_.reset();
+    tickets_.reset();
+    store_.reset();
+    verified_.reset();
+    co_await engine_->disconnect();
+    engine_.reset();
+}
+
+Task<> SimDpu::keep_running(SimDpu& self) {
+    while (true) {
+        while (self.up_ && !self.over_) co_await self.struck_;
+        co_await self.halt();
+        if (self.over_) break;
+        co_await sleep_for(self.world_.core(), std::chrono::milliseconds(self.random_.below(50)));
+        co_await self.start();
+    }
+}
+
+void SimDpu::stop() {
+    until_strike_ = 0;
+    over_ = true;
+    struck_.wake_all();
+}
+
+void SimDpu::arm() { until_strike_ = 1 + random_.below(8); }
+
+SimDpu::Moment SimDpu::next_moment() {
+    if (until_strike_ == 0) return Moment::none;
+    --until_strike_;
+    if (until_strike_ > 0) return Moment::none;
+    return random_.below(3) == 0 ? Moment::before : Moment::after;
+}
+
+// The update of another that struck first may come here, too.
+void SimDpu::strike() {
+    if (!up_) return;
+    if (++strikes_ < options_.strikes) arm();
+    up_ = false;
+    engine_->refuse();
+    network_.kill("dpu");
+    network_.kill("host");
+    server_->abandon();
+    struck_.wake_all();
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> SimDpu::open(const Call& call, const std::string&,
+                                                           const std::string&, Report& report) {
+    const fs::DfsOptions options{.orphan_grace = std::chrono::seconds(60)};
+    ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store_, machine_.container(),
+                                                              world_.core(), options, report));
+    co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
+}
+
+Result<session::SessionId> SimDpu::open_session(Uuid client) {
+    if (!up_) return fail(Code::disconnected);
+    ROS2S_TRY_ASSIGN(const session::SessionUse use,
+                     sessions_->open({.subject = "host",
+                                      .client = client,
+                                      .purpose = session::Purpose::link,
+                                      .pool = "pool"}));
+    return use->id;
+}
+
+Result<std::string> SimDpu::issue_ticket(session::SessionId session) {
+    if (!up_) return fail(Code::disconnected);
+    ROS2S_TRY_ASSIGN(const session::SessionUse use, sessions_->use(session));
+    ROS2S_TRY_ASSIGN(const session::IssuedTicket issued, sessions_->issue_ticket(*use));
+    return std::string(issued.ticket.view());
+}
+
+Task<Result<session::MountId>> SimDpu::mount(session::SessionId session) {
+    if (!up_) co_return fail(Code::disconnected);
+    ROS2S_CO_TRY_ASSIGN(const session::SessionUse use, sessions_->use(session));
+    Report report;
+    co_return co_await mounts_->mount({}, *use, "c", false, report);
+}
+
+Result<SimDpu::Using> SimDpu::enter(session::Place place) {
+    if (!up_) return fail(Code::disconnected);
+    ROS2S_TRY_ASSIGN(auto session, sessions_->use(place.session));
+    ROS2S_TRY_ASSIGN(auto mount, mounts_->find(*session, place.mount));
+    return Using{std::move(session), std::move(mount)};
+}
+
+}  // namespace ros2s

@@ -1,0 +1,50 @@
+// What clients do in these tests, and what must be there in the end: nothing of it is idempotent,
+// so that anything done twice or not at all shows.
+#pragma once
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "ros2s/base/random.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/remote/remote_store.h"
+
+namespace ros2s {
+
+inline constexpr uint64_t hosts = 3;
+inline constexpr uint64_t tasks_per_host = 3;
+inline constexpr uint64_t rounds = 12;
+
+// One client's part of a test.
+struct Part {
+    remote::RemoteStore* store;  // null behind a DPU
+    fs::FileSystem& files;
+    object::ContainerId container;
+    uint64_t number;
+    Uuid client;
+    Random random;
+    std::vector<std::string>& problems;
+    template <class... Args>
+    void problem(fmt::format_string<Args...> format, Args&&... args) {
+        problems.push_back(fmt::format("client {}: ", number) +
+                           fmt::format(format, std::forward<Args>(args)...));
+    }
+};
+
+struct Kind {
+    Task<> (*prepare)(fs::FileSystem& files, object::ObjectStore& store,
+                      object::ContainerId container);
+    Task<> (*work)(Part& part);
+    // Looks at what is there in the end, through the engine itself.
+    Task<> (*judge)(fs::FileSystem& files, object::ObjectStore& store,
+                    object::ContainerId container, std::vector<std::string>& problems);
+};
+
+// Appends to one log; exclusive creations; renames that replace nothing.
+extern const Kind appends, creations, renames;
+
+Task<> make_nothing(fs::FileSystem& files, object::ObjectStore& store,
+                    object::ContainerId container);
+
+}  // namespace ros2s
