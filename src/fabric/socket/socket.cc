@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstddef>
 
 #include "ros2s/runtime/fork.h"
@@ -21,6 +22,17 @@ namespace ros2s::fabric {
 namespace {
 
 constexpr size_t descriptors_most = 8;
+
+// Whether the file of a Unix socket is of a dead server, by a connection to it. The kernel may keep
+// the sockets of a killed process for some milliseconds after its end, where io_uring waits on
+// them: then the connection succeeds, and names who listened.
+bool is_left_behind(int probe, const sockaddr* address, socklen_t length) {
+    if (connect(probe, address, length) != 0) return errno == ECONNREFUSED;
+    ucred listener{};
+    socklen_t size = sizeof listener;
+    const bool named = getsockopt(probe, SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0;
+    return named && listener.pid > 0 && kill(listener.pid, 0) != 0 && errno == ESRCH;
+}
 
 struct SocketAddress {
     sockaddr_storage storage{};
@@ -197,7 +209,7 @@ Result<Descriptor> listen_on(std::string& address, Report& report) {
     if (failed == EADDRINUSE && parsed.is_unix() && address.front() != '@') {
         // A file that a dead server left; a living one answers.
         const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        if (connect(probe.get(), parsed.get(), parsed.length) != 0 && errno == ECONNREFUSED) {
+        if (is_left_behind(probe.get(), parsed.get(), parsed.length)) {
             unlink(address.c_str());
             failed = bind(socket.get(), parsed.get(), parsed.length) == 0 ? 0 : errno;
         }
