@@ -78,6 +78,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
 Task<> Dpu::stop() {
     if (control_) co_await control_->stop(settings_.common.drain);
     co_await data_.drain();
+    pools_.leave_orphans();
     co_await sessions_.close_all();
     control_.reset();
     co_await data_.close();

@@ -61,7 +61,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
     }
     for (const object::ContainerRecord& each : *listed) {
         if (each.properties.label != container) continue;
-        const fs::DfsOptions options{.orphan_grace = orphan_grace};
+        const fs::DfsOptions options{.orphan_grace = orphan_grace,
+                                     .leaves_orphans = &leaves_orphans_};
         ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store, each.id, reactor_,
                                                                   options, report));
         co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));

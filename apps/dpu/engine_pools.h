@@ -17,6 +17,9 @@ class EnginePools final : public control::PoolCatalog, public session::FileSyste
     // One more. Errors: those of DirectPool::open().
     Task<Result<>> open(direct::DirectOptions options, const Log& log, Report& report);
     Task<> close();
+    // What hosts have open without a name stays in the store from here on, for them to open again
+    // when this process comes back.
+    void leave_orphans() { leaves_orphans_ = true; }
 
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] object::ObjectStore* find(std::string_view pool) override;
@@ -31,6 +34,7 @@ class EnginePools final : public control::PoolCatalog, public session::FileSyste
 
   private:
     Reactor& reactor_;
+    bool leaves_orphans_ = false;
     std::map<std::string, std::unique_ptr<direct::DirectPool>, std::less<>> pools_;
 };
 

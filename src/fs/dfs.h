@@ -28,6 +28,9 @@ struct DfsOptions {
     // How long files without a name that an earlier mount left are kept for those who had them open
     // and will open them again. 0: they go when it is mounted.
     Duration orphan_grace{};
+    // While it is there and says true, a file without a name stays when its last handle is closed,
+    // for the next mount: this one ends, and those who have it open will open it again there.
+    const bool* leaves_orphans = nullptr;
 };
 
 class Dfs : public FileSystem {

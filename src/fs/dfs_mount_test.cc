@@ -317,6 +317,29 @@ TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
     unmount();
 }
 
+// A mount that ends because its process is restarted in good order leaves them, too.
+TEST_F(DfsMountTest, OrphansAreLeftToTheNextMountWhereThatIsTold) {
+    bool leaves = false;
+    start({.leaves_orphans = &leaves});
+    const Opened kept = create("kept"), dropped = create("dropped");
+    for (const char* name : {"kept", "dropped"}) {
+        ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, name)).has_value());
+    }
+    const auto attributes = [&](const Opened& file) {
+        return outcome_of(world_.run(fs_->get_attributes(call_, file.attributes.node)));
+    };
+    ASSERT_TRUE(world_.run(fs_->close(call_, dropped.handle)).has_value());
+    leaves = true;
+    unmount();
+    ASSERT_EQ(mount({.orphan_grace = std::chrono::seconds(60)}), std::nullopt);
+    EXPECT_EQ(attributes(kept), std::nullopt);
+    EXPECT_EQ(attributes(dropped), Code::stale);
+    unmount();
+    ASSERT_EQ(mount(), std::nullopt);
+    EXPECT_EQ(attributes(kept), Code::stale);
+    unmount();
+}
+
 TEST_F(DfsMountTest, AReadOnlyPoolMountsForReading) {
     start();
     const Opened file = create("file");

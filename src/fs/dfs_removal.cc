@@ -16,7 +16,8 @@ Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
 
 Task<Result<>> DfsMount::unpin(NodeState& state) {
     Result<> reaped;
-    if (state.orphaned && state.pins == 1) {
+    const bool leaves = options_.leaves_orphans != nullptr && *options_.leaves_orphans;
+    if (state.orphaned && state.pins == 1 && !leaves) {
         state.removing = true;
         // Of nobody's call: it must not end with the deadline of whoever closed last. What fails
         // here is done at the next mount.

@@ -167,7 +167,11 @@ TEST_P(DpuServer, TheDpuKilledUnderLoadLosesNothingAndDoublesNothing) {
         for (int kill = 0; kill < 4; ++kill) {
             load.expect_progress(200);
             names.expect_progress(20);
-            dpu.kill_hard();
+            if (kill == 1) {  // once in good order
+                EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+            } else {
+                dpu.kill_hard();
+            }
             if (kill == 3) {  // and once both
                 engine.kill_hard();
                 ASSERT_TRUE(engine.start());
@@ -184,6 +188,12 @@ TEST_P(DpuServer, TheDpuKilledUnderLoadLosesNothingAndDoublesNothing) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
+
+// What is between DPU and engine does not matter here.
+class DpuServerOverShm : public DpuServer {
+  protected:
+    void expect_what_is_open_stays(bool killed);
+};
 
 constexpr int names_in_directory = 50;
 
@@ -249,7 +259,7 @@ Task<> close_things(fs::FileSystem& files, const Kept& kept) {
     }
 }
 
-TEST_P(DpuServer, WhatIsOpenStaysOpenWhenTheDpuIsRestarted) {
+void DpuServerOverShm::expect_what_is_open_stays(bool killed) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
     auto host = open(report);
@@ -257,7 +267,11 @@ TEST_P(DpuServer, WhatIsOpenStaysOpenWhenTheDpuIsRestarted) {
     fs::FileSystem& files = host->file_system();
     Kept kept;
     run_blocking(*reactor, [&] { return open_things(files, kept); });
-    dpu.kill_hard();
+    if (killed) {
+        dpu.kill_hard();
+    } else {
+        EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    }
     ASSERT_TRUE(dpu.start());
     run_blocking(*reactor, [&] { return use_things(files, kept); });
     // Also names, whose server is another one now.
@@ -268,7 +282,12 @@ TEST_P(DpuServer, WhatIsOpenStaysOpenWhenTheDpuIsRestarted) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
+TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsKilled) { expect_what_is_open_stays(true); }
+TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsStopped) {
+    expect_what_is_open_stays(false);
+}
 
+INSTANTIATE_TEST_SUITE_P(Behind, DpuServerOverShm, testing::Values("shm"));
 INSTANTIATE_TEST_SUITE_P(Behind, DpuServer, testing::Values("shm", "ucx+tcp"),
                          [](const auto& info) {
                              return std::string(info.param) == "shm" ? "Shm" : "UcxTcp";
