@@ -30,7 +30,8 @@ struct Library {
     std::string path;     // "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0"
     std::string version;  // "1.13.1"
 };
-// Errors: unsupported (none is installed, or too old a one); the report says what to install.
+// Errors: unsupported (none is installed, or too old a one), denied (the current directory has
+// settings for it from another user); the report says what to do.
 [[nodiscard]] Result<Library> library(Report& report);
 
 // This machine's devices that could carry the provider's data, by name; never empty. UCX is not
@@ -39,7 +40,7 @@ struct Library {
 
 // Opens a UCX context of its own. The reactor must have a Ring: an OsReactor. In a forked child the
 // domain is dead, as its reactor is. Errors: unsupported (this machine has no such device, or no
-// UCX), invalid (no such provider, no device named), no_memory, io.
+// UCX), denied (see library()), invalid (no such provider, no device named), no_memory, io.
 [[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options,
                                                           Report& report);
 

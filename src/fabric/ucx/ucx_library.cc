@@ -1,6 +1,8 @@
 #include "ucx_library.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -33,6 +35,17 @@ void* open_quietly(const char* name) {
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
+// UCX does what a file of this name in the current directory says, up to the folder from which it
+// loads more code.
+Result<> check_current_directory(Report& report) {
+    struct stat facts{};
+    if (stat("ucx.conf", &facts) != 0 || facts.st_uid == 0 || facts.st_uid == geteuid()) return {};
+    return report.fail(Code::denied, "ucx.conf in the current directory belongs to user " +
+                                         std::to_string(facts.st_uid) +
+                                         ", and UCX would do what it says: start in another "
+                                         "directory, or remove that file");
+}
+
 std::string file_of(const void* function) {
     Dl_info where{};
     if (dladdr(function, &where) == 0 || where.dli_fname == nullptr) return "";
@@ -46,6 +59,7 @@ std::string file_of(const void* function) {
 void* UcxLibrary::find(const char* name) const noexcept { return dlsym(handle, name); }
 
 Result<UcxLibrary> load_ucx_library(const char* name, Report& report) {
+    ROS2S_TRY(check_current_directory(report));
     UcxLibrary library;
     library.handle = open_quietly(name);
     if (library.handle == nullptr) {

@@ -55,7 +55,8 @@ struct UcxLibrary {
 };
 
 // The one of this process: the first call loads it, from any thread, and its outcome is that of all
-// later ones. Errors: unsupported (not installed, or too old), the report says what to install.
+// later ones. Errors: unsupported (not installed, or too old), denied (the current directory has
+// settings for it from another user); the report says what to do.
 [[nodiscard]] Result<const UcxLibrary*> ucx_library(Report& report);
 
 // Loads the library of this name, which is looked for as the dynamic linker does. Once in a

@@ -11,6 +11,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -141,6 +143,31 @@ TEST_F(UcxLibraryLoaded, is_the_one_that_is_reported) {
             _exit(0);
         },
         testing::ExitedWithCode(0), "^/.*libucp\\.so[.0-9]* is 1\\.[0-9]+\\.[0-9]+");
+}
+
+// Somebody's settings in a directory that is everybody's, such as /tmp.
+TEST(UcxLibrary, does_not_read_what_others_left_in_the_current_directory) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to somebody else";
+    const std::filesystem::path before = std::filesystem::current_path();
+    char directory[] = "/tmp/ros2store-ucx-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    std::filesystem::current_path(directory);
+    std::ofstream("ucx.conf") << "UCX_MODULE_DIR=" << directory << "\n";
+    constexpr uid_t somebody = 65534;
+    EXPECT_EQ(chown("ucx.conf", somebody, somebody), 0);
+    Report report;
+    const auto refused = load_ucx_library("libucp.so.0", report);
+    EXPECT_EQ(chown("ucx.conf", geteuid(), getegid()), 0);
+    std::filesystem::remove("ucx.conf");
+    const auto loaded = load_ucx_library("libucp.so.0", report);
+    std::filesystem::current_path(before);
+    std::filesystem::remove(directory);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::denied);
+    EXPECT_NE(report.text().find("ucx.conf in the current directory belongs to user 65534"),
+              std::string::npos)
+        << report.text();
+    EXPECT_TRUE(loaded);
 }
 
 TEST(UcxLibrary, that_is_missing_is_an_error_with_a_remedy) {
