@@ -11,6 +11,7 @@
 
 #include "audit.h"
 #include "files_service.h"
+#include "grpc_address.h"
 #include "ros2s/runtime/nursery.h"
 #include "server_service.h"
 #include "session_service.h"
@@ -101,7 +102,7 @@ Result<> ControlServer::Parts::build(Report& report) {
     std::vector<int> ports(options.listen.size());
     for (size_t i = 0; i < ports.size(); ++i) {
         credentials.push_back(server_credentials(options.identity, ground.parts.log));
-        builder.AddListeningPort(options.listen[i], credentials.back(), &ports[i]);
+        builder.AddListeningPort(grpc_address(options.listen[i]), credentials.back(), &ports[i]);
     }
     builder.RegisterService(&about);
     builder.RegisterService(&sessions);

@@ -1,6 +1,8 @@
 // Sessions, tickets, regions, pools and containers over the wire; one server, real TLS.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "ros2s/session/gate.h"
 #include "test_rig.h"
 
@@ -238,7 +240,10 @@ TEST_F(Control, PoolsAndContainers) {
 
 TEST_F(Control, OverAUnixSocketToo) {
     const TemporaryDirectory directory;
-    Rig rig({.control = {.listen = {"unix:" + directory.path() + "/s", "127.0.0.1:0"}}});
+    // A path is a path, whatever it would be in a URI.
+    const std::string path = directory.path() + "/a b%41#?;é";
+    Rig rig({.control = {.listen = {"unix:" + path, "127.0.0.1:0"}}});
+    EXPECT_TRUE(std::filesystem::is_socket(path));
     Report report;
     const auto client = ControlClient::create(*rig.client_reactor,
                                               {.address = rig.address(),

@@ -13,6 +13,8 @@
 #include <iterator>
 #include <utility>
 
+#include "grpc_address.h"
+
 // gRPC 1.51 has the lowest TLS version of a client only behind its public headers, though it
 // exports it. This is the class as far as it is used: a call of a non-virtual member of the object
 // that the public function returns. tls_test sees that TLS 1.2 is refused.
@@ -196,7 +198,8 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
         grpc_ssl_credentials_create_ex(pem.authority.c_str(), &pair, nullptr, nullptr);
     reinterpret_cast<grpc_ssl_credentials*>(credentials)->set_min_tls_version(TLS1_3);
     const grpc_channel_args plain = arguments.c_channel_args();
-    grpc_channel* const channel = grpc_channel_create(address.c_str(), credentials, &plain);
+    grpc_channel* const channel =
+        grpc_channel_create(grpc_address(address).c_str(), credentials, &plain);
     grpc_channel_credentials_release(credentials);
     return grpc::CreateChannelInternal("", channel, {});
 }
