@@ -75,12 +75,15 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         app, arguments, "up",
         "make a pool in a directory where there is none, and start its engine and DPU daemon", up);
     add_creation(up_command, true);
-    up_command.app.add_flag("--no-daemons", up_command.options->no_daemons,
-                            "only make the pool, for programs that open it themselves "
-                            "(ros2s+local URIs); no process stays");
-    up_command.app.add_option("--provider", up_command.options->providers,
-                              "how the DPU daemon reaches the engine, best first, separated by "
-                              "commas: shm, ucx+tcp; kept in DIR/dpu.yaml");
+    auto* const no_daemons =
+        up_command.app.add_flag("--no-daemons", up_command.options->no_daemons,
+                                "only make the pool, for programs that open it themselves "
+                                "(ros2s+local URIs); no process stays");
+    up_command.app
+        .add_option("--provider", up_command.options->providers,
+                    "how the DPU daemon reaches the engine, best first, separated by commas: shm, "
+                    "ucx+tcp; kept in DIR/dpu.yaml")
+        ->excludes(no_daemons);
     up_command.app.footer(
         "The daemons run in the background, on Unix sockets in DIR/run and on the loopback, with\n"
         "certificates of two development authorities in DIR/certs. Their settings, "

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
@@ -78,6 +79,14 @@ std::vector<std::string> mounts_of(const std::string& directory) {
         if (uri && same_directory(uri->dir, directory)) found.push_back(mount.mount_point);
     }
     return found;
+}
+
+std::vector<std::string> living_mounts(const std::string& directory,
+                                       const std::vector<std::string>& dead) {
+    std::vector<std::string> living = mounts_of(directory);
+    std::erase_if(living,
+                  [&](const auto& each) { return std::ranges::find(dead, each) != dead.end(); });
+    return living;
 }
 
 std::vector<std::string> dead_mounts(const std::string& directory, const api::OwnerRecord& owner) {

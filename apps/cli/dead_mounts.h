@@ -25,6 +25,10 @@ struct TableMount {
 // All mount points of the pool in `directory`, living or dead.
 [[nodiscard]] std::vector<std::string> mounts_of(const std::string& directory);
 
+// Those of them that are not among `dead`.
+[[nodiscard]] std::vector<std::string> living_mounts(const std::string& directory,
+                                                     const std::vector<std::string>& dead);
+
 // Mount points of the pool in `directory` behind which no process is any more; `owner` is who has
 // the pool open. Asks the kernel, and so blocks for moments.
 [[nodiscard]] std::vector<std::string> dead_mounts(const std::string& directory,

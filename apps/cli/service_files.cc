@@ -10,12 +10,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <ranges>
 #include <sstream>
 
 #include "certificate_names.h"
 #include "daemon_process.h"
 #include "process.h"
+#include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
+#include "ros2s/pki/certificate.h"
 
 namespace ros2s::cli {
 namespace {
@@ -33,15 +36,35 @@ Result<> make_directory(const std::string& path, mode_t mode, Report& report) {
     return cannot("make the directory", path, errno, report);
 }
 
+std::vector<pki::CertificateRequest> certificate_requests() {
+    return {{.name = "server", .alternative_names = names_of_this_machine(), .server = true},
+            {.name = "client"}};
+}
+
+// Certificates that soon end are replaced; programs that run take the new ones up.
+Result<> renew_certificates(const Workplace& work, const std::string& directory, pki::Seconds now) {
+    constexpr std::chrono::days soon{30};
+    for (const pki::CertificateRequest& request : certificate_requests()) {
+        const std::string file = directory + "/" + request.name + ".crt";
+        ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, work.report));
+        if (facts.expires - now > soon) continue;
+        ROS2S_TRY(pki::issue(directory, request, true, now, work.report));
+        work.session.say(fmt::format("{}: renewed; the old one's time {} {}", file,
+                                     facts.expires > now ? "ends" : "ended",
+                                     pki::to_string(facts.expires)));
+    }
+    return {};
+}
+
 Result<> make_certificates(const Workplace& work, const std::string& directory,
                            const std::string& network) {
+    const auto now = std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+    if (exists(directory + "/ca.key")) return renew_certificates(work, directory, now);
+    // An authority whose key is elsewhere is its owner's to keep.
     if (exists(directory + "/ca.crt")) return {};
     const pki::AuthorityRequest request{
         .name = fmt::format("ros2store development CA, {}", network),
-        .certificates = {
-            {.name = "server", .alternative_names = names_of_this_machine(), .server = true},
-            {.name = "client"}}};
-    const auto now = std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+        .certificates = certificate_requests()};
     ROS2S_TRY(pki::make_authority(directory, request, now, work.report));
     return {};
 }
@@ -118,12 +141,13 @@ Result<> replace_file(const std::string& path, const std::string& text, Report& 
 // In the line of the file that `up` made; people may have edited the others.
 Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
                        const std::string& providers) {
-    constexpr std::string_view key = "  providers: ";
+    // One that has its default stands in a comment.
+    constexpr std::string_view key = "  providers: ", commented = "#   providers: ";
     std::ifstream file(dpu.settings);
     std::string text, line, before;
     while (std::getline(file, line)) {
-        if (line.starts_with(key)) {
-            before = line.substr(key.size());
+        if (line.starts_with(key) || line.starts_with(commented)) {
+            before = line.substr(line.starts_with(key) ? key.size() : commented.size());
             line = std::string(key) + yaml_text(providers);
         }
         text += line + '\n';
@@ -177,18 +201,29 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
                         "--no-daemons",
                         directory, longest - most, most));
     }
-    // Lists in settings are separated by commas; addresses of sockets are URIs.
-    constexpr std::string_view allowed = "/._-+@=~:";
-    const auto bad = std::ranges::find_if(directory, [&](char c) {
-        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        return !letter && !(c >= '0' && c <= '9') && !allowed.contains(c);
+    // Settings list directories, with commas between them and spaces around; and they are lines.
+    const bool plain = std::ranges::all_of(directory, [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte >= 0x20 && byte != 0x7f && c != ',';
     });
-    if (bad == directory.end()) return {};
-    return report.fail(
-        Code::invalid,
-        fmt::format("'{}' has a character that addresses of daemons cannot have (they have A-Z a-z "
-                    "0-9 and {}): choose another directory, or --no-daemons",
-                    directory, allowed));
+    if (plain && !directory.ends_with(' ')) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("'{}' has a comma or a control character, or ends with a space, "
+                                   "which settings of daemons cannot say: choose another "
+                                   "directory, or --no-daemons",
+                                   directory));
+}
+
+Result<> check_providers(std::string_view providers, Report& report) {
+    for (const auto part : std::views::split(providers, ',')) {
+        std::string name(part.begin(), part.end());
+        std::erase(name, ' ');
+        if (fabric::is_provider(name)) continue;
+        return report.fail(Code::invalid,
+                           fmt::format("there is no provider '{}'; the providers are {}", name,
+                                       fabric::provider_names()));
+    }
+    return {};
 }
 
 Task<Result<>> make_service_files(Workplace work, ServiceFilesWish wish) {

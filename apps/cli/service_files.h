@@ -6,6 +6,7 @@
 // block.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "commands.h"
 #include "ros2s/api/service_places.h"
@@ -15,6 +16,9 @@ namespace ros2s::cli {
 // Whether daemons can keep their sockets in DIR and name it in lists. Changes nothing. Errors:
 // invalid, with a sentence.
 [[nodiscard]] Result<> check_service_directory(const std::string& directory, Report& report);
+
+// Whether it is a list of providers with commas between them. Errors: invalid, with a sentence.
+[[nodiscard]] Result<> check_providers(std::string_view providers, Report& report);
 
 struct ServiceFilesWish {
     std::string directory;  // absolute

@@ -162,6 +162,12 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     report_status(work.session, pool, owner, content);
     const auto dead = dead_mounts(pool.directory, owner);
     report_dead(work.session, pool.directory, dead);
+    const auto mounted = living_mounts(pool.directory, dead);
+    if (owner.mount_point.empty()) {
+        for (const auto& mount_point : mounted) {
+            work.session.say(fmt::format("mount       {}", mount_point));
+        }
+    }
     Report trouble;
     const auto services = find_services(pool.directory, trouble);
     if (services) {
@@ -185,6 +191,7 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
          {"containers", content.known ? Json::array(content.containers) : Json()},
          {"trouble", content.trouble.empty() ? Json() : Json(content.trouble)},
          {"owner", owner_value(owner)},
+         {"mounts", Json::array({mounted.begin(), mounted.end()})},
          {"dead_mounts", Json::array({dead.begin(), dead.end()})},
          {"daemons", services ? value_of(*services) : Json()}}));
     co_return Result<>{};

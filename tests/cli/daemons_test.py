@@ -163,6 +163,34 @@ class Life(WithDirectory):
         self.assertFalse((self.pool / "run/engine.control").exists())
         self.assertNotIn("ended by itself", run("status", self.pool).stdout)
 
+    def test_a_directory_of_any_name(self):
+        self.pool = self.scratch / "my pool, 50%41 #1?"
+        self.refused("up", self.pool, "--size", SIZE, says="comma")
+        self.pool = self.scratch / "my pool; 50%41 #1? é \"'\\"
+        self.up("--size", SIZE)
+        self.assertEqual(answer("status", self.pool)["containers"], ["main"])
+        run("down", self.pool)
+
+    def test_the_provider_of_the_dpu(self):
+        self.up("--size", SIZE, "--provider", "ucx+tcp")
+        self.assertIn(": ucx+tcp to 127.0.0.1:", (self.pool / "run/dpu.log").read_text())
+        self.refused("up", self.pool, "--provider", "shm", says=["ucx+tcp", "ros2store down"])
+        run("down", self.pool)
+        self.up("--provider", "shm")
+        self.assertIn('providers: "shm"', (self.pool / "dpu.yaml").read_text())
+        self.assertIn(f"shm to {self.pool}/run/engine.data", (self.pool / "run/dpu.log").read_text())
+
+    def test_certificates_that_soon_end_are_renewed(self):
+        self.up("--size", SIZE)
+        certs = self.pool / "certs/storage"
+        run("certs", "issue", certs, "client", "--replace", "--days", "1")
+        before = (certs / "server.crt").read_bytes()
+        self.assertIn(f"{certs}/client.crt: renewed", run("up", self.pool).stdout)
+        left = answer("certs", "show", certs / "client.crt")["expires"]
+        self.assertNotEqual(left[:10], time.strftime("%Y-%m-%d", time.gmtime(time.time() + 86400)))
+        self.assertEqual((certs / "server.crt").read_bytes(), before)
+        self.assertEqual(answer("status", self.pool)["containers"], ["main"])
+
     def uri(self, container):
         return f"ros2s+local:///pool/{container}?dir={self.pool}"
 
@@ -230,6 +258,44 @@ class Refusals(WithDirectory):
         self.refused("up", deep, "--size", SIZE, says=[str(deep), "too long by", "107"])
         self.assertFalse(deep.exists())
 
+    def test_a_port_of_somebody_else(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            settings = self.pool / "dpu.yaml"
+            settings.write_text(settings.read_text().replace(
+                'listen: "127.0.0.1:0"', f'listen: "127.0.0.1:{other.getsockname()[1]}"'))
+            self.refused("up", self.pool, says=["ros2store-dpu did not start",
+                                                f"127.0.0.1:{other.getsockname()[1]}", "ss -ltnp"])
+        self.assertEqual(processes_of(self.scratch), {})
+
+    def test_a_daemon_that_never_is_ready(self):
+        """Interrupted, `up` ends what it started."""
+        (self.scratch / "bin").mkdir()
+        for name in ("ros2store", "ros2store-dpu"):
+            shutil.copy(BIN / name, self.scratch / "bin" / name)
+        engine = self.scratch / "bin/ros2store-engine"
+        engine.write_text(f"""#!/bin/sh
+case $3 in --print-config) exec '{BIN}/ros2store-engine' "$@" ;; esac
+echo begun; exec sleep 600
+""")
+        engine.chmod(0o755)
+        log = self.pool / "run/engine.log"
+        with subprocess.Popen([self.scratch / "bin/ros2store", "up", self.pool, "--size", SIZE],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as up:
+            self.addCleanup(up.kill)
+            wait_until(lambda: log.exists() and "begun" in log.read_text(), "its start")
+            pid = answer("status", self.pool)["daemons"][0]["pid"]
+            self.assertEqual(Path(f"/proc/{pid}/comm").read_text(), "sleep\n")
+            up.send_signal(signal.SIGINT)
+            up.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual(up.returncode, 130)
+        self.assertFalse(Path(f"/proc/{pid}").exists())
+        self.assertIsNone(answer("status", self.pool)["daemons"][0]["pid"])
+
     def test_a_directory_that_settings_cannot_name(self):
         self.refused("up", self.scratch / "a,b", "--size", SIZE, says=["a,b", "--no-daemons"])
         self.assertEqual(os.listdir(self.scratch), [])
@@ -258,6 +324,12 @@ class Refusals(WithDirectory):
             other.listen()
             self.refused("up", self.pool, says=["run/engine.data", "in use"])
         self.assertEqual(processes_of(self.scratch), {})
+
+    def test_a_provider_that_is_none(self):
+        self.refused("up", self.pool, "--provider", "shm, tcp", says=["'tcp'", "ucx+tcp"])
+        done = run("up", self.pool, "--no-daemons", "--provider", "shm", expect=2)
+        self.assertIn("--provider", done.stderr)
+        self.assertFalse(self.pool.exists())
 
     def test_a_missing_program(self):
         (self.scratch / "bin").mkdir()
