@@ -10,7 +10,7 @@
 
 namespace ros2s::cli {
 Task<Result<>> mount(Workplace work, MountOptions options) {
-    ROS2S_CO_TRY(container_uri(options.uri, work.report));
+    ROS2S_CO_TRY(api::Uri::parse(options.uri, work.report));
     std::vector<std::string> arguments{sibling_program("ros2store-fuse"), options.uri,
                                        options.mount_point};
     arguments.insert(arguments.end(), options.further.begin(), options.further.end());

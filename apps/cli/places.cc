@@ -51,7 +51,7 @@ Task<Result<Place>> Places::open(std::string text) {
 }
 
 Task<Result<Place>> Places::open_container(std::string text) {
-    ROS2S_CO_TRY_ASSIGN(api::Uri uri, container_uri(text, work_.report));
+    ROS2S_CO_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, work_.report));
     Place place{.path = uri.path, .shown = std::move(text)};
     uri.path.clear();
     ROS2S_CO_TRY(co_await find_container(uri, place));

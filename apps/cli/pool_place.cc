@@ -18,8 +18,12 @@ bool is_uri(std::string_view text) {
 
 Result<api::Uri> container_uri(std::string_view text, Report& report) {
     ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(text, report));
-    ROS2S_TRY(api::check_transport(uri, report));
-    return uri;
+    if (uri.transport == api::Uri::Transport::local) return uri;
+    return report.fail(
+        Code::unsupported,
+        fmt::format("'{}' is behind a network, and this command is for pools of this machine, "
+                    "like {}",
+                    text, api::example_of(api::Uri::Transport::local)));
 }
 
 Result<std::string> pool_directory_of(std::string_view place, Report& report) {

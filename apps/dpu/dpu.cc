@@ -43,7 +43,7 @@ Task<Result<>> Dpu::open_pools(Report& report) {
         ROS2S_CO_TRY(co_await pools_.open(
             {.control = settings_.engine,
              .server_name = settings_.engine_name,
-             .identity = daemon::identity_in(settings_.engine_certificates, "client"),
+             .identity = pki::identity_in(settings_.engine_certificates, "client"),
              .pool = pool,
              .program = "ros2store-dpu",
              .providers = daemon::parts_of(settings_.engine_providers),
@@ -64,7 +64,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
                              .mounts = &mounts_,
                              .log = environment_.log},
                             {.listen = daemon::parts_of(settings_.control),
-                             .identity = daemon::identity_in(settings_.certificates, "server"),
+                             .identity = pki::identity_in(settings_.certificates, "server"),
                              .purpose = session::Purpose::link,
                              .data = data_.addresses(),
                              .program = "ros2store-dpu " ROS2STORE_VERSION},

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "ros2s/api/container.h"
-#include "ros2s/fs/dfs.h"
 
 namespace ros2s::dpud {
 namespace {
@@ -53,22 +52,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
     if (store == nullptr) {
         co_return report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
     }
-    auto listed = co_await store->list_containers(call);
-    if (!listed) {
-        co_return report.fail(listed.error(), fmt::format("the engine does not list the containers "
-                                                          "of the pool '{}': {}",
-                                                          pool, describe(listed.error())));
-    }
-    for (const object::ContainerRecord& each : *listed) {
-        if (each.properties.label != container) continue;
-        const fs::DfsOptions options{.orphan_grace = orphan_grace,
-                                     .leaves_orphans = &leaves_orphans_};
-        ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store, each.id, reactor_,
-                                                                  options, report));
-        co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
-    }
-    co_return report.fail(Code::not_found,
-                          fmt::format("the pool '{}' has no container '{}'", pool, container));
+    co_return co_await api::open_container(
+        call, reactor_, *store, fmt::format("the pool '{}'", pool), container,
+        {.orphan_grace = orphan_grace, .leaves_orphans = &leaves_orphans_}, report);
 }
 
 void EnginePools::visit_metrics(const MetricVisitor& visit) const {

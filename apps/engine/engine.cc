@@ -46,7 +46,7 @@ Task<Result<>> Engine::open_control(Report& report) {
                              .pools = pools_,
                              .log = environment_.log},
                             {.listen = settings_.control_addresses(),
-                             .identity = daemon::identity_in(settings_.certificates, "server"),
+                             .identity = pki::identity_in(settings_.certificates, "server"),
                              .purpose = session::Purpose::store,
                              .data = data_->addresses(),
                              .program = "ros2store-engine " ROS2STORE_VERSION},

@@ -7,8 +7,9 @@ namespace ros2s::engined {
 Task<Result<>> Pools::open(api::Environment environment, std::string directory, Report& report) {
     api::OwnerRecord owner;
     ROS2S_CO_TRY_ASSIGN(
-        auto pool, co_await api::EmbeddedPool::open(
-                       environment, directory, {.program = "ros2store-engine"}, owner, report));
+        auto pool,
+        co_await api::EmbeddedPool::open(
+            environment, directory, {.program = std::string(api::engine_program)}, owner, report));
     if (const auto same = pools_.find(pool->name()); same != pools_.end()) {
         report.say(
             fmt::format("the pools in {} and {} are both named '{}', and clients name pools: "

@@ -36,16 +36,27 @@ Task<> serve_then_stop_watching(Server& server, SignalWatch& watch) {
     watch.stop();
 }
 
+// Behind a network there may be other clients, whose changes the kernel's caches would hide.
+Sharing sharing_of(const Options& options) {
+    const bool alone = options.uri.transport == api::Uri::Transport::local && !options.shared;
+    return alone ? Sharing::exclusive : Sharing::shared;
+}
+
+std::function<api::MountStatus()> status_source(api::Deployment& deployment) {
+    if (deployment.pool() == nullptr) return {};
+    return [&deployment] { return api::status_of(*deployment.pool()); };
+}
+
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
                      api::Environment environment, api::Deployment& deployment, Starter& starter,
                      Report& report) {
     Server server(deployment.file_system(), environment.reactor,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
-                   .sharing = options.shared ? Sharing::shared : Sharing::exclusive,
+                   .sharing = sharing_of(options),
                    .read_only = options.read_only,
                    .allow_other = options.allow_other,
-                   .status = [&deployment] { return api::status_of(*deployment.pool()); },
+                   .status = status_source(deployment),
                    .log = environment.log});
     ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals);
@@ -79,7 +90,8 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
                               api::Environment environment, Starter& starter, Report& report) {
     const Call call;
     api::DeploymentOptions how;
-    how.through_mount = false;
+    how.through_owner = false;
+    how.read_only = options.read_only;
     how.embedded = {.program = "ros2store-fuse",
                     .mount_point = mount_point,
                     .container = options.uri.container};
@@ -104,9 +116,7 @@ int run(const Options& options) {
     Starter starter;
     if (!options.foreground) starter.go_into_background();
     block_stop_signals();
-    const auto pool = api::read_pool_directory(options.uri.dir, report);
-    if (!pool) return failed(pool.error());
-    const auto reactor = api::create_reactor(*pool, report, "ros2store-fuse");
+    const auto reactor = api::create_reactor(options.uri, report, "ros2store-fuse");
     if (!reactor) return failed(reactor.error());
     ThreadPool blocking(4);
     const api::Environment environment{

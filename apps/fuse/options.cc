@@ -9,10 +9,10 @@ namespace {
 
 constexpr const char* description = R"(Mounts a ros2store container as a file system.
 
-ros2store-fuse opens the pool that the URI names, in this process, and serves it at MOUNT_POINT
-through FUSE. It returns when the mount answers, or says why it does not; the mount then lives in
-the background until it is unmounted. While it is mounted it is the pool's owner: other ros2store
-programs reach the container through the mount point.)";
+ros2store-fuse opens what the URI names and serves it at MOUNT_POINT through FUSE. It returns when
+the mount answers, or says why it does not; the mount then lives in the background until it is
+unmounted. With ros2s+local it is the pool's owner while it is mounted: other ros2store programs
+reach the container through the mount point.)";
 
 constexpr const char* more = R"(
 DURABILITY
@@ -20,8 +20,9 @@ DURABILITY
   without fsync. What a program stores through a shared memory mapping is durable after msync.
 
 CACHING
-  All changes pass this mount, so the kernel keeps names, attributes and file pages in its own
-  caches. O_DIRECT works. --no-cache asks the file system every time.
+  With ros2s+local all changes pass this mount, so the kernel keeps names, attributes and file pages
+  in its own caches. O_DIRECT works. --no-cache asks the file system every time, as mounts behind a
+  network always do: others may change files there.
 
 UNMOUNTING
   fusermount3 -u MOUNT_POINT, or SIGINT or SIGTERM to the process. A signal also unmounts while
@@ -42,7 +43,9 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     Options options;
     std::string uri;
     CLI::App app(description, "ros2store-fuse");
-    app.add_option("URI", uri, "what to mount: ros2s+local:///POOL/CONTAINER?dir=DIRECTORY")
+    app.add_option("URI", uri,
+                   "what to mount: ros2s+local:///POOL/CONTAINER?dir=DIRECTORY, "
+                   "ros2s+dpu://HOST/POOL/CONTAINER, ros2s://HOST/POOL/CONTAINER")
         ->required();
     app.add_option("MOUNT_POINT", options.mount_point, "an empty directory")->required();
     app.add_flag("-f,--foreground", options.foreground,
@@ -69,11 +72,6 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     }
     Report report;
     auto parsed = api::Uri::parse(uri, report);
-    if (parsed && parsed->transport != api::Uri::Transport::local) {
-        report.say("only ros2s+local is mounted by this version, for example " +
-                   std::string(api::example_of(api::Uri::Transport::local)));
-        parsed = fail(Code::unsupported);
-    }
     if (parsed && !parsed->path.empty()) {
         report.say("a mount is of a whole container: leave out \"/" + parsed->path +
                    "\" and find it below the mount point");

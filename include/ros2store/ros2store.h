@@ -1,8 +1,15 @@
 /* ros2store.h: POSIX files in a ros2store container, from C.
  *
  * ros2store is an RDMA-first object storage system. (It has nothing to do with the Robot Operating
- * System.) This version opens pools that live in a directory of this machine, with the engine in
- * this process ("embedded"): ros2s+local:///POOL/CONTAINER[/path]?dir=DIRECTORY.
+ * System.) A URI says where the container is:
+ *
+ *     ros2s+local:///POOL/CONTAINER[/path]?dir=DIR    a pool directory, the engine in this process
+ *     ros2s://HOST[:PORT]/POOL/CONTAINER[/path]       a ros2store-engine, from a trusted host
+ *     ros2s+dpu://HOST[:PORT]/POOL/CONTAINER[/path]   a ros2store-dpu, which works for this host
+ *
+ * Of the latter two, ?dir=DIR instead of a host are the daemons that `ros2store up DIR` started,
+ * and ?socket=PATH is the Unix socket of a control plane; ?provider= demands a provider (shm,
+ * ucx+tcp).
  *
  *     char error[512];
  *     ros2s_fs* fs;
@@ -29,14 +36,14 @@
  *
  * FORK. After fork() the handles belong to the parent. In the child every call on them fails with
  * -EBADF ("opened before fork() and is the parent's") and changes nothing, in the child or the
- * parent; closing them there fails too, and frees nothing. An embedded pool has one owner
- * process, and a child of a process that has opened one cannot open any itself (-EOPNOTSUPP): start
- * it as a new program (exec; multiprocessing's start method "spawn"), or work through a mount.
+ * parent; closing them there fails too, and frees nothing. A child of a process that has opened a
+ * pool or used a network cannot open any itself (-EOPNOTSUPP): start it as a new program (exec;
+ * multiprocessing's start method "spawn"), or work through a mount.
  *
- * ONE OWNER. While another process has the pool open, ros2s_open fails with -EBUSY and names that
- * process, unless it is a ros2store-fuse mount of the same container: then this library works
- * through the mount point, and ros2s_path_report() says so. Within one process a pool may be
- * opened many times.
+ * ONE OWNER. While another process has the pool of a ros2s+local URI open, ros2s_open fails with
+ * -EBUSY and names that process, unless it is a ros2store-fuse mount of the same container, or the
+ * engine that `ros2store up` started there: then this library works through the mount point or the
+ * engine, and ros2s_path_report() says so. Within one process a pool may be opened many times.
  *
  * DURABILITY. A write or a namespace operation is durable when its call returns. fsync is cheap.
  *
@@ -46,7 +53,9 @@
  * effective uid and gid of the process; `mode` is taken as it is, without the umask.
  *
  * ENVIRONMENT. ROS2STORE_LOG=debug|info|warning|error|off: what the library says on standard error
- * about what nobody asked for; "warning" without it.
+ * about what nobody asked for; "warning" without it. ROS2STORE_CERTS: the directory with ca.crt,
+ * client.crt and client.key for servers that are not named by ?dir=; /etc/ros2store/certs without
+ * it. ROS2STORE_UCX_DEVICE: the network device of the ucx providers, such as eth0 or mlx5_0:1.
  *
  * STABILITY. Structs that may grow open with `struct_bytes`: set it to sizeof. Reserved fields are
  * zero. Functions and fields are only ever added within one SONAME.
@@ -92,7 +101,8 @@ typedef struct ros2s_open_options {
 /* Opens a container. `options` may be NULL. On failure *fs is NULL and `error`, when error_bytes
  * is not 0, holds the sentence, cut to fit and NUL-terminated. Errors: -EINVAL (the URI), -ENOENT
  * (no such pool, container or path), -EBUSY (another process owns the pool), -EOPNOTSUPP (a
- * transport that this version lacks), -EIO, -EACCES. Blocks for as long as recovery takes. */
+ * provider that is not to be had), -ENOTCONN (no server answers), -EIO, -EACCES. Blocks for as long
+ * as recovery takes. */
 ROS2S_API int ros2s_open(const char* uri, const ros2s_open_options* options, ros2s_fs** fs,
                          char* error, size_t error_bytes);
 

@@ -22,8 +22,8 @@ static struct fio_option engine_options[] = {
         .lname = "container",
         .type = FIO_OPT_STR_STORE,
         .off1 = offsetof(struct options, uri),
-        .help = "The container: ros2s+local:///POOL/CONTAINER[/path]?dir=DIRECTORY (`ros2store up "
-                "DIRECTORY` makes one and prints it)",
+        .help = "The container: ros2s+local:///POOL/CONTAINER[/path]?dir=DIRECTORY, ros2s:// or "
+                "ros2s+dpu:// (`ros2store up DIRECTORY` makes one and prints its URIs)",
         .category = FIO_OPT_C_ENGINE,
         .group = FIO_OPT_G_INVALID,
     },

@@ -6,6 +6,36 @@
 
 namespace ros2s::api {
 
+Task<Result<object::ContainerRecord>> find_container(const Call& call, object::ObjectStore& store,
+                                                     std::string where, std::string label,
+                                                     Report& report) {
+    auto listed = co_await store.list_containers(call);
+    if (!listed) {
+        co_return report.fail(listed.error(), fmt::format("cannot list the containers of {}: {}",
+                                                          where, describe(listed.error())));
+    }
+    std::string others;
+    for (auto& record : *listed) {
+        if (record.properties.label == label) co_return std::move(record);
+        others += (others.empty() ? "" : ", ") + record.properties.label;
+    }
+    co_return report.fail(Code::not_found,
+                          fmt::format("{} has no container '{}'; it has: {}", where, label,
+                                      others.empty() ? "none" : others));
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(const Call& call, Reactor& reactor,
+                                                             object::ObjectStore& store,
+                                                             std::string where, std::string label,
+                                                             fs::DfsOptions options,
+                                                             Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, store, std::move(where),
+                                                                   std::move(label), report));
+    ROS2S_CO_TRY_ASSIGN(auto mounted,
+                        co_await fs::Dfs::mount(call, store, record.id, reactor, options, report));
+    co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
+}
+
 Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor& reactor,
                                                        object::ObjectStore& store,
                                                        object::ContainerProperties properties,

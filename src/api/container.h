@@ -1,6 +1,10 @@
-// Making a container ready for files: the container, and an empty file system in it.
+// Containers as users have them: by their label, with a file system in them.
 #pragma once
+#include <memory>
+#include <string>
+
 #include "ros2s/base/result.h"
+#include "ros2s/fs/dfs.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/runtime/reactor.h"
@@ -8,7 +12,20 @@
 
 namespace ros2s::api {
 
-// Errors: exists, invalid (the label), no_space, read_only.
+// `where` names the pool for people: "the pool 'pool' in /srv/ros2s". Errors: not_found (the report
+// lists what there is), those of the store.
+[[nodiscard]] Task<Result<object::ContainerRecord>> find_container(const Call& call,
+                                                                   object::ObjectStore& store,
+                                                                   std::string where,
+                                                                   std::string label,
+                                                                   Report& report);
+
+// The file system in it. Errors: those of find_container() and fs::Dfs::mount().
+[[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(
+    const Call& call, Reactor& reactor, object::ObjectStore& store, std::string where,
+    std::string label, fs::DfsOptions options, Report& report);
+
+// Makes it, with an empty file system. Errors: exists, invalid (the label), no_space, read_only.
 [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
     const Call& call, Reactor& reactor, object::ObjectStore& store,
     object::ContainerProperties properties, fs::Owner owner, Report& report);

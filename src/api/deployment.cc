@@ -7,7 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
+#include "ros2s/api/pool_directory.h"
+#include "ros2s/api/service_places.h"
 #include "ros2s/foreign/local_fs.h"
 
 namespace ros2s::api {
@@ -16,37 +19,52 @@ Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
                                                            Environment environment, Uri uri,
                                                            DeploymentOptions options,
                                                            Report& report) {
-    ROS2S_CO_TRY(check_transport(uri, report));
-    std::unique_ptr<Deployment> deployment(new Deployment);
-    deployment->uri_ = uri;
+    std::unique_ptr<Deployment> deployment(new Deployment(uri));
+    if (uri.transport == Uri::Transport::local) {
+        ROS2S_CO_TRY(co_await deployment->open_pool(call, environment, std::move(options), report));
+    } else {
+        ROS2S_CO_TRY_ASSIGN(
+            deployment->network_,
+            co_await NetworkContainer::open(
+                call, environment, std::move(uri),
+                {.program = options.embedded.program, .read_only = options.read_only}, report));
+        deployment->path_ = deployment->network_->path();
+    }
+    co_return std::move(deployment);
+}
+
+Task<Result<>> Deployment::open_pool(const Call& call, Environment environment,
+                                     DeploymentOptions options, Report& report) {
     OwnerRecord owner;
     Report refusal;
-    auto pool = co_await EmbeddedPool::open(environment, uri.dir, options.embedded, owner, refusal);
+    auto pool =
+        co_await EmbeddedPool::open(environment, uri_.dir, options.embedded, owner, refusal);
     if (!pool) {
-        if (pool.error().code != Code::busy || !options.through_mount ||
-            !stands_in(owner, uri.container)) {
+        if (pool.error().code != Code::busy || !options.through_owner || !stands_in(owner, uri_)) {
             co_return report.fail(pool.error(), refusal.text());
         }
-        ROS2S_CO_TRY_ASSIGN(auto mounted,
-                            co_await open_through_mount(call, environment, uri, owner, report));
-        deployment->file_system_ = std::move(mounted.file_system);
-        deployment->path_ = std::move(mounted.path);
-        deployment->mount_point_ = owner.mount_point;
-        co_return std::move(deployment);
+        ROS2S_CO_TRY_ASSIGN(auto through,
+                            co_await open_through_owner(call, environment, uri_, owner,
+                                                        options.embedded.program, report));
+        file_system_ = std::move(through.file_system);
+        network_ = std::move(through.network);
+        path_ = std::move(through.path);
+        mount_point_ = owner.mount_point;
+        co_return Result<>{};
     }
-    deployment->pool_ = std::move(*pool);
-    Result<> checked = check_pool_name(uri, *deployment->pool_, report);
-    if (checked) {
-        auto opened = co_await deployment->pool_->open_container(call, uri.container, report);
-        if (opened) {
-            deployment->file_system_ = std::move(*opened);
-            deployment->path_ = deployment->pool_->path();
-            co_return std::move(deployment);
+    pool_ = std::move(*pool);
+    path_ = pool_->path();
+    Result<> opened = check_pool_name(uri_, *pool_, report);
+    if (opened) {
+        auto container = co_await pool_->open_container(call, uri_.container, report);
+        if (container) {
+            file_system_ = std::move(*container);
+            co_return Result<>{};
         }
-        checked = fail(opened.error());
+        opened = fail(container.error());
     }
-    co_await deployment->pool_->close();
-    co_return fail(checked.error());
+    co_await close();
+    co_return opened;
 }
 
 Deployment::~Deployment() = default;
@@ -54,18 +72,21 @@ Deployment::~Deployment() = default;
 Task<> Deployment::close() {
     if (file_system_) co_await file_system_->close_all();
     file_system_.reset();
+    if (network_) co_await network_->close();
+    network_.reset();
     if (pool_) co_await pool_->close();
     pool_.reset();
 }
 
-Result<> check_transport(const Uri& uri, Report& report) {
-    if (uri.transport == Uri::Transport::local) return {};
-    return report.fail(
-        Code::unsupported,
-        fmt::format(
-            "'{}' needs a network, which this version does not have; it opens pools of this "
-            "machine, like {}",
-            uri.to_string(), example_of(Uri::Transport::local)));
+Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
+                                                  std::string thread_name) {
+    if (uri.transport == Uri::Transport::local) {
+        ROS2S_TRY_ASSIGN(const auto pool, read_pool_directory(uri.dir, report));
+        return create_reactor(pool, report, std::move(thread_name));
+    }
+    OsReactorOptions options{.thread_name = std::move(thread_name)};
+    if (uri.transport == Uri::Transport::dpu) options.ring = RingChoice::threads;
+    return OsReactor::create(std::move(options), report);
 }
 
 Result<> check_pool_name(const Uri& uri, const EmbeddedPool& pool, Report& report) {
@@ -75,10 +96,6 @@ Result<> check_pool_name(const Uri& uri, const EmbeddedPool& pool, Report& repor
     return report.fail(Code::not_found,
                        fmt::format("the pool in {} is named '{}', not '{}'; its URI is {}", uri.dir,
                                    pool.name(), uri.pool, right.to_string()));
-}
-
-bool stands_in(const OwnerRecord& owner, const std::string& container) {
-    return !owner.mount_point.empty() && owner.container == container;
 }
 
 namespace {
@@ -95,12 +112,34 @@ Result<> check_mounted(const std::string& mount_point, const std::string& refusa
                                    found ? "no FUSE file system's root" : std::strerror(errno)));
 }
 
+bool serves(const OwnerRecord& owner, const Uri& uri) {
+    std::error_code ignored;
+    return owner.program == engine_program &&
+           std::filesystem::exists(ServicePlaces(uri.dir).engine_control, ignored);
+}
+
 }  // namespace
 
-Task<Result<ThroughMount>> open_through_mount(const Call&, Environment environment, Uri uri,
-                                              OwnerRecord owner, Report& report) {
+bool stands_in(const OwnerRecord& owner, const Uri& uri) {
+    const bool mounted = !owner.mount_point.empty() && owner.container == uri.container;
+    return mounted || serves(owner, uri);
+}
+
+Task<Result<ThroughOwner>> open_through_owner(const Call& call, Environment environment, Uri uri,
+                                              OwnerRecord owner, std::string program,
+                                              Report& report) {
+    ThroughOwner through;
+    if (owner.mount_point.empty()) {
+        uri.transport = Uri::Transport::direct;
+        uri.provider = "shm";
+        ROS2S_CO_TRY_ASSIGN(through.network,
+                            co_await NetworkContainer::open(call, environment, std::move(uri),
+                                                            {.program = program}, report));
+        through.path = fmt::format("through process {} ({}), which has the pool open: {}",
+                                   owner.pid, owner.program, through.network->path());
+        co_return std::move(through);
+    }
     ROS2S_CO_TRY(check_mounted(owner.mount_point, describe_owner(uri.dir, owner), report));
-    ThroughMount through;
     ROS2S_CO_TRY_ASSIGN(through.file_system,
                         co_await foreign::open_local_fs(owner.mount_point, environment.reactor,
                                                         environment.blocking, report));

@@ -6,7 +6,6 @@
 
 #include "ros2s/api/container.h"
 #include "ros2s/api/pool_directory.h"
-#include "ros2s/fs/dfs.h"
 #include "settled_stack.h"
 
 namespace ros2s::api {
@@ -17,6 +16,10 @@ struct EmbeddedPool::Parts {
     std::string path;
     std::unique_ptr<Ownership> ownership;
     std::unique_ptr<StoreStack> stack;
+
+    [[nodiscard]] std::string shown() const {
+        return fmt::format("the pool '{}' in {}", directory.config.pool, directory.directory);
+    }
 };
 
 EmbeddedPool::EmbeddedPool(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -77,19 +80,7 @@ object::ObjectStore& EmbeddedPool::store() { return parts_->stack->store(); }
 Task<Result<object::ContainerRecord>> EmbeddedPool::find_container(const Call& call,
                                                                    std::string label,
                                                                    Report& report) {
-    auto listed = co_await store().list_containers(call);
-    if (!listed) {
-        co_return report.fail(listed.error(), fmt::format("cannot list the containers of {}: {}",
-                                                          directory(), describe(listed.error())));
-    }
-    std::string others;
-    for (auto& record : *listed) {
-        if (record.properties.label == label) co_return std::move(record);
-        others += (others.empty() ? "" : ", ") + record.properties.label;
-    }
-    co_return report.fail(
-        Code::not_found, fmt::format("the pool '{}' in {} has no container '{}'; it has: {}",
-                                     name(), directory(), label, others.empty() ? "none" : others));
+    return api::find_container(call, store(), parts_->shown(), std::move(label), report);
 }
 
 Task<Result<object::ContainerRecord>> EmbeddedPool::create_container(
@@ -101,11 +92,8 @@ Task<Result<object::ContainerRecord>> EmbeddedPool::create_container(
 Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const Call& call,
                                                                            std::string label,
                                                                            Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, std::move(label), report));
-    ROS2S_CO_TRY_ASSIGN(
-        auto mounted,
-        co_await fs::Dfs::mount(call, store(), record.id, parts_->environment.reactor, {}, report));
-    co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
+    return api::open_container(call, parts_->environment.reactor, store(), parts_->shown(),
+                               std::move(label), {}, report);
 }
 
 uint32_t EmbeddedPool::targets() const { return parts_->stack->engine().targets(); }

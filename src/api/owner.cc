@@ -210,10 +210,10 @@ std::string describe_owner(const std::string& directory, const OwnerRecord& owne
             "at {3}: use the files there, or unmount it first: ros2store down {0}",
             directory, who, owner.container, owner.mount_point);
     }
-    if (owner.program == "ros2store-engine") {
+    if (owner.program == engine_program) {
         return fmt::format(
-            "the pool in {0} is served by {1}: reach it by that with a ros2s or ros2s+dpu URI, or "
-            "stop it first: ros2store down {0}",
+            "the pool in {0} is served by {1}: reach it there with a URI like "
+            "ros2s:///POOL/CONTAINER?dir={0}, or stop it: ros2store down {0}",
             directory, who);
     }
     return fmt::format("the pool in {} is in use by {}: wait until it ends, or end it: kill {}",

@@ -28,6 +28,8 @@ struct OwnerRecord {
 
 // The program that commands record: the command line's. Others stay as long as they like.
 inline constexpr std::string_view command_program = "ros2store";
+// And the storage server.
+inline constexpr std::string_view engine_program = "ros2store-engine";
 
 class Ownership {
   public:

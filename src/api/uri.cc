@@ -222,8 +222,6 @@ class Parser {
                                 "and '{}' asks for one: leave it out",
                                 key));
             }
-        } else if (!uri_.dir.empty()) {
-            return wrong(text_.find('?'), "'dir' is for ros2s+local alone");
         }
         return {};
     }

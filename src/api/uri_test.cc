@@ -42,6 +42,8 @@ TEST(Uri, ParsesWhatTheGrammarHas) {
           .container = "c",
           .provider = "ofi+tcp;ofi_rxm",
           .socket = "/run/x.sock"}},
+        {"ros2s:///p/c?dir=/srv/x",
+         {.transport = Transport::direct, .pool = "p", .container = "c", .dir = "/srv/x"}},
         {"ros2s+dpu:///p/c", {.transport = Transport::dpu, .pool = "p", .container = "c"}},
     };
     for (const auto& c : cases) {
@@ -88,7 +90,6 @@ TEST(Uri, RefusesEveryBadOneWithOneSentenceThatSaysWhere) {
         {"ros2s+local://host/p/c?dir=a", "takes no host"},
         {"ros2s+local:///p/c?dir=a&provider=ucx+tcp", "'provider' asks for one: leave it out"},
         {"ros2s+local:///p/c?socket=/run/x&dir=a", "'socket' asks for one: leave it out"},
-        {"ros2s://h/p/c?dir=a", "'dir' is for ros2s+local alone"},
         {"ros2s://h:/p/c", "the port '' is no number"},
         {"ros2s://h:99999/p/c", "the port '99999' is no number"},
         {"ros2s://h:7x/p/c", "the port '7x' is no number"},

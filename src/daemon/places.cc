@@ -50,10 +50,4 @@ Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view
     return found;
 }
 
-pki::Identity identity_in(const std::string& directory, const std::string& name) {
-    return {.authority_file = directory + "/ca.crt",
-            .certificate_file = directory + "/" + name + ".crt",
-            .key_file = directory + "/" + name + ".key"};
-}
-
 }  // namespace ros2s::daemon

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ros2s/base/result.h"
-#include "ros2s/pki/certificate.h"
 
 namespace ros2s::daemon {
 
@@ -21,8 +20,5 @@ struct Listen {
 // invalid, with a sentence.
 [[nodiscard]] Result<std::vector<Listen>> parse_listen(std::string_view text,
                                                        std::string_view where, Report& report);
-
-// ca.crt, NAME.crt and NAME.key of a directory, as `ros2store certs init` makes them.
-[[nodiscard]] pki::Identity identity_in(const std::string& directory, const std::string& name);
 
 }  // namespace ros2s::daemon

@@ -1,5 +1,7 @@
 #include "host_files.h"
 
+#include <fmt/format.h>
+
 #include "host_mooring.h"
 #include "ros2s/connection/connection.h"
 #include "ros2s/control/remote_namespace.h"
@@ -76,6 +78,11 @@ Task<Result<std::unique_ptr<HostFiles>>> HostFiles::open(Reactor& reactor, HostO
 Task<> HostFiles::close() { return parts_->close(); }
 
 fs::FileSystem& HostFiles::file_system() { return *parts_->link; }
+
+std::string HostFiles::path() const {
+    const rpc::Channel& channel = parts_->connection->channel();
+    return fmt::format("offload over {} to the DPU at {}", channel.provider(), channel.address());
+}
 
 void HostFiles::visit_metrics(const MetricVisitor& visit) const {
     parts_->connection->visit_metrics(visit);

@@ -48,6 +48,8 @@ class HostFiles {
     Task<> close();
 
     [[nodiscard]] fs::FileSystem& file_system();
+    // "offload over shm to the DPU at /run/ros2store/dpu.sock".
+    [[nodiscard]] std::string path() const;
     void visit_metrics(const MetricVisitor& visit) const;
 
   private:

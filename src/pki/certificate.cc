@@ -130,4 +130,10 @@ Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
     return check_chain(identity, own.get(), authorities, now, report);
 }
 
+Identity identity_in(const std::string& directory, const std::string& name) {
+    return {.authority_file = directory + "/ca.crt",
+            .certificate_file = directory + "/" + name + ".crt",
+            .key_file = directory + "/" + name + ".key"};
+}
+
 }  // namespace ros2s::pki

@@ -28,6 +28,9 @@ struct Identity {
     friend bool operator==(const Identity&, const Identity&) = default;
 };
 
+// ca.crt, NAME.crt and NAME.key of a directory, as make_authority() makes them.
+[[nodiscard]] Identity identity_in(const std::string& directory, const std::string& name);
+
 // That they are there, belong together, are in their time at `now` and chain to the authority;
 // otherwise a sentence that says which is wrong and what to do. Errors: not_found, denied, invalid,
 // deadline (expired, or not valid yet).

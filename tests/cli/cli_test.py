@@ -114,8 +114,8 @@ class BadPlaces(Refusal):
                 self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}&{asked}",
                              says=[f"'{asked.split('=')[0]}' asks for one", "leave it out"])
 
-    def test_transports_of_later_versions(self):
-        self.refused("ls", "ros2s+dpu:///pool/main", says="network")
+    def test_uris_of_networks_that_name_no_server(self):
+        self.refused("ls", "ros2s+dpu:///pool/main", says="names no server")
 
     def test_missing_pool(self):
         self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}/none",

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "append_load.h"
-#include "engine_process.h"
+#include "dpu_process.h"
 #include "name_load.h"
 #include "ros2s/offload/host_files.h"
 
@@ -27,34 +27,10 @@ class DpuServer : public testing::TestWithParam<const char*> {
         auto made = OsReactor::create({.thread_name = "host"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
-        std::string said;
-        // Hosts have an authority of their own: their certificates are worth nothing at the engine.
-        EXPECT_EQ(
-            run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, engine.path("host-certs")),
-                        said),
-            0)
-            << said;
-        std::ofstream(engine.path("dpu.yaml")) << fmt::format(
-            "pools: pool\n"
-            "engine: {{control: \"unix:{}\", name: localhost, providers: {}, certificates: {}}}\n"
-            "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-            "data: {{listen: \"shm {}\"}}\n"
-            "metrics: {{listen: \"\"}}\n",
-            engine.path("control.sock"), GetParam(), engine.path("certs"),
-            engine.path("dpu-control.sock"), engine.path("host-certs"), engine.path("link.sock"));
-    }
-    [[nodiscard]] offload::HostOptions options() const {
-        return {.control = "unix:" + engine.path("dpu-control.sock"),
-                .server_name = "localhost",
-                .identity = {engine.path("host-certs/ca.crt"), engine.path("host-certs/client.crt"),
-                             engine.path("host-certs/client.key")},
-                .pool = "pool",
-                .container = "main",
-                .program = "test"};
     }
     std::unique_ptr<HostFiles> open(Report& report) {
-        auto opened =
-            run_blocking(*reactor, [&] { return HostFiles::open(*reactor, options(), report); });
+        auto opened = run_blocking(
+            *reactor, [&] { return HostFiles::open(*reactor, dpu.options(), report); });
         return opened ? std::move(*opened) : nullptr;
     }
     void close(std::unique_ptr<HostFiles>& host) {
@@ -62,7 +38,7 @@ class DpuServer : public testing::TestWithParam<const char*> {
         host.reset();
     }
     EngineProcess engine;
-    DaemonProcess dpu{PROGRAM_DPU, engine.path("dpu.yaml"), engine.path("dpu.log")};
+    DpuProcess dpu{engine, GetParam()};
     std::unique_ptr<OsReactor> reactor;
 };
 
@@ -140,12 +116,12 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
         const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
         if (gone) continue;
         ++looked;
-        EXPECT_EQ(target.find(engine.path("pool")), std::string::npos) << target;
+        EXPECT_EQ(target.find(engine.pool_directory()), std::string::npos) << target;
     }
     EXPECT_GT(looked, 5U);
     // Its certificate opens nothing at the engine.
     direct::DirectOptions stolen = engine.options("shm");
-    stolen.identity = options().identity;
+    stolen.identity = dpu.options().identity;
     const auto direct = run_blocking(
         *reactor, [&] { return direct::DirectPool::open(*reactor, stolen, {}, report); });
     EXPECT_FALSE(direct);

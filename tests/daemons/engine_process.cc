@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+
+#include "ros2s/pki/certificate.h"
 
 namespace ros2s::tests {
 
@@ -14,7 +17,11 @@ EngineProcess::EngineProcess() {
                   said),
               0)
         << said;
-    EXPECT_EQ(run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, path("certs")), said), 0)
+    std::filesystem::create_directory(pool_directory() + "/certs");
+    std::filesystem::create_directory(places().run);
+    EXPECT_EQ(
+        run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, places().storage_certs), said),
+        0)
         << said;
     write_settings();
 }
@@ -25,14 +32,14 @@ void EngineProcess::write_settings(const std::string& extra) {
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
         "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}\"}}\n"
         "metrics: {{listen: \"127.0.0.1:{}\"}}\n{}",
-        path("pool"), path("control.sock"), path("certs"), path("data.sock"), data_port_,
-        metrics_port_, extra);
+        pool_directory(), places().engine_control, places().storage_certs, places().engine_data,
+        data_port_, metrics_port_, extra);
 }
 
 direct::DirectOptions EngineProcess::options(const std::string& provider) const {
-    return {.control = "unix:" + path("control.sock"),
+    return {.control = "unix:" + places().engine_control,
             .server_name = "localhost",
-            .identity = {path("certs/ca.crt"), path("certs/client.crt"), path("certs/client.key")},
+            .identity = pki::identity_in(places().storage_certs, "client"),
             .pool = "pool",
             .program = "test",
             .providers = {provider}};

@@ -1,9 +1,10 @@
-// A ros2store-engine on a pool and with certificates in a temporary directory, and how tests reach
-// it.
+// A ros2store-engine on a pool and with certificates in a temporary directory, laid out as
+// `ros2store up` does it, and how tests reach it.
 #pragma once
 #include <string>
 
 #include "daemon_process.h"
+#include "ros2s/api/service_places.h"
 #include "ros2s/direct/direct_pool.h"
 
 namespace ros2s::tests {
@@ -21,6 +22,9 @@ class EngineProcess {
     // How a client reaches it over that provider.
     [[nodiscard]] direct::DirectOptions options(const std::string& provider) const;
     [[nodiscard]] std::string path(const std::string& name) const { return directory_.path(name); }
+    // The `dir` of URIs.
+    [[nodiscard]] std::string pool_directory() const { return path("pool"); }
+    [[nodiscard]] api::ServicePlaces places() const { return api::ServicePlaces(pool_directory()); }
     [[nodiscard]] uint16_t metrics_port() const { return metrics_port_; }
     void write_settings(const std::string& extra = {});
 

@@ -1,8 +1,9 @@
-// Instance: one opened pool in this process, with the thread that works for it: what every ros2s_fs
-// of the process on that pool shares. Its containers are mounted once, however often they are
-// opened.
+// Instance: one opened pool in this process, or one container behind a network, with the thread
+// that works for it: what every ros2s_fs of the process on it shares. Containers are mounted once,
+// however often they are opened.
 //
-// There is one table of instances per process, because a pool has one owner *process*. It is the
+// There is one table of instances per process, because a pool has one owner *process*, and two
+// file systems over one container would not see each other's open files. It is the
 // library's only mutable global beside the thread's error sentence. A forked child starts with an
 // empty one: what the parent had open stays the parent's.
 //
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "queue.h"
+#include "ros2s/api/deployment.h"
 #include "ros2s/api/embedded_pool.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -26,9 +28,12 @@ class Instance;
 
 // A container of an instance, mounted.
 struct Mounted {
-    std::unique_ptr<fs::FileSystem> file_system;
-    std::string path;  // how its I/O travels, in words
+    std::unique_ptr<fs::FileSystem> own;        // in this process or on a mount point, or
+    std::unique_ptr<NetworkContainer> network;  // behind a network
+    std::string path;                           // how its I/O travels, in words
     size_t users = 0;
+
+    [[nodiscard]] fs::FileSystem& file_system() { return network ? network->file_system() : *own; }
 };
 
 struct Attachment {
@@ -37,7 +42,7 @@ struct Attachment {
 };
 
 // Opens what the URI names, or joins what this process has open of it already. Errors: those of
-// EmbeddedPool::open and open_container; unsupported (the transport).
+// EmbeddedPool::open and open_container, and of NetworkContainer::open.
 [[nodiscard]] Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
 // Closes what nobody else uses.
 void detach(Attachment attachment);
@@ -54,8 +59,11 @@ class Instance {
     [[nodiscard]] Environment environment() {
         return {.reactor = *reactor_, .blocking = blocking_, .log = log_};
     }
-    // Null when it works through a mount.
-    [[nodiscard]] EmbeddedPool* pool() { return pool_.get(); }
+    // The counters below the file system; nothing where it works through a mount.
+    void visit_metrics(const Mounted& mounted, const MetricVisitor& visit) const;
+    [[nodiscard]] bool has_metrics(const Mounted& mounted) const {
+        return pool_ != nullptr || mounted.network != nullptr;
+    }
     // Runs make() on the core, awaits the Task it returns, and blocks for the result.
     template <class F>
     auto run(F&& make) {

@@ -22,8 +22,12 @@ Task<Result<std::string>> report_path(ros2s_file& file, ReportFormat format) {
     ROS2S_CO_TRY_ASSIGN(auto io, file.fs.file_system().path_report(file.core.handle));
     FileReport report{
         .file = file.path, .deployment = file.fs.attachment.mounted->path, .io = std::move(io)};
-    if (const EmbeddedPool* pool = file.fs.instance().pool(); pool != nullptr) {
-        report.counters = [pool](const MetricVisitor& visit) { pool->visit_metrics(visit); };
+    Instance& instance = file.fs.instance();
+    const Mounted& mounted = *file.fs.attachment.mounted;
+    if (instance.has_metrics(mounted)) {
+        report.counters = [&](const MetricVisitor& visit) {
+            instance.visit_metrics(mounted, visit);
+        };
     }
     co_return format_report(report, format);
 }

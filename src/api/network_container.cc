@@ -1,0 +1,192 @@
+#include "ros2s/api/network_container.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "ros2s/api/container.h"
+#include "ros2s/api/service_places.h"
+#include "ros2s/direct/direct_pool.h"
+#include "ros2s/offload/host_files.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::api {
+namespace {
+
+std::string from_environment(const char* name, std::string otherwise) {
+    const char* value = std::getenv(name);
+    return value == nullptr || *value == '\0' ? std::move(otherwise) : value;
+}
+
+struct Server {
+    std::string control;     // as gRPC names it
+    std::string name;        // in its certificate; empty: the host
+    pki::Identity identity;  // ours
+    bool same_machine = true;
+};
+
+// By which the data travels.
+struct Way {
+    std::vector<std::string> providers;  // best first
+    std::string ucx_device;
+};
+
+bool is_loopback(const std::string& host) {
+    return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+Result<Server> server_of(const Uri& uri, Report& report) {
+    const bool dpu = uri.transport == Uri::Transport::dpu;
+    const int ways = int(!uri.host.empty()) + int(!uri.socket.empty()) + int(!uri.dir.empty());
+    if (ways != 1) {
+        return report.fail(
+            Code::invalid,
+            fmt::format("'{}' names {}: write its host and port in front of the pool, or add "
+                        "?socket=PATH of its control plane, or ?dir=DIR of `ros2store up DIR`",
+                        uri.to_string(), ways == 0 ? "no server" : "more than one server"));
+    }
+    if (!uri.dir.empty()) {
+        std::error_code ignored;
+        const ServicePlaces places(std::filesystem::absolute(uri.dir, ignored).string());
+        const std::string& control = dpu ? places.dpu_control : places.engine_control;
+        if (!std::filesystem::exists(control, ignored)) {
+            return report.fail(
+                Code::not_found,
+                fmt::format("no {} of {} is running (there is no {}); start it: ros2store up {}",
+                            dpu ? "DPU daemon" : "engine", uri.dir, control, uri.dir));
+        }
+        return Server{
+            .control = "unix:" + control,
+            .name = "localhost",
+            .identity = pki::identity_in(dpu ? places.host_certs : places.storage_certs, "client")};
+    }
+    const std::string certificates = from_environment("ROS2STORE_CERTS", "/etc/ros2store/certs");
+    Server server{.identity = pki::identity_in(certificates, "client")};
+    if (!uri.socket.empty()) {
+        server.control = "unix:" + uri.socket;
+        server.name = "localhost";
+        return server;
+    }
+    const uint16_t port = uri.port != 0 ? uri.port : dpu ? dpu_control_port : engine_control_port;
+    server.control = uri.host.contains(':') ? fmt::format("[{}]:{}", uri.host, port)
+                                            : fmt::format("{}:{}", uri.host, port);
+    server.same_machine = is_loopback(uri.host);
+    return server;
+}
+
+Result<Way> way_to(const Server& server, const Uri& uri, Report& report) {
+    // The host link is for hosts that nobody trusts, and only shm is fit for them here.
+    const bool dpu = uri.transport == Uri::Transport::dpu;
+    const std::string device =
+        from_environment("ROS2STORE_UCX_DEVICE", server.same_machine ? "lo" : "");
+    Way way{.ucx_device = device};
+    if (!uri.provider.empty()) {
+        way.providers = {uri.provider};
+    } else if (dpu) {
+        way.providers = {"shm"};
+    } else if (server.same_machine) {
+        way.providers = {"shm", "ucx+tcp"};
+    } else {
+        way.providers = {device.contains(':') ? "ucx+rc" : "ucx+tcp"};
+    }
+    if (device.empty() && way.providers.front().starts_with("ucx")) {
+        return report.fail(Code::invalid,
+                           fmt::format("name the network device by which {} is reached in the "
+                                       "environment: ROS2STORE_UCX_DEVICE=eth0, or mlx5_0:1 for "
+                                       "RDMA; `ip -brief address` lists those of this machine",
+                                       server.control));
+    }
+    return way;
+}
+
+}  // namespace
+
+struct NetworkContainer::Parts {
+    std::unique_ptr<direct::DirectPool> pool;  // direct
+    std::unique_ptr<fs::FileSystem> dfs;
+    std::unique_ptr<offload::HostFiles> host;  // offload
+
+    Task<Result<>> open(const Call& call, Environment environment, Uri uri, NetworkOptions options,
+                        Report& report);
+    Task<> close();
+};
+
+Task<Result<>> NetworkContainer::Parts::open(const Call& call, Environment environment, Uri uri,
+                                             NetworkOptions options, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const Server server, server_of(uri, report));
+    ROS2S_CO_TRY_ASSIGN(const Way way, way_to(server, uri, report));
+    const std::string program = fmt::format(
+        "{}, process {}",
+        options.program.empty() ? ::program_invocation_short_name : options.program, ::getpid());
+    if (uri.transport == Uri::Transport::dpu) {
+        ROS2S_CO_TRY_ASSIGN(host, co_await offload::HostFiles::open(environment.reactor,
+                                                                    {.control = server.control,
+                                                                     .server_name = server.name,
+                                                                     .identity = server.identity,
+                                                                     .pool = uri.pool,
+                                                                     .container = uri.container,
+                                                                     .read_only = options.read_only,
+                                                                     .program = program,
+                                                                     .providers = way.providers,
+                                                                     .ucx_device = way.ucx_device},
+                                                                    report));
+        co_return Result<>{};
+    }
+    ROS2S_CO_TRY_ASSIGN(pool, co_await direct::DirectPool::open(environment.reactor,
+                                                                {.control = server.control,
+                                                                 .server_name = server.name,
+                                                                 .identity = server.identity,
+                                                                 .pool = uri.pool,
+                                                                 .program = program,
+                                                                 .providers = way.providers,
+                                                                 .ucx_device = way.ucx_device},
+                                                                environment.log, report));
+    ROS2S_CO_TRY_ASSIGN(dfs, co_await open_container(call, environment.reactor, pool->store(),
+                                                     fmt::format("the pool '{}'", uri.pool),
+                                                     uri.container, {}, report));
+    co_return Result<>{};
+}
+
+Task<> NetworkContainer::Parts::close() {
+    if (dfs) co_await dfs->close_all();
+    dfs.reset();
+    if (pool) co_await pool->close();
+    pool.reset();
+    if (host) co_await host->close();
+    host.reset();
+}
+
+NetworkContainer::NetworkContainer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+NetworkContainer::~NetworkContainer() = default;
+
+Task<Result<std::unique_ptr<NetworkContainer>>> NetworkContainer::open(
+    const Call& call, Environment environment, Uri uri, NetworkOptions options, Report& report) {
+    auto parts = std::make_unique<Parts>();
+    const auto opened =
+        co_await parts->open(call, environment, std::move(uri), std::move(options), report);
+    if (!opened) {
+        co_await parts->close();
+        co_return fail(opened.error());
+    }
+    co_return std::unique_ptr<NetworkContainer>(new NetworkContainer(std::move(parts)));
+}
+
+Task<> NetworkContainer::close() { return parts_->close(); }
+
+fs::FileSystem& NetworkContainer::file_system() {
+    return parts_->host ? parts_->host->file_system() : *parts_->dfs;
+}
+
+std::string NetworkContainer::path() const {
+    return parts_->host ? parts_->host->path() : parts_->pool->path();
+}
+
+void NetworkContainer::visit_metrics(const MetricVisitor& visit) const {
+    if (parts_->host) parts_->host->visit_metrics(visit);
+    if (parts_->pool) parts_->pool->visit_metrics(visit);
+}
+
+}  // namespace ros2s::api

@@ -1,0 +1,38 @@
+#include "dpu_process.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::tests {
+
+DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider)
+    : places_(engine.places()) {
+    std::string said;
+    // Hosts have an authority of their own: their certificates are worth nothing at the engine.
+    EXPECT_EQ(
+        run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, places_.host_certs), said), 0)
+        << said;
+    std::ofstream(places_.dpu_settings) << fmt::format(
+        "pools: pool\n"
+        "engine: {{control: \"unix:{}\", name: localhost, providers: {}, certificates: {}}}\n"
+        "control: {{listen: \"unix:{}\", certificates: {}}}\n"
+        "data: {{listen: \"shm {}\"}}\n"
+        "metrics: {{listen: \"\"}}\n",
+        places_.engine_control, provider, places_.storage_certs, places_.dpu_control,
+        places_.host_certs, places_.dpu_data);
+}
+
+offload::HostOptions DpuProcess::options() const {
+    return {.control = "unix:" + places_.dpu_control,
+            .server_name = "localhost",
+            .identity = pki::identity_in(places_.host_certs, "client"),
+            .pool = "pool",
+            .container = "main",
+            .program = "test"};
+}
+
+}  // namespace ros2s::tests

@@ -1,0 +1,27 @@
+// A ros2store-dpu in front of an EngineProcess, with an authority of its own for hosts.
+#pragma once
+#include <string>
+
+#include "engine_process.h"
+#include "ros2s/offload/host_files.h"
+
+namespace ros2s::tests {
+
+class DpuProcess {
+  public:
+    // `provider`: by which it reaches the engine. Starts nothing yet.
+    DpuProcess(const EngineProcess& engine, const std::string& provider);
+
+    bool start() { return process_.start(); }
+    void kill_hard() { process_.kill_hard(); }
+    int stop() { return process_.stop(); }
+    [[nodiscard]] std::string log() const { return process_.log(); }
+    // How a host reaches it.
+    [[nodiscard]] offload::HostOptions options() const;
+
+  private:
+    api::ServicePlaces places_;
+    DaemonProcess process_{PROGRAM_DPU, places_.dpu_settings, places_.dpu_log};
+};
+
+}  // namespace ros2s::tests

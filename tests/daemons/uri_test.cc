@@ -1,0 +1,165 @@
+// libros2store over all three kinds of URI, as programs use it, in front of real daemons: one file,
+// many ways to it, and one clear sentence for each way that there is not.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "dpu_process.h"
+#include "ros2store/ros2store.h"
+
+namespace ros2s::tests {
+namespace {
+
+using testing::HasSubstr;
+
+class Opened {
+  public:
+    explicit Opened(const std::string& uri) {
+        std::array<char, 1024> error{};
+        result = ros2s_open(uri.c_str(), nullptr, &fs, error.data(), error.size());
+        sentence = error.data();
+    }
+    ~Opened() {
+        if (fs != nullptr) EXPECT_EQ(ros2s_close(fs), 0) << ros2s_last_error();
+    }
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+
+    ros2s_fs* fs = nullptr;
+    int result = 0;
+    std::string sentence;
+};
+
+void write_file(ros2s_fs* fs, const std::string& name, const std::string& content) {
+    ros2s_file* file = nullptr;
+    ASSERT_EQ(ros2s_file_open(fs, name.c_str(), O_RDWR | O_CREAT, 0644, &file), 0)
+        << ros2s_last_error();
+    EXPECT_EQ(ros2s_pwrite(file, content.data(), content.size(), 0),
+              static_cast<ssize_t>(content.size()))
+        << ros2s_last_error();
+    EXPECT_EQ(ros2s_file_close(file), 0);
+}
+
+struct Content {
+    std::string bytes;
+    std::string path;  // the report of the way that it took
+};
+Content read_file(ros2s_fs* fs, const std::string& name) {
+    Content found;
+    ros2s_file* file = nullptr;
+    EXPECT_EQ(ros2s_file_open(fs, name.c_str(), O_RDONLY, 0, &file), 0) << ros2s_last_error();
+    if (file == nullptr) return found;
+    std::array<char, 64> bytes{};
+    const ssize_t got = ros2s_pread(file, bytes.data(), bytes.size(), 0);
+    EXPECT_GE(got, 0) << ros2s_last_error();
+    found.bytes.assign(bytes.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    std::array<char, 16384> report{};
+    EXPECT_GT(ros2s_path_report(file, ROS2S_TEXT, report.data(), report.size()), 0);
+    found.path = report.data();
+    EXPECT_EQ(ros2s_file_close(file), 0);
+    return found;
+}
+
+class NetworkUri : public testing::Test {
+  protected:
+    [[nodiscard]] std::string uri(const std::string& scheme,
+                                  const std::string& further = {}) const {
+        return fmt::format("{}:///pool/main?dir={}{}", scheme, engine.pool_directory(), further);
+    }
+    EngineProcess engine;
+    DpuProcess dpu{engine, "shm"};
+};
+
+TEST_F(NetworkUri, AllWaysLeadToTheSameFiles) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    struct Way {
+        std::string uri, path;
+    };
+    const std::array<Way, 4> ways{
+        {{uri("ros2s"), "shm to " + engine.places().engine_data},
+         {uri("ros2s", "&provider=ucx+tcp"), "ucx+tcp to 127.0.0.1:"},
+         {uri("ros2s+dpu"), "host link over shm to the DPU at " + engine.places().dpu_data},
+         {uri("ros2s+local"), "ros2store-engine), which has the pool open: shm to "}}};
+    int written = 0;
+    for (const Way& way : ways) {
+        const Opened writer(way.uri);
+        ASSERT_EQ(writer.result, 0) << way.uri << ": " << writer.sentence;
+        const std::string content = fmt::format("written as {}", written++);
+        write_file(writer.fs, "file", content);
+        for (const Way& other : ways) {
+            const Opened reader(other.uri);
+            ASSERT_EQ(reader.result, 0) << other.uri << ": " << reader.sentence;
+            const Content found = read_file(reader.fs, "file");
+            EXPECT_EQ(found.bytes, content) << way.uri << " and " << other.uri;
+            EXPECT_THAT(found.path, HasSubstr(other.path));
+            EXPECT_THAT(found.path, HasSubstr("ros2store_channel_requests_total"));
+        }
+    }
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    const Opened embedded(uri("ros2s+local"));
+    ASSERT_EQ(embedded.result, 0) << embedded.sentence;
+    EXPECT_EQ(read_file(embedded.fs, "file").bytes, fmt::format("written as {}", written - 1));
+}
+
+TEST_F(NetworkUri, BySocketAndByTheEnvironmentsCertificates) {
+    ASSERT_TRUE(engine.start());
+    const std::string socket = "ros2s:///pool/main?socket=" + engine.places().engine_control;
+    ::setenv("ROS2STORE_CERTS", engine.places().storage_certs.c_str(), 1);
+    {
+        const Opened right(socket);
+        EXPECT_EQ(right.result, 0) << right.sentence;
+        // A directory below the root, by the URI's path.
+        ASSERT_EQ(ros2s_mkdir(right.fs, "below", 0755), 0) << ros2s_last_error();
+        const Opened below("ros2s:///pool/main/below?socket=" + engine.places().engine_control);
+        EXPECT_EQ(below.result, 0) << below.sentence;
+    }
+    ::setenv("ROS2STORE_CERTS", "/nowhere", 1);
+    const Opened wrong(socket);
+    EXPECT_EQ(wrong.result, -ENOENT);
+    EXPECT_THAT(wrong.sentence, HasSubstr("/nowhere/ca.crt"));
+    ::unsetenv("ROS2STORE_CERTS");
+}
+
+TEST_F(NetworkUri, EachBadOneGetsASentence) {
+    ASSERT_TRUE(engine.start());
+    struct Bad {
+        std::string uri;
+        int error;
+        std::string sentence;
+    };
+    const std::array<Bad, 8> bad{{
+        {"ros2s:///pool/main", -EINVAL, "names no server: write its host and port"},
+        {"ros2s://host/pool/main?dir=/x", -EINVAL, "names more than one server"},
+        {"ros2s+dpu:///pool/main?dir=" + engine.pool_directory(), -ENOENT,
+         "no DPU daemon of " + engine.pool_directory() + " is running"},
+        {"ros2s:///pool/main?dir=/nowhere", -ENOENT, "start it: ros2store up /nowhere"},
+        {uri("ros2s", "&provider=ucx+rc"), -EOPNOTSUPP, "ucx+rc"},
+        {fmt::format("ros2s:///other/main?dir={}", engine.pool_directory()), -ENOENT, "'other'"},
+        {fmt::format("ros2s:///pool/other?dir={}", engine.pool_directory()), -ENOENT,
+         "the pool 'pool' has no container 'other'; it has: main"},
+        {uri("ros2s", "&provider=carrier-pigeon"), -EOPNOTSUPP, "carrier-pigeon"},
+    }};
+    for (const Bad& each : bad) {
+        const Opened opened(each.uri);
+        EXPECT_EQ(opened.result, each.error) << each.uri << ": " << opened.sentence;
+        EXPECT_THAT(opened.sentence, HasSubstr(each.sentence)) << each.uri;
+    }
+    const Opened good(uri("ros2s"));
+    EXPECT_EQ(good.result, 0) << good.sentence;
+}
+
+TEST_F(NetworkUri, ARemoteServerOverUcxNeedsADevice) {
+    const Opened opened("ros2s://192.0.2.1/pool/main");
+    EXPECT_EQ(opened.result, -EINVAL);
+    EXPECT_THAT(opened.sentence, HasSubstr("ROS2STORE_UCX_DEVICE=eth0"));
+}
+
+}  // namespace
+}  // namespace ros2s::tests
