@@ -25,6 +25,10 @@ int64_t as_count(const Result<T>& result) {
     }
 }
 
+// How long a caller polls before it sleeps. What it waits for is often a group of small writes,
+// which takes several operations of a device, one after the other; a core waits for one of them at
+// a time.
+constexpr int64_t caller_polls_for_ns = 250'000;
 // Of requests that a turn of the core begins.
 constexpr uint64_t bytes_per_turn = 1 << 20;
 
@@ -171,7 +175,7 @@ void Queue::yield_poll(uint32_t least, int64_t end_ns) noexcept {
     constexpr int64_t contended_ns = 200'000;
     constexpr int64_t ban_ns = 50'000'000;
     int64_t now = monotonic_ns();
-    const int64_t until = std::min(end_ns, now + int64_t{reactor_.options().poll_for.count()});
+    const int64_t until = std::min(end_ns, now + caller_polls_for_ns);
     if (now < poll_banned_until_ns_ || !reactor_.begin_caller_poll()) return;
     while (available() < least && now < until) {
         ::sched_yield();
