@@ -7,8 +7,8 @@
 namespace ros2s::dpud {
 namespace {
 
-// Hosts of a DPU that was restarted come back within seconds, and open again what they had open.
-constexpr Duration orphan_grace = std::chrono::seconds(60);
+// As long as a host waits for its DPU: by then it has opened again what it had open.
+constexpr Duration orphan_grace = std::chrono::seconds(30);
 
 }  // namespace
 

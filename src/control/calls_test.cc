@@ -157,6 +157,16 @@ TEST_F(Calls, WhatAMountHasOpenIsItsOwn) {
     EXPECT_EQ(twice.error().code, Code::stale);
 }
 
+TEST_F(Calls, NamesAreAskedForAgainWhenTheServerComesBack) {
+    start();
+    session::FixedMooring mooring({session_, rig_->mount(*client_, session_)});
+    RemoteNamespace names(*client_, mooring, alice);
+    EXPECT_TRUE(rig_->here([&] { return names.mkdir(call_, fs::root_node, "a", 0755, {}); }));
+    rig_->restart();  // the connection is lost, and the client does not know it yet
+    EXPECT_TRUE(rig_->here([&] { return names.mkdir(call_, fs::root_node, "b", 0755, {}); }));
+    EXPECT_TRUE(rig_->here([&] { return names.get_attributes(call_, fs::root_node); }));
+}
+
 // ---- what no client of ours would send
 
 template <class Request>

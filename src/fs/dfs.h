@@ -25,8 +25,8 @@ struct DfsOptions {
     uint32_t node_ids_per_lease = 4096;
     // Chunks punched by one transaction, when a large file goes.
     uint32_t punch_chunks_max = 1024;
-    // How long files without a name that an earlier mount left are kept for those who had them open
-    // and will open them again. 0: they go when it is mounted.
+    // For so long after the mount no file goes, whether an earlier mount left it without a name or
+    // it loses it now: who had it open there will open it again. 0: they go when it is mounted.
     Duration orphan_grace{};
     // While it is there and says true, a file without a name stays when its last handle is closed,
     // for the next mount: this one ends, and those who have it open will open it again there.

@@ -254,6 +254,11 @@ class DfsMount final : public Dfs {
     HandleTable handles_;
     Semaphore node_lease_;         // one leases ids at a time
     Semaphore directory_renames_;  // fewer conflicts on the container-wide key
+    // Somebody may have open what nobody has open here: no contents go.
+    [[nodiscard]] bool spares_orphans() const {
+        return in_grace_ || (options_.leaves_orphans != nullptr && *options_.leaves_orphans);
+    }
+    bool in_grace_ = false;
     StopSource closing_;
     Nursery reaping_;
     uint64_t next_node_ = 0;

@@ -308,7 +308,12 @@ TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
     EXPECT_EQ(again->attributes.size, 30'000U);
     EXPECT_EQ(again->attributes.links, 0U);
     EXPECT_EQ(attributes(dropped), std::nullopt);
+    // Also one that loses its name now, open where nobody here knows of.
+    const NodeId late = world_.run((*next)->mknod(call_, root_node, "late", S_IFREG, 0, {}))->node;
+    ASSERT_TRUE(world_.run((*next)->unlink(call_, root_node, "late")).has_value());
+    EXPECT_EQ(world_.run((*next)->get_attributes(call_, late))->links, 0U);
     world_.run(pass(std::chrono::seconds(61)));
+    EXPECT_EQ(outcome_of(world_.run((*next)->get_attributes(call_, late))), Code::stale);
     EXPECT_EQ(attributes(kept), std::nullopt);
     EXPECT_EQ(attributes(dropped), Code::stale);
     ASSERT_TRUE(world_.run((*next)->close(call_, again->handle)).has_value());

@@ -16,8 +16,7 @@ Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
 
 Task<Result<>> DfsMount::unpin(NodeState& state) {
     Result<> reaped;
-    const bool leaves = options_.leaves_orphans != nullptr && *options_.leaves_orphans;
-    if (state.orphaned && state.pins == 1 && !leaves) {
+    if (state.orphaned && state.pins == 1 && !spares_orphans()) {
         state.removing = true;
         // Of nobody's call: it must not end with the deadline of whoever closed last. What fails
         // here is done at the next mount.
@@ -52,7 +51,7 @@ Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Remo
     if (!removal.last_name) co_return Result<>();
     const bool large = contents->exists && S_ISREG(inode->record.mode) &&
                        contents->highest_dkey.number() >= options_.punch_chunks_max;
-    removal.becomes_orphan = large || state.pins > 1;
+    removal.becomes_orphan = large || state.pins > 1 || spares_orphans();
     removal.orphan.node = entry.record.node;
     // From here on nobody starts to use it; who wants to, waits and then finds it gone.
     if (!removal.becomes_orphan) state.removing = true;
@@ -189,6 +188,7 @@ Task<Result<>> DfsMount::reap_orphans(const Call& call) {
 }
 
 void DfsMount::reap_orphans_later() {
+    in_grace_ = true;
     const bool started = reaping_.try_spawn(reap_after_grace(*this));
     ROS2S_CHECK(started);
 }
@@ -197,6 +197,7 @@ Task<> DfsMount::reap_after_grace(DfsMount& self) {
     if (!co_await sleep_for(self.reactor_, self.options_.orphan_grace, self.closing_.token())) {
         co_return;
     }
+    self.in_grace_ = false;
     // What fails is done at the next mount.
     const Call call{.stop = self.closing_.token()};
     (void)co_await self.reap_orphans(call);

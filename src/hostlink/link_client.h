@@ -131,7 +131,8 @@ class LinkClient final : public fs::FileSystem {
     struct Open {
         NodeId node{};
         fs::OpenFlags flags;
-        session::Place place;                   // where it is open
+        session::Place place;  // where it is open
+        bool reopening = false;
         fs::FileHandle there{};                 // as the server knows it
         std::optional<Error> lost;              // why it is open nowhere any more
         std::vector<fs::DirectoryEntry> given;  // the last ones of readdir
@@ -152,7 +153,10 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<Where>> where(const Call& call, fs::FileHandle handle);
     Task<Result<fs::Opened>> keep(const Call& call, session::Place before, fs::Opened opened,
                                   fs::OpenFlags flags);
+    // Opens it where the mount is now, unless another call does so already. Tries until it is open,
+    // or lost, or the call is to end.
     Task<> reopen(const Call& call, fs::FileHandle handle);
+    Task<> open_again(const Call& call, fs::FileHandle handle);
     Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,
                                   FileBody file, ConstBytes payload);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,

@@ -109,7 +109,12 @@ Task<Result<LinkClient::Where>> LinkClient::where(const Call& call, fs::FileHand
         }
         ROS2S_CO_TRY(call.check(reactor_.now()));
         if (reactor_.now() >= until) co_return fail(Code::disconnected);
-        (void)co_await sleep_for(reactor_, pause, call.stop);
+        if (file->reopening) {
+            (void)co_await sleep_for(reactor_, pause, call.stop);
+        } else {
+            const Call bounded{.deadline = std::min(call.deadline, until), .stop = call.stop};
+            co_await reopen(bounded, handle);
+        }
     }
 }
 
@@ -120,6 +125,14 @@ Task<> LinkClient::reopen_all(const Call& call) {
 }
 
 Task<> LinkClient::reopen(const Call& call, fs::FileHandle handle) {
+    const auto file = opened(handle);
+    if (!file || (*file)->reopening) co_return;
+    (*file)->reopening = true;
+    co_await open_again(call, handle);
+    if (const auto still = opened(handle)) (*still)->reopening = false;
+}
+
+Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
     constexpr Duration pause = std::chrono::milliseconds(100);
     for (;;) {
         const auto file = opened(handle);
@@ -137,8 +150,8 @@ Task<> LinkClient::reopen(const Call& call, fs::FileHandle handle) {
             continue;
         }
         if (mooring_.place() != place) continue;
-        if (!still || (*still)->place == place) {
-            (void)co_await names_.close(call, again->handle);  // closed, or opened, meanwhile
+        if (!still) {
+            (void)co_await names_.close(call, again->handle);  // closed meanwhile
             co_return;
         }
         (*still)->there = again->handle;

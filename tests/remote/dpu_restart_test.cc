@@ -136,6 +136,11 @@ TEST(DpuRestart, CreationsWithoutNamesAreSeen) { expect_it_is_seen(creations); }
 TEST(DpuRestart, Renames) { expect_exactly_once(renames, false); }
 TEST(DpuRestart, RenamesWhileTheEngineIsStruckToo) { expect_exactly_once(renames, true); }
 TEST(DpuRestart, RenamesWithoutNamesAreSeen) { expect_it_is_seen(renames); }
+TEST(DpuRestart, UnlinkedFiles) { expect_exactly_once(unlinked_files, false); }
+TEST(DpuRestart, UnlinkedFilesWhileTheEngineIsStruckToo) {
+    expect_exactly_once(unlinked_files, true);
+}
+TEST(DpuRestart, UnlinkedFilesWithoutNamesAreSeen) { expect_it_is_seen(unlinked_files); }
 
 }  // namespace
 }  // namespace ros2s

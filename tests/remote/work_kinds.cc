@@ -150,6 +150,36 @@ Task<> judge_renames(fs::FileSystem& files, ObjectStore&, ContainerId,
     co_await expect_names(files, {"to"}, problems);
 }
 
+// ---- files without a name -------------------------------------------------------------------
+
+Task<> use_unlinked(Part& part) {
+    const std::string name = name_of("unlinked", part.number, 0);
+    const fs::OpenFlags flags{.write = true, .append = true, .exclusive = true};
+    const auto file = co_await part.files.create(call, fs::root_node, name, 0600, flags, {});
+    if (!file) co_return part.problem("creation: {}", describe(file.error()));
+    const auto removed = co_await part.files.unlink(call, fs::root_node, name);
+    if (!removed) part.problem("unlink: {}", describe(removed.error()));
+    std::string expected;
+    for (uint64_t round = 0; round < rounds; ++round) {
+        const std::string text = record(part.number, round);
+        expected += text;
+        const auto written =
+            co_await part.files.pwrite(call, file->handle, fs::Window::local(as_bytes(text)), 0);
+        if (!written) part.problem("append {}: {}", round, describe(written.error()));
+    }
+    std::string found(expected.size() + 1, '?');
+    const auto got = co_await part.files.pread(
+        call, file->handle, fs::Window::local(std::as_writable_bytes(std::span(found))), 0);
+    found.resize(got.value_or(0));
+    if (found != expected) part.problem("a file without a name has {} bytes", found.size());
+    (void)co_await part.files.close(call, file->handle);
+}
+
+Task<> judge_unlinked(fs::FileSystem& files, ObjectStore&, ContainerId,
+                      std::vector<std::string>& problems) {
+    co_await expect_names(files, {}, problems);
+}
+
 }  // namespace
 
 Task<> make_nothing(fs::FileSystem&, ObjectStore&, ContainerId) { co_return; }
@@ -157,5 +187,6 @@ Task<> make_nothing(fs::FileSystem&, ObjectStore&, ContainerId) { co_return; }
 const Kind appends{make_log, append, judge_log};
 const Kind creations{make_nothing, create, judge_names};
 const Kind renames{make_nothing, rename, judge_renames};
+const Kind unlinked_files{make_nothing, use_unlinked, judge_unlinked};
 
 }  // namespace ros2s

@@ -41,8 +41,9 @@ struct Kind {
                     object::ContainerId container, std::vector<std::string>& problems);
 };
 
-// Appends to one log; exclusive creations; renames that replace nothing.
-extern const Kind appends, creations, renames;
+// Appends to one log; exclusive creations; renames that replace nothing; files that are used after
+// they were unlinked.
+extern const Kind appends, creations, renames, unlinked_files;
 
 Task<> make_nothing(fs::FileSystem& files, object::ObjectStore& store,
                     object::ContainerId container);
