@@ -86,12 +86,12 @@ pki::Seconds now(const Workplace& work) {
 }
 
 Task<Result<>> look_at_network(Workplace work, DoctorOptions options, api::Uri uri) {
-    ROS2S_CO_TRY_ASSIGN(const ServerPlace place,
-                        server_place(uri, options.certificates, work.report));
+    ROS2S_CO_TRY_ASSIGN(const ExaminedServer server,
+                        server_of(uri, options.certificates, work.report));
     Findings findings(work);
     findings.add(look_at_providers());
-    findings.add(look_at_certificates(place.certificates, now(work)));
-    findings.add(co_await look_at_server(work, place));
+    findings.add(look_at_certificates(server.place.certificates, now(work)));
+    findings.add(co_await look_at_server(work, server));
     co_return findings.conclude();
 }
 
@@ -103,8 +103,8 @@ Task<Result<>> look_here(Workplace work, DoctorOptions options, std::string dire
     findings.add(options.certificates.empty()
                      ? look_for_certificates(directory, now(work))
                      : look_at_certificates(options.certificates, now(work)));
-    for (ServerPlace& place : servers_of(directory)) {
-        findings.add(co_await look_at_server(work, std::move(place)));
+    for (ExaminedServer& server : servers_of(directory)) {
+        findings.add(co_await look_at_server(work, std::move(server)));
     }
     co_return findings.conclude();
 }

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "ros2s/api/server_place.h"
 #include "ros2s/api/service_places.h"
 #include "ros2s/pki/certificate.h"
 #include "session.h"
@@ -112,9 +112,7 @@ std::vector<Finding> look_at_mode(const std::string& key) {
 
 Finding look_at_certificate(const Directory& in, const std::string& name) {
     Report report;
-    const pki::Identity identity{.authority_file = in.file("ca.crt"),
-                                 .certificate_file = in.file(name + ".crt"),
-                                 .key_file = in.file(name + ".key")};
+    const pki::Identity identity = pki::identity_in(in.path, name);
     const auto facts = pki::read_certificate(identity.certificate_file, report);
     if (!facts) return unreadable("certificate", in, facts.error(), report);
     Finding finding{.what = "certificate",
@@ -154,11 +152,6 @@ Result<std::vector<std::string>> names_in(const Directory& in, Report& report) {
 
 }  // namespace
 
-std::string usual_certificates() {
-    const char* set = std::getenv("ROS2STORE_CERTS");
-    return set == nullptr || *set == '\0' ? "/etc/ros2store/certs" : set;
-}
-
 std::string renewal(const std::string& directory, const std::string& name,
                     const std::vector<std::string>& alternative_names) {
     std::string command = fmt::format("ros2store certs issue {} {} --replace",
@@ -195,14 +188,14 @@ std::vector<Finding> look_for_certificates(const std::string& pool_directory, pk
     const api::ServicePlaces places(pool_directory);
     std::vector<Finding> findings;
     for (const std::string& directory :
-         {places.storage_certs, places.host_certs, usual_certificates()}) {
+         {places.storage_certs, places.host_certs, api::client_certificates()}) {
         if (!is_there(directory)) continue;
         std::ranges::move(look_at_certificates(directory, now), std::back_inserter(findings));
     }
     if (findings.empty()) {
         findings.push_back({.what = "certificates",
                             .grade = Grade::absent,
-                            .found = fmt::format("none in {}", usual_certificates()),
+                            .found = fmt::format("none in {}", api::client_certificates()),
                             .remedy = "pools of this process need none; for servers and their "
                                       "clients: ros2store certs init DIR"});
     }

@@ -8,9 +8,6 @@
 
 namespace ros2s::cli {
 
-// $ROS2STORE_CERTS, /etc/ros2store/certs where it is not set.
-[[nodiscard]] std::string usual_certificates();
-
 // A certificate that ends within this time is to be renewed.
 inline constexpr std::chrono::days soon{30};
 

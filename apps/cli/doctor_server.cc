@@ -94,10 +94,10 @@ Task<Result<Reached>> reach(Workplace work, std::string place, Report& report) {
     co_return reached;
 }
 
-std::string remedy_of_connecting(const ServerPlace& place, const Error& error) {
+std::string remedy_of_connecting(const ExaminedServer& server, const Error& error) {
     switch (error.code) {
         case Code::not_found: return "write the name as `getent hosts` knows it, or an IP address";
-        case Code::disconnected: return place.start;
+        case Code::disconnected: return server.start;
         case Code::denied: return "use a user that may open the socket, or root";
         default:
             return "see that the way is open: a firewall between the two, `ip route get` of the "
@@ -107,7 +107,7 @@ std::string remedy_of_connecting(const ServerPlace& place, const Error& error) {
 
 // ---- TLS
 
-std::string remedy_of_handshake(const ServerPlace& place, const Error& error) {
+std::string remedy_of_handshake(const api::ServerPlace& place, const Error& error) {
     switch (error.code) {
         case Code::denied:
             return fmt::format(
@@ -126,7 +126,7 @@ std::string common_name(const pki::CertificateFacts& facts) {
     return facts.subject.starts_with("CN=") ? facts.subject.substr(3) : "server";
 }
 
-Finding judge(const ServerPlace& place, const pki::ServerShown& shown, pki::Seconds now) {
+Finding judge(const api::ServerPlace& place, const pki::ServerShown& shown, pki::Seconds now) {
     const pki::CertificateFacts& facts = shown.certificate;
     Finding finding{.what = "TLS",
                     .found = fmt::format("1.3 with {} ({}), until {}", facts.subject,
@@ -230,24 +230,23 @@ Task<std::vector<Finding>> look_at_data_plane(Workplace work, control::ServerFac
 
 }  // namespace
 
-Task<std::vector<Finding>> look_at_server(Workplace work, ServerPlace place) {
+Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server) {
+    const api::ServerPlace& place = server.place;
     std::vector<Finding> findings;
     Report connecting;
-    auto reached = co_await reach(work, place.address, connecting);
+    auto reached = co_await reach(work, place.control, connecting);
     if (!reached) {
         findings.push_back({.what = "connect",
                             .grade = Grade::wrong,
                             .found = connecting.text(),
-                            .remedy = remedy_of_connecting(place, reached.error())});
+                            .remedy = remedy_of_connecting(server, reached.error())});
         co_return findings;
     }
     findings.push_back({.what = "connect", .found = reached->address, .remedy = {}});
-    const bool near = place.address.starts_with(unix_socket) ||
+    const bool near = place.control.starts_with(unix_socket) ||
                       reached->address.starts_with("127.") || reached->address.starts_with("[::1]");
 
-    const pki::Identity identity{.authority_file = place.certificates + "/ca.crt",
-                                 .certificate_file = place.certificates + "/client.crt",
-                                 .key_file = place.certificates + "/client.key"};
+    const pki::Identity identity = pki::identity_in(place.certificates, "client");
     Report meeting;
     const pki::Seconds now = wall_time(work);
     const auto met = co_await work.environment.blocking.run(work.environment.reactor, [&] {
@@ -270,7 +269,7 @@ Task<std::vector<Finding>> look_at_server(Workplace work, ServerPlace place) {
     Result<control::ServerFacts> facts = fail(Code::disconnected);
     const auto client = control::ControlClient::create(
         work.environment.reactor,
-        {.address = place.address, .identity = identity, .server_name = place.name}, asking);
+        {.address = place.control, .identity = identity, .server_name = place.name}, asking);
     if (client) facts = co_await (*client)->query_server(call, asking);
     findings.push_back(describe(facts, asking));
     if (facts) {

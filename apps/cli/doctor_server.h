@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "commands.h"
+#include "examined_server.h"
 #include "finding.h"
-#include "server_place.h"
 
 namespace ros2s::cli {
 
 // Stops at the first step that fails.
-Task<std::vector<Finding>> look_at_server(Workplace work, ServerPlace place);
+Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server);
 
 }  // namespace ros2s::cli

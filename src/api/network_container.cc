@@ -5,10 +5,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "ros2s/api/container.h"
-#include "ros2s/api/service_places.h"
+#include "ros2s/api/server_place.h"
 #include "ros2s/direct/direct_pool.h"
 #include "ros2s/offload/host_files.h"
 #include "ros2s/pki/certificate.h"
@@ -21,63 +20,13 @@ std::string from_environment(const char* name, std::string otherwise) {
     return value == nullptr || *value == '\0' ? std::move(otherwise) : value;
 }
 
-struct Server {
-    std::string control;     // as gRPC names it
-    std::string name;        // in its certificate; empty: the host
-    pki::Identity identity;  // ours
-    bool same_machine = true;
-};
-
 // By which the data travels.
 struct Way {
     std::vector<std::string> providers;  // best first
     std::string ucx_device;
 };
 
-bool is_loopback(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-Result<Server> server_of(const Uri& uri, Report& report) {
-    const bool dpu = uri.transport == Uri::Transport::dpu;
-    const int ways = int(!uri.host.empty()) + int(!uri.socket.empty()) + int(!uri.dir.empty());
-    if (ways != 1) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("'{}' names {}: write its host and port in front of the pool, or add "
-                        "?socket=PATH of its control plane, or ?dir=DIR of `ros2store up DIR`",
-                        uri.to_string(), ways == 0 ? "no server" : "more than one server"));
-    }
-    if (!uri.dir.empty()) {
-        std::error_code ignored;
-        const ServicePlaces places(std::filesystem::absolute(uri.dir, ignored).string());
-        const std::string& control = dpu ? places.dpu_control : places.engine_control;
-        if (!std::filesystem::exists(control, ignored)) {
-            return report.fail(
-                Code::not_found,
-                fmt::format("no {} of {} is running (there is no {}); start it: ros2store up {}",
-                            dpu ? "DPU daemon" : "engine", uri.dir, control, uri.dir));
-        }
-        return Server{
-            .control = "unix:" + control,
-            .name = "localhost",
-            .identity = pki::identity_in(dpu ? places.host_certs : places.storage_certs, "client")};
-    }
-    const std::string certificates = from_environment("ROS2STORE_CERTS", "/etc/ros2store/certs");
-    Server server{.identity = pki::identity_in(certificates, "client")};
-    if (!uri.socket.empty()) {
-        server.control = "unix:" + uri.socket;
-        server.name = "localhost";
-        return server;
-    }
-    const uint16_t port = uri.port != 0 ? uri.port : dpu ? dpu_control_port : engine_control_port;
-    server.control = uri.host.contains(':') ? fmt::format("[{}]:{}", uri.host, port)
-                                            : fmt::format("{}:{}", uri.host, port);
-    server.same_machine = is_loopback(uri.host);
-    return server;
-}
-
-Result<Way> way_to(const Server& server, const Uri& uri, Report& report) {
+Result<Way> way_to(const ServerPlace& server, const Uri& uri, Report& report) {
     // The host link is for hosts that nobody trusts, and only shm is fit for them here.
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const std::string device =
@@ -116,34 +65,36 @@ struct NetworkContainer::Parts {
 
 Task<Result<>> NetworkContainer::Parts::open(const Call& call, Environment environment, Uri uri,
                                              NetworkOptions options, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const Server server, server_of(uri, report));
+    ROS2S_CO_TRY_ASSIGN(const ServerPlace server, server_place(uri, report));
     ROS2S_CO_TRY_ASSIGN(const Way way, way_to(server, uri, report));
     const std::string program = fmt::format(
         "{}, process {}",
         options.program.empty() ? ::program_invocation_short_name : options.program, ::getpid());
     if (uri.transport == Uri::Transport::dpu) {
-        ROS2S_CO_TRY_ASSIGN(host, co_await offload::HostFiles::open(environment.reactor,
-                                                                    {.control = server.control,
-                                                                     .server_name = server.name,
-                                                                     .identity = server.identity,
-                                                                     .pool = uri.pool,
-                                                                     .container = uri.container,
-                                                                     .read_only = options.read_only,
-                                                                     .program = program,
-                                                                     .providers = way.providers,
-                                                                     .ucx_device = way.ucx_device},
-                                                                    report));
+        ROS2S_CO_TRY_ASSIGN(host, co_await offload::HostFiles::open(
+                                      environment.reactor,
+                                      {.control = server.control,
+                                       .server_name = server.name,
+                                       .identity = pki::identity_in(server.certificates, "client"),
+                                       .pool = uri.pool,
+                                       .container = uri.container,
+                                       .read_only = options.read_only,
+                                       .program = program,
+                                       .providers = way.providers,
+                                       .ucx_device = way.ucx_device},
+                                      report));
         co_return Result<>{};
     }
-    ROS2S_CO_TRY_ASSIGN(pool, co_await direct::DirectPool::open(environment.reactor,
-                                                                {.control = server.control,
-                                                                 .server_name = server.name,
-                                                                 .identity = server.identity,
-                                                                 .pool = uri.pool,
-                                                                 .program = program,
-                                                                 .providers = way.providers,
-                                                                 .ucx_device = way.ucx_device},
-                                                                environment.log, report));
+    ROS2S_CO_TRY_ASSIGN(pool, co_await direct::DirectPool::open(
+                                  environment.reactor,
+                                  {.control = server.control,
+                                   .server_name = server.name,
+                                   .identity = pki::identity_in(server.certificates, "client"),
+                                   .pool = uri.pool,
+                                   .program = program,
+                                   .providers = way.providers,
+                                   .ucx_device = way.ucx_device},
+                                  environment.log, report));
     ROS2S_CO_TRY_ASSIGN(dfs, co_await open_container(call, environment.reactor, pool->store(),
                                                      fmt::format("the pool '{}'", uri.pool),
                                                      uri.container, {}, report));

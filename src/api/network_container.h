@@ -24,9 +24,6 @@
 
 namespace ros2s::api {
 
-inline constexpr uint16_t engine_control_port = 7400;
-inline constexpr uint16_t dpu_control_port = 7500;
-
 struct NetworkOptions {
     std::string program;  // who asks, for the server's people; empty: this process's name
     bool read_only = false;

@@ -37,6 +37,9 @@ class Doctor(WithDirectory):
     def engine(self):
         return f"ros2s:///pool/main?socket={self.pool}/run/engine.control"
 
+    def by_directory(self, kind=""):
+        return f"ros2s{kind}:///pool/main?dir={self.pool}"
+
     def certs(self, whose):
         return self.pool / "certs" / whose
 
@@ -65,6 +68,10 @@ class Running(Doctor):
         log = (self.pool / "run/engine.log").read_text(encoding="utf-8")
         self.assertNotIn("audit", log)
 
+        for kind, said in (("", engine), ("+dpu", dpu)):
+            self.assertEqual(self.assert_good(self.ask(self.by_directory(kind)), "server", 1),
+                             [said])
+
         # A host's certificate is none for the storage network.
         findings = self.ask(self.engine(), "--certs", self.certs("hosts"))
         self.assert_good(findings, "connect", 1)
@@ -74,6 +81,24 @@ class Running(Doctor):
         findings = self.ask(f"ros2s://127.0.0.1:{port}/pool/main", "--certs",
                             self.certs("storage"))
         self.assert_wrong(findings, "TLS", "speaks no TLS", "not that of the data plane")
+
+    def test_a_server_on_tcp(self):
+        run("down", self.pool)
+        self.refused("doctor", self.by_directory(), says=[f"ros2store up {self.pool}"])
+        settings = self.pool / "engine.yaml"
+        text = settings.read_text(encoding="utf-8")
+        self.assertIn('/engine.control"', text)
+        settings.write_text(text.replace('/engine.control"', '/engine.control, 127.0.0.1:0"'),
+                            encoding="utf-8")
+        self.up()
+        port = next(each for each in self.daemons()["ros2store-engine"]["addresses"]
+                    if each.startswith("control 127.0.0.1:")).rpartition(":")[2]
+        for host in ("127.0.0.1", "localhost"):
+            findings = self.ask(f"ros2s://{host}:{port}/pool/main", "--certs",
+                                self.certs("storage"))
+            self.assertEqual(self.assert_good(findings, "connect", 1), [f"127.0.0.1:{port}"])
+            self.assert_good(findings, "server", 1)
+            self.assert_good(findings, "data plane", 2)
 
     def test_a_server_of_another_name_and_one_that_died(self):
         certs = self.certs("storage")

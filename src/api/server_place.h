@@ -1,0 +1,35 @@
+// ServerPlace: where the server that a URI names is, and with which certificates a client of this
+// machine comes to it.
+//
+// A plain value; any thread.
+#pragma once
+#include <string>
+
+#include "ros2s/api/uri.h"
+#include "ros2s/base/result.h"
+
+namespace ros2s::api {
+
+inline constexpr uint16_t engine_control_port = 7400;
+inline constexpr uint16_t dpu_control_port = 7500;
+
+struct ServerPlace {
+    std::string control;       // its control plane: "dpu-1:7500", "unix:/srv/p/run/dpu.control"
+    std::string name;          // that its certificate must have
+    std::string certificates;  // a directory with ca.crt, client.crt and client.key
+    bool same_machine = true;
+};
+
+// Errors: invalid (no server, or more than one), not_found (none of `dir` is running); the report
+// says what to write or start.
+[[nodiscard]] Result<ServerPlace> server_place(const Uri& uri, Report& report);
+
+// The engine or DPU daemon that `ros2store up DIR` starts, whether it runs or not.
+[[nodiscard]] ServerPlace server_in(const std::string& directory, Uri::Transport transport);
+[[nodiscard]] bool is_running(const ServerPlace& place);
+
+// Where the certificates of clients are: $ROS2STORE_CERTS, /etc/ros2store/certs where it is not
+// set.
+[[nodiscard]] std::string client_certificates();
+
+}  // namespace ros2s::api

@@ -1,0 +1,81 @@
+#include "ros2s/api/server_place.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::api {
+namespace {
+
+Result<ServerPlace> place_of(const std::string& text, Report& report) {
+    const auto uri = Uri::parse(text, report);
+    EXPECT_TRUE(uri) << report.text();
+    return uri ? server_place(*uri, report) : Result<ServerPlace>(fail(uri.error()));
+}
+
+TEST(ServerPlace, of_hosts_and_sockets) {
+    unsetenv("ROS2STORE_CERTS");
+    struct {
+        const char *uri, *control, *name;
+        bool same_machine;
+    } const cases[] = {
+        {"ros2s://engine-1/pool/main", "engine-1:7400", "engine-1", false},
+        {"ros2s+dpu://dpu-1/pool/main", "dpu-1:7500", "dpu-1", false},
+        {"ros2s://192.0.2.7:7777/pool/main", "192.0.2.7:7777", "192.0.2.7", false},
+        {"ros2s://localhost/pool/main", "localhost:7400", "localhost", true},
+        {"ros2s://[::1]:7401/pool/main", "[::1]:7401", "::1", true},
+        {"ros2s:///pool/main?socket=/run/x", "unix:/run/x", "localhost", true},
+    };
+    for (const auto& each : cases) {
+        Report report;
+        const auto place = place_of(each.uri, report);
+        ASSERT_TRUE(place) << report.text();
+        EXPECT_EQ(place->control, each.control);
+        EXPECT_EQ(place->name, each.name);
+        EXPECT_EQ(place->same_machine, each.same_machine) << each.uri;
+        EXPECT_EQ(place->certificates, "/etc/ros2store/certs");
+    }
+    setenv("ROS2STORE_CERTS", "/elsewhere", 1);
+    Report report;
+    EXPECT_EQ(place_of("ros2s://engine-1/pool/main", report)->certificates, "/elsewhere");
+    unsetenv("ROS2STORE_CERTS");
+}
+
+TEST(ServerPlace, of_directories_whose_daemons_run) {
+    char base[] = "/tmp/ros2store-place-XXXXXX";
+    ROS2S_CHECK(mkdtemp(base) != nullptr);
+    const std::string directory = base;
+    const std::string uri = "/pool/main?dir=" + directory;
+    Report report;
+    const auto none = place_of("ros2s+dpu://" + uri, report);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code, Code::not_found);
+    EXPECT_NE(report.text().find("ros2store up " + directory), std::string::npos) << report.text();
+
+    std::filesystem::create_directory(directory + "/run");
+    std::ofstream(directory + "/run/dpu.control")
+        << "a socket, as far as can be told from its name";
+    const auto dpu = place_of("ros2s+dpu://" + uri, report);
+    ASSERT_TRUE(dpu) << report.text();
+    EXPECT_EQ(dpu->control, "unix:" + directory + "/run/dpu.control");
+    EXPECT_EQ(dpu->certificates, directory + "/certs/hosts");
+    EXPECT_FALSE(place_of("ros2s://" + uri, report)) << "the engine does not run";
+    std::filesystem::remove_all(directory);
+}
+
+TEST(ServerPlace, of_no_server_or_several) {
+    for (const char* each : {"ros2s:///pool/main", "ros2s://host/pool/main?socket=/run/x"}) {
+        Report report;
+        const auto place = place_of(each, report);
+        ASSERT_FALSE(place);
+        EXPECT_EQ(place.error().code, Code::invalid);
+        EXPECT_NE(report.text().find("?dir=DIR"), std::string::npos) << report.text();
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::api
