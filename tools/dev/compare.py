@@ -14,6 +14,7 @@ from pathlib import Path
 
 import console
 import path_report
+import served
 import shown
 
 
@@ -51,6 +52,9 @@ class Side:
     name: str
     target: list
     is_raw: bool = False
+    served: object = None  # the pool with its daemons, where it is one (served.py)
+    daemons: tuple = ()  # those that its I/O passes: "dpu", "engine"
+    way: str = path_report.EMBEDDED  # what its path report must say
 
 
 def raw_side(file):
@@ -64,12 +68,20 @@ def pool_side(name, built, uri, file):
     return Side(name, [f"--ioengine=external:{plugin}", f"--uri={uri}", f"--filename={file}"])
 
 
+def served_side(name, built, pool, scheme, way, further=""):
+    """The same through a daemon."""
+    side = pool_side(name, built, pool.uri(scheme, further=further), "figures")
+    return dataclasses.replace(side, target=[*side.target, "--thread"], served=pool, way=way,
+                               daemons=("dpu", "engine") if scheme == "ros2s+dpu" else ("engine",))
+
+
 @dataclasses.dataclass(frozen=True)
 class Figure:
     """What one run of fio says, and what it costs."""
     rate: float  # MiB/s or operations per second
     cpu_us: float  # user and kernel time of the process and its threads, per operation
     path: str = ""  # which way the I/O took, by the pool's own report; empty: raw
+    daemons_cpu_us: dict = dataclasses.field(default_factory=dict)  # per operation, by daemon
 
 
 def fill(side, size):
@@ -89,6 +101,7 @@ def fio_command(row, side, shared):
 def measure(row, side, shared):
     command = fio_command(row, side, shared)
     before = None
+    meter = served.Meter(side.served) if side.served else None
 
     def once():
         nonlocal before
@@ -107,10 +120,14 @@ def measure(row, side, shared):
         raise shown.Failed(f"{' '.join(command)}\nfio reports error {job['error']}")
     wrote = "write" in row.options["rw"]
     moved = job["write" if wrote else "read"]
-    path = "" if side.is_raw else path_report.check(done.stdout, moved["total_ios"], wrote)
     spent = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+    by_daemons, counted = meter.read() if meter else ({}, None)
+    path = "" if side.is_raw else path_report.check(done.stdout, moved["total_ios"], wrote, side.way,
+                                                    counted)
+    per_operation = 1e6 / max(1, moved["total_ios"])
     return Figure(moved["bw_bytes"] / 2**20 if row.in_mib() else moved["iops"],
-                  spent * 1e6 / max(1, moved["total_ios"]), path)
+                  spent * per_operation, path,
+                  {name: seconds * per_operation for name, seconds in by_daemons.items()})
 
 
 def table(rows, sides, size, seconds, turns):

@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,7 +19,11 @@ import compare
 import console
 import guard
 import kill
+import plug
+import served
+import set_ups
 import shown
+import traced
 
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
@@ -29,20 +34,30 @@ class Scale:
 
     def __init__(self, options):
         self.tiny = options.tiny
-        self.mib_needed = 1500 if options.tiny else 6500
-        self.minutes = 1 if options.tiny else 3 if options.short else 8
+        self.mib_needed = 2500 if options.tiny else 9500
+        self.minutes = 2 if options.tiny else 5 if options.short else 14
         self.pool = "1G" if options.tiny else "4G"
         self.verified = "16m" if options.tiny else "128m"
         self.kills, self.acknowledged = (2, 200) if options.tiny else (5, 1000)
+        self.daemon_kills = 1 if options.tiny else 3  # of each of the two
         # Of the figures: the size of the file, seconds each, turns.
         self.figures = (("64m", 1, 1) if options.tiny else ("512m", 1, 1) if options.short else
                         ("1g", 4, 5))
+        # The same of the set-ups, and the size of each pool with daemons.
+        self.set_ups = (("32m", 1, 1) if options.tiny else ("256m", 1, 1) if options.short else
+                        ("512m", 2, 5))
+        self.served_pool = "384M" if options.tiny else "1280M"
+        if options.pull_plug is not None:
+            self.minutes, self.mib_needed = 1, 2000
 
 
 def add_arguments(parser):
     parser.add_argument("--keep", action="store_true", help="leave the pool, mounted")
     parser.add_argument("--short", action="store_true", help="fewer and shorter measurements")
     parser.add_argument("--tree", default="/usr/include", help="what is copied in (/usr/include)")
+    parser.add_argument("--pull-plug", nargs="?", type=int, const=0, metavar="N",
+                        help="only this: kill engine or DPU under verified load, at each key press; with "
+                        "N, or where there is no terminal, so many times (6) by itself")
     # For its own test: build/release as it is, and so little that a minute is enough.
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
 
@@ -111,6 +126,9 @@ class Demo:
         self.mount_point = place / "mnt"
         self.tree = Path(options.tree)
         self.uri = f"ros2s+local:///pool/main?dir={self.pool}"
+        # Their DPU daemons reach their engines over shm, and over UCX.
+        self.over_shm = served.Served(STORE.absolute(), place / "served", "shm")
+        self.over_tcp = served.Served(STORE.absolute(), place / "served-tcp", "ucx+tcp")
 
     def uri_of(self, path):
         return f"ros2s+local:///pool/main/{path}?dir={self.pool}"
@@ -138,16 +156,28 @@ class Demo:
         self.place.mkdir(parents=True)
         self.mount_point.mkdir()
 
+    def steps(self):
+        if self.options.pull_plug is not None:
+            return (("a pool with an engine and a DPU daemon", self.serve),
+                    ("pull the plug", self.pull_plug))
+        return (
+            ("a pool", self.up),
+            (f"copy {self.tree} in", self.copy_in),
+            ("compare through the mount", self.compare_through_mount),
+            ("copy out and compare", self.copy_out),
+            ("fio with verification", self.fio_verify),
+            ("kill it", self.kill_test),
+            ("a control that acknowledges too early is caught", self.kill_control),
+            ("figures", self.figures),
+            ("a pool with an engine and a DPU daemon", self.serve),
+            ("a tree through host, DPU and engine", self.tree_through_dpu),
+            ("fio with verification, each way", self.fio_verify_served),
+            ("what a host's system calls move", self.trace_host),
+            ("kill the engine and the DPU", self.kill_daemons),
+            ("figures of all set-ups", self.figures_of_set_ups))
+
     def run(self):
-        for title, step in (
-                ("a pool", self.up),
-                (f"copy {self.tree} in", self.copy_in),
-                ("compare through the mount", self.compare_through_mount),
-                ("copy out and compare", self.copy_out),
-                ("fio with verification", self.fio_verify),
-                ("kill it", self.kill_test),
-                ("a control that acknowledges too early is caught", self.kill_control),
-                ("figures", self.figures)):
+        for title, step in self.steps():
             console.step(title)
             step()
         if self.options.keep:
@@ -252,6 +282,113 @@ class Demo:
         compare.show(results)
         print(f"\n{compare.way(results)}")
         self.tally.add("figures", True)
+
+
+    # ---- with daemons
+
+    def serve(self):
+        self.over_shm.make(self.scale.served_pool)
+        running = self.over_shm.daemons()
+        for name, daemon in sorted(running.items()):
+            print(f"  {name}: process {daemon['pid']}, {', '.join(daemon['addresses'])}")
+        self.tally.add("up, with an engine and a DPU daemon", set(running) == {"engine", "dpu"})
+
+    def some_tree(self):
+        """A part of the tree that is soon copied."""
+        parts = sorted(path for path in self.tree.iterdir() if path.is_dir())
+        return next((path for path in parts if path.name == "linux"), self.tree)
+
+    def tree_through_dpu(self):
+        tree = self.some_tree()
+        shown.run(STORE, "cp", "-r", tree, self.over_shm.uri("ros2s+dpu", "tree"))
+        shown.run(STORE, "mount", self.over_shm.uri("ros2s+dpu"), self.mount_point)
+        differences = (different(tree, self.mount_point / "tree")
+                       + different_content(tree, self.mount_point / "tree"))
+        shown.run("fusermount3", "-u", self.mount_point)
+        print("\n".join(differences[:10]), end="\n" if differences else "")
+        self.tally.add("every byte and attribute through a mount of the DPU's files", not differences)
+
+    def fio_verify_served(self):
+        for scheme, further in (("ros2s", "&provider=shm"), ("ros2s", "&provider=ucx+tcp"),
+                                ("ros2s+dpu", "")):
+            uri = self.over_shm.uri(scheme, further=further)
+            side = compare.pool_side(scheme, build.folder("release"), uri, "fio-verify")
+            shown.run("fio", "--name=verify", *side.target, "--thread", "--rw=randwrite", "--bs=4k",
+                      "--iodepth=32", "--size=32m", "--verify=crc32c", "--do_verify=1",
+                      "--verify_fatal=1", "--verify_state_save=0", quiet=True)
+            self.tally.add(f"fio --verify=crc32c, {scheme}{further}", True)
+
+    def trace_host(self):
+        mib = 64
+        uri = self.over_shm.uri("ros2s+dpu")
+        side = compare.pool_side("host", build.folder("release"), uri, "traced")
+        compare.fill(side, f"{mib}m")
+        trace = traced.run(["fio", "--name=traced", *side.target, "--thread", "--rw=read", "--bs=1m",
+                            "--iodepth=4", f"--size={mib}m"], self.place / "traced")
+        faults = list(traced.faults(trace, mib << 20, self.over_shm.directory))
+        pids = self.over_shm.pids()
+        print(f"  {trace.calls} traced calls moved {trace.moved >> 10} KiB while fio read {mib} MiB "
+              f"({trace.moved / (mib << 20):.2%}); no io_uring; the DPU is process {pids['dpu']}, "
+              f"the engine {pids['engine']}")
+        print("".join(f"  {fault}\n" for fault in faults), end="")
+        self.tally.add("no payload passes the host's kernel, and it has nothing of the engine's open",
+                       not faults)
+
+    def load(self):
+        shown.run(STORE, "mkdir", self.over_shm.uri("ros2s+dpu", "killed"))
+        return plug.Load((BIN / "kill_writer").absolute(), self.over_shm.uri("ros2s+dpu", "killed"))
+
+    def kill_daemons(self):
+        load = self.load()
+        try:
+            for victim, count in plug.rounds(load, self.over_shm,
+                                             ("engine", "dpu") * self.scale.daemon_kills,
+                                             self.scale.acknowledged // 2):
+                self.tally.add(f"the {victim} killed with writes in flight; the host went on: "
+                               f"{count:,} acknowledged", True)
+        finally:
+            load.end()
+        self.tally.add(f"{load.log.count:,} acknowledged operations: nothing lost, nothing doubled",
+                       load.verify())
+
+    def pull_plug(self):
+        load = self.load()
+        try:
+            if self.options.pull_plug == 0 and sys.stdin.isatty():
+                kills = plug.by_hand(load, self.over_shm)
+            else:
+                kills = self.options.pull_plug or 6
+                victims = (("engine", "dpu") * kills)[:kills]
+                for victim, count in plug.rounds(load, self.over_shm, victims, 500):
+                    print(f"  the {victim} was killed: {count:,} acknowledged, the writer goes on",
+                          flush=True)
+        finally:
+            load.end()
+        intact = load.verify()
+        self.tally.add(f"{kills} kills, {load.log.count:,} acknowledged: nothing lost", intact)
+
+    def figures_of_set_ups(self):
+        size, seconds, turns = self.scale.set_ups
+        self.over_tcp.make(self.scale.served_pool)
+        built = build.folder("release")
+        sides = set_ups.sides(built, compare.raw_side(self.place / "raw"),
+                              compare.pool_side("embedded", built, self.uri, "figures"),
+                              self.over_shm, self.over_tcp)
+        filled = set()
+        for side in sides:
+            pool = side.served.directory if side.served else side.name
+            if pool not in filled:
+                compare.fill(side, size)
+                filled.add(pool)
+        rows = [row for row in set_ups.ROWS if not self.options.tiny or row.key == "randread-32"]
+        results = list(compare.table(rows, sides, size, seconds, turns))
+        print(f"\n{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s each "
+              "way; ratio to raw (spread)")
+        set_ups.show(sides, results)
+        print(f"\n{compare.way(results)}")
+        for pool in (self.over_tcp, self.over_shm):
+            pool.down()
+        self.tally.add("figures of all set-ups", True)
 
 
 def entries(root):

@@ -1,0 +1,91 @@
+"""A pool with its engine and DPU daemon, as `ros2store up` starts them, seen from outside."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import shown
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Served:
+    """One directory. `provider` is how its DPU reaches its engine."""
+
+    def __init__(self, store, directory, provider):
+        self.store = store
+        self.directory = directory
+        self.provider = provider
+
+    def uri(self, scheme, path="", further=""):
+        below = f"/{path}" if path else ""
+        return f"{scheme}:///pool/main{below}?dir={self.directory}{further}"
+
+    def make(self, size):
+        shown.run(self.store, "up", self.directory, "--size", size, "--provider", self.provider)
+
+    def up(self):
+        shown.run(self.store, "up", self.directory, quiet=True)
+
+    def down(self):
+        shown.run(self.store, "down", self.directory, quiet=True)
+
+    def daemons(self):
+        """What `ros2store status` says of each, by the program's last word: engine, dpu."""
+        done = subprocess.run(shown.words([self.store, "status", self.directory, "--json"]),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              timeout=60)
+        if done.returncode != 0:
+            raise shown.Failed(f"ros2store status {self.directory}: {done.stderr}")
+        return {each["program"].rpartition("-")[2]: each
+                for each in json.loads(done.stdout)["daemons"] if each["pid"]}
+
+    def pids(self):
+        return {name: each["pid"] for name, each in self.daemons().items()}
+
+    def kill(self, name):
+        pid = self.pids().get(name)
+        if pid is None:
+            raise shown.Failed(f"the {name} daemon of {self.directory} does not run")
+        print(f"$ kill -9 {pid}    # the {name}", flush=True)
+        os.kill(pid, signal.SIGKILL)
+
+
+def cpu_seconds(pid):
+    """User and kernel time of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Meter:
+    """What the daemons spend, and what reaches the devices, between two looks."""
+
+    def __init__(self, served):
+        self.daemons = served.daemons()
+        self.before = self.look()
+
+    def look(self):
+        spent = {name: cpu_seconds(each["pid"]) for name, each in self.daemons.items()}
+        return spent, counters(self.daemons["engine"])
+
+    def read(self):
+        """(seconds of processor time by daemon, growth of the engine's counters)."""
+        (spent_before, counted_before), (spent, counted) = self.before, self.look()
+        return ({name: spent[name] - spent_before[name] for name in spent},
+                {name: value - counted_before.get(name, 0) for name, value in counted.items()})
+
+
+def counters(daemon):
+    """The sum over all labels, by name."""
+    place = next(address.split(" ")[1] for address in daemon["addresses"]
+                 if address.startswith("metrics "))
+    with urllib.request.urlopen(f"http://{place}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    found = {}
+    for name, value in re.findall(r"^(ros2store_\w+)(?:\{[^}]*\})? (\S+)$", text, re.MULTILINE):
+        found[name] = found.get(name, 0) + float(value)
+    return found

@@ -1,0 +1,60 @@
+"""The set-ups side by side: the raw disk, the embedded engine, direct and offloaded."""
+
+import re
+import statistics
+
+import compare
+
+HEADS = {"write-1m": "1 MiB write", "read-1m": "1 MiB read", "randread-1": "4 KiB read, depth 1",
+         "randread-32": "4 KiB read, depth 32",
+         "randwrite-32": "4 KiB durable write, depth 32; raw with fdatasync=32"}
+ROWS = tuple(row for row in compare.ROWS if row.key in HEADS)
+
+
+def sides(built, raw, embedded, over_shm, over_tcp):
+    """`over_shm`, `over_tcp`: pools whose DPU reaches its engine so."""
+    def direct(provider, address):
+        return rf"{re.escape(provider)} to {address}, {compare.path_report.EMBEDDED}"
+
+    link = r"host link over shm to the DPU at {}/run/dpu\.data"
+    return [
+        raw, embedded,
+        compare.served_side("direct, shm (no NIC)", built, over_shm, "ros2s",
+                            direct("shm", r"\S+/run/engine\.data"), "&provider=shm"),
+        compare.served_side("direct, ucx+tcp", built, over_shm, "ros2s",
+                            direct("ucx+tcp", r"127\.0\.0\.1:\d+"), "&provider=ucx+tcp"),
+        compare.served_side("offload, shm (no NIC)", built, over_shm, "ros2s+dpu",
+                            link.format(re.escape(str(over_shm.directory)))),
+        compare.served_side("offload, ucx+tcp behind", built, over_tcp, "ros2s+dpu",
+                            link.format(re.escape(str(over_tcp.directory)))),
+    ]
+
+
+def show(the_sides, results):
+    """As Markdown: each figure with its ratio to raw of the same turns."""
+    heads = ["set-up", *(HEADS[row.key] for row, _ in results),
+             "CPU µs per 4 KiB read at depth 32: host / DPU / engine"]
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+    reads = next(figures for row, figures in results if row.key == "randread-32")
+    for number, side in enumerate(the_sides):
+        cells = [side.name]
+        for row, figures in results:
+            text = compare.rate(row, figures[number])
+            if number > 0:
+                text += f", {compare.ratio(figures[number], figures[0])}"
+            cells.append(text)
+        cells.append(spent(side, reads[number]))
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def spent(side, figures):
+    def median(values):
+        return f"{statistics.median(values):.1f}"
+
+    parts = [median(figure.cpu_us for figure in figures)]
+    for name in ("dpu", "engine"):
+        if name in side.daemons:
+            parts.append(median(figure.daemons_cpu_us[name] for figure in figures))
+        else:
+            parts.append("–")
+    return " / ".join(parts)
