@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "daemon_control.h"
 #include "daemon_process.h"
 #include "pool_place.h"
 #include "ros2s/api/embedded_pool.h"
@@ -91,16 +92,11 @@ class Served final : public PoolAccess {
 
 Result<std::unique_ptr<PoolAccess>> ask_engine(const Workplace& work,
                                                const api::PoolDirectory& pool) {
-    const api::ServicePlaces places(pool.directory);
-    ROS2S_TRY_ASSIGN(auto engine,
-                     control::ControlClient::create(
-                         work.environment.reactor,
-                         {.address = "unix:" + places.engine_control,
-                          .identity = {.authority_file = places.storage_certs + "/ca.crt",
-                                       .certificate_file = places.storage_certs + "/client.crt",
-                                       .key_file = places.storage_certs + "/client.key"},
-                          .server_name = "localhost"},
-                         work.report));
+    ROS2S_TRY_ASSIGN(
+        auto engine,
+        control::ControlClient::create(
+            work.environment.reactor,
+            control_of(api::ServicePlaces(pool.directory), Daemon::engine), work.report));
     return std::make_unique<Served>(std::move(engine), pool.config.pool, work.report);
 }
 

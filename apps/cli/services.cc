@@ -37,6 +37,11 @@ std::string since_text(const Running& running) {
     return ", since " + time_text(WallTime(std::chrono::seconds(running.since)), true);
 }
 
+std::string sessions_text(const Service& service) {
+    if (!service.sessions) return {};
+    return fmt::format(", {} session{}", *service.sessions, *service.sessions == 1 ? "" : "s");
+}
+
 Result<Running> running_of(const DaemonPlaces& places, Report& report) {
     const auto running = find_running(places.pid);
     if (running) return running;
@@ -122,6 +127,8 @@ Json value_of(const std::vector<Service>& services) {
              {"since", running.since == 0 ? Json() : Json(running.since)},
              {"addresses", Json::array({running.addresses.begin(), running.addresses.end()})},
              {"last_words", running.ended == 0 ? Json() : Json(last_words(service.places))},
+             {"sessions", service.sessions ? Json(*service.sessions) : Json()},
+             {"trouble", service.trouble.empty() ? Json() : Json(service.trouble)},
              {"settings", service.places.settings},
              {"log", service.places.log},
              {"changed", service.changed}}));
@@ -145,8 +152,11 @@ void report_services(const Session& session, const std::vector<Service>& service
                             : fmt::format("daemon      {} has ended by itself (process {}): {}",
                                           name, running.ended, last_words(service.places)));
         } else {
-            session.say(fmt::format("daemon      {}: process {}{}", name, running.pid,
-                                    since_text(running)));
+            session.say(fmt::format("daemon      {}: process {}{}{}", name, running.pid,
+                                    since_text(running), sessions_text(service)));
+            if (!service.trouble.empty()) {
+                session.say(fmt::format("            trouble: {}", service.trouble));
+            }
             for (const auto& address : running.addresses) {
                 session.say(fmt::format("            at {}", address));
             }

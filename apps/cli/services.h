@@ -12,6 +12,9 @@ struct Service {
     DaemonPlaces places;
     Running running;
     bool changed = false;  // by this call: started, or stopped
+    // What it answers when it is asked (daemon_control.h).
+    std::optional<uint64_t> sessions{};
+    std::string trouble{};
 };
 
 // What `up`, `down` and `destroy` hold while they work, so that they take turns. DIR/run is made

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "daemon_control.h"
 #include "dead_mounts.h"
 #include "pool_access.h"
 #include "pool_place.h"
@@ -79,8 +80,10 @@ Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool
 
 // Of an engine that has the pool and does not answer, the rest is told all the same.
 Task<Result<Content>> look_or_say_why(Workplace work, const api::PoolDirectory& pool,
-                                      const api::OwnerRecord& owner) {
+                                      const api::OwnerRecord& owner,
+                                      const std::string& known_trouble) {
     if (!is_served(pool.directory, owner)) co_return co_await look_inside(work, pool, owner);
+    if (!known_trouble.empty()) co_return Content{.trouble = known_trouble};
     Report trouble;
     auto content = co_await look_inside({.session = work.session,
                                          .environment = work.environment,
@@ -157,7 +160,12 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
                         api::read_pool_directory(directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool.directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(Content content, co_await look_or_say_why(work, pool, owner));
+    Report trouble;
+    auto services = find_services(pool.directory, trouble);
+    if (services) ROS2S_CO_TRY(co_await ask_services(work, pool.directory, *services));
+    ROS2S_CO_TRY_ASSIGN(
+        Content content,
+        co_await look_or_say_why(work, pool, owner, services ? services->front().trouble : ""));
     if (const auto bytes = api::index_disk_bytes(pool)) content.index_bytes = *bytes;
     report_status(work.session, pool, owner, content);
     const auto dead = dead_mounts(pool.directory, owner);
@@ -168,8 +176,6 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
             work.session.say(fmt::format("mount       {}", mount_point));
         }
     }
-    Report trouble;
-    const auto services = find_services(pool.directory, trouble);
     if (services) {
         report_services(work.session, *services, pool.directory);
     } else {

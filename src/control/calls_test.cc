@@ -407,13 +407,16 @@ TEST_F(Calls, TheServerSaysWhatItIs) {
     ASSERT_TRUE(facts) << report_.text();
     EXPECT_EQ(facts->program, "test-server 1.2.3");
     EXPECT_TRUE(facts->serving);
+    EXPECT_EQ(facts->sessions, 1u);
     ASSERT_EQ(facts->data.size(), 2u);
     EXPECT_EQ(facts->data.front().first, "shm");
     EXPECT_FALSE(facts->data.front().second.empty());
+    rig_->open(*client_);
     run_on(*rig_->server_reactor, [&] { rig_->server->drain(); });
     facts = query();
     ASSERT_TRUE(facts) << report_.text();
     EXPECT_FALSE(facts->serving);
+    EXPECT_EQ(facts->sessions, 2u);
 }
 
 TEST_F(Calls, ReflectionNamesTheServices) {

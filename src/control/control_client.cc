@@ -73,7 +73,10 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
 Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->server, &ServerAsync::Query,
                                                        call, v1::QueryServerRequest(), report));
-    ServerFacts facts{.program = reply.program(), .serving = reply.serving(), .data = {}};
+    ServerFacts facts{.program = reply.program(),
+                      .serving = reply.serving(),
+                      .sessions = reply.sessions(),
+                      .data = {}};
     for (const v1::DataAddress& each : reply.data()) {
         facts.data.emplace_back(each.provider(), each.address());
     }

@@ -72,6 +72,7 @@ struct PoolFacts {
 struct ServerFacts {
     std::string program;  // "ros2store-engine 0.1.0"
     bool serving = false;
+    uint64_t sessions = 0;                                  // that are open, of everybody
     std::vector<std::pair<std::string, std::string>> data;  // provider, address
 };
 

@@ -6,6 +6,7 @@ Task<Result<>> ServerService::query(Served&, const v1::QueryServerRequest&,
                                     v1::QueryServerReply& reply) {
     reply.set_program(ground_.options.program);
     reply.set_serving(!ground_.draining);
+    reply.set_sessions(ground_.parts.sessions.metrics().live.value());
     for (const DataAddress& each : ground_.options.data) {
         v1::DataAddress& into = *reply.add_data();
         into.set_provider(each.provider);

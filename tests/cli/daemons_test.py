@@ -112,8 +112,9 @@ class Life(WithDirectory):
         for each in status["daemons"]:
             self.assertEqual(os.getsid(each["pid"]), each["pid"], "in a session of its own")
             self.assertIn("ready", Path(each["log"]).read_text())
+        self.assertEqual([each["sessions"] for each in (engine, dpu)], [1, 0])  # the DPU daemon's
         said = run("status", self.pool).stdout
-        self.assertIn(f"ros2store-dpu: process {dpu['pid']}, since 20", said)
+        self.assertRegex(said, f"ros2store-dpu: process {dpu['pid']}, since 20.*, 0 sessions")
 
         down = answer("down", self.pool)
         self.assertEqual([each["changed"] for each in down["daemons"]], [True, True])
@@ -227,7 +228,10 @@ class Life(WithDirectory):
         status = answer("status", self.pool)
         self.assertIsNone(status["containers"])
         self.assertTrue(status["trouble"])
-        self.assertEqual(status["daemons"][0]["pid"], engine)
+        hung, well = status["daemons"]
+        self.assertEqual((hung["pid"], hung["sessions"]), (engine, None))
+        self.assertIn("not answered", hung["trouble"])
+        self.assertIsNone(well["trouble"])
         self.assertIn("killed ros2store-engine", run("down", "--kill", self.pool).stdout)
         self.assertEqual(processes_of(self.scratch), {})
 

@@ -1,0 +1,58 @@
+#include "daemon_control.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace ros2s::cli {
+namespace {
+
+// A status of daemons that hang is a status, too.
+constexpr Duration answer_max = std::chrono::seconds(5);
+
+Task<Result<control::ServerFacts>> ask(Workplace work, control::ClientOptions options,
+                                       Report& report) {
+    ROS2S_CO_TRY_ASSIGN(
+        const auto client,
+        control::ControlClient::create(work.environment.reactor, std::move(options), report));
+    Call call = work.call;
+    call.deadline = work.environment.reactor.now() + answer_max;
+    co_return co_await client->query_server(call, report);
+}
+
+}  // namespace
+
+control::ClientOptions control_of(const api::ServicePlaces& places, Daemon daemon) {
+    const bool dpu = daemon == Daemon::dpu;
+    const std::string& certificates = dpu ? places.host_certs : places.storage_certs;
+    return {.address = "unix:" + (dpu ? places.dpu_control : places.engine_control),
+            .identity = {.authority_file = certificates + "/ca.crt",
+                         .certificate_file = certificates + "/client.crt",
+                         .key_file = certificates + "/client.key"},
+            .server_name = "localhost"};
+}
+
+Task<Result<>> ask_services(Workplace work, std::string directory, std::vector<Service>& services) {
+    const api::ServicePlaces places(directory);
+    for (Service& service : services) {
+        if (service.running.pid == 0) continue;
+        const Daemon daemon =
+            service.places.program == engine_program ? Daemon::engine : Daemon::dpu;
+        Report why;
+        const auto facts = co_await ask(work, control_of(places, daemon), why);
+        ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
+        if (!facts && facts.error().code == Code::deadline) {
+            service.trouble =
+                fmt::format("it has not answered for {} seconds",
+                            std::chrono::floor<std::chrono::seconds>(answer_max).count());
+        } else if (facts) {
+            service.sessions = facts->sessions;
+            if (!facts->serving) service.trouble = "it drains, and takes no new sessions";
+        } else {
+            service.trouble = why.empty() ? describe(facts.error()) : why.text();
+        }
+    }
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli
