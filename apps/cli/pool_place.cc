@@ -18,11 +18,11 @@ bool is_uri(std::string_view text) {
 
 Result<api::Uri> container_uri(std::string_view text, Report& report) {
     ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(text, report));
-    if (uri.transport == api::Uri::Transport::local) return uri;
+    if (uri.transport == api::Uri::Transport::local || !uri.dir.empty()) return uri;
     return report.fail(
         Code::unsupported,
-        fmt::format("'{}' is behind a network, and this command is for pools of this machine, "
-                    "like {}",
+        fmt::format("'{}' is behind a network, and this command is for pools in a directory of "
+                    "this machine, like {}",
                     text, api::example_of(api::Uri::Transport::local)));
 }
 

@@ -19,7 +19,8 @@ namespace ros2s::cli {
 [[nodiscard]] Result<std::string> absolute_directory(const std::string& directory, Report& report);
 // Who has it open now; pid 0 when nobody does. Errors: those of find_owner, reported.
 [[nodiscard]] Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report);
-// A URI of this machine. Errors: invalid, unsupported.
+// A URI of a pool in a directory of this machine, however it is reached. Errors: invalid,
+// unsupported.
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
 
 // The reactor for a command with these arguments: as the settings of the pool say where their URIs

@@ -221,6 +221,36 @@ class Life(WithDirectory):
         run("down", self.pool)
         self.assertEqual(answer("container", "query", self.uri("second"))["id"], one["id"])
 
+    def test_files_by_each_uri(self):
+        uris = self.up("--size", SIZE)["uris"]
+        run("cp", __file__, uris["offload"].replace("?", "/one?"))
+        for way, uri in uris.items():
+            with self.subTest(way=way):
+                self.assertEqual(run("cat", uri.replace("?", "/one?")).stdout,
+                                 Path(__file__).read_text())
+        made = uris["offload"].replace("main", "second")
+        run("container", "create", made)
+        self.assertEqual(answer("ls", made)["entries"], [])
+
+    @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK), "no FUSE here")
+    def test_a_mount_goes_down_with_the_daemons(self):
+        uris = self.up("--size", SIZE)["uris"]
+        mount_point = self.scratch / "mount"
+        mount_point.mkdir()
+        run("mount", uris["offload"], mount_point)
+        (mount_point / "one").write_text("1")
+        status = answer("status", self.pool)
+        self.assertEqual(status["mounts"], [str(mount_point)])
+        self.assertEqual(status["daemons"][1]["sessions"], 1)
+        self.assertEqual(run("cat", uris["direct"].replace("?", "/one?")).stdout, "1")
+        with open(mount_point / "one", encoding="ascii"):
+            self.refused("down", self.pool, says=[str(mount_point), "in use"])
+        self.assertEqual(len(processes_of(self.scratch)), 3)  # both daemons, and the mount's
+        down = answer("down", self.pool)
+        self.assertEqual(down["all_unmounted"], [str(mount_point)])
+        self.assertFalse(os.path.ismount(mount_point))
+        wait_until(lambda: not processes_of(self.scratch), "the mount's process")
+
     def test_an_engine_that_hangs(self):
         self.up("--size", SIZE)
         engine, _ = self.pids()
