@@ -125,6 +125,43 @@ TEST(Pool, DataOfAGroupAreWrittenWhileItGrows) {
     EXPECT_EQ(less.world.run(before_the_flush(less, 15)), (BeforeTheFlush{15, 1}));
 }
 
+// The flush of the group before fails while a slow device still reads the memory of the open one.
+Task<> write_failing(Pool& pool, uint64_t dkey, uint64_t blocks) {
+    EXPECT_FALSE((co_await pool.write(dkey, blocks, 8)).has_value());
+}
+Task<> fail_while_growing(Pool& pool) {
+    co_await pool.start();
+    for (uint64_t dkey : {1, 2}) co_await write_into(pool, dkey, 16);  // to be in memory
+    const uint64_t journal_end = (3 * block_bytes) + pool.create_options.journal_bytes;
+    uint64_t records = 0;
+    uint64_t slow_writes = 0;
+    pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
+        if (operation.kind == device::SimKind::flush) return device::SimFault::error;
+        if (operation.kind != device::SimKind::write) return device::SimFault::none;
+        if (operation.offset < journal_end) ++records;
+        if (operation.offset < journal_end || records == 0) return device::SimFault::none;
+        ++slow_writes;
+        return device::SimFault::slow;
+    });
+    {
+        Nursery nursery(pool.env.reactor, 2);
+        co_await nursery.spawn(write_failing(pool, 1, 16));
+        while (records == 0) {
+            co_await sleep_for(pool.env.reactor, std::chrono::microseconds(1));
+        }
+        co_await nursery.spawn(write_failing(pool, 2, 16));
+        co_await nursery.join();
+    }
+    EXPECT_EQ(slow_writes, 1U);
+    EXPECT_NE(pool.store->read_only_reason(), "");
+    pool.disks[0]->set_hook({});
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, AGroupThatFailsWhileItGrowsKeepsItsMemoryUntilItIsWritten) {
+    Pool pool(1);
+    pool.world.run(fail_while_growing(pool));
+}
+
 // ---- devices -------------------------------------------------------------------------------
 
 Task<> spread(Pool& pool) {
