@@ -141,6 +141,11 @@ TEST(DpuRestart, UnlinkedFilesWhileTheEngineIsStruckToo) {
     expect_exactly_once(unlinked_files, true);
 }
 TEST(DpuRestart, UnlinkedFilesWithoutNamesAreSeen) { expect_it_is_seen(unlinked_files); }
+TEST(DpuRestart, FilesAndNamesOfAllKinds) { expect_exactly_once(mixed, false); }
+TEST(DpuRestart, FilesAndNamesOfAllKindsWhileTheEngineIsStruckToo) {
+    expect_exactly_once(mixed, true);
+}
+TEST(DpuRestart, FilesAndNamesOfAllKindsWithoutNamesAreSeen) { expect_it_is_seen(mixed); }
 
 }  // namespace
 }  // namespace ros2s

@@ -42,8 +42,8 @@ struct Kind {
 };
 
 // Appends to one log; exclusive creations; renames that replace nothing; files that are used after
-// they were unlinked.
-extern const Kind appends, creations, renames, unlinked_files;
+// they were unlinked; all of it at random, beside a model.
+extern const Kind appends, creations, renames, unlinked_files, mixed;
 
 Task<> make_nothing(fs::FileSystem& files, object::ObjectStore& store,
                     object::ContainerId container);
