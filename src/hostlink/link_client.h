@@ -51,7 +51,8 @@ class LinkClient final : public fs::FileSystem {
 
     Task<> close_all() override;
     // Opens everything at the mooring's place that is not open there. Tries until it is told to
-    // stop, but where that is in vain: then the file's calls fail with why. Due after each move.
+    // stop, but where that is in vain: then the file's calls fail with why. Due after each move,
+    // unless it still runs: it ends when nothing has moved meanwhile.
     Task<> reopen_all(const Call& call);
 
     AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;

@@ -119,9 +119,13 @@ Task<Result<LinkClient::Where>> LinkClient::where(const Call& call, fs::FileHand
 }
 
 Task<> LinkClient::reopen_all(const Call& call) {
-    std::vector<fs::FileHandle> handles;
-    for (const auto& [handle, file] : open_) handles.push_back(handle);
-    for (const fs::FileHandle handle : handles) co_await reopen(call, handle);
+    session::Place place;
+    do {
+        place = mooring_.place();
+        std::vector<fs::FileHandle> handles;
+        for (const auto& [handle, file] : open_) handles.push_back(handle);
+        for (const fs::FileHandle handle : handles) co_await reopen(call, handle);
+    } while (mooring_.place() != place);
 }
 
 Task<> LinkClient::reopen(const Call& call, fs::FileHandle handle) {

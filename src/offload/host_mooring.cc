@@ -8,8 +8,6 @@ namespace {
 constexpr Duration pause = std::chrono::milliseconds(5);
 // How long a call waits for the mount to be found again.
 constexpr Duration patience = std::chrono::seconds(30);
-// Reopenings at once: each belongs to one restart, and all but the last one end soon.
-constexpr size_t reopenings_max = 4;
 
 // There is no such container, or it is not for this host: waiting does not help.
 bool is_final(Code code) {
@@ -27,7 +25,7 @@ HostMooring::HostMooring(Reactor& reactor, control::ControlClient& control,
       container_(std::move(container)),
       read_only_(read_only),
       keeping_(reactor, 1),
-      reopening_(reactor, reopenings_max) {}
+      reopening_(reactor, 1) {}
 
 Task<Result<>> HostMooring::mount(Report& report) {
     const auto session = tickets_.session();
@@ -64,7 +62,8 @@ Task<> HostMooring::keep(HostMooring& self, hostlink::LinkClient& link) {
         const auto mounted = co_await self.mount_in(*session, report);
         if (mounted) {
             self.failure_.reset();
-            co_await self.reopening_.spawn(link.reopen_all(self.call_));
+            // Not awaited: it may wait for the next place itself. One that runs sees this one, too.
+            (void)self.reopening_.try_spawn(link.reopen_all(self.call_));
             continue;
         }
         if (is_final(mounted.error().code)) self.failure_ = mounted.error();

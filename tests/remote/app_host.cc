@@ -148,7 +148,11 @@ class AppHost::Names final : public fs::Namespace {
 };
 
 AppHost::AppHost(sim::World& world, fabric::sim::Network& network, SimDpu& dpu, uint8_t number)
-    : world_(world), network_(network), dpu_(dpu), following_(world.core(), 4) {
+    : world_(world),
+      network_(network),
+      dpu_(dpu),
+      following_(world.core(), 1),
+      reopening_(world.core(), 1) {
     client_.bytes[0] = number;
     client_.bytes[15] = 2;
 }
@@ -188,7 +192,7 @@ Task<> AppHost::follow(AppHost& self) {
         const auto mounted = co_await self.dpu_.mount(session);
         if (!mounted) continue;
         self.place_ = {.session = session, .mount = *mounted};
-        co_await self.following_.spawn(self.link_->reopen_all(call));
+        (void)self.reopening_.try_spawn(self.link_->reopen_all(call));
     }
 }
 
@@ -203,6 +207,7 @@ Task<> AppHost::disconnect() {
     co_await link_->close_all();
     leaving_ = true;
     co_await following_.join();
+    co_await reopening_.join();
     link_.reset();
     names_.reset();
     co_await channel_->close();

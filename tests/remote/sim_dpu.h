@@ -114,6 +114,7 @@ class AppHost final : public rpc::TicketSource, public session::Mooring {
     std::unique_ptr<Names> names_;
     std::unique_ptr<hostlink::LinkClient> link_;
     Nursery following_;
+    Nursery reopening_;
 };
 
 }  // namespace ros2s
