@@ -322,7 +322,9 @@ echo begun; exec sleep 600
                               stderr=subprocess.PIPE) as up:
             self.addCleanup(up.kill)
             wait_until(lambda: log.exists() and "begun" in log.read_text(), "its start")
-            pid = answer("status", self.pool)["daemons"][0]["pid"]
+            # `up` writes the number down just after the process has begun.
+            wait_until(lambda: self.pids()[0] != -1, "its number")
+            pid = self.pids()[0]
             self.assertEqual(Path(f"/proc/{pid}/comm").read_text(), "sleep\n")
             up.send_signal(signal.SIGINT)
             up.communicate(timeout=PATIENCE_SECONDS)
