@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "ros2s/pki/certificate.h"
 
 namespace ros2s::tests {
 
-DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider)
-    : places_(engine.places()) {
+DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider,
+                       const std::string& directory)
+    : places_(directory) {
+    std::filesystem::create_directories(directory + "/certs");
+    std::filesystem::create_directories(places_.run);
     std::string said;
     // Hosts have an authority of their own: their certificates are worth nothing at the engine.
     EXPECT_EQ(
@@ -22,8 +26,8 @@ DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider)
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
         "data: {{listen: \"shm {}\"}}\n"
         "metrics: {{listen: \"\"}}\n",
-        places_.engine_control, provider, places_.storage_certs, places_.dpu_control,
-        places_.host_certs, places_.dpu_data);
+        engine.places().engine_control, provider, engine.places().storage_certs,
+        places_.dpu_control, places_.host_certs, places_.dpu_data);
 }
 
 offload::HostOptions DpuProcess::options() const {

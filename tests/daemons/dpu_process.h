@@ -9,8 +9,12 @@ namespace ros2s::tests {
 
 class DpuProcess {
   public:
-    // `provider`: by which it reaches the engine. Starts nothing yet.
-    DpuProcess(const EngineProcess& engine, const std::string& provider);
+    // `provider`: by which it reaches the engine. `directory`: the `dir` of its URIs, where its
+    // certificates and sockets lie. Starts nothing yet.
+    DpuProcess(const EngineProcess& engine, const std::string& provider,
+               const std::string& directory);
+    DpuProcess(const EngineProcess& engine, const std::string& provider)
+        : DpuProcess(engine, provider, engine.pool_directory()) {}
 
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }

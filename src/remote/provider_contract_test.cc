@@ -1,11 +1,11 @@
-// A store behind shared memory keeps the object contract: on one core, and with the server on
-// another. Payload that does not go inline is staged here, for only the session's segment can be
-// granted.
+// A store behind a real provider keeps the object contract: on one core, and with the server on
+// another. Payload that does not go inline is staged over shm, for there only the session's segment
+// can be granted.
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "remote_test_support.h"
-#include "ros2s/fabric/shm/shm.h"
+#include "ros2s/fabric/providers/providers.h"
 #include "ros2s/object/contract/contract.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -23,10 +23,11 @@ std::unique_ptr<OsReactor> make_reactor() {
     return std::move(*made);
 }
 
-class ShmSetup final : public object::contract::Setup {
+class ProviderSetup final : public object::contract::Setup {
   public:
-    ShmSetup(const Needs& needs, bool two_cores, const WireOptions& options)
-        : options_(options), client_(make_reactor()) {
+    ProviderSetup(const Needs& needs, std::string provider, bool two_cores,
+                  const WireOptions& options)
+        : provider_(std::move(provider)), options_(options), client_(make_reactor()) {
         char name[] = "/tmp/ros2store-test-XXXXXX";
         directory_ = mkdtemp(name);
         if (two_cores) {
@@ -39,7 +40,7 @@ class ShmSetup final : public object::contract::Setup {
         options_.channel.client.bytes[0] = 1;
         client_->run(set_up(needs.capacity_bytes));
     }
-    ~ShmSetup() override {
+    ~ProviderSetup() override {
         client_->run(tear_down());
         if (server_) {
             server_->stop();
@@ -57,6 +58,13 @@ class ShmSetup final : public object::contract::Setup {
     }
 
   private:
+    std::unique_ptr<fabric::Domain> open_domain(Reactor& reactor) const {
+        Report report;
+        auto opened = fabric::open_domain(reactor, provider_, "lo", report);
+        EXPECT_TRUE(opened) << report.text();
+        ROS2S_CHECK(opened);
+        return std::move(*opened);
+    }
     Reactor& there() { return server_ ? *server_ : *client_; }
     Task<> serve(uint64_t capacity_bytes) {
         behind_ = std::make_unique<object::MemoryStore>(
@@ -65,10 +73,11 @@ class ShmSetup final : public object::contract::Setup {
             object::MemoryStore::Options{.capacity_bytes = capacity_bytes,
                                          .delay_max = std::chrono::microseconds(200)});
         service_ = std::make_unique<StoreServer>(*behind_);
-        server_domain_ = fabric::shm::open_domain(there());
-        auto listening =
-            co_await rpc::Server::listen(there(), *server_domain_, directory_ + "/store", *service_,
-                                         gate_, options_.server, server_report_);
+        server_domain_ = open_domain(there());
+        const std::string wanted = provider_ == "shm" ? directory_ + "/store" : "127.0.0.1:0";
+        auto listening = co_await rpc::Server::listen(there(), *server_domain_, wanted, *service_,
+                                                      gate_, options_.server, server_report_);
+        EXPECT_TRUE(listening) << server_report_.text();
         ROS2S_CHECK(listening);
         serving_ = std::move(*listening);
     }
@@ -82,8 +91,8 @@ class ShmSetup final : public object::contract::Setup {
     }
     Task<> set_up(uint64_t capacity_bytes) {
         co_await on(there(), *client_, serve(capacity_bytes));
-        domain_ = fabric::shm::open_domain(*client_);
-        auto channel = co_await rpc::Channel::open(*client_, *domain_, directory_ + "/store",
+        domain_ = open_domain(*client_);
+        auto channel = co_await rpc::Channel::open(*client_, *domain_, serving_->address(),
                                                    tickets_, options_.channel, report_);
         EXPECT_TRUE(channel) << report_.text();
         ROS2S_CHECK(channel);
@@ -95,7 +104,7 @@ class ShmSetup final : public object::contract::Setup {
     }
     Task<> tear_down() {
         EXPECT_EQ(channel_->metrics().connections.value(), 1U);
-        EXPECT_EQ(channel_->metrics().window_bytes.value(), 0U);
+        if (provider_ == "shm") EXPECT_EQ(channel_->metrics().window_bytes.value(), 0U);
         store_.reset();
         co_await channel_->close();
         channel_.reset();
@@ -104,6 +113,7 @@ class ShmSetup final : public object::contract::Setup {
         co_await on(there(), *client_, stop_serving());
     }
 
+    std::string provider_;
     WireOptions options_;
     std::string directory_;
     std::unique_ptr<OsReactor> client_, server_;
@@ -119,13 +129,19 @@ class ShmSetup final : public object::contract::Setup {
 };
 
 ROS2S_OBJECT_STORE_CONTRACT(RemoteOverShm, [](const Needs& needs) {
-    return std::make_unique<ShmSetup>(needs, false, WireOptions{});
+    return std::make_unique<ProviderSetup>(needs, "shm", false, WireOptions{});
 });
 ROS2S_OBJECT_STORE_CONTRACT(RemoteOverShmOnTwoCores, [](const Needs& needs) {
-    return std::make_unique<ShmSetup>(needs, true, WireOptions{});
+    return std::make_unique<ProviderSetup>(needs, "shm", true, WireOptions{});
 });
 ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverShm, [](const Needs& needs) {
-    return std::make_unique<ShmSetup>(needs, true, bulk_options());
+    return std::make_unique<ProviderSetup>(needs, "shm", true, bulk_options());
+});
+ROS2S_OBJECT_STORE_CONTRACT(RemoteOverUcxTcpOnTwoCores, [](const Needs& needs) {
+    return std::make_unique<ProviderSetup>(needs, "ucx+tcp", true, WireOptions{});
+});
+ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverUcxTcp, [](const Needs& needs) {
+    return std::make_unique<ProviderSetup>(needs, "ucx+tcp", true, bulk_options());
 });
 
 }  // namespace
