@@ -264,12 +264,15 @@ Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server)
     reached->socket.reset();
     if (findings.back().grade == Grade::wrong) co_return findings;
 
+    // The very address that took the connection, not another one of the same name.
+    const std::string asked =
+        place.control.starts_with(unix_socket) ? place.control : reached->address;
     Report asking;
     const Call call{.deadline = work.environment.reactor.now() + patience, .stop = work.call.stop};
     Result<control::ServerFacts> facts = fail(Code::disconnected);
     const auto client = control::ControlClient::create(
         work.environment.reactor,
-        {.address = place.control, .identity = identity, .server_name = place.name}, asking);
+        {.address = asked, .identity = identity, .server_name = place.name}, asking);
     if (client) facts = co_await (*client)->query_server(call, asking);
     findings.push_back(describe(facts, asking));
     if (facts) {
