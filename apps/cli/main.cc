@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdlib>
 
 #include "arguments.h"
 #include "pool_place.h"
@@ -95,6 +96,8 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
     ros2s::cli::raise_descriptor_limit();
+    // gRPC writes lines of its own about what our one line says.
+    setenv("GRPC_VERBOSITY", "NONE", 0);
     int status = 0;
     const auto arguments = ros2s::cli::parse_arguments(argc, argv, status);
     if (arguments) return ros2s::cli::run(*arguments);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include "mount_point.h"
@@ -132,6 +133,8 @@ int run(const Options& options) {
 }  // namespace ros2s::fuse
 
 int main(int count, char** arguments) {
+    // gRPC writes lines of its own about what our one line says.
+    setenv("GRPC_VERBOSITY", "NONE", 0);
     int exit_status = 0;
     const auto options = ros2s::fuse::parse_options(count, arguments, exit_status);
     return options ? ros2s::fuse::run(*options) : exit_status;

@@ -145,7 +145,9 @@ static int iomem_alloc(struct thread_data* td, size_t bytes) {
         registration.bytes = bytes;
         const int result = ros2s_buffer_register(job->opened->fs, &registration, &job->buffer);
         if (result != 0) return ros2s_fio_failed(td, result, "cannot register", "the buffers");
-        if (!ros2s_buffer_is_pinned(job->buffer))
+        /* Behind a network it is another process that reads and writes the devices. */
+        const int embedded = strncmp(options->uri, "ros2s+local:", strlen("ros2s+local:")) == 0;
+        if (embedded && !ros2s_buffer_is_pinned(job->buffer))
             log_info(
                 "ros2s: the kernel does not take the buffers (see `ulimit -l`): each I/O maps "
                 "its pages\n");

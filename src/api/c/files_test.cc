@@ -252,8 +252,9 @@ TEST_F(FilesTest, BadOpensSayWhatIsWrong) {
     };
     const auto& dir = pool_.directory();
     EXPECT_THAT(error_of("x", -EINVAL), HasSubstr("it is written like"));
-    EXPECT_THAT(error_of("ros2s+dpu://h/p/c", -EOPNOTSUPP), HasSubstr("which this version"));
-    EXPECT_THAT(error_of("ros2s://h/p/c", -EOPNOTSUPP), HasSubstr("which this version"));
+    EXPECT_THAT(error_of("ros2s+dpu:///p/c", -EINVAL), HasSubstr("names no server"));
+    EXPECT_THAT(error_of("ros2s:///p/c?dir=/nowhere", -ENOENT),
+                HasSubstr("start it: ros2store up /nowhere"));
     EXPECT_THAT(error_of("ros2s+local:///pool/main?dir=/nowhere", -ENOENT),
                 HasSubstr("`ros2store up /nowhere`"));
     EXPECT_THAT(error_of("ros2s+local:///other/main?dir=" + dir, -ENOENT),
