@@ -237,6 +237,8 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     why_command.app.add_flag("--write", why_command.options->write,
                              "also trace a write: of the very bytes that were read, or, where the "
                              "container is mounted, to a nameless file beside");
+    why_command.app.add_option("--trace-file", why_command.options->trace_file,
+                               "also write the steps to this file, for ui.perfetto.dev");
     Command<DoctorOptions> doctor_command(
         app, arguments, "doctor", "what this machine lacks, and the command that mends it", doctor);
     doctor_command.app

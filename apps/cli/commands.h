@@ -97,6 +97,7 @@ struct WhyOptions {
     std::string place;
     uint64_t offset = 0;
     bool write = false;  // also rewrite, with the bytes that it holds, the block that was read
+    std::string trace_file{};  // gets the steps, too
 };
 Task<Result<>> why(Workplace work, WhyOptions options);
 

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <fstream>
 
 #include "mounted_why.h"
 #include "places.h"
 #include "ros2s/api/file_trace.h"
+#include "ros2s/api/trace_file.h"
 
 namespace ros2s::cli {
 namespace {
@@ -89,6 +93,20 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
          {"write", trace.write ? value_of(*trace.write) : Json()}}));
 }
 
+Result<> write_trace_file(const Workplace& work, const std::string& path,
+                          const api::FileTrace& trace) {
+    if (path.empty()) return {};
+    errno = 0;
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file << api::to_trace_file(trace);
+    file.close();
+    if (file) return {};
+    const int cause = errno;
+    return work.report.fail(
+        Error{Code::io, cause},
+        fmt::format("cannot write the trace file {}: {}", path, std::strerror(cause)));
+}
+
 Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options) {
     ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(options.place));
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await find(work, place, Follow::yes));
@@ -102,6 +120,7 @@ Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options
     }
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await trace_through_mount(work, place, options));
     if (mounted) {
+        ROS2S_CO_TRY(write_trace_file(work, options.trace_file, mounted->trace));
         tell(work.session, options, {place, mounted->trace, mounted->size, &*mounted});
         co_return Result<>{};
     }
@@ -114,6 +133,7 @@ Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options
                                  opened->handle, options.offset, kinds);
     const auto closed = co_await place.file_system->close(work.call, opened->handle);
     if (!traced) co_return explain(work, place.shown, traced.error());
+    ROS2S_CO_TRY(write_trace_file(work, options.trace_file, *traced));
     tell(work.session, options, {place, *traced, found.size});
     co_return closed;
 }

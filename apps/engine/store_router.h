@@ -20,6 +20,7 @@ class StoreRouter final : public rpc::Service {
 
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;
+    [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
     void visit_metrics(const MetricVisitor& visit) const;
 
   private:

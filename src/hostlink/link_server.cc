@@ -131,8 +131,10 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, fs::FileSyst
                           .sequence = id.sequence,
                           .repeated = request.repeated()};
     // Not the connection's stop token: what has begun is done.
-    const Call call{
-        .deadline = request.call().deadline, .tenant = request.call().tenant, .update = &name};
+    const Call call{.deadline = request.call().deadline,
+                    .tenant = request.call().tenant,
+                    .trace = request.call().trace,
+                    .update = &name};
     if (request.method() == static_cast<uint16_t>(Method::punch_hole)) {
         co_return StoredReplies::Reply{
             .status = co_await fs.punch_hole(call, file.handle, file.offset, file.length)};

@@ -34,6 +34,7 @@ class StoreServer final : public rpc::Service {
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
     [[nodiscard]] uint32_t number() const override { return object_service; }
     Task<> serve(rpc::Request& request) override;
+    [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
 
   private:
     // What a request is decoded into, kept for its memory.

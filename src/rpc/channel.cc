@@ -174,7 +174,7 @@ Task<Result<>> Channel::call_within(const Call& call, const CallRequest& request
         if (!first) metrics_.requests_repeated.add();
         sent.repeated = request.repeated || !first;
         const ClientConnection::Outcome outcome =
-            co_await connection->exchange(call, sent, reader, stop);
+            co_await connection->exchange(call, sent, reader, step_names_, stop);
         if (!outcome.lost) co_return outcome.result;
         if (closing_.stop_requested()) co_return fail(Code::closed);
         if (outcome.sent && !repeatable) co_return fail(Code::disconnected);

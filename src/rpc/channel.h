@@ -14,7 +14,9 @@
 //   taken back before call() returns, whatever the server does: then the memory is the caller's.
 // - A request goes out again, after its connection was lost, when it has an operation id or is a
 //   read (CallRequest::repeatable); any other fails with `disconnected`: it may have been done.
-// - An answer is looked at within call(): nothing of it is held afterwards.
+// - An answer is looked at within call(): nothing of it is held afterwards. A traced call's trace
+// has
+//   the server's steps in it, by names that are the channel's.
 #pragma once
 #include <memory>
 #include <optional>
@@ -25,6 +27,7 @@
 #include "ros2s/rpc/frame.h"
 #include "ros2s/rpc/options.h"
 #include "ros2s/rpc/rpc_metrics.h"
+#include "ros2s/rpc/trace_wire.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -128,8 +131,9 @@ class Channel {
     ChannelMetrics metrics_;
     WelcomeBody welcome_;
     ClientConnection* connection_ = nullptr;  // keep()'s, while it is up
-    std::optional<Error> refusal_;            // why there is none, where waiting is in vain
-    Event changed_;                           // of the two, or closing
+    StepNames step_names_;
+    std::optional<Error> refusal_;  // why there is none, where waiting is in vain
+    Event changed_;                 // of the two, or closing
     size_t calls_ = 0;
     StopSource closing_;
     Nursery keeping_;

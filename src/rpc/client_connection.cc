@@ -119,7 +119,8 @@ void ClientConnection::give_slot(uint32_t slot) noexcept {
 
 Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
                                                            const CallRequest& request,
-                                                           ReplyReader& reader, StopToken stop) {
+                                                           ReplyReader& reader, StepNames& names,
+                                                           StopToken stop) {
     struct Use {
         explicit Use(ClientConnection& connection) : self(connection) { ++self.exchanges_; }
         Use(const Use&) = delete;
@@ -134,7 +135,7 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     if (const Result<> taken = co_await take_slot(exchange, stop); !taken) {
         co_return Outcome{.lost = taken.error().code == Code::disconnected, .result = taken};
     }
-    const Outcome outcome = co_await exchange_in_slot(exchange, call, request, reader, stop);
+    const Outcome outcome = co_await exchange_in_slot(exchange, call, request, reader, names, stop);
     if (exchange.answered || !outcome.sent) {
         give_slot(exchange.slot);
     } else {
@@ -143,18 +144,18 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     co_return outcome;
 }
 
-Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(Exchange& exchange,
-                                                                   const Call& call,
-                                                                   const CallRequest& request,
-                                                                   ReplyReader& reader,
-                                                                   StopToken stop) {
+Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
+    Exchange& exchange, const Call& call, const CallRequest& request, ReplyReader& reader,
+    StepNames& names, StopToken stop) {
     Slot& slot = slots_[exchange.slot];
     slot.number = ++slot.uses << slot_bits | exchange.slot;
     slot.exchange = &exchange;
-    const Layout layout = lay_out(request);
+    const Layout layout = lay_out(call, request);
     Windows windows(*endpoint_, staging_, metrics_);
     Outcome outcome;
+    const Span span(call.trace, reactor_, "rpc.call");
     outcome.result = co_await open_windows(windows, request, layout, stop);
+    const Time sent = reactor_.now();
     if (outcome.result) {
         outcome.result = co_await send(slot, call, request, layout, windows, stop);
         // One that failed with its connection may have arrived.
@@ -163,6 +164,10 @@ Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(Exchange& exc
     if (outcome.result) {
         co_await wait_for_answer(exchange, stop);
         if (!exchange.answered && is_alive()) co_await give_up(exchange);
+    }
+    if (exchange.answered && call.trace != nullptr && !exchange.frame.trace.empty()) {
+        // What is wrong with a trace is no reason to refuse the answer.
+        (void)add_steps(*call.trace, exchange.frame.trace, sent, reactor_.now(), names);
     }
     co_await windows.revoke();
     if (exchange.answered) {
@@ -177,19 +182,21 @@ Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(Exchange& exc
     co_return outcome;
 }
 
-ClientConnection::Layout ClientConnection::lay_out(const CallRequest& request) const {
+ClientConnection::Layout ClientConnection::lay_out(const Call& call,
+                                                   const CallRequest& request) const {
     const uint64_t request_most =
         std::min(options_.inline_request_bytes, endpoint_->send_bytes_max());
     const uint64_t reply_most =
         std::min<uint64_t>(options_.message_bytes_max, welcome_.inline_reply_max);
     const uint64_t payload = bytes_of(request.payload);
     const uint64_t sink = bytes_of(request.sink);
+    const uint64_t trace = call.trace != nullptr ? trace_bytes_max : 0;
     const uint64_t frame = frame_bytes(2 * windows_max, request.body.size());
     return {
         .body_inline = request.body.empty() || frame <= request_most,
         .payload_inline = payload == 0 || frame + payload <= request_most,
         .sink_windows =
-            sink > 0 && frame_bytes(0, request.reply_body_bytes_max) + sink > reply_most,
+            sink > 0 && frame_bytes(0, request.reply_body_bytes_max) + trace + sink > reply_most,
     };
 }
 
@@ -213,6 +220,7 @@ Task<Result<>> ClientConnection::send(Slot& slot, const Call& call, const CallRe
     header.method = request.method;
     header.session = session_;
     header.request = slot.number;
+    header.trace = call.trace != nullptr ? 1 : 0;
     header.set(request.id);
     header.payload_bytes = bytes_of(request.payload);
     header.sink_bytes = bytes_of(request.sink);

@@ -26,8 +26,9 @@ class ClientConnection {
         bool sent = false;  // the request may have reached the server
         Result<> result{};  // where it is not lost
     };
+    // What a server's steps are called is kept in `names`.
     Task<Outcome> exchange(const Call& call, const CallRequest& request, ReplyReader& reader,
-                           StopToken stop);
+                           StepNames& names, StopToken stop);
     // Takes answers in until the connection ends.
     Task<> receive_all();
     // Requests under way leave as if the connection were lost.
@@ -63,14 +64,14 @@ class ClientConnection {
     Task<Result<>> take_slot(Exchange& exchange, StopToken stop);
     void give_slot(uint32_t slot) noexcept;
     Task<Outcome> exchange_in_slot(Exchange& exchange, const Call& call, const CallRequest& request,
-                                   ReplyReader& reader, StopToken stop);
+                                   ReplyReader& reader, StepNames& names, StopToken stop);
     // What of a request goes within its frame.
     struct Layout {
         bool body_inline = true;
         bool payload_inline = true;
         bool sink_windows = false;
     };
-    [[nodiscard]] Layout lay_out(const CallRequest& request) const;
+    [[nodiscard]] Layout lay_out(const Call& call, const CallRequest& request) const;
     Task<Result<>> open_windows(Windows& windows, const CallRequest& request, Layout layout,
                                 StopToken stop);
     Task<Result<>> send(Slot& slot, const Call& call, const CallRequest& request, Layout layout,

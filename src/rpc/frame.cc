@@ -6,6 +6,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/base/codec.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/rpc/trace_wire.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -54,6 +55,7 @@ bool is_sane(const FrameHeader& header) {
     const uint8_t flags = is_request ? request_flags : is_reply ? reply_flags : uint8_t{0};
     if ((header.flags & ~flags) != 0) return false;
     if (is_request) return is_request_sane(header);
+    if (header.trace > (is_reply ? trace_bytes_max : 0)) return false;
     if (header.source_windows != 0 || header.sink_windows != 0 || header.sink_bytes != 0) {
         return false;
     }
@@ -112,12 +114,14 @@ Result<Frame> decode_frame(ConstBytes message) {
     const size_t sinks = header.sink_windows * sizeof(WindowDescriptor);
     const uint64_t body = header.has(Flag::body_in_source) ? 0 : header.body_bytes;
     const ConstBytes rest = message.subspan(sizeof header);
-    if (sources + sinks + body > rest.size()) return fail(Code::invalid);
-    const ConstBytes covered = rest.first(sources + sinks + body);
+    const uint64_t trace = header.kind == Kind::reply ? header.trace : 0;
+    if (sources + sinks + body + trace > rest.size()) return fail(Code::invalid);
+    const ConstBytes covered = rest.first(sources + sinks + body + trace);
     if (frame_crc(header, covered) != header.crc) return fail(Code::corrupt);
     frame.source_windows = covered.first(sources);
     frame.sink_windows = covered.subspan(sources, sinks);
-    frame.body = covered.subspan(sources + sinks);
+    frame.body = covered.subspan(sources + sinks, body);
+    frame.trace = covered.subspan(sources + sinks + body);
     frame.payload = rest.subspan(covered.size());
 
     const bool elsewhere = header.has(Flag::in_source) || header.has(Flag::placed);
@@ -136,18 +140,19 @@ Result<Frame> decode_frame(ConstBytes message) {
 }
 
 ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> source,
-                        std::span<const WindowDescriptor> sink, ConstBytes inline_body,
-                        Bytes into) {
-    const size_t size = frame_bytes(source.size() + sink.size(), inline_body.size());
+                        std::span<const WindowDescriptor> sink, ConstBytes inline_body, Bytes into,
+                        ConstBytes trace) {
+    const size_t size = frame_bytes(source.size() + sink.size(), inline_body.size()) + trace.size();
     ROS2S_CHECK(into.size() >= size && source.size() <= windows_max && sink.size() <= windows_max);
     header.source_windows = static_cast<uint8_t>(source.size());
     header.sink_windows = static_cast<uint8_t>(sink.size());
     if (!header.has(Flag::body_in_source)) {
         header.body_bytes = static_cast<uint32_t>(inline_body.size());
     }
+    if (!trace.empty()) header.trace = trace.size();
     const Bytes covered = into.subspan(sizeof header, size - sizeof header);
     Bytes rest = covered;
-    for (const ConstBytes part : {std::as_bytes(source), std::as_bytes(sink), inline_body}) {
+    for (const ConstBytes part : {std::as_bytes(source), std::as_bytes(sink), inline_body, trace}) {
         if (!part.empty() && part.data() != rest.data()) {
             std::memmove(rest.data(), part.data(), part.size());
         }

@@ -62,8 +62,8 @@ struct FrameHeader {
     uint64_t payload_bytes = 0;
     uint64_t sink_bytes = 0;              // request: how much payload the answer may have
     uint64_t remaining_ns = no_deadline;  // request: until its deadline, when it was sent
-    uint64_t trace = 0;                   // reserved: the request's trace
-    std::array<uint8_t, 16> tag{};        // reserved: authentication of header and body
+    uint64_t trace = 0;             // request: 1 asks for one; reply: bytes of it, behind the body
+    std::array<uint8_t, 16> tag{};  // reserved: authentication of header and body
     std::array<uint32_t, 5> reserved{};
     uint32_t crc = 0;  // CRC32C of what precedes it, then of the descriptors and an inline body
 
@@ -104,6 +104,7 @@ struct Frame {
     ConstBytes source_windows;  // descriptors, one after the other
     ConstBytes sink_windows;
     ConstBytes body;     // empty where it lies in the source windows
+    ConstBytes trace;    // of a reply (trace_wire.h)
     ConstBytes payload;  // inline
 
     [[nodiscard]] WindowDescriptor source(size_t index) const;
@@ -120,11 +121,12 @@ struct Frame {
     return sizeof(FrameHeader) + windows * sizeof(WindowDescriptor) + inline_body;
 }
 
-// Lays down header, descriptors and inline body in `into`, which has frame_bytes() of room, and
-// completes the header: lengths of what is given here, CRC. Payload and its length are the
-// caller's. The body may lie in `into` already, where it belongs.
+// Lays down header, descriptors, inline body and a reply's trace in `into`, which has frame_bytes()
+// of room, and completes the header: lengths of what is given here, CRC. Payload and its length are
+// the caller's. The body may lie in `into` already, where it belongs.
 ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> source,
-                        std::span<const WindowDescriptor> sink, ConstBytes inline_body, Bytes into);
+                        std::span<const WindowDescriptor> sink, ConstBytes inline_body, Bytes into,
+                        ConstBytes trace = {});
 
 // The codes that travel are numbers of their own, which never change their meaning. One that this
 // program does not know reads as `io`.

@@ -6,6 +6,7 @@
 #include "frame.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
+#include "trace_wire.h"
 
 using namespace ros2s;
 using namespace ros2s::rpc;
@@ -19,7 +20,7 @@ void read(ConstBytes message) {
     for (size_t i = 0; i < frame->header.source_windows; ++i) source.push_back(frame->source(i));
     for (size_t i = 0; i < frame->header.sink_windows; ++i) sink.push_back(frame->sink(i));
     std::vector<std::byte> memory(message.size());
-    encode_frame(frame->header, source, sink, frame->body, memory);
+    encode_frame(frame->header, source, sink, frame->body, memory, frame->trace);
     std::ranges::copy(frame->payload, memory.end() - static_cast<long>(frame->payload.size()));
     ROS2S_CHECK(std::ranges::equal(memory, message));
     if (frame->header.kind == Kind::hello) static_cast<void>(decode_hello(frame->body));
@@ -35,6 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static_cast<void>(decode_hello(bytes));
     static_cast<void>(decode_welcome(bytes));
     static_cast<void>(decode_failure(bytes));
+    Trace trace;
+    StepNames names;
+    static_cast<void>(add_steps(trace, bytes, Time{}, Time{} + std::chrono::seconds(1), names));
     FrameHeader header;
     if (size < sizeof header) return 0;
     std::memcpy(&header, data, sizeof header);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "trace_wire.h"
+
 namespace ros2s::rpc {
 namespace {
 
@@ -89,6 +91,34 @@ TEST(Frame, RequestComesBackAsItWas) {
     EXPECT_EQ(as_text(frame->body), "body");
     EXPECT_EQ(as_text(frame->payload), "pay");
     EXPECT_EQ(frame->sink(0), window(0, 4096));
+}
+
+TEST(Frame, AReplysTraceLiesBehindItsBody) {
+    FrameHeader header;
+    header.kind = Kind::reply;
+    header.payload_bytes = 3;
+    const std::string_view body = "body", trace = "trace", payload = "pay";
+    std::vector<std::byte> message(frame_bytes(0, body.size()) + trace.size());
+    encode_frame(header, {}, {}, as_bytes(body), message, as_bytes(trace));
+    for (const char letter : payload) message.push_back(static_cast<std::byte>(letter));
+    const auto frame = decode_frame(message);
+    ASSERT_TRUE(frame.has_value());
+    EXPECT_EQ(frame->header.body_bytes, body.size());
+    EXPECT_EQ(as_text(frame->body), body);
+    EXPECT_EQ(as_text(frame->trace), trace);
+    EXPECT_EQ(as_text(frame->payload), payload);
+    message[sizeof header + body.size()] ^= std::byte{1};
+    EXPECT_FALSE(decode_frame(message).has_value());
+    // Too long a one, and one of what has none.
+    const std::vector<std::byte> large(trace_bytes_max + 1);
+    message.resize(frame_bytes(0, 0) + large.size());
+    header.payload_bytes = 0;
+    encode_frame(header, {}, {}, {}, message, large);
+    EXPECT_FALSE(decode_frame(message).has_value());
+    header.kind = Kind::failure;
+    message.resize(frame_bytes(0, 0) + trace.size());
+    encode_frame(header, {}, {}, {}, message, as_bytes(trace));
+    EXPECT_FALSE(decode_frame(message).has_value());
 }
 
 TEST(Frame, BodyAndPayloadInWindows) {

@@ -19,6 +19,8 @@ void Request::begin(fabric::Message message, const Frame& frame, Time now) {
     const uint64_t remaining = frame.header.remaining_ns;
     const auto most = static_cast<uint64_t>((Time::max() - now).count());
     if (remaining < most) call_.deadline = now + Duration(remaining);
+    arrived_ = now;
+    if (frame.header.trace != 0) call_.trace = &trace_.emplace();
 }
 
 void Request::end() {
@@ -27,6 +29,7 @@ void Request::end() {
     body_memory_ = {};
     message_ = {};
     call_ = {};
+    trace_.reset();
 }
 
 Task<Result<>> Request::fetch_body() {
@@ -121,7 +124,8 @@ std::unexpected<Error> Request::end_for_false_window() {
 bool Request::fits_inline(uint64_t body_bytes, uint64_t payload_bytes) const {
     const uint64_t most = std::min<uint64_t>(environment_.options.inline_reply_bytes,
                                              environment_.endpoint.send_bytes_max());
-    return payload_bytes <= most && frame_bytes(0, body_bytes) <= most - payload_bytes;
+    return payload_bytes <= most &&
+           frame_bytes(0, body_bytes) + trace_bytes() <= most - payload_bytes;
 }
 
 uint64_t Request::reply_body_bytes_max() const {
@@ -165,8 +169,14 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
     answered_ = true;
     header.session = environment_.session;
     header.request = number();
-    head_.resize(frame_bytes(0, body.size()));
-    const ConstBytes head = encode_frame(header, {}, {}, body, head_);
+    const uint64_t untraced = frame_bytes(0, body.size());
+    head_.resize(untraced + trace_bytes());
+    ConstBytes trace;
+    if (trace_ && header.kind == Kind::reply && fits_inline(body.size(), inline_payload.size())) {
+        trace = encode_trace(*trace_, arrived_, environment_.endpoint.reactor().now(),
+                             Bytes(head_).subspan(untraced));
+    }
+    const ConstBytes head = encode_frame(header, {}, {}, body, head_, trace);
     const Result<> sent =
         head.size() + inline_payload.size() <= environment_.options.inline_reply_bytes
             ? environment_.endpoint.reply(message_, head, inline_payload)

@@ -22,6 +22,7 @@
 #include "ros2s/rpc/memory_budget.h"
 #include "ros2s/rpc/options.h"
 #include "ros2s/rpc/rpc_metrics.h"
+#include "ros2s/rpc/trace_wire.h"
 #include "ros2s/runtime/call.h"
 
 namespace ros2s::rpc {
@@ -54,7 +55,7 @@ class Request {
     [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
     // It was sent before, and may have been done.
     [[nodiscard]] bool repeated() const { return frame_.header.has(Flag::repeated); }
-    // Its deadline, stop token and tenant.
+    // Its deadline, stop token and tenant; a trace, where the client wants one.
     [[nodiscard]] const Call& call() const { return call_; }
     [[nodiscard]] ConstBytes body() const { return body_; }
     [[nodiscard]] uint64_t payload_bytes() const { return frame_.header.payload_bytes; }
@@ -90,6 +91,7 @@ class Request {
     friend class ServerConnection;
     // Begins with what came; fetches a body that lies in the source windows.
     void begin(fabric::Message message, const Frame& frame, Time now);
+    [[nodiscard]] size_t trace_bytes() const { return trace_ ? trace_bytes_max : 0; }
     Task<Result<>> fetch_body();
     void end();
     [[nodiscard]] uint64_t number() const { return frame_.header.request; }
@@ -116,6 +118,8 @@ class Request {
     PayloadMemory body_memory_;
     std::optional<StopSource> stop_;  // while it is being served
     Call call_;
+    std::optional<Trace> trace_;
+    Time arrived_{};
     bool answered_ = false;
     std::vector<std::byte> head_;  // of the answer; keeps its memory
 };
@@ -128,6 +132,8 @@ class Service {
     [[nodiscard]] virtual uint32_t number() const = 0;
     // Answers before it returns. Many run side by side.
     virtual Task<> serve(Request& request) = 0;
+    // Of the step that stands for all of it in traces.
+    [[nodiscard]] virtual std::string_view name() const { return "server.serve"; }
 };
 
 // Decides who is let in.

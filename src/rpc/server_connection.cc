@@ -181,6 +181,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     if (const Result<> body = co_await request.fetch_body(); !body) {
         co_await request.fail(body.error());
     } else {
+        const Span span(request.call().trace, self.server_.reactor_, self.server_.service_.name());
         co_await self.server_.service_.serve(request);
     }
     request.end();

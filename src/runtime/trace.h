@@ -10,7 +10,7 @@
 namespace ros2s {
 
 struct TraceStep {
-    std::string_view name;  // a literal: "engine.fetch"
+    std::string_view name;  // "engine.fetch"; outlives the trace
     int depth;
     Time begin;
     Time end;
@@ -20,8 +20,10 @@ class Trace {
   public:
     [[nodiscard]] const std::vector<TraceStep>& steps() const { return steps_; }
     // A step within the one that is open now, taken elsewhere for several requests and over.
-    void add(std::string_view name, Time begin, Time end) {
-        steps_.push_back({name, depth_, begin, end});
+    void add(std::string_view name, Time begin, Time end) { add_below(name, 0, begin, end); }
+    // The same, so many levels deeper: the steps of another process, in their order.
+    void add_below(std::string_view name, int levels, Time begin, Time end) {
+        steps_.push_back({name, depth_ + levels, begin, end});
     }
 
   private:

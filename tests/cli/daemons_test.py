@@ -233,6 +233,41 @@ class Life(WithDirectory):
         self.assertEqual(answer("ls", made)["entries"], [])
 
     @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK), "no FUSE here")
+    def test_why_shows_the_way_through_all_processes(self):
+        self.up()
+        uri = f"ros2s+dpu:///pool/main/file?dir={self.pool}"
+        source = self.pool.parent / "source"
+        source.write_bytes(os.urandom(10000))
+        run("cp", source, uri)
+        file = self.pool.parent / "trace.json"
+        told = answer("why", "--write", uri, "--trace-file", file)
+        for request, last in (("read", "device.read"), ("write", "device.flush")):
+            names = [step["step"] for step in told[request]["steps"]]
+            for name in ("rpc.call", "dpu.serve", "engine.serve", last):
+                self.assertIn(name, names, told[request])
+        events = json.loads(file.read_text())["traceEvents"]
+        processes = {event["pid"]: event["args"]["name"] for event in events
+                     if event["name"] == "process_name"}
+        self.assertEqual(sorted(processes.values()), ["dpu", "engine", "host"])
+        steps = [event for event in events if event["ph"] == "X"]
+        for event in steps:
+            self.assertGreaterEqual(event["ts"], 0)
+            self.assertGreaterEqual(event["dur"], 0)
+            self.assertIn(event["pid"], processes)
+        where = {(event["name"], processes[event["pid"]]) for event in steps}
+        for step in (("rpc.call", "host"), ("rpc.call", "dpu"), ("device.read", "engine"),
+                     ("journal.write", "engine"), ("device.flush", "engine")):
+            self.assertIn(step, where)
+        # Each step lies within the server's that it is a part of.
+        for name in ("dpu.serve", "engine.serve"):
+            for whole in (event for event in steps if event["name"] == name):
+                for part in steps:
+                    if (part["pid"], part["tid"]) == (whole["pid"], whole["tid"]):
+                        self.assertGreaterEqual(part["ts"] + 0.01, whole["ts"])
+                        self.assertLessEqual(part["ts"] + part["dur"],
+                                             whole["ts"] + whole["dur"] + 0.01)
+        run("why", uri, "--trace-file", "/nowhere/x", expect=1)
+
     def test_a_mount_goes_down_with_the_daemons(self):
         uris = self.up("--size", SIZE)["uris"]
         mount_point = self.scratch / "mount"
