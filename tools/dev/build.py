@@ -11,6 +11,7 @@ from pathlib import Path
 import console
 
 NEWS_SECONDS = 30  # without a terminal, a line of progress this often
+LAST_LINES = 20  # of the log, where nothing else tells why it failed
 
 
 def add_arguments(parser):
@@ -75,12 +76,12 @@ def make(preset, targets=()):
 
 
 def ninja_with_news(ninja, log):
-    """For logs: now and then how far it is, and the errors whole."""
+    """For logs: now and then how far it is, and the errors whole. True when it worked."""
     said = time.monotonic()
-    with open(log, "a", encoding="utf-8") as file:
-        process = subprocess.Popen(ninja, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True, errors="replace")
-        failing = False
+    with open(log, "a", encoding="utf-8") as file, \
+            subprocess.Popen(ninja, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        failing = explained = False
         for line in process.stdout:
             file.write(line)
             progress = re.match(r"\[\d+/\d+\]", line)
@@ -88,9 +89,26 @@ def ninja_with_news(ninja, log):
                 failing = True
             elif progress:
                 failing = False
-            if failing:
+            if failing or is_its_own_word(line):
+                explained = explained or failing or line.startswith("ninja: error")
                 print(line, end="", flush=True)
             elif progress and time.monotonic() - said > NEWS_SECONDS:
                 said = time.monotonic()
                 print(line, end="", flush=True)
-        return process.wait() == 0
+        status = process.wait()
+    if status != 0 and not explained:
+        say_how_it_ended(status, log)
+    return status == 0
+
+
+def is_its_own_word(line):
+    """What ninja says of itself, as that there is no such target."""
+    return line.startswith("ninja: ") and not line.startswith("ninja: Entering directory")
+
+
+def say_how_it_ended(status, log):
+    """For one that was killed, say, and could not tell."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    print("\n".join(lines[-LAST_LINES:]))
+    ended = f"by signal {-status}" if status < 0 else f"with status {status}"
+    print(f"dev: ninja ended {ended}; the whole log is in {log}", file=sys.stderr, flush=True)
