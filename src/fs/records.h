@@ -1,5 +1,5 @@
 // What DFS keeps in a container: object ids, keys and the records under them. docs/formats/dfs.md
-// describes the same for people; dfs_format_test.cc pins the bytes.
+// describes the same for people; records_test.cc pins the bytes.
 //
 // Invariants
 // - Records are little-endian, fixed in size, and start with a magic and a version byte. They carry
