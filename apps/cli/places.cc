@@ -46,6 +46,11 @@ LocalPath split(const std::string& text) {
 // ---- opening ---------------------------------------------------------------------------------
 
 Task<Result<Place>> Places::open(std::string text) {
+    if (text.empty()) {
+        co_return work_.report.fail(Code::invalid,
+                                    "a place is empty: name a URI or a path, such as . for the "
+                                    "working directory");
+    }
     if (is_uri(text)) co_return co_await open_container(std::move(text));
     co_return co_await open_local(std::move(text));
 }
@@ -240,7 +245,7 @@ std::unexpected<Error> explain(Workplace work, std::string_view what, const Erro
                 "; the bytes on the media are not those that were written: restore this file from "
                 "a copy, and look at the disk";
             break;
-        case Code::is_directory: remedy = "; add -r"; break;
+        case Code::is_directory: remedy = "; `ros2store ls` shows what is in it"; break;
         default: break;
     }
     return work.report.fail(error, fmt::format("{}: {}{}", what, describe(error), remedy));

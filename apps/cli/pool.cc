@@ -118,8 +118,9 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
 }
 
 Task<Result<>> pool_destroy(Workplace work, PoolOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::PoolRemains pool,
-                        api::look_at_remains(options.directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const std::string directory,
+                        pool_directory_of(options.directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const api::PoolRemains pool, api::look_at_remains(directory, work.report));
     // What does not say that it is a pool may be somebody's files of the same names.
     if (pool.pool.empty() && !pool.half_made) {
         co_return work.report.fail(Code::not_found, pool.trouble);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/pool_directory.h"
@@ -17,7 +18,15 @@ bool is_uri(std::string_view text) {
 }
 
 Result<api::Uri> container_uri(std::string_view text, Report& report) {
-    ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(text, report));
+    ROS2S_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, report));
+    if (!uri.path.empty()) {
+        const std::string path = std::exchange(uri.path, {});
+        return report.fail(
+            Code::invalid,
+            fmt::format("'{}' names '{}' in a container, and this command is about the whole: "
+                        "leave it out, as in {}",
+                        text, path, uri.to_string()));
+    }
     if (uri.transport == api::Uri::Transport::local || !uri.dir.empty()) return uri;
     return report.fail(
         Code::unsupported,
@@ -28,11 +37,21 @@ Result<api::Uri> container_uri(std::string_view text, Report& report) {
 
 Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     if (!is_uri(place)) return std::string(place);
-    ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
-    return uri.dir;
+    ROS2S_TRY_ASSIGN(api::Uri uri, container_uri(place, report));
+    Report ignored;
+    const auto found = api::read_pool_directory(uri.dir, ignored);
+    if (!found || found->config.pool == uri.pool) return uri.dir;  // others say what is wrong
+    const std::string wrong = std::exchange(uri.pool, found->config.pool);
+    return report.fail(Code::not_found,
+                       fmt::format("the pool in {} is named '{}', not '{}'; its URI is {}", uri.dir,
+                                   uri.pool, wrong, uri.to_string()));
 }
 
 Result<std::string> absolute_directory(const std::string& directory, Report& report) {
+    if (is_uri(directory)) {
+        return report.fail(Code::invalid,
+                           fmt::format("'{}' is a URI; name the pool's directory", directory));
+    }
     std::error_code failed;
     auto whole = std::filesystem::absolute(directory, failed).lexically_normal().string();
     if (directory.empty() || failed) {
@@ -47,9 +66,13 @@ Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& p
     std::map<std::string, api::PoolDirectory> pools;
     for (const std::string& place : places) {
         Report ignored;
-        const auto directory = pool_directory_of(place, ignored);
-        if (!directory) continue;
-        auto pool = api::read_pool_directory(*directory, ignored);
+        std::string directory = place;
+        if (is_uri(place)) {
+            const auto uri = api::Uri::parse(place, ignored);
+            if (!uri || uri->transport != api::Uri::Transport::local) continue;
+            directory = uri->dir;
+        }
+        auto pool = api::read_pool_directory(directory, ignored);
         if (pool) pools.emplace(pool->directory, std::move(*pool));
     }
     return pools.size() == 1 ? api::create_reactor(pools.begin()->second, report)

@@ -13,14 +13,16 @@
 namespace ros2s::cli {
 
 [[nodiscard]] bool is_uri(std::string_view text);
-// The pool directory that "DIR" or a URI names. Errors: invalid (the URI).
+// The pool directory that "DIR" or a URI names. Errors: invalid (the URI), not_found (the pool
+// there has another name).
 [[nodiscard]] Result<std::string> pool_directory_of(std::string_view place, Report& report);
-// The same directory from wherever it is looked at. Errors: invalid (no name), those of getcwd.
+// The same directory from wherever it is looked at. Errors: invalid (no name, a URI), those of
+// getcwd.
 [[nodiscard]] Result<std::string> absolute_directory(const std::string& directory, Report& report);
 // Who has it open now; pid 0 when nobody does. Errors: those of find_owner, reported.
 [[nodiscard]] Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report);
-// A URI of a pool in a directory of this machine, however it is reached. Errors: invalid,
-// unsupported.
+// A URI of a container, and of nothing in it, of a pool in a directory of this machine, however it
+// is reached. Errors: invalid, unsupported.
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
 
 // The reactor for a command with these arguments: as the settings of the pool say where their URIs

@@ -36,18 +36,27 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(const Call& call, R
     co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
 }
 
+namespace {
+
+std::string why_not_created(const object::ContainerProperties& properties, const Error& error) {
+    if (error.code == Code::exists) return "there is one of that name";
+    if (error.code != Code::invalid) return describe(error);
+    if (!object::is_valid_label(properties.label)) return "a name is 1 to 127 of A-Z a-z 0-9 . _ -";
+    return fmt::format("a chunk of {} bytes is no multiple of {}; give one, up to {}",
+                       properties.chunk_bytes, block_bytes, object::transaction_bytes_max);
+}
+
+}  // namespace
+
 Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor& reactor,
                                                        object::ObjectStore& store,
                                                        object::ContainerProperties properties,
                                                        fs::Owner owner, Report& report) {
     auto created = co_await store.create_container(call, properties);
     if (!created) {
-        const auto code = created.error().code;
-        const std::string why = code == Code::exists    ? "there is one of that name"
-                                : code == Code::invalid ? "a name is 1 to 127 of A-Z a-z 0-9 . _ -"
-                                                        : describe(created.error());
-        co_return report.fail(created.error(), fmt::format("cannot create the container '{}': {}",
-                                                           properties.label, why));
+        co_return report.fail(created.error(),
+                              fmt::format("cannot create the container '{}': {}", properties.label,
+                                          why_not_created(properties, created.error())));
     }
     const auto formatted =
         co_await fs::Dfs::format(call, store, created->id, reactor, owner, report);

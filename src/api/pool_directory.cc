@@ -266,6 +266,12 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
     const int missing = ::stat(directory.c_str(), &status) == 0 ? 0 : errno;
     if (missing != 0 || !S_ISDIR(status.st_mode)) {
         const int cause = missing != 0 ? missing : ENOTDIR;
+        if (cause == ENOTDIR) {
+            return report.fail(Code::not_directory,
+                               fmt::format("{} is no directory, and a pool is one: name the "
+                                           "directory that `ros2store up` made",
+                                           directory));
+        }
         return report.fail(fail_errno(cause).error(),
                            fmt::format("cannot open the pool directory {} ({}); `ros2store up {}` "
                                        "makes one",

@@ -114,6 +114,13 @@ class BadPlaces(Refusal):
                 self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}&{asked}",
                              says=[f"'{asked.split('=')[0]}' asks for one", "leave it out"])
 
+    def test_places_that_are_none(self):
+        for command in ("ls", "stat", "cat"):
+            self.refused(command, "", says="a place is empty")
+        self.refused("rm", "-r", "", says="a place is empty")
+        self.refused("ls", "ros2s+local:///pool/main?dir=/etc/passwd",
+                     says="/etc/passwd is no directory")
+
     def test_uris_of_networks_that_name_no_server(self):
         self.refused("ls", "ros2s+dpu:///pool/main", says="names no server")
 
@@ -328,11 +335,27 @@ class PoolLife(Refusal):
         made = answer("container", "create", uri, "--chunk", "64K")
         self.assertEqual(made["chunk_bytes"], 65536)
         self.refused("container", "create", uri, says="one")
+        for chunk in ("5000", "0", "1", "6K"):
+            self.refused("container", "create", f"ros2s+local:///pool/two?dir={pool}", "--chunk",
+                         chunk, says=["a chunk of", "multiple of 4096"])
         self.assertEqual([c["container"] for c in answer("container", "list", pool)["containers"]],
                          ["one"])
         self.assertEqual(answer("container", "query", uri)["id"], made["id"])
         run("mkdir", f"ros2s+local:///pool/one/d?dir={pool}")
         self.refused("container", "destroy", uri, says="--yes")
+        # What names more than the container is not taken for the container.
+        beyond = f"ros2s+local:///pool/one/d?dir={pool}"
+        for command in (("destroy", "--yes"), ("query",), ("create",)):
+            self.refused("container", *command, beyond, says=["names 'd' in a container", uri])
+        run("ls", beyond)
+        # Nor is another pool.
+        other = f"ros2s+local:///other/one?dir={pool}"
+        for command in (("pool", "query"), ("pool", "grow", "--size", "64M"), ("status",), ("down",),
+                        ("container", "list")):
+            self.refused(*command, other, says=["is named 'pool', not 'other'", uri])
+        self.refused("status", beyond, says="names 'd' in a container")
+        self.refused("pool", "destroy", "--yes", other, says="is named 'pool', not 'other'")
+        self.refused("up", uri, says="is a URI")
         run("container", "destroy", "--yes", uri)
         self.assertEqual(answer("container", "list", pool)["containers"], [])
 
