@@ -1,7 +1,7 @@
 // ClientStore: what every user of a store goes through, wherever the store is: it sees to the
 // checksums of what is sent and of what comes back (promise P4), counts (P8), and leaves a trace. A
-// decorator: itself an ObjectStore over another one. Retries and the choice of a target belong here
-// too and come with the network.
+// decorator: itself an ObjectStore over another one. What a lost connection left unanswered is
+// repeated below, by rpc's channel.
 //
 // A store that is elsewhere gets checksums along with the bytes, and what it answers is verified
 // against its checksums. A store in this process works on the caller's own memory: it verifies
