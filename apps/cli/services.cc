@@ -42,6 +42,10 @@ std::string sessions_text(const Service& service) {
     return fmt::format(", {} session{}", *service.sessions, *service.sessions == 1 ? "" : "s");
 }
 
+bool is_known(const DaemonPlaces& places) {
+    return ::access(places.settings.c_str(), F_OK) == 0 || ::access(places.log.c_str(), F_OK) == 0;
+}
+
 Result<Running> running_of(const DaemonPlaces& places, Report& report) {
     const auto running = find_running(places.pid);
     if (running) return running;
@@ -111,7 +115,8 @@ Result<std::vector<Service>> find_services(const std::string& directory, Report&
     std::vector<Service> services;
     for (const DaemonPlaces& places : daemons_of(api::ServicePlaces(directory))) {
         ROS2S_TRY_ASSIGN(Running running, running_of(places, report));
-        services.push_back({.places = places, .running = std::move(running)});
+        services.push_back(
+            {.places = places, .running = std::move(running), .known = is_known(places)});
     }
     return services;
 }
@@ -119,6 +124,7 @@ Result<std::vector<Service>> find_services(const std::string& directory, Report&
 Json value_of(const std::vector<Service>& services) {
     std::vector<Json> values;
     for (const Service& service : services) {
+        if (!service.known) continue;
         const Running& running = service.running;
         values.push_back(Json::object(
             {{"program", service.places.program},

@@ -12,6 +12,7 @@ struct Service {
     DaemonPlaces places;
     Running running;
     bool changed = false;  // by this call: started, or stopped
+    bool known = true;     // there are settings or a log of it
     // What it answers when it is asked (daemon_control.h).
     std::optional<uint64_t> sessions{};
     std::string trouble{};
@@ -34,6 +35,7 @@ struct Service {
 [[nodiscard]] Result<std::vector<Service>> find_services(const std::string& directory,
                                                          Report& report);
 
+// Of those that the directory knows.
 [[nodiscard]] Json value_of(const std::vector<Service>& services);
 
 // A few lines about each that runs, or ran until it ended by itself; none where there never was

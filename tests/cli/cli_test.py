@@ -168,6 +168,7 @@ class PoolLife(Refusal):
         self.assertEqual((status["targets"], status["read_only"]), (16, False))
         self.assertIsNone(status["read_only_reason"])
         self.assertIsNone(status["owner"])
+        self.assertEqual(status["daemons"], [])  # it never had any
         self.assertGreater(status["free_bytes"], 100 << 20)
         again = answer("status", up["uri"])
         # To look inside, status opens the pool; the index then has another file of a few bytes.
