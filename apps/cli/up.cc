@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <filesystem>
 
 #include "commands.h"
@@ -27,8 +29,16 @@ std::string fio_plugin() {
     return {};
 }
 
+// A file that leaves room for others: a power of two of MiB, a GiB at most, as fio writes it.
+std::string fio_size(const api::PoolDirectory& pool) {
+    constexpr uint64_t mib = uint64_t{1} << 20;
+    const uint64_t mebibytes =
+        std::min(std::bit_floor(pool.device_bytes / 4 / mib), uint64_t{1024});
+    return mebibytes == 1024 ? "1G" : fmt::format("{}M", mebibytes);
+}
+
 // What comes next, for people.
-void propose(const Session& session, const std::string& directory, api::Uri uri) {
+void propose(const Session& session, const api::PoolDirectory& pool, api::Uri uri) {
     uri.path.clear();
     const std::string container = uri.to_string();
     uri.path = "include";
@@ -40,11 +50,11 @@ void propose(const Session& session, const std::string& directory, api::Uri uri)
     if (const std::string plugin = fio_plugin(); !plugin.empty()) {
         session.say(
             fmt::format("  fio --ioengine=external:{} --thread --uri={} --name=r "
-                        "--filename=f --size=1G --rw=randread --bs=4k --iodepth=32",
-                        shell_word(plugin), shell_word(container)));
+                        "--filename=f --size={} --rw=randread --bs=4k --iodepth=32",
+                        shell_word(plugin), shell_word(container), fio_size(pool)));
     }
     session.say(fmt::format("  ros2store down {0} && ros2store pool destroy --yes {0}",
-                            shell_word(directory)));
+                            shell_word(pool.directory)));
 }
 
 Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
@@ -62,7 +72,7 @@ Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
     session.say(fmt::format("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool,
                             label, devices_text(pool), pool.directory));
     session.say(fmt::format("  {}\n", container));
-    propose(session, pool.directory, uri);
+    propose(session, pool, uri);
     co_return Result<>{};
 }
 
@@ -158,7 +168,7 @@ void report_up(const Session& session, const std::string& container, const PoolT
         fmt::format("\n  {}   through the DPU daemon\n  {}       straight to the engine\n  "
                     "{}\n",
                     offload.to_string(), direct, local));
-    propose(session, pool.directory, offload);
+    propose(session, pool, offload);
 }
 
 Task<Result<>> up_with_daemons(Workplace work, UpOptions options) {

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,21 +119,38 @@ static int write_range(struct thread_data* td, struct opened* opened, ros2s_file
     return result;
 }
 
+/* What a full pool could not take whole takes none of it: other files need the space. Returns how
+ * the sentence about it goes on. */
+static const char* give_back(struct opened* opened, const char* name, int created,
+                             uint64_t present) {
+    const int result =
+        created ? ros2s_unlink(opened->fs, name) : ros2s_truncate(opened->fs, name, present);
+    if (result != 0) return "; it stays as far as it was written. Remove it with: ros2store rm";
+    return "; what was written of it is removed again. Choose a smaller --size, or give the pool "
+           "more space: ros2store pool grow";
+}
+
 static int lay_out(struct thread_data* td, struct opened* opened, struct fio_file* file) {
     const int flags = O_RDWR | (td->o.allow_create ? O_CREAT : 0);
     const uint64_t present = file->real_file_size;
     const uint64_t wanted = file->io_size + file->file_offset;
+    struct stat status;
+    const int created = ros2s_stat(opened->fs, file->file_name, &status) == -ENOENT;
     ros2s_file* opened_file;
     int result = ros2s_file_open(opened->fs, file->file_name, flags, 0644, &opened_file);
 
     if (output_format & FIO_OUTPUT_NORMAL)
         log_info("%s: Laying out %s in the container (%llu MiB)\n", td->o.name, file->file_name,
                  (unsigned long long)((wanted - present) >> 20));
-    if (result == 0) {
-        result = write_range(td, opened, opened_file, present, wanted);
-        ros2s_file_close(opened_file);
-    }
-    return result == 0 ? 0 : ros2s_fio_failed(td, result, "cannot lay out", file->file_name);
+    if (result != 0) return ros2s_fio_failed(td, result, "cannot lay out", file->file_name);
+    result = write_range(td, opened, opened_file, present, wanted);
+    ros2s_file_close(opened_file);
+    if (result == 0) return 0;
+    /* Not ros2s_last_error(): completions bring no sentence, and it may tell of an earlier call. */
+    log_err("ros2s: cannot lay out %s: %s%s\n", file->file_name, strerror(-result),
+            result == -ENOSPC ? give_back(opened, file->file_name, created, present) : "");
+    td_verror(td, -result, "lay out");
+    return 1;
 }
 
 int ros2s_fio_lay_out(struct thread_data* td, struct fio_file* file) {

@@ -6,6 +6,7 @@ The last line is "N passed, N failed".
 """
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ class Pool:
                               capture_output=True,
                               text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+        self.said = done.stdout
 
     def command(self, *options, uri=None):
         uri = self.uri if uri is None else uri
@@ -215,9 +217,46 @@ def refusals_say_what_is_wrong():
         done = subprocess.run(["fio", f"--ioengine=external:{PLUGIN}", *job], capture_output=True,
                               text=True, cwd=pool.top)
         assert done.returncode != 0 and "needs uri=" in done.stdout + done.stderr
-        _, said = pool.fio("--name=f", "--size=1G", "--rw=read", fails=True)
-        assert "full" in said or "No space" in said, said
         pool.fio(*job)
+
+
+@test
+def a_file_larger_than_the_pool_leaves_nothing():
+    with Pool("64MiB") as pool:
+        read = ("--filename=f", "--bs=1M", "--rw=read")
+        pattern = ("--verify=pattern", "--verify_pattern=0x5a")
+        empty = free_bytes(pool)
+        _, said = pool.fio("--name=new", "--size=1G", *read, fails=True)
+        assert "cannot lay out f: No space left on device; what was written" in said, said
+        assert "smaller --size" in said and "ros2store pool grow" in said, said
+        assert free_bytes(pool) == empty
+        pool.fio("--name=fits", "--size=4M", "--filename=f", "--bs=1M", "--rw=write", *pattern)
+        _, said = pool.fio("--name=longer", "--size=1G", *read, fails=True)
+        assert "smaller --size" in said, said
+        stat = subprocess.run([CLI, "--json", "stat", pool.uri.replace("main", "main/f")],
+                              capture_output=True, text=True, check=True)
+        assert json.loads(stat.stdout)["files"][0]["bytes"] == 4 << 20, stat.stdout
+        assert free_bytes(pool) > empty - (8 << 20)
+        pool.fio("--name=fits", "--size=4M", *read, *pattern)
+
+
+@test
+def what_up_proposes_fits():
+    for size, file in (("64MiB", 16 << 20), ("256MiB", 64 << 20)):
+        with Pool(size) as pool:
+            line = next(line for line in pool.said.splitlines() if "--ioengine=external" in line)
+            command = shlex.split(line)
+            done = subprocess.run([*command, "--output-format=json"], capture_output=True,
+                                  text=True, cwd=pool.top)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert f'"io_bytes" : {file}' in done.stdout, done.stdout
+            assert free_bytes(pool) > file
+
+
+def free_bytes(pool):
+    done = subprocess.run([CLI, "--json", "status", pool.directory], capture_output=True,
+                          text=True, check=True)
+    return json.loads(done.stdout)["free_bytes"]
 
 
 @test
