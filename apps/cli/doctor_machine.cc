@@ -160,10 +160,9 @@ Finding direct_io(const std::string& directory) {
         finding.found =
             fmt::format("a direct write in {} failed: {}", directory, std::strerror(failure));
         finding.remedy = "use a directory on ext4, xfs or another disk file system";
-    } else if (system.f_type == tmpfs_magic) {
+    } else if (const auto sentence = in_memory(directory)) {
         finding.grade = Grade::slower;
-        finding.found =
-            fmt::format("{} is in memory (tmpfs): nothing in it survives a restart", directory);
+        finding.found = *sentence;
         finding.remedy = "use a directory on a disk";
     } else if (system.f_type == overlay_magic) {
         finding.grade = Grade::slower;
@@ -232,6 +231,12 @@ std::vector<Finding> look_at_machine(Reactor& reactor) {
 
 std::vector<Finding> look_at_directory(const std::string& directory) {
     return {direct_io(directory), disk_space(directory)};
+}
+
+std::optional<std::string> in_memory(const std::string& path) {
+    struct statfs system{};
+    if (statfs(path.c_str(), &system) != 0 || system.f_type != tmpfs_magic) return std::nullopt;
+    return fmt::format("{} is in memory (tmpfs): nothing in it survives a restart", path);
 }
 
 }  // namespace ros2s::cli

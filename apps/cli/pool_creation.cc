@@ -2,14 +2,39 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
+#include "doctor_machine.h"
 #include "pool_place.h"
 #include "progress.h"
 #include "ros2s/api/pool_growth.h"
 #include "ros2s/api/uri.h"
 
 namespace ros2s::cli {
+namespace {
+
+// A removal of the outer one would leave the inner one, or take it along.
+Result<> check_outside_pools(const std::string& directory, Report& report) {
+    std::error_code failed;
+    const auto whole = std::filesystem::weakly_canonical(directory, failed);
+    if (failed) return {};  // the creation says what is wrong with it
+    for (auto inner = whole; inner.has_relative_path(); inner = inner.parent_path()) {
+        Report none;
+        const auto outer = api::read_pool_directory(inner.parent_path(), none);
+        if (!outer) continue;
+        return report.fail(Code::invalid,
+                           fmt::format("{} is inside the directory of the pool '{}', {}: choose "
+                                       "one outside it",
+                                       directory, outer->config.pool, outer->directory));
+    }
+    return {};
+}
+
+}  // namespace
 
 Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& options) {
+    ROS2S_CO_TRY(check_outside_pools(options.directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
                         size_of(options.size.value_or(default_size), work.report));
     Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
@@ -23,6 +48,13 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
         .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
     ROS2S_CO_TRY(co_await api::create_pool(work.call, work.environment, creation, work.report));
     co_return api::read_pool_directory(options.directory, work.report);
+}
+
+void warn_of_memory(const Session& session, const api::PoolDirectory& pool) {
+    if (const auto sentence = in_memory(pool.directory)) return session.warn(*sentence);
+    for (const auto& device : pool.devices) {
+        if (const auto sentence = in_memory(device)) session.warn(*sentence);
+    }
 }
 
 std::string devices_text(const api::PoolDirectory& pool) {
@@ -45,6 +77,7 @@ Task<Result<>> pool_create(Workplace work, UpOptions options) {
     const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
     work.session.say(
         fmt::format("Next: ros2store container create {}", shell_word(uri.to_string())));
+    warn_of_memory(work.session, pool);
     co_return Result<>{};
 }
 

@@ -10,9 +10,12 @@
 
 namespace ros2s::cli {
 
-// Errors: those of api::create_pool().
+// Errors: those of api::create_pool(); invalid (the directory is in another pool's).
 [[nodiscard]] Task<Result<api::PoolDirectory>> create_pool(Workplace work,
                                                            const UpOptions& options);
+
+// Where what it holds will not outlive the machine's run.
+void warn_of_memory(const Session& session, const api::PoolDirectory& pool);
 
 // "4 GiB on 1 device".
 [[nodiscard]] std::string devices_text(const api::PoolDirectory& pool);

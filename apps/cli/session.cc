@@ -40,6 +40,15 @@ void Session::complain(std::string_view sentence) const {
     }
 }
 
+void Session::warn(std::string_view sentence) const {
+    std::fflush(stdout);
+    if (json_) {
+        fmt::print(stderr, "{}\n", Json::object({{"warning", sentence}}).text());
+    } else {
+        fmt::print(stderr, "ros2store: warning: {}\n", sentence);
+    }
+}
+
 bool Session::finish() const {
     const bool failed_before = std::ferror(stdout) != 0;
     const int failure = std::fflush(stdout) != 0 ? errno : 0;

@@ -22,6 +22,8 @@ class Session {
     void answer(const Json& value) const;
     // The one line that a failed command ends with.
     void complain(std::string_view sentence) const;
+    // A line on standard error about what works all the same.
+    void warn(std::string_view sentence) const;
     // Before a successful exit. False, after a complaint, where standard output did not take all.
     [[nodiscard]] bool finish() const;
 

@@ -73,6 +73,7 @@ Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
                             label, devices_text(pool), pool.directory));
     session.say(fmt::format("  {}\n", container));
     propose(session, pool, uri);
+    warn_of_memory(session, pool);
     co_return Result<>{};
 }
 
@@ -169,6 +170,7 @@ void report_up(const Session& session, const std::string& container, const PoolT
                     "{}\n",
                     offload.to_string(), direct, local));
     propose(session, pool, offload);
+    warn_of_memory(session, pool);
 }
 
 Task<Result<>> up_with_daemons(Workplace work, UpOptions options) {

@@ -307,6 +307,39 @@ class PoolLife(Refusal):
         self.assertEqual((self.scratch / "p" / "config.yaml").read_bytes(), before)
         run("ls", f"ros2s+local:///pool/main?dir={self.scratch}/p")
 
+    def test_a_pool_inside_a_pool(self):
+        outer = self.scratch / "p"
+        run(*UP, outer, "--size", "64M")
+        before = sorted(os.listdir(outer))
+        (self.scratch / "link").symlink_to(outer)
+        for make in (UP, ("up",), ("pool", "create")):
+            for inner in (outer / "inside", outer / "index" / "deep" / "er",
+                          self.scratch / "link" / "inside"):
+                with self.subTest(make=make, inner=inner):
+                    self.refused(*make, inner, "--size", "64M",
+                                 says=[f"{inner} is inside", "'pool'", str(outer), "outside it"])
+        self.assertEqual(sorted(os.listdir(outer)), before)
+        run(*UP, self.scratch / "p2", "--size", "64M")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
+    def test_a_pool_in_memory(self):
+        memory = self.scratch / "memory"
+        memory.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256M", "none", memory],
+                          stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("cannot mount here")
+        try:
+            says = "is in memory (tmpfs): nothing in it survives a restart"
+            said = run(*UP, memory / "p", "--size", "64M").stderr
+            self.assertEqual(said, f"ros2store: warning: {memory}/p {says}\n")
+            run("pool", "destroy", "--yes", memory / "p")
+            said = run("--json", *UP, self.scratch / "p", "--size", "64M", "--device-dir", memory)
+            self.assertEqual(json.loads(said.stdout)["directory"], str(self.scratch / "p"))
+            self.assertIn(f"device-0 {says}", json.loads(said.stderr.splitlines()[-1])["warning"])
+            run("pool", "destroy", "--yes", self.scratch / "p")
+        finally:
+            subprocess.run(["umount", memory], check=True)
+
     def test_interrupted_up_leaves_nothing(self):
         # Large enough not to be done at once, and no more than there is.
         size = min(8 << 10, (shutil.disk_usage(self.scratch).free >> 20) // 2)
