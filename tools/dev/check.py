@@ -12,7 +12,8 @@ import test
 # ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and libros2store,
 # whose callers' threads meet the reactor's. (It cannot see what io_uring, RocksDB and libfuse do.)
 THREADED = ("runtime", "device_uring", "api_c", "fabric_shm")
-SUPPRESSIONS = Path("tools/dev/tsan.supp")
+RACES_OF_OTHERS = Path("tools/dev/tsan.supp").absolute()
+LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 
 
 def add_arguments(parser):
@@ -26,9 +27,10 @@ def run(options):
               build.make("release", ["all_verify_interface_header_sets"]))
     package.make(tally)
     if tally.add("asan build", build.make("asan")):
-        test.ctest("asan", tally)
+        test.ctest("asan", tally, environment={
+            "LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0"})
         fuzz.fuzz_all(tally, options.seconds)
     if tally.add("tsan build", build.make("tsan", [f"{module}_test" for module in THREADED])):
         test.ctest("tsan", tally, label="|".join(THREADED),
-                   environment={"TSAN_OPTIONS": f"suppressions={SUPPRESSIONS.absolute()}"})
+                   environment={"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"})
     return tally.close()
