@@ -319,6 +319,11 @@ class Demo:
             self.tally.add(f"fio --verify=crc32c, {scheme}{further}", True)
 
     def trace_host(self):
+        probe = subprocess.run(["strace", "-f", "-o", "/dev/null", "true"], stdin=subprocess.DEVNULL,
+                               capture_output=True, text=True, check=False)
+        if probe.returncode != 0:
+            print(f"  not run: this machine lets no program be traced ({probe.stderr.strip()[:200]})")
+            return
         mib = 64
         uri = self.over_shm.uri("ros2s+dpu")
         side = compare.pool_side("host", build.folder("release"), uri, "traced")
