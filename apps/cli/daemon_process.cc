@@ -171,7 +171,8 @@ int64_t seconds_now(const Workplace& work) {
 }  // namespace
 
 std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places) {
-    return {{{engine_program, places.engine_settings, places.engine_log, places.engine_pid},
+    return {{{std::string(api::engine_program), places.engine_settings, places.engine_log,
+              places.engine_pid},
              {"ros2store-dpu", places.dpu_settings, places.dpu_log, places.dpu_pid}}};
 }
 

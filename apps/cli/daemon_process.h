@@ -9,13 +9,11 @@
 #include <string>
 
 #include "commands.h"
+#include "ros2s/api/owner.h"
 #include "ros2s/api/service_places.h"
 #include "running.h"
 
 namespace ros2s::cli {
-
-// As it records itself as a pool's owner, too.
-inline constexpr const char* engine_program = "ros2store-engine";
 
 struct DaemonPlaces {
     std::string program;  // "ros2store-engine"

@@ -1,13 +1,12 @@
 #include "pool_access.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <utility>
 
 #include "daemon_control.h"
-#include "daemon_process.h"
 #include "pool_place.h"
+#include "ros2s/api/deployment.h"
 #include "ros2s/api/embedded_pool.h"
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/control/control_client.h"
@@ -100,34 +99,24 @@ Result<std::unique_ptr<PoolAccess>> ask_engine(const Workplace& work,
     return std::make_unique<Served>(std::move(engine), pool.config.pool, work.report);
 }
 
-Result<> check_pool_name(const api::Uri& uri, const std::string& name, Report& report) {
-    if (uri.pool == name) return {};
-    api::Uri right = uri;
-    right.pool = name;
-    return report.fail(Code::not_found,
-                       fmt::format("the pool in {} is named '{}', not '{}'; its URI is {}", uri.dir,
-                                   name, uri.pool, right.to_string()));
-}
-
-}  // namespace
-
-bool is_served(const std::string& directory, const api::OwnerRecord& owner) {
-    return owner.program == engine_program &&
-           ::access(api::ServicePlaces(directory).engine_control.c_str(), F_OK) == 0;
-}
-
-Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work, std::string directory) {
-    ROS2S_CO_TRY_ASSIGN(const auto known, api::read_pool_directory(directory, work.report));
+Task<Result<std::unique_ptr<PoolAccess>>> access_known(Workplace work, api::PoolDirectory known) {
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(known.directory, work.report));
-    if (is_served(known.directory, owner)) co_return ask_engine(work, known);
+    if (api::is_served(known.directory, owner)) co_return ask_engine(work, known);
     ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(work, known.directory));
     co_return std::make_unique<Opened>(std::move(pool), work.report);
 }
 
+}  // namespace
+
+Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work, std::string directory) {
+    ROS2S_CO_TRY_ASSIGN(auto known, api::read_pool_directory(directory, work.report));
+    co_return co_await access_known(work, std::move(known));
+}
+
 Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri) {
-    ROS2S_CO_TRY_ASSIGN(const auto known, api::read_pool_directory(uri.dir, work.report));
-    ROS2S_CO_TRY(check_pool_name(uri, known.config.pool, work.report));
-    co_return co_await access_pool(work, std::move(uri.dir));
+    ROS2S_CO_TRY_ASSIGN(auto known, api::read_pool_directory(uri.dir, work.report));
+    ROS2S_CO_TRY(api::check_pool_name(uri, known.config.pool, work.report));
+    co_return co_await access_known(work, std::move(known));
 }
 
 }  // namespace ros2s::cli

@@ -41,9 +41,6 @@ class PoolAccess {
     }
 };
 
-// Whether `owner` is an engine that answers at the pool directory's own socket.
-[[nodiscard]] bool is_served(const std::string& directory, const api::OwnerRecord& owner);
-
 // Errors: those of EmbeddedPool::open() and of ControlClient::create().
 [[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work,
                                                                     std::string directory);

@@ -37,14 +37,11 @@ Result<api::Uri> container_uri(std::string_view text, Report& report) {
 
 Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     if (!is_uri(place)) return std::string(place);
-    ROS2S_TRY_ASSIGN(api::Uri uri, container_uri(place, report));
+    ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
     Report ignored;
     const auto found = api::read_pool_directory(uri.dir, ignored);
-    if (!found || found->config.pool == uri.pool) return uri.dir;  // others say what is wrong
-    const std::string wrong = std::exchange(uri.pool, found->config.pool);
-    return report.fail(Code::not_found,
-                       fmt::format("the pool in {} is named '{}', not '{}'; its URI is {}", uri.dir,
-                                   uri.pool, wrong, uri.to_string()));
+    if (found) ROS2S_TRY(api::check_pool_name(uri, found->config.pool, report));
+    return uri.dir;  // where there is no pool, others say so
 }
 
 Result<std::string> absolute_directory(const std::string& directory, Report& report) {

@@ -11,6 +11,7 @@
 #include "dead_mounts.h"
 #include "pool_access.h"
 #include "pool_place.h"
+#include "ros2s/api/deployment.h"
 #include "ros2s/api/mount_status.h"
 #include "ros2s/api/owner.h"
 #include "ros2s/api/pool_directory.h"
@@ -50,7 +51,7 @@ constexpr Duration answer_max = std::chrono::seconds(5);
 Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool,
                                   const api::OwnerRecord& owner) {
     Content content;
-    if (owner.pid != 0 && !is_served(pool.directory, owner)) {
+    if (owner.pid != 0 && !api::is_served(pool.directory, owner)) {
         struct statvfs space{};
         if (!owner.mount_point.empty() && statvfs(owner.mount_point.c_str(), &space) == 0) {
             content.space = {.total_bytes = space.f_blocks * space.f_frsize,
@@ -82,7 +83,7 @@ Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool
 Task<Result<Content>> look_or_say_why(Workplace work, const api::PoolDirectory& pool,
                                       const api::OwnerRecord& owner,
                                       const std::string& known_trouble) {
-    if (!is_served(pool.directory, owner)) co_return co_await look_inside(work, pool, owner);
+    if (!api::is_served(pool.directory, owner)) co_return co_await look_inside(work, pool, owner);
     if (!known_trouble.empty()) co_return Content{.trouble = known_trouble};
     Report trouble;
     auto content = co_await look_inside({.session = work.session,
@@ -123,7 +124,7 @@ void report_status(const Session& session, const api::PoolDirectory& pool,
     }
     if (owner.pid == 0) {
         session.say("open by     nobody");
-    } else if (owner.program == engine_program) {
+    } else if (owner.program == api::engine_program) {
         session.say(fmt::format("open by     process {} ({})", owner.pid, owner.program));
     } else if (owner.mount_point.empty()) {
         session.say(fmt::format("open by     {}", api::describe_owner(pool.directory, owner)));

@@ -54,7 +54,7 @@ Task<Result<>> Deployment::open_pool(const Call& call, Environment environment,
     }
     pool_ = std::move(*pool);
     path_ = pool_->path();
-    Result<> opened = check_pool_name(uri_, *pool_, report);
+    Result<> opened = check_pool_name(uri_, pool_->name(), report);
     if (opened) {
         auto container = co_await pool_->open_container(call, uri_.container, report);
         if (container) {
@@ -89,13 +89,13 @@ Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report
     return OsReactor::create(std::move(options), report);
 }
 
-Result<> check_pool_name(const Uri& uri, const EmbeddedPool& pool, Report& report) {
-    if (uri.pool == pool.name()) return {};
+Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report) {
+    if (uri.pool == name) return {};
     Uri right = uri;
-    right.pool = pool.name();
+    right.pool = name;
     return report.fail(Code::not_found,
                        fmt::format("the pool in {} is named '{}', not '{}'; its URI is {}", uri.dir,
-                                   pool.name(), uri.pool, right.to_string()));
+                                   name, uri.pool, right.to_string()));
 }
 
 namespace {
@@ -112,17 +112,17 @@ Result<> check_mounted(const std::string& mount_point, const std::string& refusa
                                    found ? "no FUSE file system's root" : std::strerror(errno)));
 }
 
-bool serves(const OwnerRecord& owner, const Uri& uri) {
+}  // namespace
+
+bool is_served(const std::string& directory, const OwnerRecord& owner) {
     std::error_code ignored;
     return owner.program == engine_program &&
-           std::filesystem::exists(ServicePlaces(uri.dir).engine_control, ignored);
+           std::filesystem::exists(ServicePlaces(directory).engine_control, ignored);
 }
-
-}  // namespace
 
 bool stands_in(const OwnerRecord& owner, const Uri& uri) {
     const bool mounted = !owner.mount_point.empty() && owner.container == uri.container;
-    return mounted || serves(owner, uri);
+    return mounted || is_served(uri.dir, owner);
 }
 
 Task<Result<ThroughOwner>> open_through_owner(const Call& call, Environment environment, Uri uri,

@@ -72,7 +72,7 @@ class Deployment {
 // The parts of open(), for libros2store, which shares pools within a process.
 
 // Errors: not_found (the sentence has the right URI).
-[[nodiscard]] Result<> check_pool_name(const Uri& uri, const EmbeddedPool& pool, Report& report);
+[[nodiscard]] Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report);
 
 // What stands in for a pool that another process owns.
 struct ThroughOwner {
@@ -80,8 +80,9 @@ struct ThroughOwner {
     std::unique_ptr<NetworkContainer> network;    // by an engine
     std::string path;
 };
-// Whether the owner can: it is a mount of that container, or an engine that clients find in the
-// pool's directory.
+// Whether the owner is an engine that clients find in the pool's directory.
+[[nodiscard]] bool is_served(const std::string& directory, const OwnerRecord& owner);
+// Whether the owner can: it is a mount of that container, or such an engine.
 [[nodiscard]] bool stands_in(const OwnerRecord& owner, const Uri& uri);
 // Errors: those of opening the mount point's directory, and of NetworkContainer::open().
 [[nodiscard]] Task<Result<ThroughOwner>> open_through_owner(const Call& call,

@@ -62,17 +62,21 @@ class Served:
             time.sleep(0.005)
 
 
+def stat_fields(pid):
+    """Of /proc/PID/stat, from the state on."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+
+
 def is_alive(pid):
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return stat_fields(pid)[0] not in "ZX"
     except OSError:
         return False
-    return fields[0] not in "ZX"
 
 
 def cpu_seconds(pid):
     """User and kernel time of all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    fields = stat_fields(pid)
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 

@@ -186,7 +186,8 @@ Result<Attachment> Instances::refuse_in_child(Report& report) {
 }
 
 Result<Attachment> Instances::join(Shared instance, const Uri& uri, Report& report) {
-    if (instance->pool_ != nullptr) ROS2S_TRY(check_pool_name(uri, *instance->pool_, report));
+    if (instance->pool_ != nullptr)
+        ROS2S_TRY(check_pool_name(uri, instance->pool_->name(), report));
     auto found = instance->mounted_.find(uri.container);
     if (found == instance->mounted_.end()) {
         const Call call;
