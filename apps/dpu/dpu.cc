@@ -1,7 +1,5 @@
 #include "dpu.h"
 
-#include <fmt/format.h>
-
 namespace ros2s::dpud {
 
 Dpu::Dpu(api::Environment environment, Settings settings)
@@ -69,9 +67,6 @@ Task<Result<>> Dpu::open_control(Report& report) {
                              .data = data_.addresses(),
                              .program = "ros2store-dpu " ROS2STORE_VERSION},
                             report));
-    for (const std::string& address : control_->addresses()) {
-        environment_.log.info(fmt::format("control plane: gRPC at {}", address));
-    }
     co_return Result<>{};
 }
 

@@ -1,7 +1,5 @@
 #include "engine.h"
 
-#include <fmt/format.h>
-
 namespace ros2s::engined {
 Engine::Engine(api::Environment environment, Settings settings)
     : environment_(std::move(environment)),
@@ -51,9 +49,6 @@ Task<Result<>> Engine::open_control(Report& report) {
                              .data = data_->addresses(),
                              .program = "ros2store-engine " ROS2STORE_VERSION},
                             report));
-    for (const std::string& address : control_->addresses()) {
-        environment_.log.info(fmt::format("control plane: gRPC at {}", address));
-    }
     co_return Result<>{};
 }
 

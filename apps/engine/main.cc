@@ -24,22 +24,9 @@ EXIT STATUS
 
 int main(int count, char** arguments) {
     using namespace ros2s;
-    engined::Settings settings;
-    const daemon::Program program{
-        .name = "ros2store-engine",
-        .version = ROS2STORE_VERSION,
-        .description = description,
-        .more = more,
-        .read = [&](std::string_view yaml, std::string_view where, Report& report) -> Result<> {
-            ROS2S_TRY_ASSIGN(settings, engined::Settings::parse(yaml, where, report));
-            return {};
-        },
-        .document = [&] { return settings.document(); },
-        .common = [&] { return settings.common; },
-        .start =
-            [&](api::Environment environment, Report& report) {
-                return engined::Engine::start(std::move(environment), settings, report);
-            },
-    };
-    return daemon::run_daemon(count, arguments, program);
+    return daemon::run_daemon<engined::Settings, engined::Engine>(count, arguments,
+                                                                  {.name = "ros2store-engine",
+                                                                   .version = ROS2STORE_VERSION,
+                                                                   .description = description,
+                                                                   .more = more});
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ros2s/api/environment.h"
@@ -38,8 +39,8 @@ struct CommonSettings {
 [[nodiscard]] config::Group describe_service(CommonSettings& settings);
 
 struct Program {
-    std::string name;         // "ros2store-engine"
-    std::string version;      //
+    std::string name;  // "ros2store-engine"
+    std::string version;
     std::string description;  // of --help
     std::string more;         // examples, exit status
     // Takes over a file's settings. Errors: invalid, with a sentence.
@@ -55,5 +56,23 @@ struct Program {
 // Returns the exit status: 0 it was told to stop, and everything is closed; 1 it could not start;
 // 2 the command line is wrong.
 int run_daemon(int count, char** arguments, const Program& program);
+
+// The same of a daemon that starts from Settings, which have parse(), document() and `common`.
+// `program` has its words.
+template <class Settings, class Served>
+int run_daemon(int count, char** arguments, Program program) {
+    Settings settings;
+    program.read = [&settings](std::string_view yaml, std::string_view where,
+                               Report& report) -> Result<> {
+        ROS2S_TRY_ASSIGN(settings, Settings::parse(yaml, where, report));
+        return {};
+    };
+    program.document = [&settings] { return settings.document(); };
+    program.common = [&settings] { return settings.common; };
+    program.start = [&settings](api::Environment environment, Report& report) {
+        return Served::start(std::move(environment), settings, report);
+    };
+    return run_daemon(count, arguments, program);
+}
 
 }  // namespace ros2s::daemon
