@@ -162,6 +162,28 @@ Result<RunLock> take_lock(const DaemonPlaces& places, Report& report) {
     return cannot_start(places, lock.error(), places.pid, report);
 }
 
+Task<Result<>> wait_for_end(Workplace work, const DaemonPlaces& places, const LockHolder& holder) {
+    Reactor& reactor = work.environment.reactor;
+    Waiting waiting(fmt::format("waiting for {} to end", places.program), !work.session.json());
+    const Time until = reactor.now() + stop_max;
+    while (!holder.has_ended()) {
+        ROS2S_CO_TRY(work.call.check(reactor.now()));
+        if (reactor.now() > until) {
+            co_return work.report.fail(
+                Code::busy,
+                fmt::format("{} (process {}) has not ended within {} seconds; its log is {}; "
+                            "`ros2store down --kill` ends it at once, and nothing that was "
+                            "acknowledged is lost",
+                            places.program, holder.pid(),
+                            std::chrono::floor<std::chrono::seconds>(stop_max).count(),
+                            places.log));
+        }
+        waiting.update();
+        co_await sleep_for(reactor, glance, work.call.stop);
+    }
+    co_return Result<>{};
+}
+
 int64_t seconds_now(const Workplace& work) {
     return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time())
         .time_since_epoch()
@@ -209,34 +231,26 @@ Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places) {
     co_return running;
 }
 
+Task<Result<bool>> wait_for_ending(Workplace work, DaemonPlaces places) {
+    const auto holder = LockHolder::find(places.pid);
+    if (!holder || !holder->is_ending()) co_return false;
+    ROS2S_CO_TRY(co_await wait_for_end(work, places, *holder));
+    co_return true;
+}
+
 Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill) {
-    Reactor& reactor = work.environment.reactor;
-    const auto sent = signal_running(places.pid, kill ? SIGKILL : SIGTERM);
+    const auto holder = LockHolder::find(places.pid);
+    Result<> sent = holder ? holder->signal(kill ? SIGKILL : SIGTERM) : fail(holder.error());
+    // One that is ending by itself is waited for as well.
+    if (holder && !sent && sent.error().code == Code::not_found) sent = {};
     if (!sent && sent.error().code == Code::not_found) co_return false;
     if (!sent) {
         co_return work.report.fail(
             sent.error(), fmt::format("cannot stop {} ({}); who it is: fuser -v {}", places.program,
                                       describe(sent.error()), places.pid));
     }
-    Waiting waiting(fmt::format("waiting for {} to end", places.program), !work.session.json());
-    const Time until = reactor.now() + stop_max;
-    for (;;) {
-        const auto running = find_running(places.pid);
-        if (running && running->pid == 0) co_return true;
-        ROS2S_CO_TRY(work.call.check(reactor.now()));
-        if (reactor.now() > until) {
-            co_return work.report.fail(
-                Code::busy,
-                fmt::format("{} (process {}) has not ended within {} seconds; its log is {}; "
-                            "`ros2store down --kill` ends it at once, and nothing that was "
-                            "acknowledged is lost",
-                            places.program, running ? running->pid : -1,
-                            std::chrono::floor<std::chrono::seconds>(stop_max).count(),
-                            places.log));
-        }
-        waiting.update();
-        co_await sleep_for(reactor, glance, work.call.stop);
-    }
+    ROS2S_CO_TRY(co_await wait_for_end(work, places, *holder));
+    co_return true;
 }
 
 std::string last_words(const DaemonPlaces& places) {

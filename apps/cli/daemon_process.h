@@ -30,6 +30,11 @@ struct DaemonPlaces {
 // cancelled, deadline, those of files.
 [[nodiscard]] Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places);
 
+// Waits for one that was killed, and that the kernel has yet to clear away: as long as it has its
+// lock it seems to run. True: it is gone; false: it lives, or there was none. Errors, with a
+// sentence: busy (it does not end), cancelled.
+[[nodiscard]] Task<Result<bool>> wait_for_ending(Workplace work, DaemonPlaces places);
+
 // Tells it to drain, or `kill`s it, and waits until it has ended. True: it ran. Errors, with a
 // sentence: busy (it does not end), cancelled, denied.
 [[nodiscard]] Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill);

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
+
+#include "ros2s/api/process_end.h"
 
 namespace ros2s::cli {
 namespace {
@@ -100,25 +103,43 @@ Result<> RunLock::write(const Running& running) const {
     return fail_errno(written < 0 ? errno : ENOSPC);
 }
 
-Result<> signal_running(const std::string& path, int signal) {
+Result<LockHolder> LockHolder::find(const std::string& path) {
     ROS2S_TRY_ASSIGN(const Running running, find_running(path));
     if (running.pid == 0) return fail(Code::not_found);
     if (running.pid < 0) return fail(Code::busy);
     // By number: the C library has names for these calls only since 2.36.
     const auto process = static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0U));
     if (process < 0) return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
+    LockHolder holder(path, running.pid, process);
     // It still has the lock, so that it had the number when the descriptor was made.
-    const auto still = find_running(path);
-    Result<> sent;
-    if (!still) {
-        sent = fail(still.error());
-    } else if (still->pid != running.pid || still->since != running.since) {
-        sent = fail(Code::not_found);
-    } else if (::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0U) != 0) {
-        sent = errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
-    }
-    ::close(process);
-    return sent;
+    ROS2S_TRY_ASSIGN(const Running still, find_running(path));
+    if (still.pid != running.pid || still.since != running.since) return fail(Code::not_found);
+    return holder;
+}
+
+LockHolder::~LockHolder() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<> LockHolder::signal(int number) const {
+    if (::syscall(SYS_pidfd_send_signal, descriptor_, number, nullptr, 0U) == 0) return {};
+    return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
+}
+
+bool LockHolder::is_process_gone() const {
+    pollfd end{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    return ::poll(&end, 1, 0) > 0;
+}
+
+bool LockHolder::is_ending() const {
+    // In this order: while the process is there, the number is its own.
+    return api::is_ending(pid_) || is_process_gone();
+}
+
+bool LockHolder::has_ended() const {
+    if (!is_process_gone()) return false;
+    const auto running = find_running(path_);
+    return running && running->pid == 0;
 }
 
 }  // namespace ros2s::cli

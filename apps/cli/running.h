@@ -54,8 +54,33 @@ class RunLock {
     int descriptor_;
 };
 
-// Sends the signal to the process that holds the lock, and to no other. Errors: not_found (it has
-// ended), busy (it has not said who it is), denied.
-[[nodiscard]] Result<> signal_running(const std::string& path, int signal);
+// The process that has the lock, and no other that gets its number later.
+class LockHolder {
+  public:
+    // Errors: not_found (nobody has it), busy (it has not said who it is), denied.
+    [[nodiscard]] static Result<LockHolder> find(const std::string& path);
+    LockHolder(LockHolder&& other) noexcept
+        : path_(std::move(other.path_)),
+          pid_(other.pid_),
+          descriptor_(std::exchange(other.descriptor_, -1)) {}
+    LockHolder& operator=(LockHolder&&) = delete;
+    ~LockHolder();
+
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    // Errors: not_found (it has ended), denied.
+    [[nodiscard]] Result<> signal(int number) const;
+    // It was killed, say, and the kernel has yet to clear it away.
+    [[nodiscard]] bool is_ending() const;
+    // All that it had open is closed, and nobody has the lock.
+    [[nodiscard]] bool has_ended() const;
+
+  private:
+    LockHolder(std::string path, pid_t pid, int descriptor)
+        : path_(std::move(path)), pid_(pid), descriptor_(descriptor) {}
+    [[nodiscard]] bool is_process_gone() const;
+    std::string path_;
+    pid_t pid_;
+    int descriptor_;
+};
 
 }  // namespace ros2s::cli

@@ -63,16 +63,27 @@ TEST_F(RunningTest, AProcessThatInheritsTheLockIsSignalled) {
         if (running->pid > 0) break;
         (void)::poll(nullptr, 0, 1);
     }
-    EXPECT_TRUE(signal_running(path_, SIGTERM));
+    const auto holder = LockHolder::find(path_);
+    ASSERT_TRUE(holder);
+    EXPECT_FALSE(holder->is_ending());
+    EXPECT_FALSE(holder->has_ended());
+    EXPECT_TRUE(holder->signal(SIGKILL));
+    EXPECT_TRUE(holder->is_ending()) << "from the signal on, not only once it is gone";
+    siginfo_t end{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT), 0);
+    EXPECT_TRUE(holder->is_ending());
+    EXPECT_TRUE(holder->has_ended()) << "also before anybody waited for it";
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-    EXPECT_EQ(signal_running(path_, SIGTERM).error().code, Code::not_found);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    EXPECT_TRUE(holder->has_ended());
+    EXPECT_EQ(holder->signal(SIGTERM).error().code, Code::not_found);
+    EXPECT_EQ(LockHolder::find(path_).error().code, Code::not_found);
 }
 
 TEST_F(RunningTest, AStrangerWithTheNumberIsNot) {
     std::ofstream(path_) << encode_running({.pid = ::getpid(), .since = 1});
-    EXPECT_EQ(signal_running(path_, SIGKILL).error().code, Code::not_found);
+    EXPECT_EQ(LockHolder::find(path_).error().code, Code::not_found);
 }
 
 }  // namespace

@@ -91,7 +91,14 @@ Task<Result<RunLock>> take_turn(Workplace work, std::string directory) {
 Task<Result<std::vector<Service>>> start_services(Workplace work, std::string directory) {
     ROS2S_CO_TRY_ASSIGN(std::vector<Service> services, find_services(directory, work.report));
     for (Service& service : services) {
-        if (service.running.pid != 0) continue;
+        if (service.running.pid != 0) {
+            const auto gone = co_await wait_for_ending(work, service.places);
+            if (!gone) {
+                co_await stop_again(work, services);
+                co_return fail(gone.error());
+            }
+            if (!*gone) continue;
+        }
         auto started = co_await start_daemon(work, service.places);
         if (!started) {
             co_await stop_again(work, services);

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 
+#include "ros2s/api/process_end.h"
 #include "ros2s/runtime/fork.h"
 
 namespace ros2s::api {
@@ -88,11 +88,10 @@ struct flock whole_file(short type) {
 
 constexpr auto patience_in_all = std::chrono::seconds(10);
 
-bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
-
 // How long an owner is worth waiting for.
 Duration patience_with(const OwnerRecord& owner) {
-    if (owner.pid <= 0 || !is_alive(owner.pid)) return std::chrono::seconds(1);
+    if (owner.pid <= 0) return std::chrono::seconds(1);
+    if (is_ending(owner.pid)) return patience_in_all;
     const bool is_command = owner.program == command_program && owner.mount_point.empty();
     // This process would wait for itself.
     if (is_command && owner.pid != ::getpid()) return std::chrono::seconds(2);

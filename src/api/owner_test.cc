@@ -172,6 +172,32 @@ TEST_F(OwnerTest, ADeadOwnerIsNone) {
     EXPECT_TRUE(take({.pid = getpid()}));
 }
 
+// The kernel drops the lock only when it clears the process away, after its memory.
+TEST_F(OwnerTest, AnOwnerThatWasJustKilledIsWaitedFor) {
+    const auto reactor = OsReactor::create({}, report_);
+    ASSERT_TRUE(reactor);
+    for (int turn = 0; turn < 10; ++turn) {
+        std::array<int, 2> up{};
+        ASSERT_EQ(pipe(up.data()), 0);
+        char byte = 0;
+        const pid_t child = fork();
+        if (child == 0) {
+            const std::vector<char> memory(size_t{64} << 20, 'x');
+            const auto taken = take({.pid = getpid(), .program = "python3"});
+            [[maybe_unused]] const auto said = write(up[1], taken ? &memory[0] : &byte, 1);
+            for (;;) pause();
+        }
+        ASSERT_EQ(read(up[0], &byte, 1), 1);
+        EXPECT_EQ(byte, 'x');
+        kill(child, SIGKILL);
+        EXPECT_TRUE((*reactor)->run(
+            Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_)))
+            << report_.text();
+        waitpid(child, nullptr, 0);
+        for (const int end : up) close(end);
+    }
+}
+
 TEST_F(OwnerTest, ADirectoryThatIsMissingIsSaid) {
     directory_ += "/missing";
     const auto taken = take({});

@@ -164,6 +164,18 @@ class Life(WithDirectory):
         self.assertFalse((self.pool / "run/engine.control").exists())
         self.assertNotIn("ended by itself", run("status", self.pool).stdout)
 
+    def test_up_at_once_after_a_kill(self):
+        """A killed daemon has its lock until the kernel has cleared it away."""
+        self.up("--size", SIZE)
+        for turn in range(10):
+            victim = turn % 2
+            pids = self.pids()
+            os.kill(pids[victim], signal.SIGKILL)
+            again = self.up()
+            self.assertEqual([each["changed"] for each in again["daemons"]],
+                             [victim == 0, victim == 1])
+            self.assertEqual(self.pids()[1 - victim], pids[1 - victim])
+
     def test_a_directory_of_any_name(self):
         self.pool = self.scratch / "my pool, 50%41 #1?"
         self.refused("up", self.pool, "--size", SIZE, says="comma")

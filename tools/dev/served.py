@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
@@ -54,24 +53,6 @@ class Served:
             raise shown.Failed(f"the {name} daemon of {self.directory} does not run")
         print(f"$ kill -9 {pid}    # the {name}", flush=True)
         os.kill(pid, signal.SIGKILL)
-        # The kernel takes a moment to close what it had open, its lock among them.
-        end = time.monotonic() + 30
-        while is_alive(pid):
-            if time.monotonic() > end:
-                raise shown.Failed(f"process {pid} does not end")
-            time.sleep(0.005)
-
-
-def stat_fields(pid):
-    """Of /proc/PID/stat, from the state on."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-
-
-def is_alive(pid):
-    try:
-        return stat_fields(pid)[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def cpu_seconds(pid):

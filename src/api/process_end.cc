@@ -1,0 +1,59 @@
+#include "ros2s/api/process_end.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace ros2s::api {
+namespace {
+
+// Of include/linux/sched.h: begun to exit; killed by a signal, which comes just before.
+constexpr uint64_t exiting = 0x4, signalled = 0x400;
+
+// The leader is a zombie as soon as its own thread has ended, whatever the others still hold.
+bool has_begun_to_end(const std::string& stat) {
+    // The name before may have any character.
+    const size_t name_end = stat.rfind(')');
+    if (name_end == std::string::npos) return false;
+    std::istringstream fields(stat.substr(name_end + 1));
+    char state = 'X';
+    int64_t skipped = 0;
+    uint64_t flags = 0;
+    fields >> state;
+    for (int number = 4; number <= 8; ++number) fields >> skipped;
+    fields >> flags;
+    return state == 'Z' || state == 'X' || (flags & (exiting | signalled)) != 0;
+}
+
+bool is_kill_pending(std::string_view line) {
+    if (!line.starts_with("SigPnd:\t") && !line.starts_with("ShdPnd:\t")) return false;
+    line.remove_prefix(line.find('\t') + 1);
+    uint64_t pending = 0;
+    std::from_chars(line.data(), line.data() + line.size(), pending, 16);
+    return (pending >> (SIGKILL - 1) & 1) != 0;
+}
+
+}  // namespace
+
+bool is_ending(pid_t pid) {
+    // The signal first: a process that takes it between the two looks then shows its flags.
+    std::ifstream status(fmt::format("/proc/{}/status", pid));
+    std::string line;
+    while (std::getline(status, line)) {
+        if (is_kill_pending(line)) return true;
+    }
+    std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+    const std::string text(std::istreambuf_iterator<char>(stat), {});
+    if (!text.empty()) return has_begun_to_end(text);
+    // Gone, or another user's where /proc hides those.
+    return ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace ros2s::api

@@ -1,0 +1,17 @@
+// Whether a process that still has a lock is about to lose it.
+//
+// A process that was killed keeps what it had open, locks and sockets included, for the moments
+// that the kernel takes to clear it away: longer the more memory it had. Whoever asks meanwhile
+// must not take it for one that lives. Source: proc(5), /proc/PID/stat (state, flags) and
+// /proc/PID/status.
+//
+// Blocks for moments; any thread.
+#pragma once
+#include <sys/types.h>
+
+namespace ros2s::api {
+
+// It has ended, is being cleared away, or has SIGKILL before it. A number that is nobody's: true.
+[[nodiscard]] bool is_ending(pid_t pid);
+
+}  // namespace ros2s::api
