@@ -12,6 +12,7 @@ namespace {
 
 struct Target {
     Place place;
+    bool is_there = false;
     bool is_directory = false;
     fs::NodeId node{};  // where it is a directory
 };
@@ -20,9 +21,13 @@ Task<Result<Target>> find_target(Workplace work, Places& places, const FileOptio
     Target target;
     ROS2S_CO_TRY_ASSIGN(target.place, co_await places.open(options.places.back()));
     const auto there = co_await find_if_there(work, target.place, Follow::yes);
-    if (!there && there.error().code != Code::not_found) {
+    // What stands in the way of a new name is told where that is looked for.
+    if (!there && there.error().code != Code::not_found &&
+        there.error().code != Code::not_directory) {
         co_return explain(work, target.place.shown, there.error());
     }
+    if (there) ROS2S_CO_TRY(check_slash(work, target.place, *there));
+    target.is_there = there.has_value();
     if (there && S_ISDIR(there->mode)) {
         target.is_directory = true;
         target.node = there->node;
@@ -60,6 +65,16 @@ Task<Result<>> copy_one(Workplace work, const Place& from, const Target& target,
                                    fmt::format("{} lies in {}: a tree cannot be copied into itself",
                                                target.place.shown, from.shown));
     }
+    if (S_ISDIR(source.mode) && target.is_there && !target.is_directory) {
+        co_return work.report.fail(
+            Code::not_directory,
+            fmt::format("{} is no directory, so the tree {} cannot become it: name a directory, "
+                        "or a new name",
+                        target.place.shown, from.shown));
+    }
+    if (!S_ISDIR(source.mode) && !target.is_there) {
+        ROS2S_CO_TRY(check_slash_of_new(work, target.place));
+    }
     TreeCopy tree(work, from, target.place);
     Result<> done;
     if (from.path.empty() && target.is_directory) {
@@ -72,7 +87,7 @@ Task<Result<>> copy_one(Workplace work, const Place& from, const Target& target,
         }
         Slot to_slot{.directory = target.node, .name = from_slot.name};
         if (!target.is_directory) {
-            ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_slot(work, target.place));
+            ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_new_slot(work, target.place));
         }
         if (same_on_host(from, target.place, target.is_directory ? from_slot.name : "")) {
             co_return work.report.fail(Code::invalid, fmt::format("{} and {} are the same file",

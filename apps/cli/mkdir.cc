@@ -15,20 +15,16 @@ mode_t default_mode() {
 }
 
 Task<Result<>> make(Workplace work, const Place& place, bool may_exist) {
-    const auto slot = co_await find_slot(work, place);
-    if (!slot) {
-        if (slot.error().code == Code::not_found) {
-            work.report.say("the directory that it is to be in is missing; mkdir -p makes it too");
-        }
-        co_return std::unexpected(slot.error());
-    }
-    const auto made =
-        co_await place.file_system->mkdir(work.call, slot->directory, slot->name, default_mode(),
-                                          {.uid = geteuid(), .gid = getegid()});
+    ROS2S_CO_TRY_ASSIGN(const Slot slot, co_await find_new_slot(work, place));
+    const auto made = co_await place.file_system->mkdir(
+        work.call, slot.directory, slot.name, default_mode(), {.uid = geteuid(), .gid = getegid()});
     if (made) co_return Result<>{};
     if (may_exist && made.error().code == Code::exists) {
         ROS2S_CO_TRY_ASSIGN(const auto there, co_await find(work, place, Follow::yes));
         if (S_ISDIR(there.mode)) co_return Result<>{};
+        co_return work.report.fail(
+            Code::not_directory,
+            fmt::format("{} is there and is no directory; choose another place", place.shown));
     }
     co_return explain(work, place.shown, made.error(), place.local ? place.shown : "");
 }
@@ -41,7 +37,7 @@ Task<Result<>> mkdir_all(Workplace work, Places& places, const FileOptions& opti
             for (size_t slash = place.path.find('/'); slash != std::string::npos;
                  slash = place.path.find('/', slash + 1)) {
                 parent.path = place.path.substr(0, slash);
-                parent.shown = parent.path;
+                parent.shown = written_as(place, parent.path);
                 ROS2S_CO_TRY(co_await make(work, parent, true));
             }
             if (place.path.empty()) continue;  // the root is there

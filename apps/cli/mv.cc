@@ -9,15 +9,24 @@ namespace {
 
 // Into a directory that exists, or to a new name.
 Task<Result<Slot>> destination(Workplace work, const Place& to, const std::string& name,
-                               bool must_be_directory) {
+                               const fs::Attributes& source, bool must_be_directory) {
     const auto there = co_await find_if_there(work, to, Follow::yes);
     if (there && S_ISDIR(there->mode)) co_return Slot{.directory = there->node, .name = name};
+    if (there) ROS2S_CO_TRY(check_slash(work, to, *there));
+    if (there && S_ISDIR(source.mode)) {
+        co_return work.report.fail(
+            Code::not_directory,
+            fmt::format("{} is no directory, so a directory cannot take its place: name a "
+                        "directory, or a new name",
+                        to.shown));
+    }
+    if (!there && !S_ISDIR(source.mode)) ROS2S_CO_TRY(check_slash_of_new(work, to));
     if (must_be_directory) {
         co_return work.report.fail(
             Code::not_directory,
             fmt::format("{} is no directory, and several files cannot have one name", to.shown));
     }
-    co_return co_await find_slot(work, to);
+    co_return co_await find_new_slot(work, to);
 }
 
 Task<Result<>> mv_all(Workplace work, Places& places, const FileOptions& options) {
@@ -35,9 +44,12 @@ Task<Result<>> mv_all(Workplace work, Places& places, const FileOptions& options
                             "ros2store rm -r {0}",
                             shell_word(from.shown), shell_word(to.shown)));
         }
+        const auto moved = co_await find_if_there(work, from, Follow::no);
+        if (!moved) co_return explain(work, from.shown, moved.error());
+        ROS2S_CO_TRY(check_slash(work, from, *moved));
         ROS2S_CO_TRY_ASSIGN(const Slot source, co_await find_slot(work, from));
-        ROS2S_CO_TRY_ASSIGN(const Slot target,
-                            co_await destination(work, to, source.name, options.places.size() > 2));
+        ROS2S_CO_TRY_ASSIGN(const Slot target, co_await destination(work, to, source.name, *moved,
+                                                                    options.places.size() > 2));
         const auto done = co_await from.file_system->rename(
             work.call, source.directory, source.name, target.directory, target.name, {});
         if (!done && done.error().code == Code::loop) {

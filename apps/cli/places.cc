@@ -41,6 +41,15 @@ LocalPath split(const std::string& text) {
     return {above.empty() ? "." : above.string(), rest.string()};
 }
 
+bool ends_with_slash(std::string_view text) {
+    return text.substr(0, is_uri(text) ? text.find_first_of("?#") : text.size()).ends_with('/');
+}
+
+std::string directory_above(const Place& place) {
+    const size_t slash = place.path.rfind('/');
+    return written_as(place, slash == std::string::npos ? "" : place.path.substr(0, slash));
+}
+
 }  // namespace
 
 // ---- opening ---------------------------------------------------------------------------------
@@ -57,7 +66,8 @@ Task<Result<Place>> Places::open(std::string text) {
 
 Task<Result<Place>> Places::open_container(std::string text) {
     ROS2S_CO_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, work_.report));
-    Place place{.path = uri.path, .shown = std::move(text)};
+    Place place{.path = uri.path, .names_directory = ends_with_slash(text)};
+    place.shown = std::move(text);
     uri.path.clear();
     ROS2S_CO_TRY(co_await find_container(uri, place));
     co_return place;
@@ -100,6 +110,7 @@ Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
 
 Task<Result<Place>> Places::open_local(std::string text) {
     LocalPath path = split(text);
+    const bool names_directory = ends_with_slash(text);
     ROS2S_CO_TRY_ASSIGN(auto file_system,
                         co_await foreign::open_local_fs(path.directory, work_.environment.reactor,
                                                         work_.environment.blocking, work_.report));
@@ -108,6 +119,7 @@ Task<Result<Place>> Places::open_local(std::string text) {
                     .path = std::move(path.rest),
                     .shown = std::move(text),
                     .local = true,
+                    .names_directory = names_directory,
                     .travels = "a local directory",
                     .host = std::move(path.directory)};
 }
@@ -142,21 +154,86 @@ Task<Result<fs::Attributes>> find_if_there(Workplace work, const Place& place, F
 }
 
 Task<Result<fs::Attributes>> find(Workplace work, const Place& place, Follow follow) {
+    if (place.names_directory) follow = Follow::yes;
     auto found = co_await find_if_there(work, place, follow);
+    if (!found && found.error().code == Code::not_found && !place.local) {
+        co_return work.report.fail(
+            found.error(),
+            fmt::format("{}: {}; `ros2store ls {}` shows what is there", place.shown,
+                        describe(found.error()), shell_word(directory_above(place))));
+    }
     if (!found) co_return explain(work, place.shown, found.error());
+    ROS2S_CO_TRY(check_slash(work, place, *found));
     co_return found;
 }
 
-Task<Result<Slot>> find_slot(Workplace work, const Place& place) {
-    auto walked = co_await fs::walk(*place.file_system, work.call, place.path, fs::LastLink::keep);
-    if (!walked) co_return explain(work, place.shown, walked.error());
-    if (walked->name.empty()) {
+Result<> check_slash(const Workplace& work, const Place& place, const fs::Attributes& there) {
+    if (!place.names_directory || S_ISDIR(there.mode)) return {};
+    return work.report.fail(
+        Code::not_directory,
+        fmt::format("{} is no directory, which the '/' at its end asks for: leave it out",
+                    place.shown));
+}
+
+Result<> check_slash_of_new(const Workplace& work, const Place& place) {
+    if (!place.names_directory) return {};
+    return work.report.fail(
+        Code::not_found,
+        fmt::format("there is no directory {}; make it first: {} -p {}, or leave out the '/' at "
+                    "its end to give a file that name",
+                    place.shown, place.local ? "mkdir" : "ros2store mkdir",
+                    shell_word(written_as(place, place.path))));
+}
+
+namespace {
+
+Task<Result<Slot>> slot_of(Workplace work, const Place& place) {
+    ROS2S_CO_TRY_ASSIGN(auto walked, co_await fs::walk(*place.file_system, work.call, place.path,
+                                                       fs::LastLink::keep));
+    if (walked.name.empty()) {
         co_return work.report.fail(
             Code::invalid,
             fmt::format("{} is the root, which is there and stays; name what is in it",
                         place.shown));
     }
-    co_return Slot{.directory = walked->parent, .name = std::move(walked->name)};
+    co_return Slot{.directory = walked.parent, .name = std::move(walked.name)};
+}
+
+}  // namespace
+
+Task<Result<Slot>> find_slot(Workplace work, const Place& place) {
+    auto slot = co_await slot_of(work, place);
+    if (!slot && work.report.empty()) co_return explain(work, place.shown, slot.error());
+    co_return slot;
+}
+
+Task<Result<Slot>> find_new_slot(Workplace work, const Place& place) {
+    auto slot = co_await slot_of(work, place);
+    if (slot || !work.report.empty()) co_return slot;
+    const std::string above = directory_above(place);
+    const Error& error = slot.error();
+    if (error.code == Code::not_found) {
+        co_return work.report.fail(
+            error, fmt::format("{}: {}: the directory that it is to be in is missing; make it "
+                               "first: {} -p {}",
+                               place.shown, describe(error),
+                               place.local ? "mkdir" : "ros2store mkdir", shell_word(above)));
+    }
+    if (error.code == Code::not_directory) {
+        co_return work.report.fail(
+            error,
+            fmt::format("{}: it cannot be in {}, which is no directory", place.shown, above));
+    }
+    co_return explain(work, place.shown, error);
+}
+
+std::string written_as(const Place& place, const std::string& path) {
+    if (place.local) return (std::filesystem::path(place.host) / path).lexically_normal().string();
+    Report ignored;
+    auto uri = api::Uri::parse(place.shown, ignored);
+    if (!uri) return path;
+    uri->path = path;
+    return uri->to_string();
 }
 
 Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,

@@ -21,7 +21,8 @@ struct Place {
     std::string path;   // from the file system's root, without a leading '/'; "" is the root
     std::string shown;  // as the person wrote it
     bool local = false;
-    std::string travels;  // how I/O on it travels, in words
+    bool names_directory = false;  // it was written with a '/' at its end
+    std::string travels;           // how I/O on it travels, in words
     // The directory of this machine that the file system's root is: of local paths, and of a
     // container that is reached through a mount. Otherwise "".
     std::string host;
@@ -67,14 +68,23 @@ class Places {
 Task<Result<>> with_places(Workplace work, FileOptions options,
                            Task<Result<>> (*body)(Workplace, Places&, const FileOptions&));
 
-// Symbolic links inside the path are followed; the last one where `follow` says so. Errors:
-// reported.
+// Symbolic links inside the path are followed; the last one where `follow` or a '/' at the end says
+// so. Errors: not_directory (in spite of the '/'), those of the file system. Reported.
 enum class Follow : uint8_t { no, yes };
 Task<Result<fs::Attributes>> find(Workplace work, const Place& place, Follow follow);
-// The same without a report where there is nothing: not_found then.
+// The same, whatever stands at the end, and without a report where there is nothing: not_found
+// then.
 Task<Result<fs::Attributes>> find_if_there(Workplace work, const Place& place, Follow follow);
 // The directory of the place's last component, which need not exist. Errors: invalid for the root.
 Task<Result<Slot>> find_slot(Workplace work, const Place& place);
+// The same for what is to be made; where its directory is missing, the report says how to make it.
+Task<Result<Slot>> find_new_slot(Workplace work, const Place& place);
+// Errors: not_directory, reported: the place was written with a '/' at its end and is no directory.
+Result<> check_slash(const Workplace& work, const Place& place, const fs::Attributes& there);
+// Errors: not_found, reported: the same of a new name, which is not for a directory.
+Result<> check_slash_of_new(const Workplace& work, const Place& place);
+// `path` in the place's file system, written as the place was: a URI or a local path.
+[[nodiscard]] std::string written_as(const Place& place, const std::string& path);
 
 // All entries of a directory.
 Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,

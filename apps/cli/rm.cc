@@ -94,6 +94,7 @@ Task<Result<>> remove(Workplace work, const Place& place, const FileOptions& opt
         if (options.force && found.error().code == Code::not_found) co_return Result<>{};
         co_return explain(work, place.shown, found.error());
     }
+    ROS2S_CO_TRY(check_slash(work, place, *found));
     ROS2S_CO_TRY_ASSIGN(const Slot slot, co_await find_slot(work, place));
     if (!S_ISDIR(found->mode)) {
         const auto done = co_await file_system.unlink(work.call, slot.directory, slot.name);

@@ -138,7 +138,14 @@ Task<> TreeCopy::make_directory(size_t index) {
                                       owner_of(item.source));
     if (!made && made.error().code == Code::exists) {
         made = co_await target.lookup(work_.call, parent, name);
-        if (made && !S_ISDIR(made->mode)) made = fail(Code::not_directory);
+        if (made && !S_ISDIR(made->mode)) {
+            target.forget(made->node, 1);
+            made = work_.report.fail(
+                Code::not_directory,
+                fmt::format("copying {}: what has the name {} in {} is no directory, and stays; "
+                            "move it away, or copy to another place",
+                            path_of(index), name, to_.shown));
+        }
     }
     if (!made) {
         note(index, made.error());
