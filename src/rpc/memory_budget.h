@@ -1,7 +1,10 @@
 // MemoryBudget: memory for payload that is on its way through a server, bounded in all and for each
-// connection, first come first served. Small pieces are used again. Used on one core; outlives what
-// it gave.
+// connection, first come first served. Used on one core; outlives what it gave.
+//
+// Pieces are used again: new ones of a MiB are new pages, which the kernel clears one by one, and
+// that costs more than copying into them. So up to kept_bytes_max() beyond the budget stay with it.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -49,15 +52,24 @@ class MemoryBudget {
     // budget or share ever have; detail = which that is).
     Task<Result<PayloadMemory>> take(uint64_t size, Semaphore& share, uint64_t share_bytes);
 
+    [[nodiscard]] uint64_t kept_bytes_max() const noexcept {
+        return std::min(bytes_ / 4, uint64_t{64} << 20);
+    }
+    [[nodiscard]] uint64_t kept_bytes() const noexcept { return kept_bytes_; }
+
   private:
     friend class PayloadMemory;
-    static constexpr uint64_t small_bytes = uint64_t{64} << 10;
-    static constexpr size_t small_kept_max = 64;
+    // Pieces are multiples of it, so that requests of about the same size share them.
+    static constexpr uint64_t piece_bytes = uint64_t{64} << 10;
+
+    [[nodiscard]] AlignedBuffer piece(uint64_t size);
+    void keep(AlignedBuffer buffer) noexcept;
 
     const uint64_t bytes_;
     Semaphore free_;
     Counter& held_;
-    std::vector<AlignedBuffer> small_;
+    std::vector<AlignedBuffer> kept_;  // those given back last at the end
+    uint64_t kept_bytes_ = 0;
 };
 
 }  // namespace ros2s::rpc
