@@ -10,6 +10,7 @@
 
 #include "ros2s/object/contract/batch.h"
 #include "ros2s/object/contract/contract.h"
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/runtime/trace.h"
@@ -58,20 +59,18 @@ ROS2S_OBJECT_STORE_CONTRACT(ClientOverMemory, [](const contract::Needs& needs) {
 });
 
 // A store on the far side of a bad wire.
-class BadWire final : public ObjectStore {
+class BadWire final : public ForwardingStore {
   public:
     enum class Harm : uint8_t { none, flip, drop_checksums, swap_bytes, claims_corrupt };
-    explicit BadWire(ObjectStore& below) : below_(below) {}
+    explicit BadWire(ObjectStore& below) : ForwardingStore(below) {}
     Harm on_fetch = Harm::none;
     uint64_t flipped_bit = 0;
     bool flip_on_update = false;
     size_t checksums_seen = 0;  // in updates
 
-    Features features() const override { return below_.features(); }
-    std::string path() const override { return below_.path(); }
     Task<Result<>> fetch(const Call& call, ContainerId container,
                          std::span<FetchItem> items) override {
-        ROS2S_CO_TRY(co_await below_.fetch(call, container, items));
+        ROS2S_CO_TRY(co_await below().fetch(call, container, items));
         for (FetchItem& item : items) {
             const Bytes bytes = item.window.bytes();
             if (on_fetch == Harm::flip) {
@@ -97,30 +96,8 @@ class BadWire final : public ObjectStore {
             payload[flipped_bit / 8] ^= static_cast<char>(1 << flipped_bit % 8);
             operation.window = Window::local(as_bytes(payload));
         }
-        co_return co_await below_.update(call, container, harmed);
+        co_return co_await below().update(call, container, harmed);
     }
-    Task<Result<ListReply>> list(const Call& call, ContainerId container,
-                                 const ListRequest& request) override {
-        return below_.list(call, container, request);
-    }
-    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
-                                   const Akey& akey) override {
-        return below_.query(call, container, object, akey);
-    }
-    Task<Result<ContainerRecord>> create_container(const Call& call,
-                                                   const ContainerProperties& properties) override {
-        return below_.create_container(call, properties);
-    }
-    Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
-        return below_.destroy_container(call, container);
-    }
-    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
-        return below_.list_containers(call);
-    }
-    Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
-
-  private:
-    ObjectStore& below_;
 };
 
 // The client over a bad wire over the oracle, with an array and a value in a container.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dfs.h"
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -10,49 +11,20 @@ namespace ros2s::fs {
 namespace {
 
 // Can forget the names of updates, which the tests must see.
-class Store final : public object::ObjectStore {
+class Store final : public object::ForwardingStore {
   public:
-    explicit Store(Reactor& reactor) : below_(reactor) {}
+    explicit Store(object::ObjectStore& below) : ForwardingStore(below) {}
     bool forgets = false;
     uint64_t replayed = 0;
 
-    object::Features features() const override { return below_.features(); }
-    std::string path() const override { return below_.path(); }
-    Task<Result<>> fetch(const Call& call, object::ContainerId container,
-                         std::span<object::FetchItem> items) override {
-        return below_.fetch(call, container, items);
-    }
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override {
         object::Transaction copy = transaction;
         if (forgets) copy.id = {};
-        const auto done = co_await below_.update(call, container, copy);
+        const auto done = co_await below().update(call, container, copy);
         if (done && done->replayed) ++replayed;
         co_return done;
     }
-    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
-                                         const object::ListRequest& request) override {
-        return below_.list(call, container, request);
-    }
-    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
-                                           object::ObjectId object,
-                                           const object::Akey& akey) override {
-        return below_.query(call, container, object, akey);
-    }
-    Task<Result<object::ContainerRecord>> create_container(
-        const Call& call, const object::ContainerProperties& properties) override {
-        return below_.create_container(call, properties);
-    }
-    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override {
-        return below_.destroy_container(call, container);
-    }
-    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override {
-        return below_.list_containers(call);
-    }
-    Task<Result<object::PoolSpace>> space(const Call& call) override { return below_.space(call); }
-
-  private:
-    object::MemoryStore below_;
 };
 
 constexpr uint64_t chunk_bytes = 8192;
@@ -113,7 +85,8 @@ class ExactlyOnce : public testing::Test {
     Result<Attributes> look(const char* name) { return run(first_->lookup({}, root_node, name)); }
 
     sim::World world_{1};
-    Store store_{world_.core()};
+    object::MemoryStore memory_{world_.core()};
+    Store store_{memory_};
     object::ContainerId container_;
     Uuid client_ = Uuid::make(world_.random());
     UpdateName name_;

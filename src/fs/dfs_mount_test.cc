@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -11,10 +12,9 @@ namespace ros2s::fs {
 namespace {
 
 // Counts what passes, and can claim fewer features than the store below has.
-class CountingStore final : public object::ObjectStore {
+class CountingStore final : public object::ForwardingStore {
   public:
-    explicit CountingStore(Reactor& reactor) : below(reactor) {}
-    object::MemoryStore below;
+    explicit CountingStore(object::ObjectStore& below) : ForwardingStore(below) {}
     object::Features claimed{.multi_object_transactions = true, .conditions = true};
     uint64_t fetches = 0, items = 0, updates = 0, operations = 0, conditions = 0, queries = 0,
              lists = 0, operations_most = 0;
@@ -23,12 +23,11 @@ class CountingStore final : public object::ObjectStore {
     }
 
     object::Features features() const override { return claimed; }
-    std::string path() const override { return below.path(); }
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<FetchItem> wanted) override {
         ++fetches;
         items += wanted.size();
-        return below.fetch(call, container, wanted);
+        return below().fetch(call, container, wanted);
     }
     Task<Result<Commit>> update(const Call& call, object::ContainerId container,
                                 const object::Transaction& transaction) override {
@@ -36,29 +35,18 @@ class CountingStore final : public object::ObjectStore {
         operations += transaction.operations.size();
         conditions += transaction.conditions.size();
         operations_most = std::max<uint64_t>(operations_most, transaction.operations.size());
-        return below.update(call, container, transaction);
+        return below().update(call, container, transaction);
     }
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
                                          const object::ListRequest& request) override {
         ++lists;
-        return below.list(call, container, request);
+        return below().list(call, container, request);
     }
     Task<Result<QueryReply>> query(const Call& call, object::ContainerId container, ObjectId object,
                                    const Akey& akey) override {
         ++queries;
-        return below.query(call, container, object, akey);
+        return below().query(call, container, object, akey);
     }
-    Task<Result<object::ContainerRecord>> create_container(
-        const Call& call, const object::ContainerProperties& properties) override {
-        return below.create_container(call, properties);
-    }
-    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override {
-        return below.destroy_container(call, container);
-    }
-    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override {
-        return below.list_containers(call);
-    }
-    Task<Result<object::PoolSpace>> space(const Call& call) override { return below.space(call); }
 };
 
 class DfsMountTest : public testing::Test {
@@ -116,7 +104,8 @@ class DfsMountTest : public testing::Test {
     Task<> pass(Duration duration) { co_await sleep_for(world_.core(), duration); }
 
     sim::World world_{1};
-    CountingStore store_{world_.core()};
+    object::MemoryStore memory_{world_.core()};
+    CountingStore store_{memory_};
     object::ContainerId container_;
     Call call_;
     Report report_;
@@ -350,7 +339,7 @@ TEST_F(DfsMountTest, AReadOnlyPoolMountsForReading) {
     const Opened file = create("file");
     write(file.handle, 100, 0);
     ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, "file")).has_value());
-    store_.below.set_read_only(true);
+    memory_.set_read_only(true);
     auto next = world_.run(Dfs::mount(call_, store_, container_, world_.core(), {}, report_));
     ASSERT_TRUE(next.has_value()) << "the orphan has to wait";
     EXPECT_EQ(outcome_of(world_.run((*next)->mkdir(call_, root_node, "d", 0755, {}))),

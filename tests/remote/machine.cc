@@ -4,57 +4,32 @@
 
 #include "ros2s/device/sim/sim_device.h"
 #include "ros2s/fs/dfs.h"
+#include "ros2s/object/forwarding_store.h"
 
 namespace ros2s {
 
 using namespace object;
 
 // The engine, as the server sees it: at some updates the machine is struck before it is told.
-class Machine::Struck final : public ObjectStore {
+class Machine::Struck final : public ForwardingStore {
   public:
-    Struck(Machine& machine, ObjectStore& below) : machine_(machine), below_(below) {}
-    Features features() const override { return below_.features(); }
-    std::string path() const override { return below_.path(); }
-    Task<Result<>> fetch(const Call& call, ContainerId container,
-                         std::span<FetchItem> items) override {
-        return below_.fetch(call, container, items);
-    }
+    Struck(Machine& machine, ObjectStore& engine) : ForwardingStore(engine), machine_(machine) {}
     Task<Result<Commit>> update(const Call& call, ContainerId container,
                                 const Transaction& transaction) override {
         Result<Commit> commit;
         if (machine_.options_.keeps_replies) {
-            commit = co_await below_.update(call, container, transaction);
+            commit = co_await below().update(call, container, transaction);
         } else {
             Transaction nameless = transaction;
             nameless.id = {};
-            commit = co_await below_.update(call, container, nameless);
+            commit = co_await below().update(call, container, nameless);
         }
         if (commit && !commit->replayed) machine_.committed();
         co_return commit;
     }
-    Task<Result<ListReply>> list(const Call& call, ContainerId container,
-                                 const ListRequest& request) override {
-        return below_.list(call, container, request);
-    }
-    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
-                                   const Akey& akey) override {
-        return below_.query(call, container, object, akey);
-    }
-    Task<Result<ContainerRecord>> create_container(const Call& call,
-                                                   const ContainerProperties& wanted) override {
-        return below_.create_container(call, wanted);
-    }
-    Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
-        return below_.destroy_container(call, container);
-    }
-    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
-        return below_.list_containers(call);
-    }
-    Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
 
   private:
     Machine& machine_;
-    ObjectStore& below_;
 };
 
 Machine::Machine(sim::World& world, fabric::sim::Network& network, uint64_t seed,

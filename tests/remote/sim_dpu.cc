@@ -3,21 +3,20 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/fs/dfs.h"
+#include "ros2s/object/forwarding_store.h"
 
 namespace ros2s {
 
 using namespace object;
 
 // What the file system stands on: a killed DPU asks for nothing more.
-class SimDpu::Struck final : public ObjectStore {
+class SimDpu::Struck final : public ForwardingStore {
   public:
-    Struck(SimDpu& dpu, ObjectStore& below) : dpu_(dpu), below_(below) {}
-    Features features() const override { return below_.features(); }
-    std::string path() const override { return below_.path(); }
+    Struck(SimDpu& dpu, ObjectStore& below) : ForwardingStore(below), dpu_(dpu) {}
     Task<Result<>> fetch(const Call& call, ContainerId container,
                          std::span<FetchItem> items) override {
         if (!dpu_.up_) co_return fail(Code::closed);
-        co_return co_await below_.fetch(call, container, items);
+        co_return co_await below().fetch(call, container, items);
     }
     Task<Result<Commit>> update(const Call& call, ContainerId container,
                                 const Transaction& transaction) override {
@@ -27,7 +26,7 @@ class SimDpu::Struck final : public ObjectStore {
         if (moment == Moment::before) co_return fail(Code::closed);
         Transaction sent = transaction;
         if (!dpu_.options_.passes_names) sent.id = {};
-        const auto commit = co_await below_.update(call, container, sent);
+        const auto commit = co_await below().update(call, container, sent);
         if (!dpu_.up_) co_return fail(Code::closed);
         if (moment == Moment::after) dpu_.strike();
         if (moment == Moment::after) co_return fail(Code::closed);
@@ -36,28 +35,16 @@ class SimDpu::Struck final : public ObjectStore {
     Task<Result<ListReply>> list(const Call& call, ContainerId container,
                                  const ListRequest& request) override {
         if (!dpu_.up_) co_return fail(Code::closed);
-        co_return co_await below_.list(call, container, request);
+        co_return co_await below().list(call, container, request);
     }
     Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                    const Akey& akey) override {
         if (!dpu_.up_) co_return fail(Code::closed);
-        co_return co_await below_.query(call, container, object, akey);
+        co_return co_await below().query(call, container, object, akey);
     }
-    Task<Result<ContainerRecord>> create_container(const Call& call,
-                                                   const ContainerProperties& wanted) override {
-        return below_.create_container(call, wanted);
-    }
-    Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
-        return below_.destroy_container(call, container);
-    }
-    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
-        return below_.list_containers(call);
-    }
-    Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
 
   private:
     SimDpu& dpu_;
-    ObjectStore& below_;
 };
 
 SimDpu::SimDpu(sim::World& world, fabric::sim::Network& network, Machine& machine, uint64_t seed,

@@ -1,6 +1,7 @@
 #include "remote_rig.h"
 
 #include "ros2s/fabric/sim/network.h"
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/remote/remote_store.h"
 #include "ros2s/remote/store_server.h"
 #include "ros2s/rpc/server.h"
@@ -26,28 +27,10 @@ class NoTickets final : public rpc::TicketSource {
 
 // What the clients see. Where connections are lost, containers are changed at the store itself:
 // that has no operation ids, and whoever loses its answer must look what came of it.
-class Reached final : public ObjectStore {
+class Reached final : public ForwardingStore {
   public:
     Reached(ObjectStore& remote, ObjectStore& containers)
-        : remote_(remote), containers_(containers) {}
-    Features features() const override { return remote_.features(); }
-    std::string path() const override { return remote_.path(); }
-    Task<Result<>> fetch(const Call& call, ContainerId container,
-                         std::span<FetchItem> items) override {
-        return remote_.fetch(call, container, items);
-    }
-    Task<Result<Commit>> update(const Call& call, ContainerId container,
-                                const Transaction& transaction) override {
-        return remote_.update(call, container, transaction);
-    }
-    Task<Result<ListReply>> list(const Call& call, ContainerId container,
-                                 const ListRequest& request) override {
-        return remote_.list(call, container, request);
-    }
-    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
-                                   const Akey& akey) override {
-        return remote_.query(call, container, object, akey);
-    }
+        : ForwardingStore(remote), containers_(containers) {}
     Task<Result<ContainerRecord>> create_container(const Call& call,
                                                    const ContainerProperties& wanted) override {
         return containers_.create_container(call, wanted);
@@ -55,13 +38,8 @@ class Reached final : public ObjectStore {
     Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
         return containers_.destroy_container(call, container);
     }
-    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
-        return remote_.list_containers(call);
-    }
-    Task<Result<PoolSpace>> space(const Call& call) override { return remote_.space(call); }
 
   private:
-    ObjectStore& remote_;
     ObjectStore& containers_;
 };
 

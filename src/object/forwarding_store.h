@@ -1,0 +1,53 @@
+// ForwardingStore: an ObjectStore that hands every request to another one. What changes, counts or
+// loses something on the way derives from it and overrides only that: the simulations' servers and
+// the tests' doubles.
+//
+// It owns nothing; the store below outlives it. Same core, same errors, same lifetimes as the store
+// below: no request is copied, and the task that is returned is that store's own.
+#pragma once
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::object {
+
+class ForwardingStore : public ObjectStore {
+  public:
+    explicit ForwardingStore(ObjectStore& below) : below_(below) {}
+
+    [[nodiscard]] Features features() const override { return below_.features(); }
+    [[nodiscard]] std::string path() const override { return below_.path(); }
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override {
+        return below_.fetch(call, container, items);
+    }
+    Task<Result<Commit>> update(const Call& call, ContainerId container,
+                                const Transaction& transaction) override {
+        return below_.update(call, container, transaction);
+    }
+    Task<Result<ListReply>> list(const Call& call, ContainerId container,
+                                 const ListRequest& request) override {
+        return below_.list(call, container, request);
+    }
+    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        return below_.query(call, container, object, akey);
+    }
+    Task<Result<ContainerRecord>> create_container(const Call& call,
+                                                   const ContainerProperties& properties) override {
+        return below_.create_container(call, properties);
+    }
+    Task<Result<>> destroy_container(const Call& call, ContainerId container) override {
+        return below_.destroy_container(call, container);
+    }
+    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
+        return below_.list_containers(call);
+    }
+    Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
+
+  protected:
+    [[nodiscard]] ObjectStore& below() const { return below_; }
+
+  private:
+    ObjectStore& below_;
+};
+
+}  // namespace ros2s::object
