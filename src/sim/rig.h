@@ -1,6 +1,7 @@
 // Rig: a store on media that can crash and be opened again. The engine's is engine_rig.h.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "ros2s/base/result.h"
@@ -30,7 +31,7 @@ struct CrashPoint {
     // was being made or destroyed.
     bool in_recovery = false, in_growth = false, in_container_change = false;
     size_t unflushed_writes = 0;  // in flight included
-    std::string operation;        // "read", "write", "flush", "discard"
+    std::string operation;        // "read", "write", "flush", "discard"; empty: between two
 };
 
 class Rig {
@@ -54,6 +55,11 @@ class Rig {
     // From now on; disarmed by the crash.
     virtual void arm(const CrashPlan& plan) = 0;
     virtual void disarm() = 0;
+    // Crashes now, between two device operations.
+    virtual void crash(CrashKind kind) = 0;
+    // Called in the moment of each crash: whoever serves the store is gone with it. Must only note
+    // it. Empty: nobody.
+    virtual void on_crash(std::function<void()> told) = 0;
     // True from a crash to the next open().
     [[nodiscard]] virtual const bool& crashed() const = 0;
     // Of the last crash.

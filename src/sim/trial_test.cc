@@ -266,6 +266,11 @@ class LoggedRig final : public Rig {
         store_.requests_left = plan.operations + 1;
     }
     void disarm() override { store_.requests_left = 0; }
+    void crash(CrashKind kind) override {
+        point_.kind = kind;
+        store_.crashed = true;
+    }
+    void on_crash(std::function<void()>) override {}  // nobody serves it
     const bool& crashed() const override { return store_.crashed; }
     const CrashPoint& point() const override { return point_; }
 

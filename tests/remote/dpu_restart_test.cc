@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/fs/dfs.h"
-#include "sim_dpu.h"
+#include "ros2s/sim/engine/engine_rig.h"
+#include "ros2s/sim/offload/app_host.h"
 #include "work_kinds.h"
 
 namespace ros2s {
@@ -13,7 +14,7 @@ namespace {
 const Call call;
 
 struct Options {
-    SimDpuOptions dpu{};
+    sim::DpuOptions dpu{};
     bool engine_is_struck = false;
 };
 struct Outcome {
@@ -26,21 +27,21 @@ struct Outcome {
 Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
 
 // On the engine itself, without anything between.
-Task<> prepare(Machine& machine, sim::World& world, const Kind& kind) {
+Task<> prepare(sim::StorageServer& server, sim::World& world, const Kind& kind) {
     Report report;
-    auto files = co_await fs::Dfs::mount(call, machine.engine(), machine.container(), world.core(),
-                                         {}, report);
+    auto files =
+        co_await fs::Dfs::mount(call, server.store(), server.container(), world.core(), {}, report);
     ROS2S_CHECK(files);
-    co_await kind.prepare(**files, machine.engine(), machine.container());
+    co_await kind.prepare(**files, server.store(), server.container());
     co_await (*files)->close_all();
 }
-Task<> judge(Machine& machine, sim::World& world, const Kind& kind,
+Task<> judge(sim::StorageServer& server, sim::World& world, const Kind& kind,
              std::vector<std::string>& problems) {
     Report report;
-    auto files = co_await fs::Dfs::mount(call, machine.engine(), machine.container(), world.core(),
-                                         {}, report);
+    auto files =
+        co_await fs::Dfs::mount(call, server.store(), server.container(), world.core(), {}, report);
     ROS2S_CHECK(files);
-    co_await kind.judge(**files, machine.engine(), machine.container(), problems);
+    co_await kind.judge(**files, server.store(), server.container(), problems);
     co_await (*files)->close_all();
 }
 
@@ -48,28 +49,30 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind, Options 
     Outcome outcome;
     Random random(seed);
     fabric::sim::Network network(world.random());
-    Machine machine(world, network, random.next(), {});
-    co_await machine.make();
-    co_await machine.start();
-    co_await prepare(machine, world, kind);
-    SimDpu dpu(world, network, machine, random.next(), options.dpu);
-    co_await dpu.start();
+    const auto rig = sim::make_engine_rig(world, random, {.data_bytes = 32 << 20});
+    sim::StorageServer server(world, network, *rig, random.next(), {});
+    co_await server.make();
+    ROS2S_CHECK(co_await server.start());
+    co_await prepare(server, world, kind);
+    sim::Dpu dpu(world, network, server, random.next(), options.dpu);
+    ROS2S_CHECK(co_await dpu.start());
 
     Nursery keeping(world.core(), 2), working(world.core(), hosts * tasks_per_host);
-    co_await keeping.spawn(Machine::keep_running(machine));
-    co_await keeping.spawn(SimDpu::keep_running(dpu));
-    std::vector<std::unique_ptr<AppHost>> apps;
+    co_await keeping.spawn(sim::StorageServer::keep_running(server));
+    co_await keeping.spawn(sim::Dpu::keep_running(dpu));
+    std::vector<std::unique_ptr<sim::AppHost>> apps;
     for (uint64_t i = 0; i < hosts; ++i) {
-        apps.push_back(std::make_unique<AppHost>(world, network, dpu, static_cast<uint8_t>(i + 1)));
+        apps.push_back(
+            std::make_unique<sim::AppHost>(world, network, dpu, static_cast<uint8_t>(i + 1)));
         co_await apps.back()->connect();
     }
     dpu.arm();
-    if (options.engine_is_struck) machine.arm();
+    if (options.engine_is_struck) server.arm();
     for (uint64_t i = 0; i < hosts * tasks_per_host; ++i) {
-        AppHost& app = *apps[i % hosts];
+        sim::AppHost& app = *apps[i % hosts];
         co_await working.spawn(run_part(kind, {.store = nullptr,
                                                .files = app.files(),
-                                               .container = machine.container(),
+                                               .container = server.container(),
                                                .number = i,
                                                .client = app.client(),
                                                .random = Random(random.next()),
@@ -81,14 +84,15 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind, Options 
     while (keeping.running() > 1) {
         co_await sleep_for(world.core(), std::chrono::milliseconds(1));
     }
-    machine.stop();
+    server.stop();
     co_await keeping.join();
     outcome.strikes = dpu.strikes();
-    outcome.engine_strikes = machine.strikes();
-    outcome.replayed = machine.replayed();
-    co_await machine.start();
-    co_await judge(machine, world, kind, outcome.problems);
-    co_await machine.halt();
+    outcome.engine_strikes = server.strikes();
+    outcome.replayed = server.replayed();
+    for (const std::string& text : server.problems()) outcome.problems.push_back(text);
+    ROS2S_CHECK(co_await server.start());
+    co_await judge(server, world, kind, outcome.problems);
+    co_await server.halt();
     co_return outcome;
 }
 

@@ -6,10 +6,11 @@
 
 #include <functional>
 
-#include "machine.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/contract/batch.h"
+#include "ros2s/sim/engine/engine_rig.h"
+#include "ros2s/sim/remote/store_client.h"
 #include "work_kinds.h"
 
 namespace ros2s {
@@ -30,49 +31,52 @@ struct Outcome {
 Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
 
 struct Client {
-    std::unique_ptr<Host> host;
+    std::unique_ptr<sim::StoreClient> host;
     std::unique_ptr<client::ClientStore> verified;
     std::unique_ptr<fs::FileSystem> files;
 };
 
-Task<> prepare(Machine& machine, sim::World& world, const Kind& kind) {
+Task<> prepare(sim::StorageServer& server, sim::World& world, const Kind& kind) {
     Report report;
-    auto files = co_await fs::Dfs::mount(call, machine.engine(), machine.container(), world.core(),
-                                         {}, report);
+    auto files =
+        co_await fs::Dfs::mount(call, server.store(), server.container(), world.core(), {}, report);
     ROS2S_CHECK(files);
-    co_await kind.prepare(**files, machine.engine(), machine.container());
+    co_await kind.prepare(**files, server.store(), server.container());
     co_await (*files)->close_all();
 }
 
-Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind, MachineOptions options) {
+Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind,
+                    sim::StorageServerOptions options) {
     Outcome outcome;
     Random random(seed);
     fabric::sim::Network network(world.random());
-    Machine machine(world, network, random.next(), options);
-    co_await machine.make();
-    co_await machine.start();
-    co_await prepare(machine, world, kind);
+    const auto rig = sim::make_engine_rig(world, random, {.data_bytes = 32 << 20});
+    sim::StorageServer server(world, network, *rig, random.next(), std::move(options));
+    co_await server.make();
+    ROS2S_CHECK(co_await server.start());
+    co_await prepare(server, world, kind);
 
     Nursery keeping(world.core(), 1), working(world.core(), hosts * tasks_per_host);
-    co_await keeping.spawn(Machine::keep_running(machine));
+    co_await keeping.spawn(sim::StorageServer::keep_running(server));
     std::vector<Client> clients(hosts);
     for (uint64_t i = 0; i < hosts; ++i) {
         Client& one = clients[i];
-        one.host = std::make_unique<Host>(world, network, machine, static_cast<uint8_t>(i + 1));
-        co_await one.host->connect();
+        one.host = std::make_unique<sim::StoreClient>(
+            world, network, server, fmt::format("host {}", i), Uuid::make(random));
+        ROS2S_CHECK(co_await one.host->connect());
         one.verified = std::make_unique<client::ClientStore>(world.core(), one.host->store());
         Report report;
-        auto mounted = co_await fs::Dfs::mount(call, *one.verified, machine.container(),
+        auto mounted = co_await fs::Dfs::mount(call, *one.verified, server.container(),
                                                world.core(), {}, report);
         ROS2S_CHECK(mounted);
         one.files = std::move(*mounted);
     }
-    machine.arm();
+    server.arm();
     for (uint64_t i = 0; i < hosts * tasks_per_host; ++i) {
         Client& one = clients[i % hosts];
         co_await working.spawn(run_part(kind, {.store = &one.host->store(),
                                                .files = *one.files,
-                                               .container = machine.container(),
+                                               .container = server.container(),
                                                .number = i,
                                                .client = one.host->client(),
                                                .random = Random(random.next()),
@@ -85,20 +89,21 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind, MachineO
         one.verified.reset();
         co_await one.host->disconnect();
     }
-    machine.stop();
+    server.stop();
     co_await keeping.join();
-    outcome.strikes = machine.strikes();
-    outcome.replayed = machine.replayed();
+    outcome.strikes = server.strikes();
+    outcome.replayed = server.replayed();
+    for (const std::string& text : server.problems()) outcome.problems.push_back(text);
 
-    co_await machine.start();
+    ROS2S_CHECK(co_await server.start());
     Report report;
-    auto files = co_await fs::Dfs::mount(call, machine.engine(), machine.container(), world.core(),
-                                         {}, report);
+    auto files =
+        co_await fs::Dfs::mount(call, server.store(), server.container(), world.core(), {}, report);
     ROS2S_CHECK(files);
-    co_await kind.judge(**files, machine.engine(), machine.container(), outcome.problems);
+    co_await kind.judge(**files, server.store(), server.container(), outcome.problems);
     co_await (*files)->close_all();
     files->reset();
-    co_await machine.halt();
+    co_await server.halt();
     co_return outcome;
 }
 

@@ -41,6 +41,8 @@ class EngineRig final : public Rig {
         operations_ = 0;
     }
     void disarm() override { plan_.reset(); }
+    void crash(CrashKind kind) override { crash_at({}, kind); }
+    void on_crash(std::function<void()> told) override { told_ = std::move(told); }
     const bool& crashed() const override { return crashed_; }
     const CrashPoint& point() const override { return point_; }
 
@@ -57,7 +59,8 @@ class EngineRig final : public Rig {
     void draw_sizes();
     void add_disk(uint64_t size);
     void on_operation(const device::SimOperation& operation);
-    void crash(const device::SimOperation& operation, size_t unflushed);
+    void crash_at(std::string_view operation, CrashKind kind);
+    [[nodiscard]] size_t unflushed_writes() const;
 
     World& world_;
     Random random_;
@@ -75,6 +78,7 @@ class EngineRig final : public Rig {
     uint64_t operations_ = 0;  // since it was armed
     bool crashed_ = false;
     CrashPoint point_;
+    std::function<void()> told_;
 };
 
 EngineRig::EngineRig(World& world, Random& random, const EngineRigOptions& options)
@@ -93,7 +97,8 @@ void EngineRig::draw_sizes() {
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
     engine_options_.rules = &options_.rules;
     const uint64_t count = 1 + random_.below(3);
-    const uint64_t data_each = data[random_.below(std::size(data))] / count;
+    const uint64_t drawn = data[random_.below(std::size(data))];
+    const uint64_t data_each = (options_.data_bytes > 0 ? options_.data_bytes : drawn) / count;
     const auto microseconds = [&](uint64_t from, uint64_t to) {
         return std::chrono::microseconds(from + random_.below(to - from));
     };
@@ -205,24 +210,34 @@ Task<> EngineRig::close() {
 
 // ---- crashing ------------------------------------------------------------------------------
 
-void EngineRig::on_operation(const device::SimOperation& operation) {
-    if (!plan_ || operations_++ < plan_->operations) return;
+size_t EngineRig::unflushed_writes() const {
     size_t unflushed = 0;
     for (const auto& disk : disks_)
         unflushed += disk->unflushed_writes() + disk->writes_in_flight();
-    const bool waits = unflushed < plan_->unflushed_writes ||
-                       (plan_->at_flush && operation.kind != device::SimKind::flush);
-    if (!waits || operations_ >= plan_->operations_max) crash(operation, unflushed);
+    return unflushed;
 }
 
-void EngineRig::crash(const device::SimOperation& operation, size_t unflushed) {
-    point_ = {.kind = plan_->kind,
-              .unflushed_writes = unflushed,
-              .operation = std::string(name_of(operation.kind))};
+void EngineRig::on_operation(const device::SimOperation& operation) {
+    if (options_.trace != nullptr) {
+        options_.trace->add(static_cast<uint64_t>(operation.kind));
+        options_.trace->add(operation.offset);
+        options_.trace->add(operation.length);
+        options_.trace->add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
+    }
+    if (!plan_ || operations_++ < plan_->operations) return;
+    const bool waits = unflushed_writes() < plan_->unflushed_writes ||
+                       (plan_->at_flush && operation.kind != device::SimKind::flush);
+    if (waits && operations_ < plan_->operations_max) return;
+    crash_at(name_of(operation.kind), plan_->kind);
+}
+
+void EngineRig::crash_at(std::string_view operation, CrashKind kind) {
+    point_ = {
+        .kind = kind, .unflushed_writes = unflushed_writes(), .operation = std::string(operation)};
     plan_.reset();
     crashed_ = true;
     for (auto& disk : disks_) {
-        if (point_.kind == CrashKind::power) {
+        if (kind == CrashKind::power) {
             disk->power_loss();
         } else {
             disk->process_crash();
@@ -234,6 +249,7 @@ void EngineRig::crash(const device::SimOperation& operation, size_t unflushed) {
     } else {
         files_.crash(random_);
     }
+    if (told_) told_();
 }
 
 }  // namespace

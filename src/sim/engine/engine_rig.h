@@ -6,6 +6,7 @@
 
 #include "ros2s/engine/commit_rules.h"
 #include "ros2s/sim/rig.h"
+#include "ros2s/sim/trace_hash.h"
 #include "ros2s/sim/trial.h"
 
 namespace ros2s::sim {
@@ -19,6 +20,9 @@ struct EngineRigOptions {
     uint32_t groups_in_flight = 1;
     IndexKind index = IndexKind::ordered;
     engine::CommitRules rules{};
+    uint64_t data_bytes = 0;  // what all disks have for data; 0: drawn, and small
+    // Gets every operation of the disks. Outlives the rig.
+    TraceHash* trace = nullptr;
 };
 
 [[nodiscard]] std::unique_ptr<Rig> make_engine_rig(World& world, Random& random,

@@ -67,6 +67,8 @@ class RemoteRig final : public Rig {
     bool repeats_requests() const override { return lose_one_in_ > 0; }
     void arm(const CrashPlan& plan) override { behind_->arm(plan); }
     void disarm() override { behind_->disarm(); }
+    void crash(CrashKind kind) override { behind_->crash(kind); }
+    void on_crash(std::function<void()> told) override { behind_->on_crash(std::move(told)); }
     const bool& crashed() const override { return behind_->crashed(); }
     const CrashPoint& point() const override { return behind_->point(); }
 

@@ -1,18 +1,18 @@
-#include "sim_dpu.h"
+#include "dpu.h"
 
-#include <gtest/gtest.h>
+#include <fmt/format.h>
 
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
 
-namespace ros2s {
+namespace ros2s::sim {
 
 using namespace object;
 
 // What the file system stands on: a killed DPU asks for nothing more.
-class SimDpu::Struck final : public ForwardingStore {
+class Dpu::Struck final : public ForwardingStore {
   public:
-    Struck(SimDpu& dpu, ObjectStore& below) : ForwardingStore(below), dpu_(dpu) {}
+    Struck(Dpu& dpu, ObjectStore& below) : ForwardingStore(below), dpu_(dpu) {}
     Task<Result<>> fetch(const Call& call, ContainerId container,
                          std::span<FetchItem> items) override {
         if (!dpu_.up_) co_return fail(Code::closed);
@@ -44,23 +44,42 @@ class SimDpu::Struck final : public ForwardingStore {
     }
 
   private:
-    SimDpu& dpu_;
+    Dpu& dpu_;
 };
 
-SimDpu::SimDpu(sim::World& world, fabric::sim::Network& network, Machine& machine, uint64_t seed,
-               SimDpuOptions options)
+Dpu::Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uint64_t seed,
+         DpuOptions options)
     : world_(world),
       network_(network),
-      machine_(machine),
+      storage_(server),
       random_(seed),
       options_(options),
+      process_(fmt::format("dpu {}", options.number)),
+      client_process_(process_ + ", as a client"),
       struck_(world.core()) {}
-SimDpu::~SimDpu() = default;
+Dpu::~Dpu() = default;
 
-Task<> SimDpu::start() {
+// Each process is another client instance.
+Task<bool> Dpu::reach_store() {
+    while (!over_) {
+        engine_ = std::make_unique<StoreClient>(world_, network_, storage_, client_process_,
+                                                Uuid::make(random_));
+        if (co_await engine_->connect()) co_return true;
+        engine_.reset();
+        co_await sleep_for(world_.core(), std::chrono::milliseconds(10));
+    }
+    co_return false;
+}
+
+Task<bool> Dpu::start() {
+    if (!co_await reach_store()) co_return false;
+    co_await serve();
+    co_return true;
+}
+
+Task<> Dpu::serve() {
     Reactor& core = world_.core();
-    engine_ = std::make_unique<Host>(world_, network_, machine_, uint8_t{100});
-    co_await engine_->connect();
+    Report report;
     verified_ = std::make_unique<client::ClientStore>(core, engine_->store());
     store_ = std::make_unique<Struck>(*this, *verified_);
     tickets_ = std::make_unique<session::TicketTable>(
@@ -71,9 +90,9 @@ Task<> SimDpu::start() {
         std::make_unique<session::Mounts>(core, *sessions_, *this, session::Mounts::Options{});
     gate_ = std::make_unique<session::SessionGate>(*sessions_, session::Purpose::link);
     link_ = std::make_unique<hostlink::LinkServer>(core, *sessions_, *mounts_);
-    domain_ = network_.open_domain(core, "dpu");
+    domain_ = network_.open_domain(core, process_);
     auto listening =
-        co_await rpc::Server::listen(core, *domain_, "link", *link_, *gate_, {}, report_);
+        co_await rpc::Server::listen(core, *domain_, process_, *link_, *gate_, {}, report);
     ROS2S_CHECK(listening);
     server_ = std::move(*listening);
     gate_->add(*server_);
@@ -81,10 +100,10 @@ Task<> SimDpu::start() {
 }
 
 // Of a killed one nothing reaches the engine: its store is closed, and its way there too.
-Task<> SimDpu::halt() {
+Task<> Dpu::halt() {
     up_ = false;
     engine_->refuse();
-    network_.kill("host");
+    network_.kill(client_process_);
     co_await sessions_->close_all();
     gate_->remove(*server_);
     co_await server_->close();
@@ -102,25 +121,25 @@ Task<> SimDpu::halt() {
     engine_.reset();
 }
 
-Task<> SimDpu::keep_running(SimDpu& self) {
+Task<> Dpu::keep_running(Dpu& self) {
     while (true) {
         while (self.up_ && !self.over_) co_await self.struck_;
         co_await self.halt();
-        if (self.over_) break;
+        if (self.over_) co_return;
         co_await sleep_for(self.world_.core(), std::chrono::milliseconds(self.random_.below(50)));
-        co_await self.start();
+        if (!co_await self.start()) co_return;
     }
 }
 
-void SimDpu::stop() {
+void Dpu::stop() {
     until_strike_ = 0;
     over_ = true;
     struck_.wake_all();
 }
 
-void SimDpu::arm() { until_strike_ = 1 + random_.below(8); }
+void Dpu::arm() { until_strike_ = 1 + random_.below(options_.strike_within); }
 
-SimDpu::Moment SimDpu::next_moment() {
+Dpu::Moment Dpu::next_moment() {
     if (until_strike_ == 0) return Moment::none;
     --until_strike_;
     if (until_strike_ > 0) return Moment::none;
@@ -128,26 +147,31 @@ SimDpu::Moment SimDpu::next_moment() {
 }
 
 // The update of another that struck first may come here, too.
-void SimDpu::strike() {
+void Dpu::strike() {
     if (!up_) return;
     if (++strikes_ < options_.strikes) arm();
+    kill();
+}
+
+void Dpu::kill() {
+    if (!up_) return;
     up_ = false;
     engine_->refuse();
-    network_.kill("dpu");
-    network_.kill("host");
+    network_.kill(process_);
+    network_.kill(client_process_);
     server_->abandon();
     struck_.wake_all();
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> SimDpu::open(const Call& call, const std::string&,
-                                                           const std::string&, Report& report) {
+Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call, const std::string&,
+                                                        const std::string&, Report& report) {
     const fs::DfsOptions options{.orphan_grace = std::chrono::seconds(60)};
-    ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store_, machine_.container(),
+    ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store_, storage_.container(),
                                                               world_.core(), options, report));
     co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
 }
 
-Result<session::SessionId> SimDpu::open_session(Uuid client) {
+Result<session::SessionId> Dpu::open_session(Uuid client) {
     if (!up_) return fail(Code::disconnected);
     ROS2S_TRY_ASSIGN(const session::SessionUse use,
                      sessions_->open({.subject = "host",
@@ -157,25 +181,25 @@ Result<session::SessionId> SimDpu::open_session(Uuid client) {
     return use->id;
 }
 
-Result<std::string> SimDpu::issue_ticket(session::SessionId session) {
+Result<std::string> Dpu::issue_ticket(session::SessionId session) {
     if (!up_) return fail(Code::disconnected);
     ROS2S_TRY_ASSIGN(const session::SessionUse use, sessions_->use(session));
     ROS2S_TRY_ASSIGN(const session::IssuedTicket issued, sessions_->issue_ticket(*use));
     return std::string(issued.ticket.view());
 }
 
-Task<Result<session::MountId>> SimDpu::mount(session::SessionId session) {
+Task<Result<session::MountId>> Dpu::mount(session::SessionId session) {
     if (!up_) co_return fail(Code::disconnected);
     ROS2S_CO_TRY_ASSIGN(const session::SessionUse use, sessions_->use(session));
     Report report;
     co_return co_await mounts_->mount({}, *use, "c", false, report);
 }
 
-Result<SimDpu::Using> SimDpu::enter(session::Place place) {
+Result<Dpu::Using> Dpu::enter(session::Place place) {
     if (!up_) return fail(Code::disconnected);
     ROS2S_TRY_ASSIGN(auto session, sessions_->use(place.session));
     ROS2S_TRY_ASSIGN(auto mount, mounts_->find(*session, place.mount));
     return Using{std::move(session), std::move(mount)};
 }
 
-}  // namespace ros2s
+}  // namespace ros2s::sim

@@ -1,6 +1,8 @@
-#include "sim_dpu.h"
+#include "app_host.h"
 
-namespace ros2s {
+#include <fmt/format.h>
+
+namespace ros2s::sim {
 
 using fs::Attributes;
 using fs::NodeId;
@@ -119,7 +121,7 @@ class AppHost::Names final : public fs::Namespace {
     void forget(NodeId /*node*/, uint64_t /*count*/) override {}  // Dfs keeps nothing for it
 
   private:
-    static Task<Result<fs::Opened>> opened(SimDpu::Using& at, Task<Result<fs::Opened>> opening) {
+    static Task<Result<fs::Opened>> opened(Dpu::Using& at, Task<Result<fs::Opened>> opening) {
         auto result = co_await std::move(opening);
         if (result) at.mount->opened(result->handle);
         co_return result;
@@ -147,10 +149,11 @@ class AppHost::Names final : public fs::Namespace {
     rpc::UpdateSlots slots_;
 };
 
-AppHost::AppHost(sim::World& world, fabric::sim::Network& network, SimDpu& dpu, uint8_t number)
+AppHost::AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number)
     : world_(world),
       network_(network),
       dpu_(dpu),
+      process_(fmt::format("host {}", number)),
       following_(world.core(), 1),
       reopening_(world.core(), 1) {
     client_.bytes[0] = number;
@@ -167,9 +170,9 @@ Task<Result<std::string>> AppHost::take(Report& /*report*/) {
 
 Task<> AppHost::connect() {
     Report report;
-    domain_ = network_.open_domain(world_.core(), "app");
+    domain_ = network_.open_domain(world_.core(), process_);
     auto channel =
-        co_await rpc::Channel::open(world_.core(), *domain_, "link", *this,
+        co_await rpc::Channel::open(world_.core(), *domain_, dpu_.process(), *this,
                                     {.service = hostlink::file_service, .client = client_}, report);
     ROS2S_CHECK(channel);
     channel_ = std::move(*channel);
@@ -216,4 +219,4 @@ Task<> AppHost::disconnect() {
     domain_.reset();
 }
 
-}  // namespace ros2s
+}  // namespace ros2s::sim

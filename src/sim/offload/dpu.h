@@ -1,37 +1,41 @@
-// SimDpu: a DPU in a simulation, between hosts and a Machine: a file system over the network to the
-// engine, offered over the host link. It can be killed right before or right after one of its
-// updates is committed, when no host knows, and comes up again by itself, with nothing of what it
-// had in memory. AppHost: a host of it, which follows it over its restarts.
+// Dpu: a DPU in a simulation, between hosts and a StorageServer: a file system over the network to
+// the store, offered over the host link. It can be killed right before or right after one of its
+// updates is committed, when no host knows, or at any moment, and comes up again by itself, with
+// nothing of what it had in memory.
 //
 // The control plane's part is done by plain calls, whose answers a killed DPU does not give.
 #pragma once
 #include <memory>
 #include <string>
 
-#include "machine.h"
 #include "ros2s/client/client_store.h"
-#include "ros2s/hostlink/link_client.h"
 #include "ros2s/hostlink/link_server.h"
-#include "ros2s/rpc/update_slots.h"
 #include "ros2s/session/mooring.h"
+#include "ros2s/sim/remote/store_client.h"
 
-namespace ros2s {
+namespace ros2s::sim {
 
-struct SimDpuOptions {
-    uint64_t strikes = 15;     // after so many it is left alone
-    bool passes_names = true;  // false: the store does not get the hosts' names of updates
+struct DpuOptions {
+    uint64_t number = 0;         // of several
+    uint64_t strikes = 15;       // after so many it is left alone
+    uint64_t strike_within = 8;  // updates
+    bool passes_names = true;    // false: the store does not get the hosts' names of updates
 };
 
-class SimDpu final : public session::FileSystemSource {
+class Dpu final : public session::FileSystemSource {
   public:
-    SimDpu(sim::World& world, fabric::sim::Network& network, Machine& machine, uint64_t seed,
-           SimDpuOptions options);
-    ~SimDpu() override;
-    Task<> start();
+    Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uint64_t seed,
+        DpuOptions options);
+    ~Dpu() override;
+    // Waits until the storage server is there; false when stop() comes before.
+    Task<bool> start();
     // Begins to kill itself at random moments.
     void arm();
+    // Kills it now, unless it is down.
+    void kill();
     // Starts again after each strike; halts at stop().
-    static Task<> keep_running(SimDpu& self);
+    static Task<> keep_running(Dpu& self);
+    void calm() { until_strike_ = 0; }
     void stop();
 
     // What the control plane would do. Errors: disconnected while it is down; stale.
@@ -48,12 +52,17 @@ class SimDpu final : public session::FileSystemSource {
         return up_ && sessions_->use(session).has_value();
     }
 
+    // Names for the network's faults: its side towards hosts, which is its address, and the other.
+    [[nodiscard]] const std::string& process() const { return process_; }
+    [[nodiscard]] const std::string& client_process() const { return client_process_; }
     [[nodiscard]] uint64_t strikes() const { return strikes_; }
     [[nodiscard]] bool is_up() const { return up_; }
 
   private:
     class Struck;
     friend class Struck;
+    Task<bool> reach_store();
+    Task<> serve();
     Task<> halt();
     enum class Moment : uint8_t { none, before, after };
     Moment next_moment();
@@ -62,13 +71,13 @@ class SimDpu final : public session::FileSystemSource {
                                                        const std::string& container,
                                                        Report& report) override;
 
-    sim::World& world_;
+    World& world_;
     fabric::sim::Network& network_;
-    Machine& machine_;
+    StorageServer& storage_;
     Random random_;
-    const SimDpuOptions options_;
-    Report report_;
-    std::unique_ptr<Host> engine_;  // the way to it
+    const DpuOptions options_;
+    const std::string process_, client_process_;
+    std::unique_ptr<StoreClient> engine_;  // the way to it
     std::unique_ptr<client::ClientStore> verified_;
     std::unique_ptr<Struck> store_;
     std::unique_ptr<session::TicketTable> tickets_;
@@ -85,36 +94,4 @@ class SimDpu final : public session::FileSystemSource {
     Event struck_;
 };
 
-class AppHost final : public rpc::TicketSource, public session::Mooring {
-  public:
-    AppHost(sim::World& world, fabric::sim::Network& network, SimDpu& dpu, uint8_t number);
-    ~AppHost() override;
-    Task<> connect();
-    Task<> disconnect();
-    [[nodiscard]] fs::FileSystem& files() { return *link_; }
-    [[nodiscard]] const Uuid& client() const { return client_; }
-
-  private:
-    class Names;
-    friend class Names;
-    Task<Result<std::string>> take(Report& report) override;
-    [[nodiscard]] session::Place place() const override { return place_; }
-    Task<bool> moved(const Call& call, session::Place from) override;
-    static Task<> follow(AppHost& self);
-
-    sim::World& world_;
-    fabric::sim::Network& network_;
-    SimDpu& dpu_;
-    Uuid client_;
-    session::SessionId session_{};
-    session::Place place_;
-    bool leaving_ = false;
-    std::unique_ptr<fabric::Domain> domain_;
-    std::unique_ptr<rpc::Channel> channel_;
-    std::unique_ptr<Names> names_;
-    std::unique_ptr<hostlink::LinkClient> link_;
-    Nursery following_;
-    Nursery reopening_;
-};
-
-}  // namespace ros2s
+}  // namespace ros2s::sim

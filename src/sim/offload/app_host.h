@@ -1,0 +1,51 @@
+// AppHost: a host of a Dpu: its file system is the host link's, which follows the DPU over its
+// restarts. It has no way to the storage server.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "dpu.h"
+#include "ros2s/hostlink/link_client.h"
+#include "ros2s/session/mooring.h"
+
+namespace ros2s::sim {
+
+class AppHost final : public rpc::TicketSource, public session::Mooring {
+  public:
+    // `number` is its own among all hosts.
+    AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number);
+    ~AppHost() override;
+    // The DPU must be up, and nothing be lost on the way.
+    Task<> connect();
+    Task<> disconnect();
+    [[nodiscard]] fs::FileSystem& files() { return *link_; }
+    [[nodiscard]] const Uuid& client() const { return client_; }
+    // Its name for the network's faults.
+    [[nodiscard]] const std::string& process() const { return process_; }
+    [[nodiscard]] const rpc::ChannelMetrics& metrics() const { return channel_->metrics(); }
+
+  private:
+    class Names;
+    friend class Names;
+    Task<Result<std::string>> take(Report& report) override;
+    [[nodiscard]] session::Place place() const override { return place_; }
+    Task<bool> moved(const Call& call, session::Place from) override;
+    static Task<> follow(AppHost& self);
+
+    World& world_;
+    fabric::sim::Network& network_;
+    Dpu& dpu_;
+    const std::string process_;
+    Uuid client_;
+    session::SessionId session_{};
+    session::Place place_;
+    bool leaving_ = false;
+    std::unique_ptr<fabric::Domain> domain_;
+    std::unique_ptr<rpc::Channel> channel_;
+    std::unique_ptr<Names> names_;
+    std::unique_ptr<hostlink::LinkClient> link_;
+    Nursery following_;
+    Nursery reopening_;
+};
+
+}  // namespace ros2s::sim
