@@ -5,10 +5,10 @@ namespace ros2s::dpud {
 Dpu::Dpu(api::Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
-      pools_(environment_.reactor),
+      catalog_(environment_.reactor, environment_.blocking),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {}, environment_.log),
-      mounts_(environment_.reactor, sessions_, pools_, {}),
+      mounts_(environment_.reactor, sessions_, catalog_, {}),
       gate_(sessions_, session::Purpose::link),
       link_(environment_.reactor, sessions_, mounts_),
       data_(environment_.reactor, link_, gate_) {}
@@ -27,6 +27,7 @@ Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(api::Environment enviro
 }
 
 Task<Result<>> Dpu::begin(Report& report) {
+    ROS2S_CO_TRY(co_await open_directories(report));
     ROS2S_CO_TRY(co_await open_pools(report));
     ROS2S_CO_TRY_ASSIGN(const auto places,
                         daemon::parse_listen(settings_.data, "'data: listen'", report));
@@ -38,7 +39,7 @@ Task<Result<>> Dpu::begin(Report& report) {
 
 Task<Result<>> Dpu::open_pools(Report& report) {
     for (const std::string& pool : daemon::parts_of(settings_.pools)) {
-        ROS2S_CO_TRY(co_await pools_.open(
+        ROS2S_CO_TRY(co_await catalog_.pools.open(
             {.control = settings_.engine,
              .server_name = settings_.engine_name,
              .identity = pki::identity_in(settings_.engine_certificates, "client"),
@@ -51,6 +52,13 @@ Task<Result<>> Dpu::open_pools(Report& report) {
     co_return Result<>{};
 }
 
+Task<Result<>> Dpu::open_directories(Report& report) {
+    for (const auto& [name, path] : settings_.directories) {
+        ROS2S_CO_TRY(co_await catalog_.served.add(name, path, environment_.log, report));
+    }
+    co_return Result<>{};
+}
+
 Task<Result<>> Dpu::open_control(Report& report) {
     ROS2S_CO_TRY_ASSIGN(control_,
                         co_await control::ControlServer::start(
@@ -58,7 +66,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
                              .blocking = environment_.blocking,
                              .sessions = sessions_,
                              .tickets = tickets_,
-                             .pools = pools_,
+                             .pools = catalog_,
                              .mounts = &mounts_,
                              .log = environment_.log},
                             {.listen = daemon::parts_of(settings_.control),
@@ -73,11 +81,11 @@ Task<Result<>> Dpu::open_control(Report& report) {
 Task<> Dpu::stop() {
     if (control_) co_await control_->stop(settings_.common.drain);
     co_await data_.drain();
-    pools_.leave_orphans();
+    catalog_.pools.leave_orphans();
     co_await sessions_.close_all();
     control_.reset();
     co_await data_.close();
-    co_await pools_.close();
+    co_await catalog_.pools.close();
 }
 
 std::vector<exporter::Source> Dpu::metrics() const {
@@ -89,7 +97,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
         link_.metrics().visit(visit);
     }});
     sources.push_back({.labels = {{"side", "engine"}}, .list = [this](const MetricVisitor& visit) {
-                           pools_.visit_metrics(visit);
+                           catalog_.pools.visit_metrics(visit);
                        }});
     data_.add_metrics(sources);
     return sources;

@@ -1,14 +1,15 @@
 // Dpu: the storage client of hosts that are not trusted, in a process that they cannot touch.
 //
 //     host ═ shm ═ rpc::Server ─ gate ─ LinkServer ┐
-//     host ─ gRPC ─ ControlServer ─────────────────┴ sessions, mounts ─ Dfs ─ DirectPool ─── engine
+//     host ─ gRPC ─ ControlServer ─────────────────┴ sessions, mounts ┬ Dfs ─ DirectPool ─── engine
+//                                                                     └ LocalFs ─ a directory
 //
 // Owned by main(). Used on the reactor's core; stop() before destruction.
 #pragma once
 #include <memory>
 #include <vector>
 
-#include "engine_pools.h"
+#include "catalog.h"
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/hostlink/link_server.h"
 #include "settings.h"
@@ -17,7 +18,8 @@ namespace ros2s::dpud {
 
 class Dpu final : public daemon::Daemon {
   public:
-    // Errors, each with a sentence: those of reaching the engine, of certificates and listening.
+    // Errors, each with a sentence: those of reaching the engine and the directories, of
+    // certificates and listening.
     [[nodiscard]] static Task<Result<std::unique_ptr<daemon::Daemon>>> start(
         api::Environment environment, Settings settings, Report& report);
     ~Dpu() override;
@@ -33,11 +35,12 @@ class Dpu final : public daemon::Daemon {
     Dpu(api::Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
     Task<Result<>> open_pools(Report& report);
+    Task<Result<>> open_directories(Report& report);
     Task<Result<>> open_control(Report& report);
 
     api::Environment environment_;
     Settings settings_;
-    EnginePools pools_;
+    Catalog catalog_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::Mounts mounts_;

@@ -1,17 +1,15 @@
-// EnginePools: pools of the engine behind this DPU, and the file systems in them: what hosts'
-// control plane manages and mounts.
+// EnginePools: pools of the engine behind this DPU, and the file systems in them.
 #pragma once
 #include <map>
 #include <memory>
 #include <string>
 
-#include "ros2s/control/control_server.h"
 #include "ros2s/direct/direct_pool.h"
-#include "ros2s/session/mounts.h"
+#include "ros2s/fs/file_system.h"
 
 namespace ros2s::dpud {
 
-class EnginePools final : public control::PoolCatalog, public session::FileSystemSource {
+class EnginePools {
   public:
     explicit EnginePools(Reactor& reactor) : reactor_(reactor) {}
     // One more. Errors: those of DirectPool::open().
@@ -21,15 +19,15 @@ class EnginePools final : public control::PoolCatalog, public session::FileSyste
     // when this process comes back.
     void leave_orphans() { leaves_orphans_ = true; }
 
-    [[nodiscard]] std::vector<std::string> names() const override;
-    [[nodiscard]] object::ObjectStore* find(std::string_view pool) override;
+    [[nodiscard]] std::vector<std::string> names() const;
+    // Null where there is none of that name.
+    [[nodiscard]] object::ObjectStore* find(std::string_view pool);
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
-                                                           fs::Owner owner,
-                                                           Report& report) override;
+                                                           fs::Owner owner, Report& report);
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
-                                                       Report& report) override;
+                                                       Report& report);
     void visit_metrics(const MetricVisitor& visit) const;
 
   private:

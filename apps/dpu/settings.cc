@@ -10,8 +10,17 @@ config::Table describe(Settings& s) {
         {"",
          "ros2store-dpu: the storage client of hosts that are not trusted.",
          {config::text("pools", s.pools,
-                       "The pools of the engine that hosts may use, separated by commas.")
-              .required()}},
+                       "The pools of the engine that hosts may use, separated by commas. Empty: "
+                       "none, and no engine is needed; then `directories` names what there is.")}},
+        {"directories",
+         "Directories of this machine that hosts may use, also those of other file systems "
+         "(Lustre, "
+         "NFS), one a line: POOL/CONTAINER: /its/path. Hosts name them as ros2s+dpu://…/POOL/"
+         "CONTAINER; the pool is none of the engine's. Nothing outside is reached by them, and no "
+         "file system that is mounted below. Data there is durable on fsync alone and has no "
+         "checksums of ours (docs/decisions/0532).",
+         {},
+         &s.directories},
         {"engine",
          "The storage server behind.",
          {config::text("control", s.engine,
@@ -51,9 +60,17 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
         if (!daemon::parts_of(text).empty()) return {};
         return report.fail(Code::invalid, fmt::format("{}: '{}' is empty", where, name));
     };
-    ROS2S_TRY(want(settings.pools, "pools"));
-    ROS2S_TRY(want(settings.engine, "engine: control"));
-    ROS2S_TRY(want(settings.engine_providers, "engine: providers"));
+    const std::vector<std::string> pools = daemon::parts_of(settings.pools);
+    if (pools.empty() && settings.directories.empty()) {
+        return report.fail(Code::invalid, fmt::format("{}: there is nothing to serve: name 'pools' "
+                                                      "of an engine, 'directories', or both",
+                                                      where));
+    }
+    if (!pools.empty()) {
+        ROS2S_TRY(want(settings.engine, "engine: control"));
+        ROS2S_TRY(want(settings.engine_providers, "engine: providers"));
+    }
+    ROS2S_TRY(check(settings.directories, pools, where, report));
     ROS2S_TRY(want(settings.control, "control: listen"));
     ROS2S_TRY_ASSIGN(
         const auto places,

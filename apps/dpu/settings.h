@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "directories.h"
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/places.h"
 
@@ -11,6 +12,7 @@ namespace ros2s::dpud {
 
 struct Settings {
     std::string pools;
+    DirectorySettings directories;
     std::string engine = "127.0.0.1:7400";
     std::string engine_name;
     std::string engine_providers = "ucx+tcp";

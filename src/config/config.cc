@@ -62,6 +62,30 @@ void Field::store(const Value& value) const {
     std::visit(Write{value}, target_);
 }
 
+namespace {
+
+// As YAML's double-quoted style wants it, which takes any text.
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        constexpr std::string_view hex = "0123456789abcdef";
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (byte < 0x20 || byte == 0x7f) {
+            out += "\\x";
+            out += hex[byte >> 4];
+            out += hex[byte & 15];
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+}  // namespace
+
 std::string Field::format(const Value& value) const {
     switch (kind_) {
         case Kind::size: return format_size(value.number);
@@ -72,23 +96,7 @@ std::string Field::format(const Value& value) const {
         case Kind::text:
         case Kind::choice: break;
     }
-    // Quoted as YAML's double-quoted style wants it, which takes any text.
-    std::string quoted = "\"";
-    for (const char c : value.text) {
-        constexpr std::string_view hex = "0123456789abcdef";
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') {
-            quoted += '\\';
-            quoted += c;
-        } else if (byte < 0x20 || byte == 0x7f) {
-            quoted += "\\x";
-            quoted += hex[byte >> 4];
-            quoted += hex[byte & 15];
-        } else {
-            quoted += c;
-        }
-    }
-    return quoted + '"';
+    return quoted(value.text);
 }
 
 std::string Field::value_text() const { return format(current()); }
@@ -121,9 +129,9 @@ std::string Field::type() const {
 }
 
 Result<Field::Value> Field::read(std::string_view text, Report& report) const {
-    const std::string quoted = '"' + shown(text) + '"';
+    const std::string given = '"' + shown(text) + '"';
     const auto no = [&](std::string_view what) {
-        return report.fail(Code::invalid, quoted + " is not " + std::string(what));
+        return report.fail(Code::invalid, given + " is not " + std::string(what));
     };
     Result<uint64_t> number = fail(Code::invalid);
     switch (kind_) {
@@ -165,7 +173,7 @@ Result<Field::Value> Field::read(std::string_view text, Report& report) const {
         return no("a whole number; write " + range());
     }
     if (!number || *number < least_ || *number > most_)
-        return report.fail(Code::invalid, quoted + " is out of range; write " + range());
+        return report.fail(Code::invalid, given + " is out of range; write " + range());
     return Value{*number, {}};
 }
 
@@ -220,6 +228,14 @@ void comment(std::string& out, std::string_view text, size_t indent) {
     out += '\n';
 }
 
+void document_entries(std::string& out, const Group& group) {
+    const std::string_view mark = group.entries->empty() ? "# " : "";
+    out += std::string(mark) + std::string(group.name) + ":\n";
+    for (const auto& [name, text] : *group.entries) {
+        out += "  " + quoted(name) + ": " + quoted(text) + "\n";
+    }
+}
+
 }  // namespace
 
 std::string document(const Table& table) {
@@ -229,6 +245,10 @@ std::string document(const Table& table) {
         if (!group.help.empty()) comment(out, group.help, 0);
         const bool top = group.name.empty();
         const size_t indent = top ? 0 : 2;
+        if (group.entries != nullptr) {
+            document_entries(out, group);
+            continue;
+        }
         const bool changed = std::ranges::any_of(group.fields, [](const Field& field) {
             return field.is_required() || field.value_text() != field.default_text();
         });

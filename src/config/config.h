@@ -24,6 +24,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -98,6 +99,8 @@ struct Group {
     std::string_view name;  // empty: its settings stand at the top of the file
     std::string_view help;
     std::vector<Field> fields;
+    // Instead of fields: texts under names that the file chooses, none by default.
+    std::map<std::string, std::string>* entries = nullptr;
 };
 using Table = std::vector<Group>;
 

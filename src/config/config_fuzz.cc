@@ -14,6 +14,7 @@ struct Settings {
     uint64_t memory_bytes = 512 << 20;
     std::chrono::nanoseconds idle = 100us;
     bool verify = true;
+    std::map<std::string, std::string> places;
     friend bool operator==(const Settings&, const Settings&) = default;
 };
 Table describe(Settings& s) {
@@ -21,7 +22,8 @@ Table describe(Settings& s) {
             {"engine",
              "",
              {size("memory", s.memory_bytes, 1 << 20, 1ull << 40, "Memory."),
-              duration("idle", s.idle, 0s, 1s, "Idle."), flag("verify", s.verify, "Verify.")}}};
+              duration("idle", s.idle, 0s, 1s, "Idle."), flag("verify", s.verify, "Verify.")}},
+            {"places", "", {}, &s.places}};
 }
 }  // namespace
 

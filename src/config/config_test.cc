@@ -105,6 +105,34 @@ TEST(Config, WhatIsLeftOutKeepsItsDefault) {
     EXPECT_EQ(s, (Settings{.pool = "p"}));
 }
 
+TEST(Config, NamesThatTheFileChooses) {
+    std::map<std::string, std::string> places;
+    const Table table{{"places", "Where things are.", {}, &places}};
+    EXPECT_EQ(document(table), "# Where things are.\n# places:\n");
+    Report report;
+    ASSERT_TRUE(parse("places:\n  a/b: /x, y\n  \"c d\": ''\n", "c", table, report))
+        << report.text();
+    const std::map<std::string, std::string> read{{"a/b", "/x, y"}, {"c d", ""}};
+    EXPECT_EQ(places, read);
+    places.clear();
+    ASSERT_TRUE(parse("places: {\"c d\": \"\", \"a/b\": \"/x, y\"}", "c", table, report));
+    const std::string written = document(table);
+    places.clear();
+    ASSERT_TRUE(parse(written, "c", table, report)) << written;
+    EXPECT_EQ(places, read);
+    for (const auto& [yaml, sentence] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"places:\n  a: 1\n  a: 2\n",
+              "c:3: \"a\" is given twice, first in line 2; remove one of them"},
+             {"places: {a: [1]}", "c:1: places.a: one text is needed here; Where things are."},
+             {"places: {a: }", "c:1: places.a: one text is needed here; Where things are."},
+             {"places: x", "c:1: \"places\" is a group, not a setting"}}) {
+        Report why;
+        EXPECT_FALSE(parse(yaml, "c", table, why)) << yaml;
+        EXPECT_NE(why.text().find(sentence), std::string::npos) << why.text();
+        EXPECT_EQ(places, read);
+    }
+}
+
 // Every sentence that a person can get.
 struct Refusal {
     std::string_view yaml, sentence;

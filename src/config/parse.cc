@@ -83,6 +83,7 @@ class Parser {
         if (!failed_) missing();
         if (failed_) return fail(Code::invalid);
         for (const auto& [field, value] : values_) field->store(value);
+        for (auto& [into, found] : entries_) *into = std::move(found);
         return {};
     }
 
@@ -131,6 +132,10 @@ class Parser {
                                  "indented below it, one a line");
             return;
         }
+        if (group.entries != nullptr) {
+            entries(node, group);
+            return;
+        }
         std::vector<std::string_view> known;
         for (const auto& field : group.fields) known.push_back(field.name());
         std::map<std::string, int> seen;
@@ -143,6 +148,23 @@ class Parser {
                 unknown(entry.first, *key, group.name, known);
             }
         }
+    }
+
+    void entries(const YAML::Node& node, const Group& group) {
+        std::map<std::string, std::string> found;
+        std::map<std::string, int> seen;
+        for (const auto& entry : node) {
+            const auto key = name_of(entry.first, seen);
+            if (!key) continue;
+            if (!entry.second.IsScalar()) {
+                wrong(entry.first.Mark(), std::string(group.name) + "." + shown(*key) +
+                                              ": one text is needed here; " +
+                                              std::string(group.help));
+                continue;
+            }
+            found.emplace(*key, entry.second.Scalar());
+        }
+        entries_.emplace_back(group.entries, std::move(found));
     }
 
     void setting(const YAML::Node& at, const YAML::Node& node, const std::string& prefix,
@@ -234,6 +256,8 @@ class Parser {
     const Table& table_;
     Report& report_;
     std::vector<std::pair<const Field*, Field::Value>> values_;
+    std::vector<std::pair<std::map<std::string, std::string>*, std::map<std::string, std::string>>>
+        entries_;
     bool failed_ = false;
 };
 

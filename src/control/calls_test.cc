@@ -30,7 +30,8 @@ class Calls : public testing::Test {
     }
     Task<> mount_slow(const Call& call, Result<session::MountId>& result) {
         Report report;
-        result = co_await client_->mount(call, session_, "slow", false, report);
+        const auto mounted = co_await client_->mount(call, session_, "slow", false, report);
+        result = mounted ? Result<session::MountId>(mounted->id) : fail(mounted.error());
         ended_.add();
     }
     // Waits until the opening of the slow container has begun.

@@ -238,16 +238,16 @@ Task<Result<>> ControlClient::destroy_container(const Call& call, std::string po
     co_return Result<>{};
 }
 
-Task<Result<session::MountId>> ControlClient::mount(const Call& call, session::SessionId id,
-                                                    std::string container, bool read_only,
-                                                    Report& report) {
+Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionId id,
+                                             std::string container, bool read_only,
+                                             Report& report) {
     v1::MountRequest request;
     request.set_session(id.value);
     request.set_container(std::move(container));
     request.set_read_only(read_only);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->mounts, &MountsAsync::Mount,
                                                        call, std::move(request), report));
-    co_return session::MountId{reply.mount()};
+    co_return MountedAt{.id = {reply.mount()}, .keeper = reply.keeper()};
 }
 
 Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,

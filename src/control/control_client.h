@@ -63,6 +63,11 @@ struct OpenedSession {
     session::ServiceTerms terms;  // as kept
 };
 
+struct MountedAt {
+    session::MountId id{};
+    std::string keeper;  // of its files, for people, where that is no store of ours; else empty
+};
+
 struct PoolFacts {
     object::PoolSpace space;
     uint64_t containers = 0;
@@ -114,8 +119,8 @@ class ControlClient {
     Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
                                      Report& report);
 
-    Task<Result<session::MountId>> mount(const Call& call, session::SessionId id,
-                                         std::string container, bool read_only, Report& report);
+    Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
+                                  bool read_only, Report& report);
     Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
                            Report& report);
 

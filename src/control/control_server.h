@@ -39,8 +39,13 @@ class PoolCatalog {
   public:
     virtual ~PoolCatalog() = default;
     [[nodiscard]] virtual std::vector<std::string> names() const = 0;
-    // Null where there is none of that name.
+    // Null where there is none of that name, and where its containers are directories.
     [[nodiscard]] virtual object::ObjectStore* find(std::string_view pool) = 0;
+    // The containers of a pool that no store keeps: directories of the server, which come and go
+    // with its settings alone. Empty: it is no such pool.
+    [[nodiscard]] virtual std::vector<std::string> directories(std::string_view /*pool*/) const {
+        return {};
+    }
     // A container with an empty file system in it, in a pool that find() knows. Errors come with a
     // sentence: exists, invalid, no_space, read_only.
     virtual Task<Result<object::ContainerRecord>> create_container(

@@ -123,6 +123,7 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
                                                 served.call, *session, request.container(),
                                                 request.read_only(), served.report));
     reply.set_mount(mounted.value);
+    reply.set_keeper(ground_.parts.mounts->keeper(session->request.pool, request.container()));
     co_return Result<>{};
 }
 

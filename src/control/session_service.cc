@@ -72,10 +72,11 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                         session::to_string(ground_.options.purpose),
                         session::to_string(wanted.purpose)));
     }
-    if (ground_.parts.pools.find(wanted.pool) == nullptr) {
+    PoolCatalog& pools = ground_.parts.pools;
+    if (pools.find(wanted.pool) == nullptr && pools.directories(wanted.pool).empty()) {
         co_return report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; there is {}", wanted.pool,
-                                          fmt::join(ground_.parts.pools.names(), ", ")));
+                                          fmt::join(pools.names(), ", ")));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
     const auto opened = enter(served, std::move(wanted), terms, *reply.mutable_ticket());

@@ -15,6 +15,13 @@ Result<object::ObjectStore*> find_pool(const Ground& ground, Served& served,
     ROS2S_TRY(check_label("pool", pool, served.report));
     object::ObjectStore* const store = ground.parts.pools.find(pool);
     if (store != nullptr) return store;
+    if (!ground.parts.pools.directories(pool).empty()) {
+        return served.report.fail(
+            Code::unsupported,
+            fmt::format("the containers of '{}' are directories of the server: its settings name "
+                        "them, and nobody makes, removes or queries them over the network",
+                        pool));
+    }
     return served.report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; there is {}", pool,
                                           fmt::join(ground.parts.pools.names(), ", ")));
@@ -83,6 +90,9 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
 
 Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRequest& request,
                                       v1::ListContainersReply& reply) {
+    const auto directories = ground_.parts.pools.directories(request.pool());
+    for (const std::string& label : directories) reply.add_containers()->set_label(label);
+    if (!directories.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(ground_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto all, co_await store->list_containers(served.call));

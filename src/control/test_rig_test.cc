@@ -172,7 +172,7 @@ session::MountId Rig::mount(ControlClient& client, session::SessionId session,
     const auto mounted =
         here([&] { return client.mount(call, session, container, read_only, report); });
     EXPECT_TRUE(mounted) << report.text();
-    return mounted ? *mounted : session::MountId{};
+    return mounted ? mounted->id : session::MountId{};
 }
 
 }  // namespace ros2s::control

@@ -80,8 +80,9 @@ Task<Result<std::string>> LocalDirectory::get_xattr(const Call&, NodeId id, std:
     });
 }
 
-Task<Result<>> LocalDirectory::set_xattr(const Call&, NodeId id, std::string_view name,
+Task<Result<>> LocalDirectory::set_xattr(const Call& call, NodeId id, std::string_view name,
                                          ConstBytes value, fs::SetXattr how) {
+    ROS2S_CO_TRY(check_first(call));
     const NodeUse node(nodes_, id);
     if (!node) co_return fail(Code::stale);
     if (S_ISLNK(node->type)) co_return fail(Code::denied);
@@ -95,7 +96,8 @@ Task<Result<>> LocalDirectory::set_xattr(const Call&, NodeId id, std::string_vie
     });
 }
 
-Task<Result<>> LocalDirectory::remove_xattr(const Call&, NodeId id, std::string_view name) {
+Task<Result<>> LocalDirectory::remove_xattr(const Call& call, NodeId id, std::string_view name) {
+    ROS2S_CO_TRY(check_first(call));
     const NodeUse node(nodes_, id);
     if (!node) co_return fail(Code::stale);
     if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);

@@ -10,7 +10,8 @@ namespace ros2s::foreign {
 using fs::check_name;
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Reactor& reactor,
-                                                            BlockingPool& pool, Report& report) {
+                                                            BlockingPool& pool, Report& report,
+                                                            LocalFsOptions options) {
     struct Root {
         Descriptor path;
         struct stat status{};
@@ -36,7 +37,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
                               "(mount -t proc proc /proc)");
     }
     co_return std::make_unique<LocalDirectory>(std::move(path), std::move(root->path), root->status,
-                                               reactor, pool);
+                                               reactor, pool, options);
 }
 
 Attributes attributes_of(NodeId node, const struct stat& status) {
@@ -57,8 +58,12 @@ Attributes attributes_of(NodeId node, const struct stat& status) {
 }
 
 LocalDirectory::LocalDirectory(std::string path, Descriptor root, const struct stat& status,
-                               Reactor& reactor, BlockingPool& pool)
-    : path_(std::move(path)), reactor_(reactor), pool_(pool) {
+                               Reactor& reactor, BlockingPool& pool, LocalFsOptions options)
+    : path_(std::move(path)),
+      reactor_(reactor),
+      pool_(pool),
+      options_(options),
+      nodes_(reactor.random().next()) {
     nodes_.add(std::move(root), status);
 }
 LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
@@ -68,28 +73,36 @@ Task<> LocalDirectory::close_all() {
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
 }
 
-Result<LocalDirectory::Found> LocalDirectory::find(int parent, const std::string& name) {
+Result<LocalDirectory::Found> LocalDirectory::find(int parent, const std::string& name) const {
     Found found;
-    ROS2S_TRY_ASSIGN(found.path,
-                     opened(::openat(parent, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC)));
+    ROS2S_TRY_ASSIGN(found.path, open_beneath(parent, name, O_PATH | O_NOFOLLOW));
     ROS2S_TRY(checked(::fstat(found.path.get(), &found.status)));
     return found;
+}
+
+// Says whether `owner` has it now.
+Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) const {
+    if (found.status.st_uid == uid && found.status.st_gid == gid) return true;
+    const auto given = checked(::fchownat(found.path.get(), "", uid, gid, AT_EMPTY_PATH));
+    if (given) return true;
+    if (!options_.keeps_what_it_may_not_give || given.error().code != Code::denied) {
+        return fail(given.error());
+    }
+    return false;
 }
 
 // The process's umask and its own ids went into what was just made; the caller's are put there now,
 // the mode last, because a change of owner takes set-id bits away.
 Result<LocalDirectory::Found> LocalDirectory::adopt(int parent, const std::string& name,
-                                                    mode_t mode, Owner owner) {
+                                                    mode_t mode, Owner owner) const {
     const auto settle = [&](Found& found) -> Result<> {
         struct stat above{};
         ROS2S_TRY(checked(::fstat(parent, &above)));
         const bool inherits = (above.st_mode & S_ISGID) != 0;
         const gid_t gid = inherits ? found.status.st_gid : owner.gid;
-        if (found.status.st_uid != owner.uid || found.status.st_gid != gid) {
-            ROS2S_TRY(checked(::fchownat(found.path.get(), "", owner.uid, gid, AT_EMPTY_PATH)));
-        }
+        ROS2S_TRY_ASSIGN(const bool given, give(found, owner.uid, gid));
         if (!S_ISLNK(found.status.st_mode)) {
-            mode_t bits = mode & 07777;
+            mode_t bits = mode & (given ? 07777U : 01777U);
             if (S_ISDIR(found.status.st_mode)) bits |= found.status.st_mode & S_ISGID;
             ROS2S_TRY(checked(::chmod(proc_path(found.path.get()).c_str(), bits)));
         }
@@ -118,8 +131,9 @@ Task<Result<Attributes>> LocalDirectory::lookup(const Call&, NodeId parent, std:
     co_return add(std::move(found));
 }
 
-Task<Result<Attributes>> LocalDirectory::mkdir(const Call&, NodeId parent, std::string_view name,
-                                               mode_t mode, Owner owner) {
+Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
+                                               std::string_view name, mode_t mode, Owner owner) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
@@ -131,8 +145,10 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call&, NodeId parent, std::
     co_return add(std::move(found));
 }
 
-Task<Result<Attributes>> LocalDirectory::mknod(const Call&, NodeId parent, std::string_view name,
-                                               mode_t mode, dev_t device, Owner owner) {
+Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
+                                               std::string_view name, mode_t mode, dev_t device,
+                                               Owner owner) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     const bool known =
         S_ISREG(mode) || S_ISFIFO(mode) || S_ISSOCK(mode) || S_ISCHR(mode) || S_ISBLK(mode);
@@ -147,8 +163,10 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call&, NodeId parent, std::
     co_return add(std::move(found));
 }
 
-Task<Result<Attributes>> LocalDirectory::symlink(const Call&, NodeId parent, std::string_view name,
-                                                 std::string_view target, Owner owner) {
+Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent,
+                                                 std::string_view name, std::string_view target,
+                                                 Owner owner) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     if (target.find('\0') != target.npos) co_return fail(Code::invalid);
     const NodeUse directory(nodes_, parent);
@@ -162,8 +180,9 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call&, NodeId parent, std
     co_return add(std::move(found));
 }
 
-Task<Result<Attributes>> LocalDirectory::link(const Call&, NodeId id, NodeId parent,
+Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeId parent,
                                               std::string_view name) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     const NodeUse node(nodes_, id);
     const NodeUse directory(nodes_, parent);
@@ -183,7 +202,8 @@ Task<Result<Attributes>> LocalDirectory::link(const Call&, NodeId id, NodeId par
     co_return add(std::move(found));
 }
 
-Task<Result<>> LocalDirectory::unlink(const Call&, NodeId parent, std::string_view name) {
+Task<Result<>> LocalDirectory::unlink(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
@@ -192,7 +212,8 @@ Task<Result<>> LocalDirectory::unlink(const Call&, NodeId parent, std::string_vi
         reactor_, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), 0)); });
 }
 
-Task<Result<>> LocalDirectory::rmdir(const Call&, NodeId parent, std::string_view name) {
+Task<Result<>> LocalDirectory::rmdir(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
@@ -201,9 +222,10 @@ Task<Result<>> LocalDirectory::rmdir(const Call&, NodeId parent, std::string_vie
         reactor_, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), AT_REMOVEDIR)); });
 }
 
-Task<Result<>> LocalDirectory::rename(const Call&, NodeId parent, std::string_view name,
+Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::string_view name,
                                       NodeId new_parent, std::string_view new_name,
                                       RenameFlags flags) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY(check_name(new_name));
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);

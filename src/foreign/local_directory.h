@@ -22,7 +22,7 @@ using fs::Owner;
 class LocalDirectory final : public fs::FileSystem {
   public:
     LocalDirectory(std::string path, Descriptor root, const struct stat& status, Reactor& reactor,
-                   BlockingPool& pool);
+                   BlockingPool& pool, LocalFsOptions options);
     ~LocalDirectory() override;
     Task<> close_all() override;
 
@@ -101,15 +101,25 @@ class LocalDirectory final : public fs::FileSystem {
         struct stat status{};
     };
 
+    // Nobody can say what became of an update that was sent before: there are no stored replies.
+    [[nodiscard]] static Result<> check_first(const Call& call) {
+        if (call.update != nullptr && call.update->repeated) return fail(Code::stale);
+        return {};
+    }
+    // What lies below `parent`, in the same file system unless mounts are entered. No symbolic link
+    // is followed; the last one may be opened itself (O_PATH).
+    [[nodiscard]] Result<Descriptor> open_beneath(int parent, const std::string& name,
+                                                  uint64_t flags) const;
     // A name in a directory, opened by a blocking call.
-    [[nodiscard]] static Result<Found> find(int parent, const std::string& name);
+    [[nodiscard]] Result<Found> find(int parent, const std::string& name) const;
+    [[nodiscard]] Result<bool> give(const Found& found, uid_t uid, gid_t gid) const;
     // Makes what `find` will find belong to `owner` and have `mode`; takes it away where it cannot.
-    [[nodiscard]] static Result<Found> adopt(int parent, const std::string& name, mode_t mode,
-                                             Owner owner);
+    [[nodiscard]] Result<Found> adopt(int parent, const std::string& name, mode_t mode,
+                                      Owner owner) const;
     [[nodiscard]] static Result<Descriptor> open_node(int path, mode_t type, OpenFlags flags);
     [[nodiscard]] static Result<> change(int path, mode_t type, const fs::SetAttributes& changes);
     [[nodiscard]] static Result<std::vector<Listed>> list(int directory);
-    static void read_one(int directory, fs::ReadManyItem& item);
+    void read_one(int directory, fs::ReadManyItem& item) const;
     Task<> read_item(int directory, fs::ReadManyItem& item);
     Attributes add(Found found);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
@@ -122,6 +132,7 @@ class LocalDirectory final : public fs::FileSystem {
     std::string path_;
     Reactor& reactor_;
     BlockingPool& pool_;
+    const LocalFsOptions options_;
     LocalNodes nodes_;
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
     uint64_t next_handle_ = 1;  // never used twice

@@ -56,6 +56,7 @@ Task<Result<fs::Opened>> LocalDirectory::open(const Call&, NodeId id, OpenFlags 
 Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
                                                 std::string_view name, mode_t mode, OpenFlags flags,
                                                 Owner owner) {
+    ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(fs::check_name(name));
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
@@ -143,12 +144,13 @@ Task<Result<uint64_t>> LocalDirectory::pread(const Call&, FileHandle handle, fs:
     co_return done;
 }
 
-Task<Result<uint64_t>> LocalDirectory::pwrite(const Call&, FileHandle handle, fs::Window from,
+Task<Result<uint64_t>> LocalDirectory::pwrite(const Call& call, FileHandle handle, fs::Window from,
                                               uint64_t offset) {
     const FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
     if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
     if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
+    if (file->flags.append) ROS2S_CO_TRY(check_first(call));
     if (!from.is_local()) co_return fail(Code::unsupported);
     if (offset > INT64_MAX || from.length > INT64_MAX - offset) {
         co_return fail(Code::too_large, INT64_MAX);
@@ -274,14 +276,20 @@ Result<fs::PathReport> LocalDirectory::path_report(FileHandle handle) const {
                           .written_bytes = file->written_bytes};
 }
 
-void LocalDirectory::read_one(int directory, fs::ReadManyItem& item) {
+Result<Descriptor> LocalDirectory::open_beneath(int parent, const std::string& name,
+                                                uint64_t flags) const {
+    open_how how{.flags = flags | O_CLOEXEC,
+                 .mode = 0,
+                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+                            (options_.enters_mounts ? 0U : RESOLVE_NO_XDEV)};
+    return opened(static_cast<int>(::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof how)));
+}
+
+void LocalDirectory::read_one(int directory, fs::ReadManyItem& item) const {
     const auto read = [&]() -> Result<> {
-        open_how how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,  // a FIFO must not hold us up
-                     .mode = 0,
-                     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+        // A FIFO must not hold us up.
         ROS2S_TRY_ASSIGN(const Descriptor file,
-                         opened(static_cast<int>(::syscall(SYS_openat2, directory,
-                                                           item.name.c_str(), &how, sizeof how))));
+                         open_beneath(directory, item.name, O_RDONLY | O_NONBLOCK));
         struct stat status{};
         ROS2S_TRY(checked(::fstat(file.get(), &status)));
         if (S_ISDIR(status.st_mode)) return fail(Code::is_directory);

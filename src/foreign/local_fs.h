@@ -1,9 +1,13 @@
-// LocalFs: FileSystem over a directory of the machine: Lustre, NFS, or ext4 in a test. It is also
-// how the contract suite of FileSystem is checked against a real kernel.
+// LocalFs: FileSystem over a directory of the machine: Lustre, NFS, or ext4 in a test. A DPU serves
+// such directories to hosts; the CLI copies from and to them. It is also how the contract suite of
+// FileSystem is checked against a real kernel.
 //
 // Confinement: nothing outside the directory is reached. Names are single components, opened
 // without following symbolic links; read_many's paths are resolved by openat2 with RESOLVE_BENEATH.
 // Durability is that of the directory's file system: fsync makes durable what was written before.
+// It stores no replies: an update that says that it was sent before is refused (`stale`) unless
+// doing it twice does no harm. Numbers of nodes begin anywhere, so that one of an earlier process
+// names nothing here.
 //
 // A node costs one descriptor from its first look-up until forget() (O_PATH); where there are none
 // left, calls fail with `io` and the kernel's error.
@@ -17,12 +21,23 @@
 
 namespace ros2s::foreign {
 
+struct LocalFsOptions {
+    // Other file systems mounted below the directory are entered. Where not: `io`, with EXDEV.
+    bool enters_mounts = true;
+    // What is created for an owner to whom the kernel does not let this process give files stays
+    // this process's, without set-id bits. Where not, creating it fails (`denied`).
+    bool keeps_what_it_may_not_give = false;
+};
+
 // The reactor and the pool outlive the file system. File I/O goes through the reactor's ring where
 // it has one; other system calls block, on the pool. Errors, each with a sentence: not_found,
 // not_directory, denied, unsupported (no /proc).
-[[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path,
-                                                                          Reactor& reactor,
-                                                                          BlockingPool& pool,
-                                                                          Report& report);
+[[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(
+    std::string path, Reactor& reactor, BlockingPool& pool, Report& report,
+    LocalFsOptions options = {});
+
+// What kind of file system the directory lies on: "ext4", "nfs4", "lustre". Blocks. Errors: those
+// of opening it, not_found (the kernel names none).
+[[nodiscard]] Result<std::string> file_system_kind(const std::string& path);
 
 }  // namespace ros2s::foreign

@@ -33,9 +33,10 @@ class TemporaryDirectory {
     std::string path_;
 };
 
-Task<> open_into(std::string path, sim::World& world, std::unique_ptr<fs::FileSystem>& fs) {
+Task<> open_into(std::string path, sim::World& world, std::unique_ptr<fs::FileSystem>& fs,
+                 LocalFsOptions options = {}) {
     Report report;
-    auto opened = co_await open_local_fs(path, world.core(), world.blocking(), report);
+    auto opened = co_await open_local_fs(path, world.core(), world.blocking(), report, options);
     EXPECT_TRUE(opened.has_value()) << report.text();
     if (opened) fs = std::move(*opened);
 }
@@ -92,6 +93,88 @@ Task<> read_past_a_swapped_link(fs::FileSystem& fs, const std::string& path) {
     fs::ReadManyItem item{.name = "dir/passwd"};
     EXPECT_TRUE((co_await fs.read_many(call, fs::root_node, {&item, 1})).has_value());
     EXPECT_EQ(item.status.error().code, Code::loop);
+}
+
+// What is mounted below belongs to somebody else, unless it is asked for. /proc is mounted
+// wherever this runs.
+Task<> look_into_a_mount(fs::FileSystem& fs, bool enters) {
+    const Call call;
+    const auto proc = co_await fs.lookup(call, fs::root_node, "proc");
+    fs::ReadManyItem item{.name = "proc/version"};
+    EXPECT_TRUE((co_await fs.read_many(call, fs::root_node, {&item, 1})).has_value());
+    if (enters) {
+        EXPECT_TRUE(proc.has_value() && item.status.has_value());
+        co_return;
+    }
+    EXPECT_EQ(proc.error().os_errno, EXDEV);
+    EXPECT_EQ(item.status.error().os_errno, EXDEV);
+}
+
+TEST(LocalFs, EntersNoMountUnlessItIsTold) {
+    for (const bool enters : {false, true}) {
+        sim::World world(1);
+        std::unique_ptr<fs::FileSystem> fs;
+        world.run(open_into("/", world, fs, {.enters_mounts = enters}));
+        world.run(look_into_a_mount(*fs, enters));
+        world.run(fs->close_all());
+    }
+}
+
+Task<> ask_what_was_sent_before(fs::FileSystem& fs) {
+    const UpdateName name{.client = {}, .slot = 1, .sequence = 1, .repeated = true};
+    const Call again{.update = &name};
+    const Call first;
+    EXPECT_EQ((co_await fs.mkdir(again, fs::root_node, "d", 0755, {})).error().code, Code::stale);
+    EXPECT_EQ((co_await fs.unlink(again, fs::root_node, "f")).error().code, Code::stale);
+    const auto file =
+        co_await fs.create(first, fs::root_node, "f", 0644, {.write = true, .append = true}, {});
+    EXPECT_TRUE(file.has_value());
+    const auto bytes = fs::Window::local(as_bytes("x"));
+    EXPECT_TRUE((co_await fs.pwrite(first, file->handle, bytes, 0)).has_value());
+    EXPECT_EQ((co_await fs.pwrite(again, file->handle, bytes, 0)).error().code, Code::stale);
+    EXPECT_EQ((co_await fs.get_attributes(first, file->attributes.node))->size, 1U);
+}
+
+// It cannot say whether it was done: an append would be there twice, and a removal might take what
+// somebody else made meanwhile.
+TEST(LocalFs, RefusesWhatWasSentBefore) {
+    const TemporaryDirectory directory;
+    sim::World world(1);
+    std::unique_ptr<fs::FileSystem> fs;
+    world.run(open_into(directory.path(), world, fs));
+    world.run(ask_what_was_sent_before(*fs));
+    world.run(fs->close_all());
+}
+
+Task<> keep_a_node(fs::FileSystem& fs, fs::NodeId& node) {
+    const Call call;
+    const auto made = co_await fs.mkdir(call, fs::root_node, "kept", 0755, {});
+    EXPECT_TRUE(made.has_value());
+    node = made->node;
+}
+Task<> ask_for_a_node(fs::FileSystem& fs, fs::NodeId node) {
+    const Call call;
+    EXPECT_TRUE((co_await fs.lookup(call, fs::root_node, "other")).has_value());
+    EXPECT_EQ((co_await fs.get_attributes(call, node)).error().code, Code::stale);
+}
+
+// Whoever comes with the number of an earlier process's node must not meet another file under it.
+TEST(LocalFs, NodesOfAnotherProcessMeanNothing) {
+    const TemporaryDirectory directory;
+    std::filesystem::create_directory(directory.path() + "/other");
+    fs::NodeId node{};
+    for (const uint64_t seed : {1, 2}) {
+        sim::World world(seed);
+        std::unique_ptr<fs::FileSystem> fs;
+        world.run(open_into(directory.path(), world, fs));
+        world.run(seed == 1 ? keep_a_node(*fs, node) : ask_for_a_node(*fs, node));
+        world.run(fs->close_all());
+    }
+}
+
+TEST(LocalFs, TheKindOfFileSystemIsTheKernelsWord) {
+    EXPECT_EQ(file_system_kind("/proc"), Result<std::string>("proc"));
+    EXPECT_EQ(file_system_kind("/none/such").error().code, Code::not_found);
 }
 
 TEST(LocalFs, NeverLeavesItsDirectory) {

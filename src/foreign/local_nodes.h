@@ -2,7 +2,8 @@
 // the kernel does not give its inode number to another file meanwhile.
 //
 // Invariant: a node lives while it has references (lookups not yet forgotten) or uses (calls and
-// handles). Ids are counted up and never reused.
+// handles). Ids are counted up and never reused. All but the root's begin anywhere, so that an
+// earlier process's mean nothing here.
 #pragma once
 #include <sys/stat.h>
 
@@ -28,12 +29,14 @@ struct LocalNode {
 
 class LocalNodes {
   public:
+    explicit LocalNodes(uint64_t random) : first_(fs::root_node.value + 1 + (random >> 16)) {}
     // The node of what `path` names, with one more reference.
     LocalNode& add(Descriptor path, const struct stat& status) {
         const std::pair inode{status.st_dev, status.st_ino};
         uint64_t& id = ids_[inode];
         if (id == 0) {
-            id = next_++;
+            id = next_;
+            next_ = std::max(next_ + 1, first_);
             nodes_[id] = std::make_unique<LocalNode>(LocalNode{.id = {id},
                                                                .path = std::move(path),
                                                                .type = status.st_mode & S_IFMT,
@@ -71,6 +74,7 @@ class LocalNodes {
         ids_.erase(node.inode);
         nodes_.erase(node.id.value);
     }
+    const uint64_t first_;
     uint64_t next_ = fs::root_node.value;  // the root is added first
     std::map<std::pair<dev_t, ino_t>, uint64_t> ids_;
     std::unordered_map<uint64_t, std::unique_ptr<LocalNode>> nodes_;  // never iterated

@@ -1,22 +1,70 @@
 // The contract of FileSystem over the host link, on the simulated network: small chunks and small
-// windows, so that payload goes inline and through windows.
+// windows, so that payload goes inline and through windows. Behind it is a Dfs, or a directory of
+// this machine.
 #include "ros2s/fs/contract/contract.h"
+
+#include <poll.h>
+
+#include <filesystem>
+
 #include "link_test_support.h"
+#include "ros2s/foreign/local_fs.h"
 
 namespace ros2s::hostlink {
 namespace {
 
+// A fresh directory, as a DPU serves one.
+class DirectorySource final : public session::FileSystemSource {
+  public:
+    explicit DirectorySource(sim::World& world) : world_(world) {
+        std::string pattern = std::filesystem::temp_directory_path() / "ros2store-link-XXXXXX";
+        EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
+        path_ = pattern;
+    }
+    ~DirectorySource() override {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    DirectorySource(const DirectorySource&) = delete;
+    DirectorySource& operator=(const DirectorySource&) = delete;
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call&, const std::string&,
+                                                       const std::string&,
+                                                       Report& report) override {
+        return foreign::open_local_fs(path_, world_.core(), world_.blocking(), report,
+                                      {.enters_mounts = false});
+    }
+
+  private:
+    sim::World& world_;
+    std::string path_;
+};
+
+constexpr uint64_t chunk_bytes = 64 << 10;
+
+enum class Behind : uint8_t { dfs, directory };
+
 class LinkSubject final : public fs::contract::Subject {
   public:
-    LinkSubject(uint64_t seed, uint64_t chunk_bytes)
-        : world_(seed), network_(world_.random()), dpu_(world_, network_, chunk_bytes) {
+    LinkSubject(uint64_t seed, Behind behind)
+        : world_(seed),
+          network_(world_.random()),
+          behind_(behind),
+          dpu_(world_, network_, source()) {
         world_.run(start());
     }
     ~LinkSubject() override { world_.run(stop()); }
     fs::FileSystem& file_system() override { return *host_.link; }
     sim::World& world() override { return world_; }
+    // The kernel stamps times by its tick.
+    void let_time_pass() override {
+        if (behind_ == Behind::directory) (void)::poll(nullptr, 0, 12);
+    }
 
   private:
+    std::unique_ptr<session::FileSystemSource> source() {
+        if (behind_ == Behind::directory) return std::make_unique<DirectorySource>(world_);
+        return std::make_unique<DfsSource>(world_.core(), chunk_bytes);
+    }
     Task<> start() {
         co_await dpu_.start();
         co_await host_.start();
@@ -27,13 +75,19 @@ class LinkSubject final : public fs::contract::Subject {
     }
     sim::World world_;
     fabric::sim::Network network_;
+    const Behind behind_;
     Dpu dpu_;
     Host host_{dpu_, 1};
 };
 
 const bool registered = fs::contract::register_contract(
-    "HostLink", {.chunk_bytes = 64 << 10, .property_runs = 10},
-    [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, uint64_t{64} << 10); });
+    "HostLink", {.chunk_bytes = chunk_bytes, .property_runs = 10},
+    [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::dfs); });
+
+const bool directory_registered = fs::contract::register_contract(
+    "HostLinkToLocalFs",
+    {.clears_set_ids = false, .exact_space = false, .xattr_bytes = 2000, .property_runs = 3},
+    [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::directory); });
 
 }  // namespace
 }  // namespace ros2s::hostlink

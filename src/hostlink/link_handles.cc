@@ -92,7 +92,9 @@ Result<fs::PathReport> LinkClient::path_report(fs::FileHandle handle) const {
     const auto found = open_.find(handle);
     if (found == open_.end()) return fail(Code::stale);
     fs::PathReport report = found->second.report;
-    report.path = fmt::format("host link over {} to {}", channel_.provider(), options_.behind);
+    const std::string keeper = mooring_.keeper();
+    report.path = fmt::format("host link over {} to {}{}{}", channel_.provider(), options_.behind,
+                              keeper.empty() ? "" : ", ", keeper);
     return report;
 }
 

@@ -155,8 +155,10 @@ inline Uuid client_of(uint8_t number) {
 
 // The DPU's side.
 struct Dpu {
-    explicit Dpu(sim::World& in, fabric::sim::Network& on, uint64_t chunk_bytes)
-        : world(in), network(on), source(in.core(), chunk_bytes) {}
+    Dpu(sim::World& in, fabric::sim::Network& on, std::unique_ptr<session::FileSystemSource> of)
+        : world(in), network(on), source(std::move(of)) {}
+    Dpu(sim::World& in, fabric::sim::Network& on, uint64_t chunk_bytes)
+        : Dpu(in, on, std::make_unique<DfsSource>(in.core(), chunk_bytes)) {}
     Task<> start() {
         domain = network.open_domain(world.core(), "dpu");
         auto listening =
@@ -176,10 +178,10 @@ struct Dpu {
     sim::World& world;
     fabric::sim::Network& network;
     Report report;
-    DfsSource source;
+    std::unique_ptr<session::FileSystemSource> source;
     session::TicketTable tickets{world.core(), {}};
     session::SessionTable sessions{world.core(), tickets, {}};
-    session::Mounts mounts{world.core(), sessions, source, {}};
+    session::Mounts mounts{world.core(), sessions, *source, {}};
     LinkServer service{world.core(), sessions, mounts};
     session::SessionGate gate{sessions, session::Purpose::link};
     std::unique_ptr<fabric::Domain> domain;

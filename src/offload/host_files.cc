@@ -81,7 +81,9 @@ fs::FileSystem& HostFiles::file_system() { return *parts_->link; }
 
 std::string HostFiles::path() const {
     const rpc::Channel& channel = parts_->connection->channel();
-    return fmt::format("offload over {} to the DPU at {}", channel.provider(), channel.address());
+    const std::string keeper = parts_->mooring->keeper();
+    return fmt::format("offload over {} to the DPU at {}{}{}", channel.provider(),
+                       channel.address(), keeper.empty() ? "" : ", ", keeper);
 }
 
 void HostFiles::visit_metrics(const MetricVisitor& visit) const {

@@ -34,9 +34,10 @@ Task<Result<>> HostMooring::mount(Report& report) {
 }
 
 Task<Result<>> HostMooring::mount_in(session::SessionId session, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto mount,
+    ROS2S_CO_TRY_ASSIGN(auto mounted,
                         co_await control_.mount(call_, session, container_, read_only_, report));
-    place_ = {.session = session, .mount = mount};
+    place_ = {.session = session, .mount = mounted.id};
+    keeper_ = std::move(mounted.keeper);
     co_return Result<>{};
 }
 

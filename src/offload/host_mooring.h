@@ -29,6 +29,7 @@ class HostMooring final : public session::Mooring {
     Task<> close();
 
     [[nodiscard]] session::Place place() const override { return place_; }
+    [[nodiscard]] std::string keeper() const override { return keeper_; }
     Task<bool> moved(const Call& call, session::Place from) override;
 
   private:
@@ -41,6 +42,7 @@ class HostMooring final : public session::Mooring {
     const std::string container_;
     const bool read_only_;
     session::Place place_;
+    std::string keeper_;
     std::optional<Error> failure_;  // why it has no place any more
     StopSource stop_;
     const Call call_{.stop = stop_.token()};

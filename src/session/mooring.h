@@ -19,6 +19,8 @@ class Mooring {
   public:
     virtual ~Mooring() = default;
     [[nodiscard]] virtual Place place() const = 0;
+    // For people: what keeps the files there, where that is no store of ours; else empty.
+    [[nodiscard]] virtual std::string keeper() const { return {}; }
     // After something that was asked at `from` failed with `stale` or was lost. True: the mount has
     // another place now, ask there. False: it has not, so that the answer stands. Waits while a
     // server is being found again.

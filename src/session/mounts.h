@@ -31,6 +31,12 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
+    // For people: what keeps such a container's files, where that is no store of ours and promises
+    // less; else empty.
+    [[nodiscard]] virtual std::string keeper(const std::string& /*pool*/,
+                                             const std::string& /*container*/) const {
+        return {};
+    }
 };
 
 struct MountId {
@@ -128,6 +134,11 @@ class Mounts final : public SessionWatcher {
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.
     [[nodiscard]] Result<MountUse> find(const Session& session, MountId id) const;
+
+    // See FileSystemSource.
+    [[nodiscard]] std::string keeper(const std::string& pool, const std::string& container) const {
+        return source_.keeper(pool, container);
+    }
 
     // Some session has the container mounted, or is about to.
     [[nodiscard]] bool in_use(const std::string& pool, const std::string& container) const;

@@ -12,6 +12,14 @@ namespace ros2s::tests {
 
 DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider,
                        const std::string& directory)
+    : DpuProcess(
+          directory,
+          fmt::format("pools: pool\n"
+                      "engine: {{control: \"unix:{}\", name: localhost, providers: {}, "
+                      "certificates: {}}}\n",
+                      engine.places().engine_control, provider, engine.places().storage_certs)) {}
+
+DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
     : places_(directory) {
     std::filesystem::create_directories(directory + "/certs");
     std::filesystem::create_directories(places_.run);
@@ -20,22 +28,22 @@ DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider,
     EXPECT_EQ(
         run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, places_.host_certs), said), 0)
         << said;
-    std::ofstream(places_.dpu_settings) << fmt::format(
-        "pools: pool\n"
-        "engine: {{control: \"unix:{}\", name: localhost, providers: {}, certificates: {}}}\n"
-        "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-        "data: {{listen: \"shm {}\"}}\n"
-        "metrics: {{listen: \"\"}}\n",
-        engine.places().engine_control, provider, engine.places().storage_certs,
-        places_.dpu_control, places_.host_certs, places_.dpu_data);
+    std::ofstream(places_.dpu_settings)
+        << serves
+        << fmt::format(
+               "control: {{listen: \"unix:{}\", certificates: {}}}\n"
+               "data: {{listen: \"shm {}\"}}\n"
+               "metrics: {{listen: \"\"}}\n",
+               places_.dpu_control, places_.host_certs, places_.dpu_data);
 }
 
-offload::HostOptions DpuProcess::options() const {
+offload::HostOptions DpuProcess::options(const std::string& pool,
+                                         const std::string& container) const {
     return {.control = "unix:" + places_.dpu_control,
             .server_name = "localhost",
             .identity = pki::identity_in(places_.host_certs, "client"),
-            .pool = "pool",
-            .container = "main",
+            .pool = pool,
+            .container = container,
             .program = "test"};
 }
 

@@ -1,4 +1,5 @@
-// A ros2store-dpu in front of an EngineProcess, with an authority of its own for hosts.
+// A ros2store-dpu in front of an EngineProcess, of directories, or both, with an authority of its
+// own for hosts.
 #pragma once
 #include <string>
 
@@ -15,13 +16,17 @@ class DpuProcess {
                const std::string& directory);
     DpuProcess(const EngineProcess& engine, const std::string& provider)
         : DpuProcess(engine, provider, engine.pool_directory()) {}
+    // Without an engine: `serves` is YAML that says what it has.
+    DpuProcess(const std::string& directory, const std::string& serves);
 
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
     int stop() { return process_.stop(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
     // How a host reaches it.
-    [[nodiscard]] offload::HostOptions options() const;
+    [[nodiscard]] offload::HostOptions options(const std::string& pool = "pool",
+                                               const std::string& container = "main") const;
+    [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
 
   private:
     api::ServicePlaces places_;

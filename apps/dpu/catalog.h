@@ -1,0 +1,40 @@
+// Catalog: everything that hosts may use, for their control plane and their mounts: pools of the
+// engine, and directories of this machine. A pool is one or the other.
+#pragma once
+#include "directories.h"
+#include "engine_pools.h"
+#include "ros2s/control/control_server.h"
+#include "ros2s/session/mounts.h"
+
+namespace ros2s::dpud {
+
+class Catalog final : public control::PoolCatalog, public session::FileSystemSource {
+  public:
+    Catalog(Reactor& reactor, BlockingPool& blocking) : pools(reactor), served(reactor, blocking) {}
+
+    EnginePools pools;
+    Directories served;
+
+    [[nodiscard]] std::vector<std::string> names() const override;
+    [[nodiscard]] object::ObjectStore* find(std::string_view pool) override {
+        return pools.find(pool);
+    }
+    [[nodiscard]] std::vector<std::string> directories(std::string_view pool) const override {
+        return served.containers(pool);
+    }
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner,
+                                                           Report& report) override {
+        return pools.create_container(call, std::move(pool), std::move(properties), owner, report);
+    }
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
+                                                       const std::string& container,
+                                                       Report& report) override;
+    [[nodiscard]] std::string keeper(const std::string& pool,
+                                     const std::string& container) const override {
+        return served.keeper(pool, container);
+    }
+};
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,114 @@
+#include "directories.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ros2s/foreign/local_fs.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::dpud {
+namespace {
+
+// A host reaches nothing but this directory, and owns its files as far as the kernel lets it.
+constexpr foreign::LocalFsOptions for_hosts{.enters_mounts = false,
+                                            .keeps_what_it_may_not_give = true};
+
+std::pair<std::string, std::string> split(const std::string& name) {
+    const size_t slash = name.find('/');
+    if (slash == name.npos) return {};
+    return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+}  // namespace
+
+Result<> check(const DirectorySettings& directories, const std::vector<std::string>& pools,
+               std::string_view where, Report& report) {
+    for (const auto& [name, path] : directories) {
+        const auto no = [&](std::string_view why) {
+            return report.fail(Code::invalid,
+                               fmt::format("{}: directories: '{}' {}", where, name, why));
+        };
+        const auto [pool, container] = split(name);
+        if (!object::is_valid_label(pool) || !object::is_valid_label(container)) {
+            return no(
+                "is no POOL/CONTAINER, by which hosts name it: two names of A-Z a-z 0-9 . _ "
+                "- with a slash between them");
+        }
+        if (std::ranges::find(pools, pool) != pools.end()) {
+            return no(
+                fmt::format("is in the pool '{}', which is one of the engine's ('pools'); "
+                            "choose another name",
+                            pool));
+        }
+        if (!path.starts_with('/')) {
+            return no(fmt::format("has the path '{}'; give one that begins with /", path));
+        }
+    }
+    return {};
+}
+
+Task<Result<>> Directories::add(std::string name, std::string path, const Log& log,
+                                Report& report) {
+    auto kind =
+        co_await blocking_.run(reactor_, [&path] { return foreign::file_system_kind(path); });
+    Report why;
+    auto opened = co_await foreign::open_local_fs(path, reactor_, blocking_, why, for_hosts);
+    if (!opened) {
+        co_return report.fail(opened.error(),
+                              fmt::format("directories: '{}': {}", name, why.text()));
+    }
+    co_await (*opened)->close_all();
+    Directory directory{.path = path, .kind = kind ? *kind : "an unknown file system"};
+    log.info(fmt::format("the directory '{}': {} on {}", name, path, directory.kind));
+    if (::geteuid() != 0) {
+        log.info(
+            fmt::format("'{}': what hosts create there belongs to user {}, as which this "
+                        "process runs, where it may not give files away",
+                        name, ::geteuid()));
+    }
+    directories_.emplace(split(name), std::move(directory));
+    co_return Result<>{};
+}
+
+std::vector<std::string> Directories::pools() const {
+    std::vector<std::string> pools;
+    for (const auto& [name, directory] : directories_) {
+        if (pools.empty() || pools.back() != name.first) pools.push_back(name.first);
+    }
+    return pools;
+}
+
+std::vector<std::string> Directories::containers(std::string_view pool) const {
+    std::vector<std::string> containers;
+    for (const auto& [name, directory] : directories_) {
+        if (name.first == pool) containers.push_back(name.second);
+    }
+    return containers;
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool,
+                                                                std::string container,
+                                                                Report& report) {
+    const auto found = directories_.find({pool, container});
+    if (found == directories_.end()) {
+        co_return report.fail(Code::not_found,
+                              fmt::format("the pool '{}' has no container '{}'; it has: {}", pool,
+                                          container, fmt::join(containers(pool), ", ")));
+    }
+    co_return co_await foreign::open_local_fs(found->second.path, reactor_, blocking_, report,
+                                              for_hosts);
+}
+
+std::string Directories::keeper(const std::string& pool, const std::string& container) const {
+    const auto found = directories_.find({pool, container});
+    if (found == directories_.end()) return {};
+    return fmt::format(
+        "which keeps {}/{} in a directory on {}: durable on fsync alone, without "
+        "checksums on the media",
+        pool, container, found->second.kind);
+}
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,55 @@
+// Directories: directories of this machine that hosts use as containers: Lustre, NFS, a disk. What
+// they promise is what the file system beneath promises (docs/decisions/0532).
+//
+// Owned by the catalogue; used on the reactor's core.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::dpud {
+
+// What the settings say: by "POOL/CONTAINER", as in URIs, the path.
+using DirectorySettings = std::map<std::string, std::string>;
+
+// Errors: invalid, with a sentence that begins with `where`: what is no name, a pool that `pools`
+// has too, a path that is not absolute.
+[[nodiscard]] Result<> check(const DirectorySettings& directories,
+                             const std::vector<std::string>& pools, std::string_view where,
+                             Report& report);
+
+class Directories {
+  public:
+    Directories(Reactor& reactor, BlockingPool& blocking)
+        : reactor_(reactor), blocking_(blocking) {}
+
+    // One more, of checked settings. Errors, with a sentence: not_found, not_directory, denied.
+    Task<Result<>> add(std::string name, std::string path, const Log& log, Report& report);
+
+    [[nodiscard]] std::vector<std::string> pools() const;
+    // Empty: no such pool.
+    [[nodiscard]] std::vector<std::string> containers(std::string_view pool) const;
+    // Errors, with a sentence: not_found, and those of add().
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string pool, std::string container,
+                                                       Report& report);
+    // For people; empty: no such container.
+    [[nodiscard]] std::string keeper(const std::string& pool, const std::string& container) const;
+
+  private:
+    struct Directory {
+        std::string path;
+        std::string kind;  // of file system: "ext4"
+    };
+    Reactor& reactor_;
+    BlockingPool& blocking_;
+    std::map<std::pair<std::string, std::string>, Directory> directories_;
+};
+
+}  // namespace ros2s::dpud

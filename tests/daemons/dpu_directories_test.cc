@@ -1,0 +1,275 @@
+// A real ros2store-dpu in front of directories of this machine, without an engine. This process is
+// the host, over shared memory and gRPC.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "dpu_process.h"
+#include "ros2s/offload/host_files.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::tests {
+namespace {
+
+using fs::Window;
+using offload::HostFiles;
+using testing::HasSubstr;
+
+const Call call;
+
+void write_file(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+std::string content_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+class DpuDirectories : public testing::Test {
+  protected:
+    DpuDirectories() {
+        std::filesystem::create_directory(served);
+        Report report;
+        auto made = OsReactor::create({.thread_name = "host"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+    }
+    std::unique_ptr<HostFiles> open(Report& report, const std::string& container = "train") {
+        auto opened = run_blocking(*reactor, [&] {
+            return HostFiles::open(*reactor, dpu.options("lustre", container), report);
+        });
+        return opened ? std::move(*opened) : nullptr;
+    }
+    void close(std::unique_ptr<HostFiles>& host) {
+        run_blocking(*reactor, [&] { return host->close(); });
+        host.reset();
+    }
+    TemporaryDirectory directory;
+    const std::string served = directory.path("served");
+    DpuProcess dpu{directory.path("dpu"),
+                   fmt::format("directories: {{lustre/train: {}}}\n", served)};
+    std::unique_ptr<OsReactor> reactor;
+};
+
+Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, const std::string& content) {
+    const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
+    EXPECT_TRUE(made);
+    const auto opened = co_await files.create(call, made->node, "file", 0644, {.write = true}, {});
+    EXPECT_TRUE(opened);
+    EXPECT_EQ(co_await files.pwrite(call, opened->handle, Window::local(as_bytes(content)), 0),
+              Result<uint64_t>(content.size()));
+    EXPECT_TRUE(co_await files.fsync(call, opened->handle));
+    EXPECT_TRUE(co_await files.close(call, opened->handle));
+    // Another host sees it at once.
+    const auto directory = co_await other.lookup(call, fs::root_node, "directory");
+    EXPECT_TRUE(directory);
+    const auto found = co_await other.lookup(call, directory->node, "file");
+    EXPECT_TRUE(found);
+    const auto there = co_await other.open(call, found->node, {});
+    EXPECT_TRUE(there);
+    std::string read(content.size() + 1, '\0');
+    EXPECT_EQ(co_await other.pread(call, there->handle,
+                                   Window::local(std::as_writable_bytes(std::span(read))), 0),
+              Result<uint64_t>(content.size()));
+    read.resize(content.size());
+    EXPECT_TRUE(read == content);
+    const auto path = other.path_report(there->handle);
+    EXPECT_TRUE(path);
+    EXPECT_THAT(path->path, HasSubstr("host link over shm to the DPU at "));
+    EXPECT_THAT(path->path, HasSubstr("which keeps lustre/train in a directory on "));
+    EXPECT_THAT(path->path, HasSubstr("durable on fsync alone, without checksums"));
+    EXPECT_TRUE(co_await other.close(call, there->handle));
+}
+
+TEST_F(DpuDirectories, AHostWorksInADirectoryWithoutAnyEngine) {
+    ASSERT_TRUE(dpu.start());
+    Report report;
+    auto host = open(report);
+    auto other = open(report);
+    ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
+    std::string content(5'000'003, '\0');
+    for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 >> 3);
+    run_blocking(*reactor, [&] {
+        return write_and_read(host->file_system(), other->file_system(), content);
+    });
+    // It is there for everybody else, too.
+    EXPECT_TRUE(content_of(served + "/directory/file") == content);
+    EXPECT_THAT(host->path(), HasSubstr("lustre/train"));
+    close(other);
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_THAT(dpu.log(), HasSubstr("the directory 'lustre/train': " + served + " on "));
+}
+
+// All ways out of a directory that a host can try: it makes the links itself.
+Task<> try_to_leave(fs::FileSystem& files) {
+    constexpr fs::Owner owner{};
+    for (const char* target : {"/etc", "..", "../outside", "/proc/self/root/etc"}) {
+        const std::string name = fmt::format("link{}", std::string_view(target).size());
+        const auto link = co_await files.symlink(call, fs::root_node, name, target, owner);
+        EXPECT_TRUE(link) << name;
+        EXPECT_EQ((co_await files.lookup(call, link->node, "passwd")).error().code,
+                  Code::not_directory);
+        EXPECT_EQ((co_await files.open(call, link->node, {})).error().code, Code::loop);
+        EXPECT_EQ((co_await files.mkdir(call, link->node, "d", 0755, owner)).error().code,
+                  Code::not_directory);
+        EXPECT_EQ((co_await files.create(call, fs::root_node, name, 0644, {.write = true}, owner))
+                      .error()
+                      .code,
+                  Code::loop);
+        std::vector<std::byte> memory(64);
+        fs::ReadManyItem item{.name = name + "/secret", .window = Window::local(Bytes(memory))};
+        EXPECT_TRUE(co_await files.read_many(call, fs::root_node, {&item, 1}));
+        EXPECT_EQ(item.status.error().code, Code::loop);
+    }
+    for (const char* name : {"..", ".", "", "a/../../outside", "/etc/passwd"}) {
+        EXPECT_EQ((co_await files.lookup(call, fs::root_node, name)).error().code, Code::invalid);
+        EXPECT_EQ((co_await files.mkdir(call, fs::root_node, name, 0755, owner)).error().code,
+                  Code::invalid);
+        EXPECT_EQ((co_await files.rename(call, fs::root_node, "link2", fs::root_node, name, {}))
+                      .error()
+                      .code,
+                  Code::invalid);
+        fs::ReadManyItem item{.name = name};
+        EXPECT_TRUE(co_await files.read_many(call, fs::root_node, {&item, 1}));
+        EXPECT_EQ(item.status.error().code, Code::invalid) << name;
+    }
+}
+
+TEST_F(DpuDirectories, NoHostLeavesTheDirectory) {
+    std::filesystem::create_directory(directory.path("outside"));
+    write_file(directory.path("outside/secret"), "secret");
+    ASSERT_TRUE(dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    run_blocking(*reactor, [&] { return try_to_leave(host->file_system()); });
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(content_of(directory.path("outside/secret")), "secret");
+    EXPECT_FALSE(std::filesystem::exists(directory.path("outside/d")));
+}
+
+struct Kept {
+    fs::FileHandle file;
+    fs::NodeId node;
+};
+
+Task<> keep_a_file_open(fs::FileSystem& files, Kept& kept) {
+    const auto file = co_await files.create(call, fs::root_node, "mine", 0644, {.write = true}, {});
+    EXPECT_TRUE(file);
+    EXPECT_TRUE(co_await files.pwrite(call, file->handle, Window::local(as_bytes("before")), 0));
+    kept = {.file = file->handle, .node = file->attributes.node};
+}
+Task<> find_it_closed(fs::FileSystem& files, const Kept& kept) {
+    const auto written =
+        co_await files.pwrite(call, kept.file, Window::local(as_bytes("after")), 0);
+    EXPECT_EQ(written.error().code, Code::stale);
+    EXPECT_EQ((co_await files.get_attributes(call, kept.node)).error().code, Code::stale);
+    // What is looked for by its name is there.
+    const auto found = co_await files.lookup(call, fs::root_node, "mine");
+    EXPECT_TRUE(found) << describe(found.error());
+    const auto opened = co_await files.open(call, found->node, {.write = true});
+    EXPECT_TRUE(opened);
+    EXPECT_TRUE(co_await files.pwrite(call, opened->handle, Window::local(as_bytes("again!")), 0));
+    EXPECT_TRUE(co_await files.close(call, opened->handle));
+    EXPECT_TRUE(co_await files.close(call, kept.file));
+}
+
+// A directory has no numbers for its files that outlive the process: what was open is lost, and is
+// never taken for another file.
+TEST_F(DpuDirectories, ARestartClosesWhatIsOpenAndLosesNothing) {
+    write_file(served + "/others", "others");
+    ASSERT_TRUE(dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    Kept kept;
+    run_blocking(*reactor, [&] { return keep_a_file_open(host->file_system(), kept); });
+    dpu.kill_hard();
+    EXPECT_EQ(content_of(served + "/mine"), "before");
+    ASSERT_TRUE(dpu.start());
+    run_blocking(*reactor, [&] { return find_it_closed(host->file_system(), kept); });
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(content_of(served + "/mine"), "again!");
+    EXPECT_EQ(content_of(served + "/others"), "others");
+}
+
+TEST_F(DpuDirectories, WhatIsNotServedIsSaid) {
+    ASSERT_TRUE(dpu.start());
+    Report report;
+    EXPECT_EQ(open(report, "none"), nullptr);
+    EXPECT_THAT(report.text(),
+                HasSubstr("the pool 'lustre' has no container 'none'; it has: train"));
+    Report other;
+    const auto opened = run_blocking(
+        *reactor, [&] { return HostFiles::open(*reactor, dpu.options("pool", "main"), other); });
+    EXPECT_FALSE(opened);
+    EXPECT_THAT(other.text(), HasSubstr("there is no pool 'pool' here; there is lustre"));
+    // The directory goes away under the daemon.
+    std::filesystem::remove(served);
+    Report gone;
+    EXPECT_EQ(open(gone), nullptr);
+    EXPECT_THAT(gone.text(), HasSubstr("cannot be opened"));
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+}
+
+// ---- settings
+
+TEST(DpuDirectorySettings, EachBadOneGetsALine) {
+    const TemporaryDirectory directory;
+    write_file(directory.path("file"), "");
+    struct Bad {
+        std::string yaml, sentence;
+    };
+    const std::string here = directory.path("");
+    for (const Bad& bad : {
+             Bad{"{}\n", "there is nothing to serve: name 'pools' of an engine, 'directories'"},
+             Bad{"directories: {a/b: /none/such}\n",
+                 "directories: 'a/b': the directory /none/such cannot be opened: not found"},
+             Bad{fmt::format("directories: {{a/b: {}}}\n", directory.path("file")),
+                 "cannot be opened: "},
+             Bad{fmt::format("directories:\n  a/b: {0}\n  a/b: {0}\n", here),
+                 ":3: \"a/b\" is given twice, first in line 2; remove one of them"},
+             Bad{fmt::format("pools: tank, pool\ndirectories: {{pool/b: {}}}\n", here),
+                 "'pool/b' is in the pool 'pool', which is one of the engine's"},
+             Bad{"directories: {b: /x}\n", "'b' is no POOL/CONTAINER, by which hosts name it"},
+             Bad{"directories: {a/b/c: /x}\n", "'a/b/c' is no POOL/CONTAINER"},
+             Bad{"directories: {a/b: x}\n", "'a/b' has the path 'x'; give one that begins with /"},
+             Bad{"directories: {a/b: [x]}\n", "directories.a/b: one text is needed here"},
+             Bad{"directories: /x\n", "\"directories\" is a group, not a setting"},
+         }) {
+        write_file(directory.path("dpu.yaml"), bad.yaml);
+        std::string said;
+        EXPECT_EQ(
+            run_program(fmt::format("'{}' --config '{}'", PROGRAM_DPU, directory.path("dpu.yaml")),
+                        said),
+            1);
+        EXPECT_THAT(said, HasSubstr(bad.sentence)) << bad.yaml;
+        // The log may have said what was well; why it ended is one line.
+        const size_t last = said.rfind('\n', said.size() - 2);
+        EXPECT_TRUE(said.substr(last == said.npos ? 0 : last + 1).starts_with("ros2store-dpu: "))
+            << said;
+    }
+}
+
+TEST(DpuDirectorySettings, AreDocumented) {
+    const TemporaryDirectory directory;
+    std::string said;
+    EXPECT_EQ(run_program(fmt::format("'{}' --print-config", PROGRAM_DPU), said), 0);
+    EXPECT_THAT(said, HasSubstr("POOL/CONTAINER: /its/path"));
+    write_file(directory.path("dpu.yaml"), "directories: {a/b: /x y}\n");
+    EXPECT_EQ(run_program(fmt::format("'{}' --print-config --config '{}'", PROGRAM_DPU,
+                                      directory.path("dpu.yaml")),
+                          said),
+              0);
+    EXPECT_THAT(said, HasSubstr("directories:\n  \"a/b\": \"/x y\"\n"));
+}
+
+}  // namespace
+}  // namespace ros2s::tests
