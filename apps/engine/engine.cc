@@ -1,5 +1,7 @@
 #include "engine.h"
 
+#include <fmt/format.h>
+
 namespace ros2s::engined {
 Engine::Engine(api::Environment environment, Settings settings)
     : environment_(std::move(environment)),
@@ -21,7 +23,21 @@ Task<Result<std::unique_ptr<daemon::Daemon>>> Engine::start(api::Environment env
     co_return std::unique_ptr<daemon::Daemon>(std::move(engine));
 }
 
+Result<> Engine::start_reactors(Report& report) {
+    const uint32_t cpus = usable_cpus();
+    const uint32_t count = choose_reactors(settings_.reactors, cpus);
+    if (count > cpus) {
+        environment_.log.warning(fmt::format(
+            "{} reactors share {} CPUs, which is slower than fewer: see 'reactors' in the settings",
+            count, cpus));
+    }
+    ROS2S_TRY(reactors_.start(count - 1, settings_.common.poll, report));
+    environment_.more_reactors = reactors_.list();
+    return {};
+}
+
 Task<Result<>> Engine::begin(Report& report) {
+    ROS2S_CO_TRY(start_reactors(report));
     for (const std::string& directory : settings_.pool_directories()) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
@@ -72,6 +88,7 @@ std::vector<exporter::Source> Engine::metrics() const {
         pools_.visit_metrics(visit);
     }});
     data_->add_metrics(sources);
+    reactors_.add_metrics(sources);
     return sources;
 }
 

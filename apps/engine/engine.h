@@ -1,6 +1,9 @@
 // Engine: pools served to clients: a control plane that lets them in, and a data plane on each
 // provider.
 //
+// Connections, sessions and requests live on one reactor. Pools' targets may be spread over more
+// (Reactors): the pool itself goes to the one that has a request's bytes, and comes back.
+//
 //     ControlServer ─ sessions, tickets ─┐
 //     fabric domain ─ rpc::Server ─ gate ┴─ StoreRouter ─ pool's ObjectStore
 //
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "pools.h"
+#include "reactors.h"
 #include "ros2s/api/environment.h"
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/session/gate.h"
@@ -39,10 +43,12 @@ class Engine final : public daemon::Daemon {
   private:
     Engine(api::Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
+    Result<> start_reactors(Report& report);
     Task<Result<>> open_control(Report& report);
 
     api::Environment environment_;
     Settings settings_;
+    Reactors reactors_;
     Pools pools_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;

@@ -7,6 +7,17 @@
 namespace ros2s::engined {
 namespace {
 
+config::Group describe_service(Settings& s) {
+    auto service = daemon::describe_service(s.common);
+    service.fields.push_back(config::count(
+        "reactors", s.reactors, 0, 64,
+        "Threads that the targets of each pool are spread over, so that reads of one pool use as "
+        "many CPUs. 0: one for every four CPUs that the process may use, 4 at most. A pool has 16 "
+        "targets and uses no more threads than that. More threads than CPUs are slower than fewer, "
+        "and the log says so."));
+    return service;
+}
+
 config::Table describe(Settings& s) {
     return {
         {"",
@@ -32,7 +43,7 @@ config::Table describe(Settings& s) {
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx providers: lo, eth0, or mlx5_0:1.")}},
         daemon::describe_metrics(s.common),
-        daemon::describe_service(s.common)};
+        describe_service(s)};
 }
 
 }  // namespace

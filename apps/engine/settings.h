@@ -15,6 +15,7 @@ struct Settings {
     std::string certificates = "/etc/ros2store/certs";
     std::string data = "shm /run/ros2store/engine.sock, ucx+tcp 127.0.0.1:7401";
     std::string ucx_device = "lo";
+    uint32_t reactors = 0;
     daemon::CommonSettings common{.metrics = "127.0.0.1:7409"};
 
     // Errors: invalid; the report has a sentence for each thing that is wrong.

@@ -32,6 +32,13 @@ engine::EngineOptions options_of(const PoolConfig& config) {
     return {.memory_bytes = config.memory_bytes, .groups_in_flight = config.groups_in_flight};
 }
 
+engine::EngineOptions options_in(const Environment& environment, const PoolConfig& config) {
+    auto options = options_of(config);
+    options.more_reactors.assign(environment.more_reactors.begin(),
+                                 environment.more_reactors.end());
+    return options;
+}
+
 engine::IndexFactory index_in(const PoolDirectory& directory, const Log& log) {
     const engine::RocksDbOptions options{.memory_bytes = options_of(directory.config).index_share(),
                                          .log = log};
@@ -70,7 +77,7 @@ Task<Result<std::unique_ptr<StoreStack>>> StoreStack::open(Environment environme
     ROS2S_CO_TRY_ASSIGN(stack->engine_, co_await engine::EngineStore::open(
                                             engine_environment(environment), std::move(devices),
                                             index_in(directory, environment.log),
-                                            options_of(directory.config), report));
+                                            options_in(environment, directory.config), report));
     stack->client_ =
         std::make_unique<client::ClientStore>(environment.reactor, *stack->engine_, environment.log,
                                               client::ClientStore::Store::in_this_process);

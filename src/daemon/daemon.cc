@@ -11,6 +11,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "ros2s/daemon/reactor_source.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -66,8 +67,10 @@ Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon
                 Report& report) {
     std::unique_ptr<exporter::MetricsServer> metrics;
     if (!common.metrics.empty()) {
+        std::vector<exporter::Source> sources = daemon.metrics();
+        sources.push_back(reactor_source(reactor, 0));
         ROS2S_TRY_ASSIGN(metrics, exporter::MetricsServer::start(reactor, common.metrics,
-                                                                 daemon.metrics(), report));
+                                                                 std::move(sources), report));
     }
     std::vector<std::string> addresses = daemon.addresses();
     if (metrics) {

@@ -29,7 +29,8 @@ Task<> set_containers(Core& core, const std::set<object::ContainerId>& container
 
 Cores::Cores(const Env& env, std::span<Reactor* const> others, Index& index, uint32_t targets,
              uint64_t bounce_blocks)
-    : partition_{.targets = targets, .cores = static_cast<uint32_t>(1 + others.size())} {
+    : partition_{.targets = targets,
+                 .cores = std::min(static_cast<uint32_t>(1 + others.size()), targets)} {
     const uint64_t each = std::max<uint64_t>(bounce_blocks / partition_.cores, 16);
     cores_.emplace_back(0, env, env.reactor, index, partition_, each);
     for (uint32_t i = 1; i < partition_.cores; ++i) {

@@ -1,5 +1,5 @@
-// The engine keeps the object contract as the product has it: files by O_DIRECT, RocksDB, a real
-// reactor and helper threads.
+// The engine keeps the object contract as the product has it: files by O_DIRECT, RocksDB, real
+// reactors and helper threads.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,14 +20,27 @@ namespace {
 
 using object::contract::Needs;
 
+struct Shape {
+    size_t reactors = 1;
+    // Where the disk is not what matters, and costs half a second a test.
+    bool in_memory = false;
+};
+
 class FileSetup final : public object::contract::Setup {
   public:
-    explicit FileSetup(const Needs& needs) {
+    FileSetup(const Needs& needs, Shape shape) : device_options_{.buffered = shape.in_memory} {
         // Beside the program: /tmp may be a file system without O_DIRECT.
-        std::string name = std::filesystem::current_path() / "engine-test-XXXXXX";
+        const std::filesystem::path parent =
+            shape.in_memory ? "/dev/shm" : std::filesystem::current_path();
+        std::string name = parent / "engine-test-XXXXXX";
         ROS2S_CHECK(::mkdtemp(name.data()) != nullptr);
         directory_ = name;
         reactor_ = OsReactor::create({}, report_).value();
+        for (size_t i = 1; i < shape.reactors; ++i) {
+            others_.push_back(OsReactor::create({}, report_).value());
+            expect(others_.back()->start(report_));
+            options_.more_reactors.push_back(others_.back().get());
+        }
         blocking_ = std::make_unique<ThreadPool>(2);
         // Not written beforehand, which only costs time later.
         const int fd = ::open(device_path().c_str(), O_RDWR | O_CREAT, 0600);
@@ -40,6 +53,7 @@ class FileSetup final : public object::contract::Setup {
     ~FileSetup() override {
         expect(reactor_->run(close()));
         blocking_.reset();
+        others_.clear();
         reactor_.reset();
         std::filesystem::remove_all(directory_);
     }
@@ -64,8 +78,8 @@ class FileSetup final : public object::contract::Setup {
     }
     Task<Result<>> make() {
         const Env env{*reactor_, *blocking_};
-        ROS2S_CO_TRY_ASSIGN(
-            auto device, co_await device::FileDevice::open(*reactor_, device_path(), {}, report_));
+        ROS2S_CO_TRY_ASSIGN(auto device, co_await device::FileDevice::open(
+                                             *reactor_, device_path(), device_options_, report_));
         device::BlockDevice* const pointer = device.get();
         const Result<> made =
             co_await EngineStore::create(env, {&pointer, 1}, factory(),
@@ -76,10 +90,11 @@ class FileSetup final : public object::contract::Setup {
     Task<Result<>> open() {
         const Env env{*reactor_, *blocking_};
         EngineStore::Devices devices;
-        ROS2S_CO_TRY_ASSIGN(devices.emplace_back(), co_await device::FileDevice::open(
-                                                        *reactor_, device_path(), {}, report_));
         ROS2S_CO_TRY_ASSIGN(
-            store_, co_await EngineStore::open(env, std::move(devices), factory(), {}, report_));
+            devices.emplace_back(),
+            co_await device::FileDevice::open(*reactor_, device_path(), device_options_, report_));
+        ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), factory(),
+                                                               options_, report_));
         co_return Result<>();
     }
     Task<Result<>> close() {
@@ -95,13 +110,21 @@ class FileSetup final : public object::contract::Setup {
 
     Report report_;
     std::string directory_;
+    device::FileDeviceOptions device_options_;
+    EngineOptions options_;
     std::unique_ptr<OsReactor> reactor_;
+    std::vector<std::unique_ptr<OsReactor>> others_;
     std::unique_ptr<ThreadPool> blocking_;
     std::unique_ptr<EngineStore> store_;
 };
 
-ROS2S_OBJECT_STORE_CONTRACT(EngineOnFiles,
-                            [](const Needs& needs) { return std::make_unique<FileSetup>(needs); });
+ROS2S_OBJECT_STORE_CONTRACT(EngineOnFiles, [](const Needs& needs) {
+    return std::make_unique<FileSetup>(needs, Shape{});
+});
+// Two threads. What crosses between them is for ThreadSanitizer, too.
+ROS2S_OBJECT_STORE_CONTRACT(EngineOnTwoReactors, [](const Needs& needs) {
+    return std::make_unique<FileSetup>(needs, Shape{.reactors = 2, .in_memory = true});
+});
 
 }  // namespace
 }  // namespace ros2s::engine

@@ -50,7 +50,7 @@ struct EngineOptions {
     bool read_only = false;
     // Reactors that the targets are spread over besides the one that the pool is opened on (which
     // has its share of them, and the committer). They run, and outlive the pool; requests are made
-    // on any of these cores. At most as many as leave a target for each.
+    // on any of these cores. Those that are left without a target are not used.
     std::vector<Reactor*> more_reactors{};
     // Tests alone: which rules of the commit protocol hold. Null: all.
     const CommitRules* rules = nullptr;

@@ -1,7 +1,10 @@
 #include "engine_process.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -34,6 +37,25 @@ void EngineProcess::write_settings(const std::string& extra) {
         "metrics: {{listen: \"127.0.0.1:{}\"}}\n{}",
         pool_directory(), places().engine_control, places().storage_certs, places().engine_data,
         data_port_, metrics_port_, extra);
+}
+
+std::string EngineProcess::metrics() const {
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(metrics_port_);
+    EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const std::string_view request = "GET /metrics HTTP/1.0\r\n\r\n";
+    EXPECT_EQ(::send(descriptor, request.data(), request.size(), 0),
+              static_cast<ssize_t>(request.size()));
+    std::string answer;
+    char part[4096];
+    for (ssize_t bytes = 0; (bytes = ::recv(descriptor, part, sizeof part, 0)) > 0;) {
+        answer.append(part, static_cast<size_t>(bytes));
+    }
+    ::close(descriptor);
+    return answer;
 }
 
 direct::DirectOptions EngineProcess::options(const std::string& provider) const {

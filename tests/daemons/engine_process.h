@@ -26,6 +26,8 @@ class EngineProcess {
     [[nodiscard]] std::string pool_directory() const { return path("pool"); }
     [[nodiscard]] api::ServicePlaces places() const { return api::ServicePlaces(pool_directory()); }
     [[nodiscard]] uint16_t metrics_port() const { return metrics_port_; }
+    // What its metrics server answers.
+    [[nodiscard]] std::string metrics() const;
     void write_settings(const std::string& extra = {});
 
   private:

@@ -52,9 +52,15 @@ struct Client {
     std::unique_ptr<fs::FileSystem> files;
 };
 
-class EngineServer : public testing::TestWithParam<const char*> {
+struct Shape {
+    std::string provider;
+    uint32_t reactors = 1;
+};
+
+class EngineServer : public testing::TestWithParam<Shape> {
   protected:
     EngineServer() {
+        engine.write_settings(fmt::format("service: {{reactors: {}}}\n", GetParam().reactors));
         Report report;
         auto made = OsReactor::create({.thread_name = "client"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
@@ -86,13 +92,32 @@ Task<> write_and_read(Client& client) {
     EXPECT_TRUE(co_await files.close(call, opened->handle));
 }
 
+// -1: it is not there.
+double value_in(const std::string& counters, const std::string& name) {
+    const size_t at = counters.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::atof(counters.c_str() + at + name.size() + 2);
+}
+
 TEST_P(EngineServer, ServesAFileSystem) {
     ASSERT_TRUE(engine.start());
-    run_blocking(*reactor, [&] { return client.open(*reactor, engine.options(GetParam())); });
+    run_blocking(*reactor,
+                 [&] { return client.open(*reactor, engine.options(GetParam().provider)); });
     ASSERT_NE(client.files, nullptr);
-    EXPECT_TRUE(client.pool->path().starts_with(std::string(GetParam()) + " to "))
+    EXPECT_TRUE(client.pool->path().starts_with(GetParam().provider + " to "))
         << client.pool->path();
     run_blocking(*reactor, [&] { return write_and_read(client); });
+    // Each reactor had its part of it.
+    const std::string counters = engine.metrics();
+    EXPECT_NE(counters.find(fmt::format("ros2store_engine_cores {}\n", GetParam().reactors)),
+              std::string::npos)
+        << counters;
+    EXPECT_GT(value_in(counters, "ros2store_reactor_steps_total{reactor=\"0\"}"), 0);
+    const double arrivals = value_in(counters, "ros2store_reactor_arrivals_total{reactor=\"1\"}");
+    if (GetParam().reactors == 1) {
+        EXPECT_EQ(arrivals, -1) << counters;
+    } else {
+        EXPECT_GT(arrivals, 0) << counters;
+    }
     run_blocking(*reactor, [&] { return client.close(); });
     EXPECT_EQ(engine.stop(), 0) << engine.log();
     // Closed cleanly, and the file is there for whoever opens the pool itself.
@@ -108,7 +133,8 @@ TEST_P(EngineServer, ServesAFileSystem) {
 
 TEST_P(EngineServer, KilledUnderLoadItLosesNothingAndDoublesNothing) {
     ASSERT_TRUE(engine.start());
-    run_blocking(*reactor, [&] { return client.open(*reactor, engine.options(GetParam())); });
+    run_blocking(*reactor,
+                 [&] { return client.open(*reactor, engine.options(GetParam().provider)); });
     ASSERT_NE(client.files, nullptr);
     {
         AppendLoad load(*reactor, *client.files);
@@ -127,9 +153,11 @@ TEST_P(EngineServer, KilledUnderLoadItLosesNothingAndDoublesNothing) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, EngineServer, testing::Values("shm", "ucx+tcp"),
+INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
+                         testing::Values(Shape{"shm"}, Shape{"ucx+tcp"}, Shape{"shm", 2}),
                          [](const auto& info) {
-                             return std::string(info.param) == "shm" ? "Shm" : "UcxTcp";
+                             return std::string(info.param.provider == "shm" ? "Shm" : "UcxTcp") +
+                                    (info.param.reactors == 1 ? "" : "ByTwoReactors");
                          });
 
 // ---- who is not let in, and what cannot start
@@ -220,21 +248,7 @@ TEST_F(EngineRefuses, ASecondOwnerOfItsPool) {
 
 TEST_F(EngineRefuses, NobodyWhoAsksForItsCounters) {
     ASSERT_TRUE(engine.start());
-    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(engine.metrics_port());
-    ASSERT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const std::string_view request = "GET /metrics HTTP/1.0\r\n\r\n";
-    ASSERT_EQ(::send(descriptor, request.data(), request.size(), 0),
-              static_cast<ssize_t>(request.size()));
-    std::string answer;
-    char part[4096];
-    for (ssize_t bytes = 0; (bytes = ::recv(descriptor, part, sizeof part, 0)) > 0;) {
-        answer.append(part, static_cast<size_t>(bytes));
-    }
-    ::close(descriptor);
+    const std::string answer = engine.metrics();
     EXPECT_NE(answer.find("ros2store_server_requests_total{provider=\"ucx+tcp\"} 0"),
               std::string::npos)
         << answer.substr(0, 2000);

@@ -12,6 +12,8 @@ import test
 # ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and libros2store,
 # whose callers' threads meet the reactor's. (It cannot see what io_uring, RocksDB and libfuse do.)
 THREADED = ("runtime", "device_uring", "api_c", "fabric_shm")
+# And a pool whose targets are spread over two threads: those cases that do the most at once.
+SPREAD = ("EngineOnTwoReactors.AgreesWithTheModel", "EngineOnTwoReactors.NoDeadlock")
 RACES_OF_OTHERS = Path("tools/dev/tsan.supp").absolute()
 LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 
@@ -30,7 +32,9 @@ def run(options):
         test.ctest("asan", tally, environment={
             "LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0"})
         fuzz.fuzz_all(tally, options.seconds)
-    if tally.add("tsan build", build.make("tsan", [f"{module}_test" for module in THREADED])):
-        test.ctest("tsan", tally, label="|".join(THREADED),
-                   environment={"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"})
+    threaded = [f"{module}_test" for module in (*THREADED, "engine")]
+    if tally.add("tsan build", build.make("tsan", threaded)):
+        environment = {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
+        test.ctest("tsan", tally, label="|".join(THREADED), environment=environment)
+        test.ctest("tsan", tally, names=SPREAD, environment=environment)
     return tally.close()

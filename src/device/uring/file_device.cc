@@ -1,5 +1,6 @@
 #include "ros2s/device/uring/file_device.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 
 #include "locked_file.h"
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/fork.h"
 
 namespace ros2s::device {
 namespace {
@@ -47,7 +49,15 @@ Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, st
     }
     const int fd = file.take();
     co_return std::unique_ptr<BlockDevice>(
-        new FileDevice(reactor, fd, std::move(path), size, describe_medium(fd, options)));
+        new FileDevice(reactor, fd, true, std::move(path), size, describe_medium(fd, options)));
+}
+
+Result<std::unique_ptr<BlockDevice>> FileDevice::handle_on(Reactor& reactor) {
+    ROS2S_CHECK(fd_ >= 0 && reactor.ring() != nullptr);
+    const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return fail_errno(errno);
+    close_in_forked_child(fd);
+    return std::unique_ptr<BlockDevice>(new FileDevice(reactor, fd, false, path_, size_, medium_));
 }
 
 FileDevice::~FileDevice() { ROS2S_CHECK(fd_ < 0); }
@@ -129,7 +139,11 @@ Task<Result<>> FileDevice::discard(uint64_t offset, uint64_t length) {
 
 Task<> FileDevice::close() {
     while (in_flight_ > 0) co_await idle_;
-    LockedFile::release(fd_);
+    if (is_first_) {
+        LockedFile::release(fd_);
+    } else {
+        close_everywhere(fd_);
+    }
     fd_ = -1;
 }
 

@@ -1,14 +1,16 @@
 // FileDevice: a BlockDevice in a file, by O_DIRECT through the core's Ring (io_uring or threads).
 //
 // One process at a time: the lock is on the descriptor that carries the I/O, so it is free only
-// when the last operation of a dead owner has landed. A forked child's copy of the descriptor is
-// closed at once (runtime's fork.h), so that a child does not hold the lock on.
+// when the last operation of a dead owner has landed. handle_on() makes another descriptor of the
+// same open file, for another core: it shares the lock, and the first one's close() drops it. A
+// forked child's copy of the descriptor is closed at once (runtime's fork.h), so that a child does
+// not hold the lock on.
 //
 // The file has a fixed size and was fully written when it was created. discard() does nothing:
 // punching a hole would bring unwritten extents back, which cost up to twice the time of a write
 // and turn a 40 µs flush into one of hundreds.
 //
-// Used on the core it was opened on; that core's Reactor has a Ring.
+// Used on the core it was opened on, or made for by handle_on(); that core's Reactor has a Ring.
 #pragma once
 #include <functional>
 #include <memory>
@@ -59,12 +61,16 @@ class FileDevice final : public BlockDevice {
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
     Task<Result<>> flush() override;
     Task<Result<>> discard(uint64_t offset, uint64_t length) override;
+    // Errors: those of dup(2).
+    [[nodiscard]] Result<std::unique_ptr<BlockDevice>> handle_on(Reactor& reactor) override;
     Task<> close() override;
 
   private:
-    FileDevice(Reactor& reactor, int fd, std::string path, uint64_t size, std::string medium)
+    FileDevice(Reactor& reactor, int fd, bool is_first, std::string path, uint64_t size,
+               std::string medium)
         : ring_(*reactor.ring()),
           fd_(fd),
+          is_first_(is_first),
           path_(std::move(path)),
           size_(size),
           medium_(std::move(medium)),
@@ -80,7 +86,8 @@ class FileDevice final : public BlockDevice {
     Result<> ended(Result<> result) noexcept;
 
     Ring& ring_;
-    int fd_;  // -1: closed
+    int fd_;               // -1: closed
+    const bool is_first_;  // and unlocks; the others are handle_on()'s
     std::string path_;
     uint64_t size_;
     std::string medium_;  // "O_DIRECT", "page cache"

@@ -247,5 +247,30 @@ TEST_F(FileDeviceTest, AForkedChildDoesNotHoldTheLock) {
     ::close(child_pid_pipe[1]);
 }
 
+TEST_F(FileDeviceTest, AHandleOnAnotherCoreSharesFileAndLock) {
+    ASSERT_TRUE(create(mebibyte));
+    auto first = open();
+    ASSERT_TRUE(first) << report_.text();
+    const auto other = new_reactor();
+    auto handle = (*first)->handle_on(*other);
+    ASSERT_TRUE(handle);
+    EXPECT_EQ((*handle)->name(), path_);
+    EXPECT_EQ((*handle)->path(), (*first)->path());
+    EXPECT_EQ((*handle)->size(), mebibyte);
+    AlignedBuffer written(block_bytes), read(block_bytes);
+    std::ranges::fill(written.bytes(), std::byte{7});
+    EXPECT_TRUE(reactor_->run((*first)->write(block_bytes, written.bytes())));
+    EXPECT_TRUE(other->run((*handle)->read(block_bytes, read.bytes())));
+    EXPECT_TRUE(std::ranges::equal(read.bytes(), written.bytes()));
+    EXPECT_EQ((*handle)->counters().reads.value(), 1U);
+    EXPECT_EQ((*first)->counters().reads.value(), 0U);
+    other->run((*handle)->close());
+    EXPECT_EQ(open().error().code, Code::busy) << "the first one has the lock still";
+    close(**first);
+    auto again = open();
+    ASSERT_TRUE(again) << report_.text();
+    close(**again);
+}
+
 }  // namespace
 }  // namespace ros2s::device

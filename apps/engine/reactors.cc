@@ -1,0 +1,45 @@
+#include "reactors.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ros2s/daemon/reactor_source.h"
+
+namespace ros2s::engined {
+
+uint32_t usable_cpus() {
+    cpu_set_t set;
+    // It fails on machines with more CPUs than the set has room for.
+    if (::sched_getaffinity(0, sizeof set, &set) == 0)
+        return static_cast<uint32_t>(CPU_COUNT(&set));
+    return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+uint32_t choose_reactors(uint32_t asked, uint32_t cpus) {
+    if (asked != 0) return asked;
+    return std::clamp(cpus / 4, 1U, 4U);
+}
+
+Result<> Reactors::start(uint32_t more, Duration poll, Report& report) {
+    for (uint32_t number = 1; number <= more; ++number) {
+        ROS2S_TRY_ASSIGN(
+            auto reactor,
+            OsReactor::create(
+                {.poll_for = poll, .thread_name = fmt::format("ros2store-{}", number)}, report));
+        ROS2S_TRY(reactor->start(report));
+        pointers_.push_back(reactor.get());
+        reactors_.push_back(std::move(reactor));
+    }
+    return {};
+}
+
+void Reactors::add_metrics(std::vector<exporter::Source>& sources) const {
+    for (uint32_t i = 0; i < reactors_.size(); ++i) {
+        sources.push_back(daemon::reactor_source(*reactors_[i], i + 1));
+    }
+}
+
+}  // namespace ros2s::engined

@@ -1,0 +1,34 @@
+// Reactors: the threads beside the daemon's own that the targets of its pools are spread over.
+//
+// Owned by the engine; they outlive its pools. Made and destroyed on the daemon's own reactor.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ros2s/exporter/metrics_server.h"
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s::engined {
+
+// CPUs that this process may run on.
+[[nodiscard]] uint32_t usable_cpus();
+// How many reactors in all serve where the settings ask for `asked` (0: what suits the machine).
+[[nodiscard]] uint32_t choose_reactors(uint32_t asked, uint32_t cpus);
+
+class Reactors {
+  public:
+    // So many besides the daemon's own. Errors: those of OsReactor.
+    [[nodiscard]] Result<> start(uint32_t more, Duration poll, Report& report);
+    // For api::Environment.
+    [[nodiscard]] std::span<Reactor* const> list() const { return pointers_; }
+    // The daemon's own, number 0, is not among them.
+    void add_metrics(std::vector<exporter::Source>& sources) const;
+
+  private:
+    std::vector<std::unique_ptr<OsReactor>> reactors_;
+    std::vector<Reactor*> pointers_;
+};
+
+}  // namespace ros2s::engined
