@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "container_client.h"
+#include "crash_plan.h"
 #include "ros2s/runtime/nursery.h"
 #include "workload.h"
 
@@ -42,7 +43,6 @@ class Trial {
     Task<> grow(Run& run);
     Task<bool> recover();
     Task<> judge_total();
-    CrashPlan draw_plan(bool after_process_crash);
     void note_point(bool in_recovery);
 
     World& world_;
@@ -91,19 +91,6 @@ Task<bool> Trial::begin() {
     co_return true;
 }
 
-// Mostly early: what matters lies around the first groups after an opening, and a short round is
-// a cheap one.
-CrashPlan Trial::draw_plan(bool after_process_crash) {
-    CrashPlan plan;
-    plan.kind = random_.one_in(3) ? CrashKind::process : CrashKind::power;
-    // What a dead process left unflushed, a power loss may take soon after.
-    if (after_process_crash && !random_.one_in(4)) plan.kind = CrashKind::power;
-    const uint64_t spans[] = {4, 20, 100, 400};
-    plan.operations = random_.below(spans[random_.below(std::size(spans))]);
-    plan.unflushed_writes = random_.one_in(8) ? 0 : 2;
-    return plan;
-}
-
 void Trial::note_point(bool in_recovery) {
     CrashPoint point = rig_->point();
     point.in_recovery = in_recovery;
@@ -116,7 +103,7 @@ Task<bool> Trial::round(bool last) {
     const bool crash = !random_.one_in(16);
     const bool after_process =
         !report_.points.empty() && report_.points.back().kind == CrashKind::process;
-    if (crash) rig_->arm(draw_plan(after_process));
+    if (crash) rig_->arm(draw_crash(random_, after_process));
     co_await work(crash, crash ? 3000 : 20 + random_.below(60));
     if (rig_->crashed()) {
         note_point(false);
@@ -184,13 +171,7 @@ Task<bool> Trial::recover() {
         const bool crash = random_.one_in(3) && i + 1 < openings_max;
         const bool after_process =
             !report_.points.empty() && report_.points.back().kind == CrashKind::process;
-        if (crash) {
-            CrashPlan plan = draw_plan(after_process);
-            plan.operations = random_.below(random_.one_in(2) ? 12 : 60);
-            plan.unflushed_writes = 0;
-            plan.at_flush = random_.one_in(2);
-            rig_->arm(plan);
-        }
+        if (crash) rig_->arm(draw_recovery_crash(random_, after_process));
         Report report;
         const auto store = co_await rig_->open(report);
         if (rig_->crashed()) {

@@ -155,6 +155,7 @@ void Dpu::strike() {
 
 void Dpu::kill() {
     if (!up_) return;
+    ++kills_;
     up_ = false;
     engine_->refuse();
     network_.kill(process_);

@@ -56,6 +56,8 @@ class Dpu final : public session::FileSystemSource {
     [[nodiscard]] const std::string& process() const { return process_; }
     [[nodiscard]] const std::string& client_process() const { return client_process_; }
     [[nodiscard]] uint64_t strikes() const { return strikes_; }
+    // Strikes among them.
+    [[nodiscard]] uint64_t kills() const { return kills_; }
     [[nodiscard]] bool is_up() const { return up_; }
 
   private:
@@ -90,6 +92,7 @@ class Dpu final : public session::FileSystemSource {
     bool up_ = false;
     bool over_ = false;
     uint64_t strikes_ = 0;
+    uint64_t kills_ = 0;
     uint64_t until_strike_ = 0;  // updates; 0: none is to come
     Event struck_;
 };

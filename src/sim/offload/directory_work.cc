@@ -1,0 +1,190 @@
+#include "directory_work.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::sim {
+namespace {
+
+const Call call;
+constexpr size_t names_max = 8;
+constexpr uint64_t file_bytes_most = 32 << 10;  // what is larger does not grow
+
+}  // namespace
+
+Task<Result<>> DirectoryWork::begin() {
+    what_ = "mkdir";
+    ROS2S_CO_TRY_ASSIGN(const auto made,
+                        co_await files_.mkdir(call, fs::root_node, name_, 0755, {}));
+    node_ = made.node;
+    co_return Result<>{};
+}
+
+Task<Result<>> DirectoryWork::step() {
+    ++step_;
+    if (model_.size() < 2) return create();
+    if (model_.size() >= names_max) return unlink();
+    switch (random_.below(9)) {
+        case 0: return create();
+        case 1: return append();
+        case 2: return write();
+        case 3: return truncate();
+        case 4: return rename();
+        case 5: return exchange();
+        case 6: return unlink();
+        case 7: return read();
+        default: return passing();
+    }
+}
+
+DirectoryWork::Model::iterator DirectoryWork::any() {
+    auto found = model_.begin();
+    std::advance(found, static_cast<ptrdiff_t>(random_.below(model_.size())));
+    return found;
+}
+std::string DirectoryWork::fresh() const { return fmt::format("name-{}", step_); }
+std::string DirectoryWork::text() {
+    return fmt::format("<{}:{}>", step_, std::string(random_.below(6000), 'x'));
+}
+
+Task<Result<>> DirectoryWork::create() {
+    what_ = "create";
+    const fs::OpenFlags flags{.write = true, .exclusive = true};
+    ROS2S_CO_TRY_ASSIGN(const auto made,
+                        co_await files_.create(call, node_, fresh(), 0644, flags, {}));
+    model_[fresh()] = "";
+    co_return co_await files_.close(call, made.handle);
+}
+
+Task<Result<>> DirectoryWork::put(const std::string& name, fs::OpenFlags flags, std::string bytes,
+                                  uint64_t offset) {
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(call, node_, name));
+    ROS2S_CO_TRY_ASSIGN(const auto file, co_await files_.open(call, found.node, flags));
+    ROS2S_CO_TRY(
+        co_await files_.pwrite(call, file.handle, fs::Window::local(as_bytes(bytes)), offset));
+    co_return co_await files_.close(call, file.handle);
+}
+
+Task<Result<>> DirectoryWork::append() {
+    const auto at = any();
+    if (at->second.size() > file_bytes_most) return truncate();
+    return append_to(at);
+}
+Task<Result<>> DirectoryWork::append_to(Model::iterator at) {
+    what_ = "append";
+    const std::string bytes = text();
+    ROS2S_CO_TRY(co_await put(at->first, {.write = true, .append = true}, bytes, 0));
+    at->second += bytes;
+    co_return Result<>{};
+}
+
+Task<Result<>> DirectoryWork::write() {
+    what_ = "write";
+    const auto at = any();
+    const std::string bytes = text();
+    const uint64_t offset = random_.below(std::min(at->second.size(), file_bytes_most) + 1);
+    ROS2S_CO_TRY(co_await put(at->first, {.write = true}, bytes, offset));
+    if (at->second.size() < offset + bytes.size()) at->second.resize(offset + bytes.size());
+    at->second.replace(offset, bytes.size(), bytes);
+    co_return Result<>{};
+}
+
+Task<Result<>> DirectoryWork::truncate() {
+    what_ = "truncate";
+    const auto at = any();
+    const uint64_t size = random_.below(std::min(at->second.size(), file_bytes_most) + 5000);
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(call, node_, at->first));
+    ROS2S_CO_TRY(co_await files_.set_attributes(call, found.node, {.mode = 0600, .size = size}));
+    at->second.resize(size, '\0');
+    co_return Result<>{};
+}
+
+// To a new name, or over another file.
+Task<Result<>> DirectoryWork::rename() {
+    what_ = "rename";
+    const std::string from = any()->first;
+    const std::string to = random_.below(2) == 0 ? fresh() : any()->first;
+    ROS2S_CO_TRY(co_await files_.rename(call, node_, from, node_, to, {}));
+    if (from == to) co_return Result<>{};
+    model_[to] = model_[from];
+    model_.erase(from);
+    co_return Result<>{};
+}
+
+Task<Result<>> DirectoryWork::exchange() {
+    what_ = "exchange";
+    const auto one = any(), other = any();
+    ROS2S_CO_TRY(
+        co_await files_.rename(call, node_, one->first, node_, other->first, {.exchange = true}));
+    if (one != other) std::swap(one->second, other->second);
+    co_return Result<>{};
+}
+
+Task<Result<>> DirectoryWork::unlink() {
+    what_ = "unlink";
+    const auto at = any();
+    ROS2S_CO_TRY(co_await files_.unlink(call, node_, at->first));
+    model_.erase(at);
+    co_return Result<>{};
+}
+
+Task<Result<>> DirectoryWork::read() {
+    what_ = "read";
+    const auto at = any();
+    const std::string wrong = co_await compare_file(files_, at->first, at->second);
+    if (!wrong.empty()) differs_.push_back(wrong);
+    co_return Result<>{};
+}
+
+// What comes and goes.
+Task<Result<>> DirectoryWork::passing() {
+    what_ = "mkdir, link, xattr, and their ends";
+    ROS2S_CO_TRY_ASSIGN(const auto made, co_await files_.mkdir(call, node_, fresh(), 0700, {}));
+    ROS2S_CO_TRY(co_await files_.set_xattr(call, made.node, "user.x", as_bytes("value"),
+                                           fs::SetXattr::create));
+    ROS2S_CO_TRY(co_await files_.remove_xattr(call, made.node, "user.x"));
+    ROS2S_CO_TRY(co_await files_.rmdir(call, node_, fresh()));
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(call, node_, any()->first));
+    ROS2S_CO_TRY(co_await files_.link(call, found.node, node_, fresh()));
+    co_return co_await files_.unlink(call, node_, fresh());
+}
+
+// ---- against the model ---------------------------------------------------------------------
+
+Task<std::string> DirectoryWork::compare_file(fs::FileSystem& files, std::string name,
+                                              std::string expected) const {
+    const auto found = co_await files.lookup(call, node_, name);
+    if (!found) co_return fmt::format("{}/{}: {}", name_, name, describe(found.error()));
+    const auto file = co_await files.open(call, found->node, {});
+    if (!file) co_return fmt::format("{}/{}: {}", name_, name, describe(file.error()));
+    std::string bytes(expected.size() + 1, '?');
+    const auto got = co_await files.pread(
+        call, file->handle, fs::Window::local(std::as_writable_bytes(std::span(bytes))), 0);
+    (void)co_await files.close(call, file->handle);
+    if (!got) co_return fmt::format("{}/{}: {}", name_, name, describe(got.error()));
+    bytes.resize(*got);
+    if (bytes == expected && found->links == 1) co_return "";
+    co_return fmt::format("{}/{} is not what it should be ({} bytes, not {}; {} links)", name_,
+                          name, bytes.size(), expected.size(), found->links);
+}
+
+Task<std::vector<std::string>> DirectoryWork::compare(fs::FileSystem& files) const {
+    std::vector<std::string> wrong = differs_;
+    const auto opened = co_await files.open(call, node_, {});
+    if (!opened) {
+        wrong.push_back(fmt::format("{}: {}", name_, describe(opened.error())));
+        co_return wrong;
+    }
+    const auto listed = co_await files.readdir(call, opened->handle, 0, 4096);
+    (void)co_await files.close(call, opened->handle);
+    if (!listed || listed->size() != model_.size()) {
+        wrong.push_back(fmt::format("{} has {} names, not {}", name_, listed ? listed->size() : 0,
+                                    model_.size()));
+    }
+    for (const auto& [name, expected] : model_) {
+        const std::string text = co_await compare_file(files, name, expected);
+        if (!text.empty()) wrong.push_back(text);
+    }
+    co_return wrong;
+}
+
+}  // namespace ros2s::sim

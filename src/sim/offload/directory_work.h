@@ -1,0 +1,57 @@
+// DirectoryWork: files and names of every kind, at random, in a directory of one client's own,
+// beside a model of it: every operation must succeed, and the directory be the model.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/random.h"
+#include "ros2s/fs/file_system.h"
+
+namespace ros2s::sim {
+
+class DirectoryWork {
+  public:
+    // Works in the directory `name` of the root, which begin() makes.
+    DirectoryWork(fs::FileSystem& files, std::string name, Random& random)
+        : files_(files), name_(std::move(name)), random_(random) {}
+
+    Task<Result<>> begin();
+    // One operation. what() says which.
+    Task<Result<>> step();
+    // What differed from the model when it was read, and what differs now, as `files` has it.
+    Task<std::vector<std::string>> compare(fs::FileSystem& files) const;
+    [[nodiscard]] const char* what() const { return what_; }
+
+  private:
+    using Model = std::map<std::string, std::string>;
+    Model::iterator any();
+    [[nodiscard]] std::string fresh() const;
+    [[nodiscard]] std::string text();
+
+    Task<Result<>> create();
+    Task<Result<>> put(const std::string& name, fs::OpenFlags flags, std::string bytes,
+                       uint64_t offset);
+    Task<Result<>> append();
+    Task<Result<>> append_to(Model::iterator at);
+    Task<Result<>> write();
+    Task<Result<>> truncate();
+    Task<Result<>> rename();
+    Task<Result<>> exchange();
+    Task<Result<>> unlink();
+    Task<Result<>> read();
+    Task<Result<>> passing();
+    Task<std::string> compare_file(fs::FileSystem& files, std::string name,
+                                   std::string expected) const;
+
+    fs::FileSystem& files_;
+    const std::string name_;
+    Random& random_;
+    fs::NodeId node_{};
+    Model model_;
+    uint64_t step_ = 0;
+    const char* what_ = "";
+    std::vector<std::string> differs_;
+};
+
+}  // namespace ros2s::sim

@@ -1,0 +1,63 @@
+#include "network_trouble.h"
+
+namespace ros2s::sim {
+
+namespace {
+constexpr Duration pause_most = std::chrono::milliseconds(150);
+constexpr Duration trouble_most = std::chrono::milliseconds(120);
+}  // namespace
+
+NetworkTrouble::Totals& NetworkTrouble::Totals::operator+=(const Totals& other) {
+    lost += other.lost;
+    cut += other.cut;
+    stalled += other.stalled;
+    lossy += other.lossy;
+    slow += other.slow;
+    return *this;
+}
+
+Task<> NetworkTrouble::make(NetworkTrouble& self, const bool& over) {
+    while (!over) {
+        co_await self.pass(pause_most);
+        if (!over) co_await self.make_one();
+    }
+}
+
+Task<> NetworkTrouble::pass(Duration most) {
+    co_await sleep_for(reactor_, Duration(random_.below(static_cast<uint64_t>(most.count()))));
+}
+
+Task<> NetworkTrouble::make_one() {
+    const std::string& process = processes_[random_.below(processes_.size())];
+    switch (random_.below(5)) {
+        case 0:
+            ++totals_.lost;
+            network_.kill(process);
+            break;
+        case 1:
+            ++totals_.cut;
+            network_.kill_after(process, random_.below(32 << 10));
+            break;
+        case 2:
+            ++totals_.stalled;
+            network_.stall(process, true);
+            co_await pass(trouble_most);
+            network_.stall(process, false);
+            break;
+        case 3:
+            ++totals_.lossy;
+            network_.set_model({.lose_one_in = static_cast<uint32_t>(50 + random_.below(400))});
+            co_await pass(trouble_most);
+            network_.set_model({});
+            break;
+        default:
+            ++totals_.slow;
+            network_.set_model({.delay_most = std::chrono::milliseconds(1 + random_.below(5)),
+                                .bytes_per_second = (1 + random_.below(20)) << 20});
+            co_await pass(trouble_most);
+            network_.set_model({});
+            break;
+    }
+}
+
+}  // namespace ros2s::sim

@@ -1,0 +1,266 @@
+#include "offload_trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "app_host.h"
+#include "directory_work.h"
+#include "ros2s/fs/dfs.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/sim/crash_plan.h"
+
+namespace ros2s::sim {
+namespace {
+
+const Call call;
+constexpr size_t hosts = 3;
+constexpr size_t clients_per_host = 3;
+// Of virtual time: by far more than the crashes take.
+constexpr Duration patience = std::chrono::minutes(10);
+
+class OffloadTrial {
+  public:
+    OffloadTrial(World& world, uint64_t seed, const RigFactory& factory,
+                 const OffloadOptions& options, OffloadReport& report)
+        : world_(world),
+          random_(seed),
+          options_(options),
+          report_(report),
+          network_(world.random()),
+          rig_(factory(world, random_)),
+          crashes_(random_.next()),
+          storage_(world, network_, *rig_, random_.next(), storage_options()),
+          shared_(world.core(), hosts * clients_per_host) {}
+
+    Task<> run();
+
+  private:
+    StorageServerOptions storage_options() {
+        return {.strikes = ~uint64_t{0},
+                .strike_within = 150,
+                .keeps_replies = options_.keeps_replies,
+                .next_crash = [this](bool in_recovery) { return next_crash(in_recovery); }};
+    }
+    std::optional<CrashPlan> next_crash(bool in_recovery);
+    Task<std::unique_ptr<fs::FileSystem>> mount_directly();
+    Task<> begin();
+    Task<> work(Nursery& working);
+    Task<> wait_for_crashes();
+    Task<> end();
+    Task<> judge();
+    static Task<> client(OffloadTrial& self, size_t number, Random random);
+    static Task<> kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random);
+    [[nodiscard]] std::vector<std::string> processes() const;
+    void note(size_t client, std::string_view what, const Result<>& done);
+    [[nodiscard]] bool is_condemned() const {
+        return !report_.problems.empty() || !shared_.problems().empty() ||
+               !storage_.problems().empty();
+    }
+
+    World& world_;
+    Random random_;
+    const OffloadOptions& options_;
+    OffloadReport& report_;
+    fabric::sim::Network network_;
+    std::unique_ptr<Rig> rig_;
+    Random crashes_;
+    StorageServer storage_;
+    std::vector<std::unique_ptr<Dpu>> dpus_;
+    std::vector<std::unique_ptr<AppHost>> hosts_;
+    std::vector<std::unique_ptr<Random>> randoms_;  // of the clients' directories
+    std::vector<std::unique_ptr<DirectoryWork>> directories_;
+    SharedWork shared_;
+    bool armed_ = false;
+    bool over_ = false;
+};
+
+std::optional<CrashPlan> OffloadTrial::next_crash(bool in_recovery) {
+    if (!armed_) return std::nullopt;
+    const auto& points = storage_.points();
+    const bool after_process = !points.empty() && points.back().kind == CrashKind::process;
+    if (!in_recovery) return draw_crash(crashes_, after_process);
+    if (!crashes_.one_in(3)) return std::nullopt;
+    return draw_recovery_crash(crashes_, after_process);
+}
+
+// ---- the story -----------------------------------------------------------------------------
+
+Task<> OffloadTrial::run() {
+    co_await storage_.make();
+    ROS2S_CHECK(co_await storage_.start());
+    {
+        const auto files = co_await mount_directly();
+        ROS2S_CHECK(files && co_await shared_.prepare(*files));
+        co_await files->close_all();
+    }
+    Nursery keeping(world_.core(), 1 + 2 * options_.dpus);
+    co_await keeping.spawn(StorageServer::keep_running(storage_));
+    co_await begin();
+    for (const auto& dpu : dpus_) co_await keeping.spawn(Dpu::keep_running(*dpu));
+
+    Nursery working(world_.core(), hosts * clients_per_host);
+    Nursery troubling(world_.core(), 1 + options_.dpus);
+    NetworkTrouble trouble(world_.core(), network_, processes(), random_.next());
+    co_await work(working);
+    armed_ = true;
+    rig_->arm(*next_crash(false));
+    co_await troubling.spawn(NetworkTrouble::make(trouble, over_));
+    for (const auto& dpu : dpus_) {
+        co_await troubling.spawn(kill_now_and_then(*this, *dpu, Random(random_.next())));
+    }
+    co_await wait_for_crashes();
+    over_ = true;
+    armed_ = false;
+    storage_.calm();
+    for (const auto& dpu : dpus_) dpu->calm();
+    co_await troubling.join();
+    co_await working.join();
+    report_.trouble = trouble.totals();
+    co_await end();
+    storage_.stop();
+    co_await keeping.join();
+    co_await judge();
+}
+
+// DPUs and hosts come up while nothing goes wrong.
+Task<> OffloadTrial::begin() {
+    for (size_t i = 0; i < options_.dpus; ++i) {
+        const DpuOptions options{.number = i, .strikes = ~uint64_t{0}, .strike_within = 80};
+        dpus_.push_back(std::make_unique<Dpu>(world_, network_, storage_, random_.next(), options));
+        ROS2S_CHECK(co_await dpus_.back()->start());
+    }
+    for (size_t i = 0; i < hosts; ++i) {
+        hosts_.push_back(std::make_unique<AppHost>(world_, network_, *dpus_[i % dpus_.size()],
+                                                   static_cast<uint8_t>(i + 1)));
+        co_await hosts_.back()->connect();
+    }
+}
+
+Task<> OffloadTrial::work(Nursery& working) {
+    for (size_t i = 0; i < hosts * clients_per_host; ++i) {
+        randoms_.push_back(std::make_unique<Random>(random_.next()));
+        directories_.push_back(std::make_unique<DirectoryWork>(
+            hosts_[i % hosts]->files(), fmt::format("of-{}", i), *randoms_.back()));
+        co_await working.spawn(client(*this, i, Random(random_.next())));
+    }
+    storage_.arm();
+    for (const auto& dpu : dpus_) dpu->arm();
+}
+
+Task<> OffloadTrial::wait_for_crashes() {
+    const Time last = world_.now() + patience;
+    while (storage_.points().size() < options_.points && !is_condemned()) {
+        co_await sleep_for(world_.core(), std::chrono::milliseconds(1));
+        if (world_.now() < last) continue;
+        report_.problems.push_back(fmt::format("only {} crashes came", storage_.points().size()));
+    }
+}
+
+Task<> OffloadTrial::end() {
+    for (const auto& host : hosts_) {
+        report_.requests_repeated += host->metrics().requests_repeated.value();
+        co_await host->disconnect();
+    }
+    for (const auto& dpu : dpus_) {
+        dpu->stop();
+        report_.dpu_kills += dpu->kills();
+    }
+    while (std::ranges::any_of(dpus_, [](const auto& dpu) { return dpu->is_up(); })) {
+        co_await sleep_for(world_.core(), std::chrono::milliseconds(1));
+    }
+}
+
+Task<> OffloadTrial::judge() {
+    report_.points = storage_.points();
+    report_.storage_strikes = storage_.strikes();
+    report_.replayed = storage_.replayed();
+    if (co_await storage_.start()) {
+        if (const auto files = co_await mount_directly()) {
+            for (const auto& directory : directories_) {
+                for (std::string& text : co_await directory->compare(*files)) {
+                    report_.problems.push_back(std::move(text));
+                }
+            }
+            co_await shared_.judge(*files);
+            co_await files->close_all();
+        }
+        co_await storage_.halt();
+    }
+    report_.shared = shared_.totals();
+    for (const auto* more : {&shared_.problems(), &storage_.problems()}) {
+        report_.problems.insert(report_.problems.end(), more->begin(), more->end());
+    }
+}
+
+// On the store itself, without anything between.
+Task<std::unique_ptr<fs::FileSystem>> OffloadTrial::mount_directly() {
+    Report report;
+    auto files = co_await fs::Dfs::mount(call, storage_.store(), storage_.container(),
+                                         world_.core(), {}, report);
+    if (files) co_return std::move(*files);
+    report_.problems.push_back("the file system does not mount: " + report.text());
+    co_return nullptr;
+}
+
+// ---- those who work, and those who strike --------------------------------------------------
+
+Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
+    fs::FileSystem& files = self.hosts_[number % hosts]->files();
+    DirectoryWork& directory = *self.directories_[number];
+    Result<> done = co_await directory.begin();
+    self.note(number, directory.what(), done);
+    while (done && !self.over_ && !self.is_condemned()) {
+        if (random.one_in(2)) {
+            done = co_await directory.step();
+            ++self.report_.operations;
+            self.note(number, directory.what(), done);
+        } else {
+            done = co_await self.shared_.step(number, files, random);
+            self.note(number, "shared", done);
+        }
+    }
+}
+
+void OffloadTrial::note(size_t client, std::string_view what, const Result<>& done) {
+    if (!done) {
+        report_.problems.push_back(
+            fmt::format("client {}: {}: {}", client, what, describe(done.error())));
+    }
+    if (options_.trace == nullptr) return;
+    options_.trace->add(client);
+    options_.trace->add(what);
+    options_.trace->add(done ? 0 : 1 + static_cast<uint64_t>(done.error().code));
+    options_.trace->add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
+}
+
+Task<> OffloadTrial::kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random) {
+    while (!self.over_) {
+        co_await sleep_for(self.world_.core(), std::chrono::milliseconds(random.below(800)));
+        if (!self.over_) dpu.kill();
+    }
+}
+
+std::vector<std::string> OffloadTrial::processes() const {
+    std::vector<std::string> names{StorageServer::process};
+    for (const auto& dpu : dpus_) {
+        names.push_back(dpu->process());
+        names.push_back(dpu->client_process());
+    }
+    for (const auto& host : hosts_) names.push_back(host->process());
+    return names;
+}
+
+}  // namespace
+
+OffloadReport run_offload_trial(uint64_t seed, const RigFactory& factory,
+                                const OffloadOptions& options) {
+    OffloadReport report{.seed = seed};
+    World world(seed);
+    OffloadTrial trial(world, seed, factory, options, report);
+    world.run(trial.run());
+    return report;
+}
+
+}  // namespace ros2s::sim

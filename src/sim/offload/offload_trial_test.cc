@@ -1,0 +1,81 @@
+// The whole way under crashes: a few seeds pass, one seed gives one run, and what is broken on
+// purpose is noticed. The campaign is crash_offload (tests/crash).
+#include "offload_trial.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "ros2s/sim/engine/engine_rig.h"
+
+namespace ros2s::sim {
+namespace {
+
+struct Story {
+    OffloadReport report;
+    uint64_t trace = 0;
+};
+
+Story run(uint64_t seed, OffloadOptions options = {}, EngineRigOptions rig = {}) {
+    TraceHash trace;
+    rig.data_bytes = 16 << 20;
+    rig.trace = options.trace = &trace;
+    const auto factory = [&](World& world, Random& random) {
+        return make_engine_rig(world, random, rig);
+    };
+    Story story{.report = run_offload_trial(seed, factory, options)};
+    story.trace = trace.value();
+    return story;
+}
+
+class OffloadTrial : public testing::TestWithParam<size_t> {};  // DPUs
+INSTANTIATE_TEST_SUITE_P(Dpus, OffloadTrial, testing::Values(1, 2));
+
+TEST_P(OffloadTrial, KeepsItsPromises) {
+    uint64_t points = 0, kills = 0, replayed = 0, trouble = 0;
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+        const OffloadReport report = run(seed, {.dpus = GetParam()}).report;
+        for (const std::string& text : report.problems)
+            ADD_FAILURE() << "seed " << seed << ": " << text;
+        points += report.points.size();
+        kills += report.dpu_kills;
+        replayed += report.replayed;
+        trouble += report.trouble.all();
+    }
+    EXPECT_GE(points, 48U);
+    EXPECT_GT(kills, 4U);
+    EXPECT_GT(replayed, 0U);
+    EXPECT_GT(trouble, 20U);
+}
+
+TEST_P(OffloadTrial, IsDecidedByItsSeed) {
+    const OffloadOptions options{.dpus = GetParam(), .points = 6};
+    const Story once = run(7, options), again = run(7, options), other = run(8, options);
+    EXPECT_EQ(once.trace, again.trace);
+    EXPECT_EQ(once.report.shared.reads, again.report.shared.reads);
+    EXPECT_EQ(once.report.replayed, again.report.replayed);
+    EXPECT_NE(once.trace, other.trace);
+}
+
+// The first seed that finds it finds it again, the same.
+void expect_it_is_noticed(const OffloadOptions& options, const EngineRigOptions& rig) {
+    constexpr uint64_t seeds_most = 20;
+    uint64_t seed = 1;
+    Story found = run(seed, options, rig);
+    while (found.report.problems.empty() && seed < seeds_most) {
+        found = run(++seed, options, rig);
+    }
+    ASSERT_FALSE(found.report.problems.empty());
+    fmt::print("seed {}: {}\n", seed, found.report.problems.front());
+    EXPECT_EQ(run(seed, options, rig).report.problems, found.report.problems);
+}
+TEST_P(OffloadTrial, ForgottenRepliesAreNoticed) {
+    expect_it_is_noticed({.dpus = GetParam(), .keeps_replies = false}, {});
+}
+TEST_P(OffloadTrial, AcknowledgingBeforeTheJournalIsNoticed) {
+    EngineRigOptions rig;
+    rig.rules.acknowledge_durable = false;
+    expect_it_is_noticed({.dpus = GetParam()}, rig);
+}
+
+}  // namespace
+}  // namespace ros2s::sim

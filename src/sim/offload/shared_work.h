@@ -1,0 +1,66 @@
+// SharedWork: what the clients of a trial do in each other's way, and what must come of it:
+// - appends to one log: each record whole, once, those of a client in its order, and there for
+//   every read that begins after its acknowledgement;
+// - exclusive creation of the same names, and renames of the same files: one client wins each;
+// - blocks of one file that all write and read (BlockHistory).
+// None of it is idempotent but the blocks, so that what is done twice or not at all shows.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "block_history.h"
+#include "ros2s/base/random.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::sim {
+
+class SharedWork {
+  public:
+    SharedWork(Reactor& reactor, size_t clients);
+
+    // Makes the files, before anybody works.
+    Task<Result<>> prepare(fs::FileSystem& files);
+    // One operation of a client, which has one at a time. Errors: of the file system, where it
+    // should have succeeded.
+    Task<Result<>> step(size_t client, fs::FileSystem& files, Random& random);
+    // At the end, through any file system.
+    Task<> judge(fs::FileSystem& files);
+    [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+
+    struct Totals {
+        uint64_t appends = 0, creations = 0, renames = 0, reads = 0, writes = 0;
+    };
+    [[nodiscard]] const Totals& totals() const { return totals_; }
+
+  private:
+    struct Client {
+        uint64_t appended = 0;
+        uint64_t name = 0;   // the next one to make
+        uint64_t token = 0;  // the next one to rename
+    };
+    // Who won which name, in the order of their answers.
+    using Winners = std::vector<std::vector<size_t>>;
+
+    Task<Result<>> append(size_t client, fs::FileSystem& files);
+    Task<Result<>> read_log(size_t client, fs::FileSystem& files);
+    Task<Result<>> create(size_t client, fs::FileSystem& files);
+    Task<Result<>> rename(size_t client, fs::FileSystem& files);
+    Task<Result<>> write(fs::FileSystem& files, Random& random);
+    Task<Result<>> read(fs::FileSystem& files, Random& random);
+    Task<Result<fs::FileHandle>> open(fs::FileSystem& files, std::string name, fs::OpenFlags flags);
+    Task<Result<std::string>> read_all(fs::FileSystem& files, std::string name);
+    void judge_log(const std::string& text);
+    void judge_winners(std::string_view what, const Winners& winners, uint64_t tried);
+    Task<> judge_names(fs::FileSystem& files);
+    void look(std::string_view found, uint64_t first, Time begin);
+
+    Reactor& reactor_;
+    std::vector<Client> clients_;
+    Winners created_, renamed_;
+    BlockHistory blocks_;
+    Totals totals_;
+    std::vector<std::string> problems_;
+};
+
+}  // namespace ros2s::sim
