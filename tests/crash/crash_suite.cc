@@ -4,19 +4,15 @@
 //     crash_suite --seed 4711 --points 1 --groups 3 the trial of one seed, which failed
 //     crash_suite --points 300 --remote yes         through client, network and server
 #include <fmt/format.h>
-#include <malloc.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "campaign.h"
 #include "ros2s/sim/engine/engine_rig.h"
 #include "ros2s/sim/remote/remote_rig.h"
 #include "ros2s/sim/trial.h"
@@ -26,8 +22,6 @@ namespace ros2s::sim {
 namespace {
 
 constexpr size_t failures_shown_max = 5;
-// So many points must be spread as Distribution::lacks says; fewer replay something.
-constexpr uint64_t points_of_campaign = 100;
 
 struct Options {
     uint64_t points = 1000;
@@ -46,14 +40,6 @@ constexpr const char* usage =
     "from seed S on, and judges what it recovers. With --remote yes the clients reach it over a\n"
     "simulated network that loses connections. --remove-rule switches one rule of the commit\n"
     "protocol off (docs/crash-rules.md names them): then a failure is what should be found.\n";
-
-std::optional<uint64_t> number(const char* text) {
-    uint64_t value = 0;
-    const char* end = text + std::strlen(text);
-    const auto parsed = std::from_chars(text, end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-    return value;
-}
 
 std::optional<Options> parse(int argc, char** argv) {
     Options options;
@@ -91,98 +77,8 @@ std::string command(const Options& options, uint64_t seed) {
                        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
 
-// Where the crashes came. A campaign must have met enough of each kind to mean something: what the
-// engine or the workload changes moves these shares, and a suite that no longer looks where things
-// break would pass.
-class Distribution {
-  public:
-    void add(const CrashPoint& point) {
-        ++points_;
-        in_recovery_ += point.in_recovery ? 1 : 0;
-        in_growth_ += point.in_growth ? 1 : 0;
-        in_container_change_ += point.in_container_change ? 1 : 0;
-        power_ += point.kind == CrashKind::power ? 1 : 0;
-        two_unflushed_ += point.unflushed_writes >= 2 ? 1 : 0;
-        ++at_[point.operation];
-        size_t bucket = 0;
-        while (bucket + 1 < std::size(buckets) && point.unflushed_writes >= buckets[bucket + 1]) {
-            ++bucket;
-        }
-        ++unflushed_[bucket];
-    }
-    [[nodiscard]] uint64_t points() const { return points_; }
-    // What there is too little of; empty in a campaign that is worth its name.
-    [[nodiscard]] std::vector<std::string> lacks() const {
-        struct Floor {
-            std::string_view what;
-            uint64_t found;
-            uint64_t percent;
-        };
-        const Floor floors[] = {
-            {"points with two or more unflushed writes", two_unflushed_, 50},
-            {"points inside recovery", in_recovery_, 10},
-            {"power losses", power_, 50},
-            {"process crashes", points_ - power_, 15},
-        };
-        std::vector<std::string> lacking;
-        for (const Floor& floor : floors) {
-            if (floor.found * 100 >= floor.percent * points_) continue;
-            lacking.push_back(fmt::format("{} {}, of {}; at least {} % should be", floor.found,
-                                          floor.what, points_, floor.percent));
-        }
-        // These are a few in a hundred: of so few points none might be.
-        if (points_ >= 10 * points_of_campaign && in_growth_ == 0) {
-            lacking.emplace_back("none while a device was added");
-        }
-        if (points_ >= 10 * points_of_campaign && in_container_change_ == 0) {
-            lacking.emplace_back("none while a container was made or destroyed");
-        }
-        return lacking;
-    }
-    void print() const {
-        const auto share = [&](uint64_t n) {
-            return 100.0 * static_cast<double>(n) / static_cast<double>(points_);
-        };
-        fmt::print(
-            "{} crash points: {} power losses, {} process crashes; {} ({:.0f} %) inside "
-            "recovery; {} ({:.0f} %) with two or more unflushed writes\n",
-            points_, power_, points_ - power_, in_recovery_, share(in_recovery_), two_unflushed_,
-            share(two_unflushed_));
-        fmt::print("  {} while a device was added, {} while a container was made or destroyed\n",
-                   in_growth_, in_container_change_);
-        fmt::print("  at a");
-        for (const auto& [operation, count] : at_) fmt::print("  {} {}", operation, count);
-        fmt::print("\n  unflushed writes");
-        for (size_t i = 0; i < std::size(buckets); ++i) {
-            const bool last = i + 1 == std::size(buckets);
-            const bool one = !last && buckets[i + 1] == buckets[i] + 1;
-            fmt::print("  {}{}: {}", buckets[i],
-                       one ? "" : (last ? "+" : fmt::format("-{}", buckets[i + 1] - 1)),
-                       unflushed_[i]);
-        }
-        fmt::print("\n");
-    }
-
-  private:
-    static constexpr size_t buckets[] = {0, 1, 2, 3, 5, 9, 17, 33};
-    uint64_t points_ = 0, in_recovery_ = 0, power_ = 0, two_unflushed_ = 0, in_growth_ = 0,
-             in_container_change_ = 0;
-    std::map<std::string, uint64_t> at_;
-    uint64_t unflushed_[std::size(buckets)] = {};
-};
-
-// A failed CHECK ends the process: the seed must be known then.
-char aborted_at[512];
-void say_seed(int) {
-    (void)!write(STDERR_FILENO, aborted_at, std::strlen(aborted_at));
-    _exit(134);
-}
-
 int run(const Options& options) {
-    // Buffers of a few hundred KiB come and go: the kernel need not zero them each time.
-    mallopt(M_MMAP_THRESHOLD, 256 << 20);
-    mallopt(M_TRIM_THRESHOLD, 512 << 20);
-    signal(SIGABRT, say_seed);
+    keep_memory();
     EngineRigOptions rig{.groups_in_flight = options.groups, .index = options.index};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
     RemoteTotals network;
@@ -191,13 +87,13 @@ int run(const Options& options) {
         if (!options.remote) return engine;
         return make_remote_rig(world, random, std::move(engine), network);
     };
-    Distribution distribution;
+    Distribution distribution(Distribution::Changes::growth_and_containers);
     uint64_t transactions = 0, reads = 0, trials = 0, clean = 0, containers = 0, growths = 0;
     std::vector<uint64_t> failed;
     const auto begin = std::chrono::steady_clock::now();
     for (uint64_t seed = options.seed; distribution.points() < options.points; ++seed) {
         const std::string replay = command(options, seed);
-        fmt::format_to_n(aborted_at, sizeof aborted_at - 1, "replay: {}\n", replay);
+        say_on_abort(replay);
         const TrialReport report = run_trial(seed, factory);
         ++trials;
         for (const CrashPoint& point : report.points) distribution.add(point);

@@ -1,4 +1,4 @@
-"""./dev sim: the crash suite at length, and docs/crash-rules.md anew."""
+"""./dev sim: the crash suites at length, and docs/crash-rules.md anew."""
 
 import subprocess
 
@@ -6,18 +6,20 @@ import build
 import console
 
 TABLE = "docs/crash-rules.md"
+PROGRAMS = ["crash_suite", "crash_offload", "crash_rules"]
 
 
 def add_arguments(parser):
     parser.add_argument("--points", type=int, default=10000,
-                        help="crash points with 1 and with 3 groups in flight; a tenth on RocksDB")
+                        help="crash points with 1 and with 3 groups in flight, and behind 1 and "
+                             "2 DPUs; a tenth on RocksDB")
     parser.add_argument("--seed", type=int, default=1, help="of the first trial")
     parser.add_argument("--table", action="store_true", help=f"only {TABLE}")
 
 
 def run(options):
     tally = console.Tally()
-    if not tally.add("release build", build.make("release", ["crash_suite", "crash_rules"])):
+    if not tally.add("release build", build.make("release", PROGRAMS)):
         return tally.close()
     programs = build.folder("release") / "tests" / "crash"
     if not options.table:
@@ -34,6 +36,10 @@ def campaigns(programs, options, tally):
                        str(options.seed), "--groups", str(groups), "--index", index]
             tally.add(f"{points} crash points, {groups} groups in flight, index {index}",
                       call(command))
+    for dpus in (1, 2):
+        command = [str(programs / "crash_offload"), "--points", str(options.points), "--seed",
+                   str(options.seed), "--dpus", str(dpus), "--groups", "3"]
+        tally.add(f"{options.points} crash points behind {dpus} DPU(s)", call(command))
 
 
 def call(command):

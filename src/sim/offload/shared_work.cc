@@ -46,6 +46,15 @@ SharedWork::SharedWork(Reactor& reactor, size_t clients)
       renamed_(tokens),
       blocks_(blocks) {}
 
+SharedWork::Totals& SharedWork::Totals::operator+=(const Totals& other) {
+    appends += other.appends;
+    creations += other.creations;
+    renames += other.renames;
+    reads += other.reads;
+    writes += other.writes;
+    return *this;
+}
+
 Task<Result<>> SharedWork::prepare(fs::FileSystem& files) {
     std::vector<std::string> names{"log", "blocks"};
     for (uint64_t k = 0; k < tokens; ++k) names.push_back(token(k));

@@ -30,6 +30,7 @@ class SharedWork {
 
     struct Totals {
         uint64_t appends = 0, creations = 0, renames = 0, reads = 0, writes = 0;
+        Totals& operator+=(const Totals& other);
     };
     [[nodiscard]] const Totals& totals() const { return totals_; }
 

@@ -1,0 +1,109 @@
+#include "campaign.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstring>
+#include <iterator>
+
+namespace ros2s::sim {
+
+void Distribution::add(const CrashPoint& point) {
+    ++points_;
+    in_recovery_ += point.in_recovery ? 1 : 0;
+    in_growth_ += point.in_growth ? 1 : 0;
+    in_container_change_ += point.in_container_change ? 1 : 0;
+    power_ += point.kind == CrashKind::power ? 1 : 0;
+    two_unflushed_ += point.unflushed_writes >= 2 ? 1 : 0;
+    ++at_[point.operation];
+    size_t bucket = 0;
+    while (bucket + 1 < std::size(buckets) && point.unflushed_writes >= buckets[bucket + 1]) {
+        ++bucket;
+    }
+    ++unflushed_[bucket];
+}
+
+std::vector<std::string> Distribution::lacks() const {
+    struct Floor {
+        std::string_view what;
+        uint64_t found;
+        uint64_t percent;
+    };
+    const Floor floors[] = {
+        {"points with two or more unflushed writes", two_unflushed_, 50},
+        {"points inside recovery", in_recovery_, 10},
+        {"power losses", power_, 50},
+        {"process crashes", points_ - power_, 15},
+    };
+    std::vector<std::string> lacking;
+    for (const Floor& floor : floors) {
+        if (floor.found * 100 >= floor.percent * points_) continue;
+        lacking.push_back(fmt::format("{} {}, of {}; at least {} % should be", floor.found,
+                                      floor.what, points_, floor.percent));
+    }
+    if (changes_ == Changes::none) return lacking;
+    // These are a few in a hundred: of so few points none might be.
+    if (points_ >= 10 * points_of_campaign && in_growth_ == 0) {
+        lacking.emplace_back("none while a device was added");
+    }
+    if (points_ >= 10 * points_of_campaign && in_container_change_ == 0) {
+        lacking.emplace_back("none while a container was made or destroyed");
+    }
+    return lacking;
+}
+
+void Distribution::print() const {
+    const auto share = [&](uint64_t n) {
+        return 100.0 * static_cast<double>(n) / static_cast<double>(points_);
+    };
+    fmt::print(
+        "{} crash points: {} power losses, {} process crashes; {} ({:.0f} %) inside "
+        "recovery; {} ({:.0f} %) with two or more unflushed writes\n",
+        points_, power_, points_ - power_, in_recovery_, share(in_recovery_), two_unflushed_,
+        share(two_unflushed_));
+    if (changes_ != Changes::none)
+        fmt::print("  {} while a device was added, {} while a container was made or destroyed\n",
+                   in_growth_, in_container_change_);
+    fmt::print("  at a");
+    for (const auto& [operation, count] : at_) fmt::print("  {} {}", operation, count);
+    fmt::print("\n  unflushed writes");
+    for (size_t i = 0; i < std::size(buckets); ++i) {
+        const bool last = i + 1 == std::size(buckets);
+        const bool one = !last && buckets[i + 1] == buckets[i] + 1;
+        fmt::print("  {}{}: {}", buckets[i],
+                   one ? "" : (last ? "+" : fmt::format("-{}", buckets[i + 1] - 1)), unflushed_[i]);
+    }
+    fmt::print("\n");
+}
+
+std::optional<uint64_t> number(const char* text) {
+    uint64_t value = 0;
+    const char* end = text + std::strlen(text);
+    const auto parsed = std::from_chars(text, end, value);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+    return value;
+}
+
+namespace {
+char aborted_at[512];
+void say_seed(int) {
+    (void)!write(STDERR_FILENO, aborted_at, std::strlen(aborted_at));
+    _exit(134);
+}
+}  // namespace
+
+void say_on_abort(const std::string& replay) {
+    const auto end = fmt::format_to_n(aborted_at, sizeof aborted_at - 1, "replay: {}\n", replay);
+    *end.out = '\0';
+    signal(SIGABRT, say_seed);
+}
+
+void keep_memory() {
+    mallopt(M_MMAP_THRESHOLD, 256 << 20);
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
+
+}  // namespace ros2s::sim
