@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
@@ -50,6 +51,15 @@ sigset_t block_stop_signals() {
     return signals;
 }
 
+// Strangers in the middle of a handshake hold descriptors, too, and the usual limit of 1,024 is one
+// for programs that use select(2).
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // The address with the port that was taken.
 std::string metrics_address(const std::string& asked, uint16_t port) {
     return fmt::format("metrics {}:{}", asked.substr(0, asked.rfind(':')), port);
@@ -94,6 +104,7 @@ Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon
 int serve(const Program& program) {
     Report report;
     const CommonSettings common = program.common();
+    raise_descriptor_limit();
     const sigset_t signals = block_stop_signals();
     const auto reactor = OsReactor::create(
         {.poll_for = common.poll, .thread_name = program.name.substr(0, 15)}, report);

@@ -22,6 +22,7 @@ class DpuProcess {
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
     int stop() { return process_.stop(); }
+    [[nodiscard]] int pid() const { return process_.pid(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
     // How a host reaches it.
     [[nodiscard]] offload::HostOptions options(const std::string& pool = "pool",

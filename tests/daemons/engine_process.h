@@ -17,6 +17,7 @@ class EngineProcess {
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
     int stop() { return process_.stop(); }
+    [[nodiscard]] int pid() const { return process_.pid(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
 
     // How a client reaches it over that provider.
@@ -25,6 +26,7 @@ class EngineProcess {
     // The `dir` of URIs.
     [[nodiscard]] std::string pool_directory() const { return path("pool"); }
     [[nodiscard]] api::ServicePlaces places() const { return api::ServicePlaces(pool_directory()); }
+    [[nodiscard]] uint16_t data_port() const { return data_port_; }
     [[nodiscard]] uint16_t metrics_port() const { return metrics_port_; }
     // What its metrics server answers.
     [[nodiscard]] std::string metrics() const;

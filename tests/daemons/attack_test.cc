@@ -1,0 +1,501 @@
+// What strangers and hostile clients do to real daemons: the process lives on within its bounds,
+// says or counts what it refused, and a client that works meanwhile notices nothing.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "client.h"
+#include "dpu_process.h"
+#include "ros2s/base/random.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/providers/providers.h"
+#include "ros2s/pki/authority.h"
+#include "ros2s/rpc/frame.h"
+#include "stranger.h"
+#include "verified_load.h"
+
+namespace ros2s::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+bool eventually(const std::function<bool()>& condition) {
+    const auto until = std::chrono::steady_clock::now() + 60s;
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > until) return false;
+        ::usleep(10'000);
+    }
+    return true;
+}
+
+size_t count_of(std::string_view text, std::string_view part) {
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++count;
+    return count;
+}
+
+// The soft limit of this process, and of those that it starts from here on, as far as the hard one
+// allows; what it is then.
+rlim_t limit_descriptors(rlim_t count) {
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = std::min(files.rlim_max, count);
+    setrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur;
+}
+
+double counted(const std::string& counters, const std::string& name) {
+    const size_t at = counters.find("\n" + name + "{provider=\"shm\"} ");
+    return at == std::string::npos ? -1 : std::atof(counters.c_str() + counters.find('}', at) + 2);
+}
+
+// "engine", or "dpu" in front of one.
+class Attacked : public testing::TestWithParam<const char*> {
+  protected:
+    void SetUp() override {
+        auto made = OsReactor::create({.thread_name = "bystander"}, report);
+        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+        limit_descriptors(1024);  // as most systems do
+        ASSERT_TRUE(engine.start() && (!is_dpu() || dpu.start()));
+        ASSERT_TRUE(enter(bystander)) << report.text();
+        load = std::make_unique<VerifiedLoad>(*reactor, bystander.files(), "bystander");
+        load->begin();
+        load->expect_progress(20);
+    }
+    // The bystander went through all of it; the daemon takes others in, and ends in good order.
+    void TearDown() override {
+        ASSERT_NE(load, nullptr);
+        load->expect_progress(50);
+        load->end();
+        Client another;
+        EXPECT_TRUE(enter(another)) << report.text();
+        another.close(*reactor);
+        bystander.close(*reactor);
+        if (is_dpu()) EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+        EXPECT_EQ(engine.stop(), 0) << engine.log();
+    }
+
+    [[nodiscard]] static bool is_dpu() { return std::string_view(GetParam()) == "dpu"; }
+    Result<> enter(Client& client) {
+        return is_dpu() ? client.open(*reactor, dpu.options(), report)
+                        : client.open(*reactor, engine.options("shm"), report);
+    }
+    [[nodiscard]] api::ServicePlaces places() const { return engine.places(); }
+    [[nodiscard]] std::string certificates() const {
+        return is_dpu() ? places().host_certs : places().storage_certs;
+    }
+    [[nodiscard]] Door control() const {
+        return {"control", is_dpu() ? places().dpu_control : places().engine_control};
+    }
+    [[nodiscard]] Door over_shm() const {
+        return {"shm", is_dpu() ? places().dpu_data : places().engine_data};
+    }
+    [[nodiscard]] std::vector<Door> data_doors() const {
+        std::vector<Door> doors{over_shm()};
+        // A DPU has no such door (0531).
+        if (!is_dpu())
+            doors.push_back({"ucx+tcp", fmt::format("127.0.0.1:{}", engine.data_port())});
+        return doors;
+    }
+    [[nodiscard]] std::vector<Door> doors() const {
+        auto doors = data_doors();
+        doors.push_back(control());
+        return doors;
+    }
+
+    [[nodiscard]] int pid() const { return is_dpu() ? dpu.pid() : engine.pid(); }
+    [[nodiscard]] std::string log() const { return is_dpu() ? dpu.log() : engine.log(); }
+    [[nodiscard]] size_t descriptors() const {
+        size_t count = 0;
+        for ([[maybe_unused]] const auto& each :
+             std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid()))) {
+            ++count;
+        }
+        return count;
+    }
+    [[nodiscard]] uint64_t resident_kib() const {
+        std::ifstream status(fmt::format("/proc/{}/status", pid()));
+        std::string word;
+        uint64_t kib = 0;
+        while (status >> word && word != "VmRSS:") {
+        }
+        status >> kib;
+        return kib;
+    }
+    // What the attack made the daemon open is closed again.
+    void expect_closed(size_t before) {
+        constexpr size_t tolerance = 16;  // files of its index, threads' pipes
+        EXPECT_TRUE(eventually([&] { return descriptors() <= before + tolerance; }))
+            << descriptors() << " descriptors, " << before << " before";
+    }
+    // A stranger's handshake with that certificate: ours would not even try.
+    void shake_hands(const pki::Identity& identity) const {
+        std::string said;
+        (void)run_program(
+            fmt::format("timeout 60 openssl s_client -unix '{}' -CAfile '{}' -cert '{}' -key '{}' "
+                        "-alpn h2 </dev/null",
+                        control().address, identity.authority_file, identity.certificate_file,
+                        identity.key_file),
+            said);
+    }
+
+    EngineProcess engine;
+    DpuProcess dpu{engine, "shm"};
+    std::unique_ptr<OsReactor> reactor;
+    Report report;
+    Client bystander;
+    std::unique_ptr<VerifiedLoad> load;
+};
+
+INSTANTIATE_TEST_SUITE_P(Of, Attacked, testing::Values("engine", "dpu"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// ---- strangers
+
+constexpr const char* audited = "audit: a connection to the control plane was refused";
+
+TEST_P(Attacked, AThousandHalfOpenConnectionsAtEachDoor) {
+    constexpr size_t connections = 1000;
+    if (limit_descriptors(4 * connections) < 4 * connections) {
+        GTEST_SKIP() << "descriptors are limited here";
+    }
+    const size_t before = descriptors();
+    const uint64_t memory = resident_kib();
+    {
+        std::vector<Stranger> strangers;
+        for (const Door& door : doors()) {
+            for (size_t i = 0; i < connections; ++i) {
+                strangers.emplace_back(door);
+                ASSERT_TRUE(strangers.back().is_connected()) << door.name << ", " << i;
+                // Half of them begin to say something.
+                if (i % 2 == 1) strangers.back().say(door.name == "control" ? "\x16\x03\x01" : "R");
+            }
+            load->expect_progress(20);
+            // The data plane has few handshakes under way, the control plane all of its own.
+            EXPECT_LE(descriptors(), before + connections + 200) << door.name;
+        }
+        // Others are turned away for the while that a handshake may take, at most.
+        Client another;
+        EXPECT_TRUE(eventually([&] { return enter(another).has_value(); })) << report.text();
+        another.close(*reactor);
+    }
+    expect_closed(before);
+    EXPECT_LE(resident_kib(), memory + (uint64_t{256} << 10));
+    EXPECT_LE(count_of(log(), audited), connections / 2) << "a flood does not fill the log";
+}
+
+std::vector<std::string> other_protocols() {
+    std::vector<std::string> all{"GET / HTTP/1.1\r\nHost: ros2store\r\n\r\n",
+                                 "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(200, '\0'),
+                                 "SSH-2.0-OpenSSH_9.2\r\n" + std::string(200, ' ')};
+    Random random(20);
+    for (int i = 0; i < 10; ++i) {
+        std::string noise(1 + random.below(8192), '\0');
+        for (char& byte : noise) byte = static_cast<char>(random.next());
+        // What begins like TLS is waited for until it ends.
+        noise[0] = static_cast<char>(noise[0] | 0x80);
+        all.push_back(std::move(noise));
+    }
+    // A hello that promises much, and a header of a request before any hello.
+    fabric::Hello hello{.memory_bytes = UINT64_MAX, .operations_max = UINT32_MAX};
+    hello.appended_bytes = UINT32_MAX;
+    hello.set_provider("none");
+    hello.seal();
+    all.emplace_back(reinterpret_cast<const char*>(&hello), sizeof hello);
+    return all;
+}
+
+TEST_P(Attacked, OtherProtocolsAtEachDoor) {
+    const size_t before = descriptors();
+    const auto protocols = other_protocols();
+    std::vector<Stranger> strangers;
+    for (const Door& door : doors()) {
+        for (const auto& bytes : protocols) {
+            strangers.emplace_back(door);
+            ASSERT_TRUE(strangers.back().is_connected()) << door.name;
+            strangers.back().say(bytes);
+        }
+    }
+    load->expect_progress(20);
+    for (size_t i = 0; i < strangers.size(); ++i) {
+        EXPECT_TRUE(strangers[i].is_hung_up()) << "protocol " << i % protocols.size();
+    }
+    EXPECT_TRUE(eventually([&] {
+        return count_of(log(), audited) > 0 && log().contains("it does not speak TLS");
+    })) << log();
+    expect_closed(before);
+}
+
+TEST_P(Attacked, TheWrongProviderOrVersionIsTold) {
+    for (const Door& door : data_doors()) {
+        fabric::Hello hello{.domain = 1, .message_bytes_max = 65536, .operations_max = 16};
+        hello.set_provider(door.name == "shm" ? "ucx+tcp" : "shm");
+        hello.seal();
+        const Stranger other(door);
+        other.say({reinterpret_cast<const char*>(&hello), sizeof hello});
+        std::string heard = other.hear(sizeof hello);
+        auto answer = fabric::Hello::decode(std::as_bytes(std::span(heard)));
+        ASSERT_TRUE(answer) << door.name;
+        EXPECT_EQ(answer->answer, fabric::Answer::other_provider);
+        EXPECT_EQ(answer->provider_name(), door.name) << "and is told which one";
+        EXPECT_TRUE(other.is_hung_up());
+
+        hello.set_provider(door.name);
+        hello.version = 7;
+        hello.seal();
+        const Stranger newer(door);
+        newer.say({reinterpret_cast<const char*>(&hello), sizeof hello});
+        heard = newer.hear(sizeof hello);
+        answer = fabric::Hello::decode(std::as_bytes(std::span(heard)));
+        ASSERT_TRUE(answer) << door.name;
+        EXPECT_EQ(answer->answer, fabric::Answer::other_version);
+        EXPECT_TRUE(newer.is_hung_up());
+    }
+}
+
+TEST_P(Attacked, CertificatesThatAreNotGoodHere) {
+    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    const auto late = pki::issue(
+        certificates(), {.name = "late", .alternative_names = {}, .lifetime = std::chrono::days(1)},
+        false, now - std::chrono::days(3), report);
+    ASSERT_TRUE(late) << report.text();
+    shake_hands(pki::identity_in(certificates(), "late"));
+    EXPECT_TRUE(eventually([&] { return log().contains("certificate has expired"); })) << log();
+
+    const std::string strange = engine.path("strange");
+    const auto made = pki::make_authority(
+        strange, {.certificates = {{.name = "client", .alternative_names = {}}}}, now, report);
+    ASSERT_TRUE(made) << report.text();
+    // It believes the daemon, and is not believed.
+    shake_hands({certificates() + "/ca.crt", strange + "/client.crt", strange + "/client.key"});
+    EXPECT_TRUE(eventually([&] { return count_of(log(), audited) == 2; })) << log();
+    EXPECT_THAT(log(), HasSubstr("issuer certificate"));
+}
+
+// ---- clients that speak the protocol, and lie
+
+// A connection to the data plane over shm by hand.
+struct Raw {
+    Task<bool> connect(Reactor& reactor, std::string address) {
+        Report report;
+        auto opened = fabric::open_domain(reactor, "shm", "lo", report);
+        EXPECT_TRUE(opened) << report.text();
+        if (!opened) co_return false;
+        domain = std::move(*opened);
+        auto connected = co_await domain->connect(std::move(address), {}, report);
+        EXPECT_TRUE(connected) << report.text();
+        if (connected) endpoint = std::move(*connected);
+        co_return connected.has_value();
+    }
+    Task<> send(rpc::FrameHeader header, ConstBytes body) {
+        std::vector<std::byte> memory(rpc::frame_bytes(0, body.size()));
+        EXPECT_TRUE(co_await endpoint->send(rpc::encode_frame(header, {}, {}, body, memory), {}));
+    }
+    Task<> say_hello(rpc::HelloBody hello) {
+        std::vector<std::byte> memory(rpc::hello_bytes_max);
+        rpc::FrameHeader header;
+        header.kind = rpc::Kind::hello;
+        co_await send(header, rpc::encode(hello, memory));
+    }
+    // The error of the failure that comes; `cancelled` where it is a welcome.
+    Task<Code> answer() {
+        const auto message = co_await endpoint->receive();
+        if (!message) co_return Code::disconnected;
+        const auto frame = rpc::decode_frame(message->bytes());
+        EXPECT_TRUE(frame);
+        if (!frame || frame->header.kind != rpc::Kind::failure) co_return Code::cancelled;
+        const auto failure = rpc::decode_failure(frame->body);
+        EXPECT_TRUE(failure && !failure->text.empty());
+        co_return failure ? failure->error.code : Code::corrupt;
+    }
+    Task<> close() {
+        if (endpoint) co_await endpoint->close();
+        endpoint.reset();
+        if (domain) co_await domain->close();
+        domain.reset();
+    }
+    std::unique_ptr<fabric::Domain> domain;
+    std::unique_ptr<fabric::Endpoint> endpoint;
+};
+
+// What is answered to this hello.
+Task<Code> answer_to(Reactor& reactor, std::string address, rpc::HelloBody hello) {
+    Raw raw;
+    Code code = Code::invalid;
+    if (co_await raw.connect(reactor, std::move(address))) {
+        co_await raw.say_hello(hello);
+        code = co_await raw.answer();
+    }
+    co_await raw.close();
+    co_return code;
+}
+
+Task<Code> answer_to_version(Reactor& reactor, std::string address, uint16_t version) {
+    Raw raw;
+    Code code = Code::invalid;
+    if (co_await raw.connect(reactor, std::move(address))) {
+        rpc::FrameHeader header;
+        header.kind = rpc::Kind::hello;
+        header.version = version;
+        co_await raw.send(header, {});
+        code = co_await raw.answer();
+    }
+    co_await raw.close();
+    co_return code;
+}
+
+Task<> drop(std::unique_ptr<control::ControlClient> client) {
+    client.reset();
+    co_return;
+}
+
+TEST_P(Attacked, TicketsThatAreNotGoodHere) {
+    const uint32_t service = is_dpu() ? 2 : 1;
+    const Uuid instance = Uuid::make(reactor->random());
+    const auto ask = [&](std::string_view ticket, const Uuid& client) {
+        return run_blocking(*reactor, [&] {
+            return answer_to(*reactor, over_shm().address,
+                             {.service = service, .client = client, .ticket = ticket});
+        });
+    };
+    EXPECT_EQ(ask("", instance), Code::denied);
+    EXPECT_EQ(ask(std::string(session::ticket_bytes, 'x'), instance), Code::denied);
+    EXPECT_EQ(ask(std::string(4000, 'x'), instance), Code::denied);
+
+    auto control =
+        control::ControlClient::create(*reactor,
+                                       {.address = "unix:" + this->control().address,
+                                        .identity = pki::identity_in(certificates(), "client"),
+                                        .server_name = "localhost"},
+                                       report);
+    ASSERT_TRUE(control) << report.text();
+    const auto open = [&] {
+        return run_blocking(*reactor, [&] {
+            return (*control)->open_session(
+                {},
+                {.client = instance,
+                 .purpose = is_dpu() ? session::Purpose::link : session::Purpose::store,
+                 .pool = "pool",
+                 .program = "test",
+                 .providers = {"shm"}},
+                report);
+        });
+    };
+    const auto opened = open();
+    ASSERT_TRUE(opened) << report.text();
+    const std::string good(opened->ticket.ticket.view());
+    std::string forged = good;
+    forged.back() = static_cast<char>(forged.back() ^ 1);
+    EXPECT_EQ(ask(forged, instance), Code::denied);
+    EXPECT_EQ(ask(good, instance), Code::cancelled) << "it is good once";
+    EXPECT_EQ(ask(good, instance), Code::denied);
+    // Another one's, which is spent thereby.
+    const auto second = open();
+    ASSERT_TRUE(second) << report.text();
+    const std::string stolen(second->ticket.ticket.view());
+    EXPECT_EQ(ask(stolen, Uuid::make(reactor->random())), Code::denied);
+    EXPECT_EQ(ask(stolen, instance), Code::denied);
+    run_blocking(*reactor, [&] { return answer_to_version(*reactor, over_shm().address, 2); });
+    EXPECT_EQ(
+        run_blocking(*reactor, [&] { return answer_to_version(*reactor, over_shm().address, 2); }),
+        Code::bad_version);
+    // On the core that it was used on.
+    run_blocking(*reactor, [&] { return drop(std::move(*control)); });
+}
+
+// ---- clients that were let in
+
+class Hostile {
+  public:
+    explicit Hostile(const std::vector<std::string>& arguments) {
+        int ends[2];
+        EXPECT_EQ(::pipe(ends), 0);
+        std::vector<std::string> words{PROGRAM_HOSTILE};
+        words.insert(words.end(), arguments.begin(), arguments.end());
+        std::vector<char*> pointers;
+        for (auto& word : words) pointers.push_back(word.data());
+        pointers.push_back(nullptr);
+        pid_ = ::fork();
+        if (pid_ == 0) {
+            ::dup2(ends[1], STDOUT_FILENO);
+            ::close(ends[0]);
+            ::execv(PROGRAM_HOSTILE, pointers.data());
+            ::_exit(127);
+        }
+        ::close(ends[1]);
+        char byte = 0;
+        EXPECT_EQ(::read(ends[0], &byte, 1), 1) << "it has begun";
+        ::close(ends[0]);
+    }
+    ~Hostile() {
+        ::kill(pid_, SIGKILL);
+        if (!is_waited_) ::waitpid(pid_, nullptr, 0);
+    }
+    // Until it has ended, however it does, or has stopped.
+    void wait() {
+        int status = 0;
+        EXPECT_TRUE(
+            eventually([&] { return ::waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_; }));
+        is_waited_ = !WIFSTOPPED(status);
+    }
+
+  private:
+    pid_t pid_ = 0;
+    bool is_waited_ = false;
+};
+
+class HostileClients : public Attacked {
+  protected:
+    void attack(const std::string& how, uint64_t seed) {
+        SCOPED_TRACE(fmt::format("{}, seed {}", how, seed));
+        const size_t before = descriptors();
+        {
+            Hostile hostile({"unix:" + control().address, certificates(), GetParam(), how,
+                             std::to_string(seed)});
+            hostile.wait();
+            // One that has stopped holds what it has, and nobody waits for it.
+            load->expect_progress(100);
+        }
+        expect_closed(before);
+    }
+    // It was the daemon that ended these connections. A DPU's counters are not served here.
+    void expect_counted() const {
+        if (is_dpu()) return;
+        const std::string counters = engine.metrics();
+        EXPECT_GT(counted(counters, "ros2store_fabric_ended_violation_total") +
+                      counted(counters, "ros2store_server_malformed_total"),
+                  0);
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Of, HostileClients, testing::Values("engine", "dpu"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(HostileClients, ThatWriteGarbageIntoTheSharedMemory) {
+    const uint64_t memory = resident_kib();
+    for (uint64_t seed = 1; seed <= 3; ++seed) attack("garbage", seed);
+    EXPECT_LE(resident_kib(), memory + (uint64_t{256} << 10));
+    expect_counted();
+}
+TEST_P(HostileClients, ThatLieAboutIndices) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) attack("indices", seed);
+    expect_counted();
+}
+TEST_P(HostileClients, ThatDieInTheMiddle) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) attack("die", seed);
+}
+TEST_P(HostileClients, ThatStall) { attack("stall", 1); }
+
+}  // namespace
+}  // namespace ros2s::tests

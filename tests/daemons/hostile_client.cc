@@ -1,0 +1,130 @@
+// A client that a daemon has let in, and that then misbehaves: a program of its own, because it may
+// stumble over what it does itself.
+//
+//     hostile_client CONTROL CERTIFICATES engine|dpu garbage|indices|stall|die SEED
+//
+// garbage  random words in the memory that it shares with the daemon: rings, indices and payload
+// indices  senseless ring indices: the same at the beginning of each segment, where these lie
+// stall    stops in the middle of its requests, and holds what it has
+// die      is gone in the middle of its requests
+//
+// All of it while it writes and reads. "working" on its standard output says that it has begun.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client.h"
+#include "ros2s/base/random.h"
+#include "verified_load.h"
+
+namespace ros2s::tests {
+namespace {
+
+using Words = std::span<uint64_t>;
+
+// What it shares with daemons: every memfd that it has mapped and may write.
+std::vector<Words> shared_memory() {
+    std::vector<Words> found;
+    std::ifstream maps("/proc/self/maps");
+    std::string line;
+    while (std::getline(maps, line)) {
+        unsigned long begin = 0, end = 0;
+        if (line.find("/memfd:") == std::string::npos || line.find(" rw-s ") == std::string::npos ||
+            std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) {
+            continue;
+        }
+        found.emplace_back(reinterpret_cast<uint64_t*>(begin), (end - begin) / sizeof(uint64_t));
+    }
+    return found;
+}
+
+void scribble(Random& random, size_t bytes) {
+    for (const Words& words : shared_memory()) {
+        const size_t span = std::min(bytes / sizeof(uint64_t), words.size());
+        for (int i = 0; i < 2000; ++i) {
+            const uint64_t bits = random.next();
+            const uint64_t value = random.one_in(3)   ? bits
+                                   : random.one_in(2) ? bits >> (bits & 63)
+                                                      : ~(bits >> (bits & 63));
+            std::atomic_ref(words[random.below(span)]).store(value);
+        }
+    }
+}
+
+// On the core that its connection is used on: what it writes there it must not read itself.
+Task<> scribble_for_a_while(size_t bytes, uint64_t seed) {
+    Random random(seed);
+    EXPECT_FALSE(shared_memory().empty());
+    for (int burst = 0; burst < 100; ++burst) {
+        scribble(random, bytes);
+        ::usleep(2000);
+    }
+    co_return;
+}
+
+// Returns when it has misbehaved for a while.
+void misbehave(OsReactor& reactor, const std::string& how, uint64_t seed) {
+    if (how == "die") ::raise(SIGKILL);
+    if (how == "stall") ::raise(SIGSTOP);
+    const size_t bytes = how == "indices" ? 4096 : size_t{256} << 10;
+    run_blocking(reactor, [&] { return scribble_for_a_while(bytes, seed); });
+}
+
+Result<> open(Client& client, OsReactor& reactor, const std::string& control,
+              const std::string& certificates, bool dpu, Report& report) {
+    const auto identity = pki::identity_in(certificates, "client");
+    if (dpu) {
+        return client.open(reactor,
+                           offload::HostOptions{.control = control,
+                                                .server_name = "localhost",
+                                                .identity = identity,
+                                                .pool = "pool",
+                                                .container = "main",
+                                                .program = "hostile"},
+                           report);
+    }
+    return client.open(reactor,
+                       direct::DirectOptions{.control = control,
+                                             .server_name = "localhost",
+                                             .identity = identity,
+                                             .pool = "pool",
+                                             .program = "hostile",
+                                             .providers = {"shm"}},
+                       report);
+}
+
+int run(const std::vector<std::string>& arguments) {
+    const rlimit no_core{};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    Report report;
+    auto reactor = OsReactor::create({.thread_name = "hostile"}, report);
+    if (!reactor || !(*reactor)->start(report)) return 1;
+    Client client;
+    if (!open(client, **reactor, arguments[1], arguments[2], arguments[3] == "dpu", report)) {
+        std::fprintf(stderr, "%s\n", report.text().c_str());
+        return 1;
+    }
+    VerifiedLoad load(**reactor, client.files(), "hostile");
+    load.begin();
+    load.expect_progress(20);
+    std::puts("working");
+    std::fflush(stdout);
+    misbehave(**reactor, arguments[4], std::stoull(arguments[5]));
+    // Nothing is put in order: that is the daemon's business now.
+    ::_exit(0);
+}
+
+}  // namespace
+}  // namespace ros2s::tests
+
+int main(int count, char** arguments) {
+    const std::vector<std::string> all(arguments, arguments + count);
+    return all.size() == 6 ? ros2s::tests::run(all) : 2;
+}
