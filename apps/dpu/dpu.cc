@@ -10,7 +10,8 @@ Dpu::Dpu(api::Environment environment, Settings settings)
       sessions_(environment_.reactor, tickets_, {}, environment_.log),
       mounts_(environment_.reactor, sessions_, catalog_, {}),
       gate_(sessions_, session::Purpose::link),
-      link_(environment_.reactor, sessions_, mounts_),
+      link_(environment_.reactor, sessions_, mounts_,
+            settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
       data_(environment_.reactor, link_, gate_) {}
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }

@@ -46,7 +46,11 @@ config::Table describe(Settings& s) {
          "The host link: bytes of files.",
          {config::text("listen", s.data,
                        "Where it listens: shm PATH. The ucx providers are for trusted peers, and "
-                       "hosts are none.")}},
+                       "hosts are none."),
+          config::choice("placement", s.placement, {"dpu", "host"},
+                         "Where large reads and writes lie meanwhile: in memory of this process, "
+                         "from and to which they are copied (dpu), or in that of the host, which "
+                         "can change it while it is used, to its own harm (host).")}},
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};
 }

@@ -32,6 +32,9 @@ void ClientMetrics::visit(const MetricVisitor& visit) const {
     visit_kind("other", other, visit);
     visit("ros2store_client_corrupt_total", "extents and values withheld because they are corrupt",
           corrupt.value());
+    visit("ros2store_client_read_again_total",
+          "extents read again, because they did not match in memory that a host can write",
+          read_again.value());
 }
 
 }  // namespace ros2s::client

@@ -30,7 +30,8 @@ struct RequestMetrics {
 
 struct ClientMetrics {
     RequestMetrics fetch, update, list, query, other;  // other: containers and space
-    Counter corrupt;  // items whose bytes were withheld, found by the store or here
+    Counter corrupt;     // items whose bytes were withheld, found by the store or here
+    Counter read_again;  // items that did not match in memory that others can write
 
     // Prometheus names: ros2store_client_<kind>_…
     void visit(const MetricVisitor& visit) const;

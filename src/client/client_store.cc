@@ -53,7 +53,11 @@ Task<Result<>> ClientStore::fetch(const Call& call, ContainerId container,
     if (fetched) {
         for (FetchItem& item : items) {
             bytes += item.extent.length;
-            check(container, item);
+            if (item.window.shared) {
+                co_await check_shared(call, container, item);
+            } else {
+                check(container, item);
+            }
             if (is_failure(item)) metrics_.fetch.errors.add();
         }
     } else {
@@ -69,19 +73,45 @@ void ClientStore::check(ContainerId container, FetchItem& item) {
         if (item.status.error().code == Code::corrupt) withhold(item, item.status.error().detail);
         return;
     }
-    if (!verifies_ || !item.window.is_local()) return;
+    const auto bad = mismatch(item);
+    if (!bad) [[likely]]
+        return;
+    say_corrupt(container, item, *bad);
+    const uint64_t block_end = round_down(bad->offset, block_bytes) + block_bytes;
+    withhold(item, item.is_value ? 0 : std::min(bad->end(), block_end));
+}
+
+std::optional<Extent> ClientStore::mismatch(const FetchItem& item) const {
+    if (!verifies_ || !item.status || !item.window.is_local()) return std::nullopt;
     const Bytes window = item.window.bytes().first(item.extent.length);
     Extent bad{0, item.size};
     if (item.is_value) {
         const bool whole = item.checksums.size() == 1 && item.size <= window.size();
         if (whole && crc32c(window.first(item.size)) == item.checksums[0]) [[likely]]
-            return;
+            return std::nullopt;
     } else if (array_checksums_match(item.extent.offset, window, item.checksums, &bad)) [[likely]] {
-        return;
+        return std::nullopt;
     }
-    say_corrupt(container, item, bad);
-    const uint64_t block_end = round_down(bad.offset, block_bytes) + block_bytes;
-    withhold(item, item.is_value ? 0 : std::min(bad.end(), block_end));
+    return bad;
+}
+
+// A host that writes where we look must not make the store look damaged: what fails in memory of
+// our own counts, and the host gets that.
+Task<> ClientStore::check_shared(const Call& call, ContainerId container, FetchItem& item) {
+    if (!item.status) co_return check(container, item);
+    if (!mismatch(item)) [[likely]]
+        co_return;
+    metrics_.read_again.add();
+    const Window theirs = item.window;
+    const AlignedBuffer ours(item.extent.length);
+    std::ranges::fill(ours.bytes(), std::byte{0});
+    item.window = Window::local(ours.bytes());
+    if (const Result<> fetched = co_await below_.fetch(call, container, {&item, 1}); !fetched) {
+        item.status = fail(fetched.error());
+    }
+    check(container, item);
+    item.window = theirs;
+    std::ranges::copy(ours.bytes(), theirs.bytes().begin());
 }
 
 void ClientStore::withhold(FetchItem& item, uint64_t detail) {

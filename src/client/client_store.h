@@ -20,6 +20,7 @@
 // - Checksums that the caller brings are passed on as they are: they cover more of the way.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ros2s/base/log.h"
@@ -63,6 +64,9 @@ class ClientStore final : public object::ObjectStore {
     Task<Result<T>> counted(const Call& call, std::string_view name, RequestMetrics& metrics,
                             Task<Result<T>> request);
     void check(object::ContainerId container, object::FetchItem& item);
+    // What of its bytes does not match, where it can be told.
+    [[nodiscard]] std::optional<object::Extent> mismatch(const object::FetchItem& item) const;
+    Task<> check_shared(const Call& call, object::ContainerId container, object::FetchItem& item);
     void withhold(object::FetchItem& item, uint64_t detail);
     void say_corrupt(object::ContainerId container, const object::FetchItem& item,
                      object::Extent bad) const;

@@ -61,7 +61,14 @@ ROS2S_OBJECT_STORE_CONTRACT(ClientOverMemory, [](const contract::Needs& needs) {
 // A store on the far side of a bad wire.
 class BadWire final : public ForwardingStore {
   public:
-    enum class Harm : uint8_t { none, flip, drop_checksums, swap_bytes, claims_corrupt };
+    enum class Harm : uint8_t {
+        none,
+        flip,
+        flip_shared,
+        drop_checksums,
+        swap_bytes,
+        claims_corrupt
+    };
     explicit BadWire(ObjectStore& below) : ForwardingStore(below) {}
     Harm on_fetch = Harm::none;
     uint64_t flipped_bit = 0;
@@ -73,7 +80,7 @@ class BadWire final : public ForwardingStore {
         ROS2S_CO_TRY(co_await below().fetch(call, container, items));
         for (FetchItem& item : items) {
             const Bytes bytes = item.window.bytes();
-            if (on_fetch == Harm::flip) {
+            if (on_fetch == Harm::flip || (on_fetch == Harm::flip_shared && item.window.shared)) {
                 bytes[flipped_bit / 8] ^= std::byte{static_cast<uint8_t>(1 << flipped_bit % 8)};
             } else if (on_fetch == Harm::drop_checksums) {
                 item.checksums.clear();
@@ -160,6 +167,35 @@ TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
     EXPECT_TRUE(rig.fetch(item).has_value());
     EXPECT_TRUE(item.status.has_value());
     EXPECT_EQ(rig.window, Rig::bytes);
+}
+
+// Somebody else writes the window: no damage of the store's, and the bytes come all the same.
+TEST(ClientStore, ReadsAgainWhatOthersCanChange) {
+    Rig rig;
+    rig.wire.on_fetch = BadWire::Harm::flip_shared;
+    for (const auto& [place, length] : {std::pair(Rig::array, 10'000), {Rig::value, 100}}) {
+        rig.window.assign(12'000, '?');
+        FetchItem item = rig.item(place, {0, static_cast<uint64_t>(length)});
+        item.window.shared = true;
+        EXPECT_TRUE(rig.fetch(item).has_value());
+        EXPECT_TRUE(item.status.has_value());
+        const std::string expected = item.is_value ? "some value" : Rig::bytes.substr(0, 10'000);
+        EXPECT_EQ(rig.window.substr(0, expected.size()), expected);
+        EXPECT_EQ(rig.window.substr(10'000), std::string(2'000, '?'));
+        EXPECT_TRUE(item.window.shared);
+    }
+    EXPECT_TRUE(rig.lines.empty());
+    EXPECT_EQ(rig.client.metrics().corrupt.value(), 0U);
+    EXPECT_EQ(rig.client.metrics().read_again.value(), 2U);
+    // What is damaged in memory of our own as well, is.
+    rig.wire.on_fetch = BadWire::Harm::flip;
+    FetchItem item = rig.item(Rig::array, {0, 10'000});
+    item.window.shared = true;
+    EXPECT_TRUE(rig.fetch(item).has_value());
+    EXPECT_EQ(item.status, Result<>(fail(Code::corrupt, 4096)));
+    EXPECT_EQ(rig.window.substr(0, 10'000), std::string(10'000, '\0'));
+    EXPECT_EQ(rig.lines.size(), 1U);
+    EXPECT_EQ(rig.client.metrics().corrupt.value(), 1U);
 }
 
 TEST(ClientStore, WithholdsCorruptValues) {

@@ -21,8 +21,8 @@ using fs::Owner;
 
 // The data plane of the rig's server: a link server on shared memory.
 struct DataPlane {
-    explicit DataPlane(Rig& rig)
-        : service(*rig.server_reactor, rig.sessions, rig.mounts),
+    DataPlane(Rig& rig, hostlink::Placement placement)
+        : service(*rig.server_reactor, rig.sessions, rig.mounts, placement),
           gate(rig.sessions, session::Purpose::link) {}
     Task<> start(Reactor& reactor, Report& report) {
         domain = fabric::shm::open_domain(reactor);
@@ -68,8 +68,11 @@ class Tickets final : public rpc::TicketSource {
 // reactors have done it.
 class OverTheWire final : public fs::FileSystem {
   public:
-    OverTheWire()
-        : client_(rig_.client()), session_(rig_.open(*client_).id), tickets_(*client_, session_) {
+    explicit OverTheWire(hostlink::Placement placement)
+        : data_(rig_, placement),
+          client_(rig_.client()),
+          session_(rig_.open(*client_).id),
+          tickets_(*client_, session_) {
         Report report;
         names_ = std::make_unique<RemoteNamespace>(*client_, mooring_, alice);
         rig_.there([&] { return data_.start(*rig_.server_reactor, report); });
@@ -213,7 +216,7 @@ class OverTheWire final : public fs::FileSystem {
         domain_.reset();
     }
     mutable Rig rig_;
-    DataPlane data_{rig_};
+    DataPlane data_;
     std::unique_ptr<ControlClient> client_;
     session::SessionId session_;
     session::FixedMooring mooring_{{session_, rig_.mount(*client_, session_)}};
@@ -226,7 +229,8 @@ class OverTheWire final : public fs::FileSystem {
 
 class RemoteSubject final : public fs::contract::Subject {
   public:
-    explicit RemoteSubject(uint64_t seed) : world_(seed) {}
+    RemoteSubject(uint64_t seed, hostlink::Placement placement)
+        : world_(seed), remote_(placement) {}
     fs::FileSystem& file_system() override { return remote_; }
     sim::World& world() override { return world_; }
     // Times come from the server's clock, not from the world's.
@@ -239,7 +243,11 @@ class RemoteSubject final : public fs::contract::Subject {
 
 const bool registered = fs::contract::register_contract(
     "HostOverGrpcAndShm", {.property_runs = 3, .property_steps = 100},
-    [](uint64_t seed) { return std::make_unique<RemoteSubject>(seed); });
+    [](uint64_t seed) { return std::make_unique<RemoteSubject>(seed, hostlink::Placement::dpu); });
+
+const bool in_place_registered = fs::contract::register_contract(
+    "HostOverGrpcAndShmInPlace", {.property_runs = 3, .property_steps = 100},
+    [](uint64_t seed) { return std::make_unique<RemoteSubject>(seed, hostlink::Placement::host); });
 
 }  // namespace
 }  // namespace ros2s::control

@@ -165,6 +165,42 @@ Result<MemoryRegion> Endpoint::grant(Bytes memory, Rights rights, GrantOptions o
     return region;
 }
 
+Result<Mapping> Endpoint::map(const RemoteKey& key, uint64_t offset, uint64_t count, Rights right) {
+    if (!initiates_) return refuse(Refusal::initiator);
+    if (!alive()) return fail(Code::disconnected);
+    Mapping mapping;
+    ROS2S_TRY_ASSIGN(mapping.bytes_, do_map(key, offset, count, right));
+    mapping.endpoint_ = this;
+    mapping.slot_ = key.slot;
+    begin_use();
+    counters_.maps.add();
+    counters_.mapped_bytes.add(count);
+    return mapping;
+}
+
+Result<Bytes> Endpoint::do_map(const RemoteKey&, uint64_t, uint64_t, Rights) {
+    return fail(Code::unsupported);
+}
+void Endpoint::do_unmap(uint32_t) noexcept {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+    if (this != &other) {
+        end();
+        endpoint_ = std::exchange(other.endpoint_, nullptr);
+        slot_ = other.slot_;
+        bytes_ = std::exchange(other.bytes_, {});
+    }
+    return *this;
+}
+
+void Mapping::end() noexcept {
+    if (endpoint_ == nullptr) return;
+    Endpoint& endpoint = *std::exchange(endpoint_, nullptr);
+    bytes_ = {};
+    endpoint.do_unmap(slot_);
+    endpoint.end_use();
+}
+
 void Endpoint::end(End how) noexcept {
     if (end_ != End::none) return;
     end_ = how;

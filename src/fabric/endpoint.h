@@ -118,6 +118,29 @@ class [[nodiscard]] MemoryRegion {
     RemoteKey key_;
 };
 
+// Part of what the peer granted, seen in place: memory that the peer writes and reads at any time,
+// so what was checked there may be something else a moment later. Move-only. The peer's revocation
+// waits for its end (and ends the connection after Limits::answer_within); so does close(). It
+// stays mapped when the connection ends before it.
+class [[nodiscard]] Mapping {
+  public:
+    Mapping() = default;
+    Mapping(Mapping&& other) noexcept
+        : endpoint_(std::exchange(other.endpoint_, nullptr)),
+          slot_(other.slot_),
+          bytes_(std::exchange(other.bytes_, {})) {}
+    Mapping& operator=(Mapping&& other) noexcept;
+    ~Mapping() { end(); }
+    [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
+    void end() noexcept;
+
+  private:
+    friend class Endpoint;
+    Endpoint* endpoint_ = nullptr;
+    uint32_t slot_ = 0;
+    Bytes bytes_;
+};
+
 struct GrantOptions {
     uint64_t lease = 0;          // its generation, for the key
     Time expires = Time::max();  // afterwards the key is refused; the region is still to be revoked
@@ -184,6 +207,12 @@ class Endpoint {
                                Placement placement = Placement::placed) = 0;
     virtual Task<Result<>> get(const RemoteKey& key, uint64_t offset, Bytes into) = 0;
 
+    // The same bytes in place, without a copy, for the side that initiates. Errors: unsupported
+    // (this provider does not have the peer's memory: put and get move it), as of
+    // to_error(Refusal), disconnected.
+    [[nodiscard]] Result<Mapping> map(const RemoteKey& key, uint64_t offset, uint64_t count,
+                                      Rights right);
+
     // Hands over what was sent (for at most Limits::answer_within), says goodbye, and waits until
     // nothing of it is in use. Idempotent.
     virtual Task<> close() = 0;
@@ -198,6 +227,10 @@ class Endpoint {
     virtual Result<RemoteKey> do_grant(Bytes memory, Rights rights,
                                        const GrantOptions& options) = 0;
     virtual Task<> do_revoke(RemoteKey key) = 0;
+    // A provider that has the peer's memory says where, and counts uses of the key's slot.
+    virtual Result<Bytes> do_map(const RemoteKey& key, uint64_t offset, uint64_t count,
+                                 Rights right);
+    virtual void do_unmap(uint32_t slot) noexcept;
     // Room for answers that is not used, reserved or not.
     [[nodiscard]] virtual uint64_t outgoing_room() const noexcept = 0;
     // A message was released: `size` bytes of the incoming budget are free.
@@ -223,15 +256,10 @@ class Endpoint {
     // Operations in progress; close() waits until there are none.
     class [[nodiscard]] Use {
       public:
-        explicit Use(Endpoint& endpoint) noexcept : endpoint_(endpoint) {
-            ++endpoint_.uses_;
-            endpoint_.unused_.reset();
-        }
+        explicit Use(Endpoint& endpoint) noexcept : endpoint_(endpoint) { endpoint_.begin_use(); }
         Use(const Use&) = delete;
         Use& operator=(const Use&) = delete;
-        ~Use() {
-            if (--endpoint_.uses_ == 0) endpoint_.unused_.set();
-        }
+        ~Use() { endpoint_.end_use(); }
 
       private:
         Endpoint& endpoint_;
@@ -250,11 +278,19 @@ class Endpoint {
   private:
     friend class Message;
     friend class MemoryRegion;
+    friend class Mapping;
     void released(Message& message) noexcept;
 
     const bool initiates_;
     End end_ = End::none;
     bool waits_for_answer_room_ = false;
+    void begin_use() noexcept {
+        ++uses_;
+        unused_.reset();
+    }
+    void end_use() noexcept {
+        if (--uses_ == 0) unused_.set();
+    }
     size_t uses_ = 0;
     size_t messages_out_ = 0;  // received and not yet released
     size_t regions_ = 0;

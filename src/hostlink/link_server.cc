@@ -16,10 +16,21 @@ void LinkServerMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_link_bad_checksums_total",
           "Writes refused because their bytes did not match the host's checksum.",
           bad_checksums.value());
+    visit("ros2store_link_dpu_bytes_total",
+          "Bytes of reads and writes that lay in the DPU's memory and were copied.",
+          dpu_bytes.value());
+    visit("ros2store_link_host_bytes_total",
+          "Bytes of reads and writes that were used where they lie in the host's memory.",
+          host_bytes.value());
 }
 
-LinkServer::LinkServer(Reactor& reactor, session::SessionTable& sessions, session::Mounts& mounts)
-    : sessions_(sessions), mounts_(mounts), replies_(reactor) {
+LinkServer::LinkServer(Reactor& reactor, session::SessionTable& sessions, session::Mounts& mounts,
+                       Placement placement)
+    : reactor_(reactor),
+      sessions_(sessions),
+      mounts_(mounts),
+      placement_(placement),
+      replies_(reactor) {
     sessions_.watch(*this);
 }
 LinkServer::~LinkServer() { sessions_.unwatch(*this); }
@@ -72,15 +83,21 @@ Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, const F
 Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
-    ROS2S_CO_TRY_ASSIGN(const auto memory, co_await request.memory(request.sink_bytes()));
-    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, co_await entered.fs().pread(
-                                                  request.call(), file.handle,
-                                                  fs::Window::local(memory.bytes()), file.offset));
-    const ConstBytes found = memory.bytes().first(bytes);
+    ROS2S_CO_TRY_ASSIGN(Payload payload, co_await sink(request));
+    Trace* const trace = payload.in_place() ? request.call().trace : nullptr;
+    const Span span(trace, reactor_, "dpu.in_place");
+    ROS2S_CO_TRY_ASSIGN(
+        const uint64_t bytes,
+        co_await entered.fs().pread(request.call(), file.handle, payload.window, file.offset));
+    const ConstBytes found = payload.window.bytes().first(bytes);
     const ConstBytes body = encode_moved(scratch.answer, {.bytes = bytes, .crc = crc32c(found)});
     metrics_.reads.add();
     metrics_.read_bytes.add(bytes);
-    if (request.fits_inline(body.size(), found.size())) {
+    count(payload, bytes);
+    if (payload.in_place()) {
+        payload.theirs.end();
+        co_await request.reply_placed(body, bytes);
+    } else if (request.fits_inline(body.size(), found.size())) {
         co_await request.reply(body, found);
     } else {
         ROS2S_CO_TRY(co_await request.place(0, found));
@@ -96,34 +113,63 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
     // Before it counts as begun: what is lost on the way here may come again.
-    ROS2S_CO_TRY_ASSIGN(const auto payload, co_await take_payload(request, file));
+    ROS2S_CO_TRY_ASSIGN(Payload payload, co_await source(request, file));
     const session::SessionId session = entered.session->id;
     ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored, co_await replies_.begin(session, id));
     StoredReplies::Reply reply;
     if (stored != nullptr) {
         reply = *stored;
     } else {
-        reply = co_await apply(request, entered.fs(), file, payload.bytes());
+        reply = co_await apply(request, entered.fs(), file, payload.window);
         replies_.end(session, id, reply);
+        if (reply.status) count(payload, reply.bytes);
     }
+    payload.theirs.end();
     ROS2S_CO_TRY(reply.status);
     co_await request.reply(encode_moved(scratch.answer, {.bytes = reply.bytes}));
     co_return Result<>{};
 }
 
-Task<Result<rpc::PayloadMemory>> LinkServer::take_payload(rpc::Request& request,
-                                                          const FileBody& file) {
-    ROS2S_CO_TRY_ASSIGN(auto memory, co_await request.memory(request.payload_bytes()));
-    ROS2S_CO_TRY(co_await request.receive_payload(memory.bytes()));
-    if (crc32c(memory.bytes()) != file.crc) {
+Result<LinkServer::Payload> LinkServer::in_place(Result<fabric::Mapping> mapping) {
+    ROS2S_TRY_ASSIGN(fabric::Mapping theirs, std::move(mapping));
+    Payload payload{.theirs = std::move(theirs)};
+    payload.window = fs::Window::local(payload.theirs.bytes());
+    payload.window.shared = true;
+    return payload;
+}
+
+Task<Result<LinkServer::Payload>> LinkServer::sink(rpc::Request& request) {
+    if (placement_ == Placement::host) {
+        auto payload = in_place(request.map_sink());
+        if (payload || payload.error().code != Code::unsupported) co_return payload;
+    }
+    Payload payload;
+    ROS2S_CO_TRY_ASSIGN(payload.ours, co_await request.memory(request.sink_bytes()));
+    payload.window = fs::Window::local(payload.ours.bytes());
+    co_return payload;
+}
+
+Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request, const FileBody& file) {
+    Payload payload;
+    if (placement_ == Placement::host) {
+        auto mapped = in_place(request.map_payload());
+        if (!mapped && mapped.error().code != Code::unsupported) co_return mapped;
+        if (mapped) payload = std::move(*mapped);
+    }
+    if (!payload.in_place()) {
+        ROS2S_CO_TRY_ASSIGN(payload.ours, co_await request.memory(request.payload_bytes()));
+        ROS2S_CO_TRY(co_await request.receive_payload(payload.ours.bytes()));
+        payload.window = fs::Window::local(payload.ours.bytes());
+    }
+    if (crc32c(payload.window.bytes()) != file.crc) {
         metrics_.bad_checksums.add();
         co_return fail(Code::corrupt);
     }
-    co_return std::move(memory);
+    co_return payload;
 }
 
 Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, fs::FileSystem& fs,
-                                             const FileBody& file, ConstBytes payload) {
+                                             const FileBody& file, fs::Window payload) {
     // The host's own name for it goes down to the store, whose stored reply outlives this process.
     const rpc::OperationId id = request.operation();
     const UpdateName name{.client = id.client,
@@ -139,8 +185,8 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, fs::FileSyst
         co_return StoredReplies::Reply{
             .status = co_await fs.punch_hole(call, file.handle, file.offset, file.length)};
     }
-    const auto written =
-        co_await fs.pwrite(call, file.handle, fs::Window::local(payload), file.offset);
+    const Span span(payload.shared ? call.trace : nullptr, reactor_, "dpu.in_place");
+    const auto written = co_await fs.pwrite(call, file.handle, payload, file.offset);
     if (!written) co_return StoredReplies::Reply{.status = fail(written.error())};
     metrics_.writes.add();
     metrics_.written_bytes.add(*written);

@@ -9,8 +9,10 @@
 //
 // Invariants
 // - A host reaches the mounts and handles of its own session alone.
-// - What is read goes through memory of this process; what is written is checked there, against the
-//   host's checksum, before the file system sees it. Memory of the host is read once.
+// - What is written is checked against the host's checksum before the file system sees it.
+// - With placement `dpu` the file system works on memory of this process, and memory of the host is
+//   read once. With `host` it works on the host's own, which that can change at any time: stores
+//   check copies of their own (object::Window::shared), so it harms none but its own bytes.
 // - An update that has begun is done, whatever becomes of its connection, and its answer is kept
 //   for whoever asks again.
 #pragma once
@@ -24,14 +26,23 @@
 
 namespace ros2s::hostlink {
 
+// Where the payload of a host lies while the file system works on it. Payload that travels in the
+// request or its answer, and many files in one request, are in the DPU's memory either way.
+enum class Placement : uint8_t {
+    dpu,   // in memory of this process: the host's is copied once, in front or behind
+    host,  // in the host's memory, where the provider has it here; else as above
+};
+
 struct LinkServerMetrics {
     Counter reads, read_bytes, writes, written_bytes, lookups, bad_checksums;
+    Counter dpu_bytes, host_bytes;  // of reads and writes, by where they lay
     void visit(const MetricVisitor& visit) const;
 };
 
 class LinkServer final : public rpc::Service, public session::SessionWatcher {
   public:
-    LinkServer(Reactor& reactor, session::SessionTable& sessions, session::Mounts& mounts);
+    LinkServer(Reactor& reactor, session::SessionTable& sessions, session::Mounts& mounts,
+               Placement placement = Placement::dpu);
     ~LinkServer() override;
     LinkServer(const LinkServer&) = delete;
     LinkServer& operator=(const LinkServer&) = delete;
@@ -58,23 +69,37 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         session::MountUse mount;
         [[nodiscard]] fs::FileSystem& fs() const { return mount->file_system(); }
     };
+    // A request's payload: memory of ours, or of the host's.
+    struct Payload {
+        rpc::PayloadMemory ours;
+        fabric::Mapping theirs;
+        fs::Window window;
+        [[nodiscard]] bool in_place() const { return window.shared; }
+    };
     Task<Result<>> answer(rpc::Request& request, Scratch& scratch);
     Result<Using> enter(const rpc::Request& request, session::MountId mount);
     Result<Using> enter(const rpc::Request& request, const FileBody& file);
 
     Task<Result<>> read(rpc::Request& request, Scratch& scratch);
     Task<Result<>> update(rpc::Request& request, Scratch& scratch);
-    Task<Result<rpc::PayloadMemory>> take_payload(rpc::Request& request, const FileBody& file);
+    Task<Result<Payload>> sink(rpc::Request& request);
+    Task<Result<Payload>> source(rpc::Request& request, const FileBody& file);
+    [[nodiscard]] Result<Payload> in_place(Result<fabric::Mapping> mapping);
+    void count(const Payload& payload, uint64_t bytes) {
+        (payload.in_place() ? metrics_.host_bytes : metrics_.dpu_bytes).add(bytes);
+    }
     Task<StoredReplies::Reply> apply(rpc::Request& request, fs::FileSystem& fs,
-                                     const FileBody& file, ConstBytes payload);
+                                     const FileBody& file, fs::Window payload);
     Task<Result<>> sync(rpc::Request& request);
     Task<Result<>> node(rpc::Request& request, Scratch& scratch);
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);
 
+    Reactor& reactor_;
     session::SessionTable& sessions_;
     session::Mounts& mounts_;
+    const Placement placement_;
     LinkServerMetrics metrics_;
     StoredReplies replies_;
     std::vector<std::unique_ptr<Scratch>> unused_;

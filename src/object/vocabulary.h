@@ -82,6 +82,9 @@ struct Window {
     uint64_t length = 0;
     uint32_t peer = 0;
     MemoryKind memory = MemoryKind::host;
+    // Another process may change the bytes at any time: that they do not match a checksum says
+    // nothing until it was found over memory of one's own.
+    bool shared = false;
     uint64_t key = 0;
 
     [[nodiscard]] static Window local(Bytes bytes) {

@@ -47,9 +47,30 @@ Task<Result<>> Request::receive_payload(Bytes into) {
         std::ranges::copy(frame_.payload, into.begin());
         co_return Result<>{};
     }
-    const uint64_t in_front =
-        frame_.header.has(Flag::body_in_source) ? frame_.header.body_bytes : 0;
-    co_return co_await move(Way::get, in_front, into);
+    co_return co_await move(Way::get, body_bytes_in_front(), into);
+}
+
+Result<fabric::Mapping> Request::map_payload() {
+    ROS2S_TRY_ASSIGN(auto mapping, map(Way::get, body_bytes_in_front(), payload_bytes()));
+    environment_.metrics.bytes_in.add(payload_bytes());
+    return mapping;
+}
+
+Result<fabric::Mapping> Request::map_sink() { return map(Way::put, 0, sink_bytes()); }
+
+Result<fabric::Mapping> Request::map(Way way, uint64_t offset, uint64_t size) {
+    const bool is_source = way == Way::get;
+    const size_t windows = is_source ? frame_.header.source_windows : frame_.header.sink_windows;
+    if (windows != 1) return ros2s::fail(Code::unsupported);
+    ROS2S_TRY(call_.check(environment_.endpoint.reactor().now()));
+    const WindowDescriptor window = is_source ? frame_.source(0) : frame_.sink(0);
+    const auto key = fabric::RemoteKey::decode(window.key);
+    if (!key) return end_for_false_window();
+    auto mapping =
+        environment_.endpoint.map(*key, window.offset + offset, size,
+                                  is_source ? fabric::Rights::read : fabric::Rights::write);
+    if (!mapping && mapping.error().code == Code::invalid) return end_for_false_window();
+    return mapping;
 }
 
 Task<Result<>> Request::place(uint64_t offset, ConstBytes bytes) {

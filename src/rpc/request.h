@@ -71,6 +71,14 @@ class Request {
     // fabric::Endpoint::get(), cancelled, deadline.
     Task<Result<>> receive_payload(Bytes into);
 
+    // Payload, or the whole sink, where it lies in the client's memory: its grant is in use until
+    // the mapping ends, which is best before the answer. The client may change it at any time.
+    // Errors: unsupported (it is not in one window, or the provider does not have it here:
+    // receive_payload() and place() move it), those of fabric::Endpoint::map(), cancelled,
+    // deadline.
+    [[nodiscard]] Result<fabric::Mapping> map_payload();
+    [[nodiscard]] Result<fabric::Mapping> map_sink();
+
     // True when a reply of these sizes goes inline.
     [[nodiscard]] bool fits_inline(uint64_t body_bytes, uint64_t payload_bytes) const;
     // Bytes of the largest body that a reply can have.
@@ -101,6 +109,10 @@ class Request {
     }
 
     enum class Way : uint8_t { get, put };
+    [[nodiscard]] uint64_t body_bytes_in_front() const {
+        return frame_.header.has(Flag::body_in_source) ? frame_.header.body_bytes : 0;
+    }
+    Result<fabric::Mapping> map(Way way, uint64_t offset, uint64_t size);
     // Between [offset, offset + memory) of the windows and memory.
     Task<Result<>> move(Way way, uint64_t offset, Bytes memory);
     Task<Result<>> move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory);

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "ros2s/pki/certificate.h"
 
@@ -32,9 +33,23 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         << serves
         << fmt::format(
                "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-               "data: {{listen: \"shm {}\"}}\n"
                "metrics: {{listen: \"\"}}\n",
-               places_.dpu_control, places_.host_certs, places_.dpu_data);
+               places_.dpu_control, places_.host_certs)
+        << data("dpu");
+}
+
+std::string DpuProcess::data(std::string_view placement) const {
+    return fmt::format("data: {{listen: \"shm {}\", placement: {}}}\n", places_.dpu_data,
+                       placement);
+}
+
+void DpuProcess::place_payload(std::string_view where) {
+    std::stringstream settings;
+    settings << std::ifstream(places_.dpu_settings).rdbuf();
+    std::string text = settings.str();
+    const std::string before = data("dpu");
+    text.replace(text.find(before), before.size(), data(where));
+    std::ofstream(places_.dpu_settings) << text;
 }
 
 offload::HostOptions DpuProcess::options(const std::string& pool,

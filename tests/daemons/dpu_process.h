@@ -2,6 +2,7 @@
 // own for hosts.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "engine_process.h"
 #include "ros2s/offload/host_files.h"
@@ -19,6 +20,8 @@ class DpuProcess {
     // Without an engine: `serves` is YAML that says what it has.
     DpuProcess(const std::string& directory, const std::string& serves);
 
+    // Before it is started: `dpu` or `host`.
+    void place_payload(std::string_view where);
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
     int stop() { return process_.stop(); }
@@ -30,6 +33,7 @@ class DpuProcess {
     [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
 
   private:
+    [[nodiscard]] std::string data(std::string_view placement) const;
     api::ServicePlaces places_;
     DaemonProcess process_{PROGRAM_DPU, places_.dpu_settings, places_.dpu_log};
 };

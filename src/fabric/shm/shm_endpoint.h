@@ -89,6 +89,9 @@ class ShmEndpoint final : public Endpoint {
     uint64_t outgoing_room() const noexcept override { return out_.room(); }
     void on_released(size_t size) noexcept override { held_ -= size + message_overhead; }
     void on_end() noexcept override;
+    Result<Bytes> do_map(const RemoteKey& key, uint64_t offset, uint64_t count,
+                         Rights right) override;
+    void do_unmap(uint32_t slot) noexcept override;
 
     // Messages (shm_messages.cc).
     [[nodiscard]] uint64_t room_for_sends() const noexcept;
@@ -105,6 +108,11 @@ class ShmEndpoint final : public Endpoint {
     // Payload (shm_payload.cc).
     [[nodiscard]] std::expected<std::byte*, Refusal> locate(const RemoteKey& key, uint64_t offset,
                                                             uint64_t count, Rights right) noexcept;
+    // By the server's own record: may this session's key be tried at all?
+    [[nodiscard]] std::expected<void, Refusal> check_key(const RemoteKey& key) const noexcept;
+    // Tells the client that a region is in use, counted because several may use it.
+    void mark(uint32_t slot) noexcept;
+    void unmark(uint32_t slot) noexcept;
     Task<Result<>> move(RemoteKey key, uint64_t offset, Bytes memory, Rights right);
     [[nodiscard]] SharedGrant& grant_at(uint32_t slot) const noexcept;
     [[nodiscard]] uint32_t& use_at(uint32_t slot) const noexcept;

@@ -125,31 +125,36 @@ std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uin
     return all.data() + grant.address + offset;
 }
 
+std::expected<void, Refusal> ShmEndpoint::check_key(const RemoteKey& key) const noexcept {
+    if (auto claim = check_claim(key, peer_.domain, session_); !claim) return claim;
+    if (key.slot >= settled_.layout.slots) return std::unexpected(Refusal::stale);
+    return {};
+}
+
+void ShmEndpoint::mark(uint32_t slot) noexcept {
+    shared(use_at(slot)).store(++uses_of_slots_[slot], std::memory_order_seq_cst);
+}
+
+void ShmEndpoint::unmark(uint32_t slot) noexcept {
+    shared(use_at(slot)).store(--uses_of_slots_[slot], std::memory_order_seq_cst);
+    wake_for_ |= wants_release;
+}
+
 Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, Rights right) {
-    // Tells the client that its region is in use, counted because several may use it.
     struct Mark {
         Mark(ShmEndpoint& endpoint, uint32_t slot) noexcept : self(endpoint), place(slot) {
-            publish(++self.uses_of_slots_[place]);
+            self.mark(place);
         }
         Mark(const Mark&) = delete;
         Mark& operator=(const Mark&) = delete;
-        ~Mark() {
-            publish(--self.uses_of_slots_[place]);
-            self.wake_for_ |= wants_release;
-        }
-        void publish(uint32_t count) const noexcept {
-            shared(self.use_at(place)).store(count, std::memory_order_seq_cst);
-        }
+        ~Mark() { self.unmark(place); }
         ShmEndpoint& self;
         const uint32_t place;
     };
     const Use use(*this);
     if (!initiates()) co_return refuse(Refusal::initiator);
     if (!alive()) co_return fail(Code::disconnected);
-    if (auto claim = check_claim(key, peer_.domain, session_); !claim) {
-        co_return refuse(claim.error());
-    }
-    if (key.slot >= settled_.layout.slots) co_return refuse(Refusal::stale);
+    if (auto allowed = check_key(key); !allowed) co_return refuse(allowed.error());
     const Mark mark(*this, key.slot);
     while (true) {
         const auto place = locate(key, offset, memory.size(), right);
@@ -164,6 +169,19 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
         if (!alive()) co_return fail(Code::disconnected);
     }
 }
+
+Result<Bytes> ShmEndpoint::do_map(const RemoteKey& key, uint64_t offset, uint64_t count,
+                                  Rights right) {
+    if (auto allowed = check_key(key); !allowed) return refuse(allowed.error());
+    // Marked before the look at the grant, as a copy is: whoever revokes now waits.
+    mark(key.slot);
+    const auto place = locate(key, offset, count, right);
+    if (place) return Bytes{*place, count};
+    unmark(key.slot);
+    return refuse(place.error());
+}
+
+void ShmEndpoint::do_unmap(uint32_t slot) noexcept { unmark(slot); }
 
 Task<Result<>> ShmEndpoint::put(const RemoteKey& key, uint64_t offset, ConstBytes from,
                                 Placement /*placement*/) {

@@ -1,0 +1,209 @@
+// Placement `host`: the DPU works on large payload where it lies in the host's shared memory, which
+// a hostile host changes meanwhile.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "dpu_process.h"
+#include "ros2s/base/random.h"
+#include "ros2s/offload/host_files.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/trace.h"
+
+namespace ros2s::tests {
+namespace {
+
+using fs::Window;
+using offload::HostFiles;
+
+constexpr uint64_t mib = uint64_t{1} << 20;
+const Call call;
+
+class Placed : public testing::TestWithParam<const char*> {
+  protected:
+    Placed() {
+        Report report;
+        auto made = OsReactor::create({.thread_name = "host"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+        dpu.place_payload("host");
+    }
+    std::unique_ptr<HostFiles> open() {
+        Report report;
+        auto opened = run_blocking(
+            *reactor, [&] { return HostFiles::open(*reactor, dpu.options(), report); });
+        EXPECT_TRUE(opened) << report.text() << dpu.log();
+        return opened ? std::move(*opened) : nullptr;
+    }
+    void close(std::unique_ptr<HostFiles>& host) {
+        run_blocking(*reactor, [&] { return host->close(); });
+        host.reset();
+    }
+    EngineProcess engine;
+    DpuProcess dpu{engine, GetParam()};
+    std::unique_ptr<OsReactor> reactor;
+};
+
+std::vector<std::byte> content(size_t size, uint64_t seed) {
+    std::vector<std::byte> bytes(size);
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 3 ^ seed);
+    return bytes;
+}
+
+bool has_step(const Trace& trace, std::string_view name) {
+    return std::ranges::any_of(trace.steps(), [&](const auto& step) { return step.name == name; });
+}
+
+// Writes and reads a file whose ends lie within blocks and chunks.
+Task<> write_and_read(fs::FileSystem& files, std::string name, uint64_t seed) {
+    const auto opened =
+        co_await files.create(call, fs::root_node, name, 0644, {.read = true, .write = true}, {});
+    EXPECT_TRUE(opened);
+    if (!opened) co_return;
+    const auto written = content(3 * mib + 4099, seed);
+    std::vector<std::byte> read(written.size() + 100);
+    EXPECT_EQ(co_await files.pwrite(call, opened->handle, Window::local(ConstBytes(written)), 7),
+              Result<uint64_t>(written.size()));
+    EXPECT_EQ(co_await files.pread(call, opened->handle, Window::local(Bytes(read)), 7),
+              Result<uint64_t>(written.size()));
+    EXPECT_TRUE(std::ranges::equal(written, Bytes(read).first(written.size())));
+    EXPECT_TRUE(co_await files.close(call, opened->handle));
+}
+
+Task<> large_payload_stays(fs::FileSystem& files) {
+    const auto opened = co_await files.create(call, fs::root_node, "traced", 0644,
+                                              {.read = true, .write = true}, {});
+    EXPECT_TRUE(opened);
+    if (!opened) co_return;
+    for (const uint64_t size : {uint64_t{4096}, mib}) {
+        const bool large = size == mib;
+        auto bytes = content(size, 5);
+        Trace writing, reading;
+        EXPECT_TRUE(co_await files.pwrite({.trace = &writing}, opened->handle,
+                                          Window::local(ConstBytes(bytes)), 0));
+        EXPECT_TRUE(co_await files.pread({.trace = &reading}, opened->handle,
+                                         Window::local(Bytes(bytes)), 0));
+        EXPECT_TRUE(has_step(writing, "dpu.serve") && has_step(reading, "dpu.serve"));
+        EXPECT_EQ(has_step(writing, "dpu.in_place"), large);
+        EXPECT_EQ(has_step(reading, "dpu.in_place"), large);
+    }
+    EXPECT_TRUE(co_await files.close(call, opened->handle));
+}
+
+TEST_P(Placed, LargePayloadIsUsedWhereItLies) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    auto host = open();
+    ASSERT_NE(host, nullptr);
+    run_blocking(*reactor, [&] { return write_and_read(host->file_system(), "file", 1); });
+    run_blocking(*reactor, [&] { return large_payload_stays(host->file_system()); });
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// Where this process has the memory of its newest session's payload: the largest there is.
+Bytes payload_segment() {
+    std::ifstream maps("/proc/self/maps");
+    Bytes found;
+    for (std::string line; std::getline(maps, line);) {
+        if (line.find("/memfd:") == std::string::npos) continue;
+        const uint64_t begin = std::stoull(line, nullptr, 16);
+        const uint64_t end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
+        if (end - begin > found.size()) {
+            found = {reinterpret_cast<std::byte*>(begin), end - begin};
+        }
+    }
+    return found;
+}
+
+// Flips bytes there, for as long as it lives. Staging takes the lowest places first.
+class Scribbler {
+  public:
+    explicit Scribbler(Bytes memory)
+        : memory_(memory.first(std::min<size_t>(memory.size(), 4 * mib))),
+          thread_([this] { run(); }) {}
+    Scribbler(const Scribbler&) = delete;
+    Scribbler& operator=(const Scribbler&) = delete;
+    ~Scribbler() {
+        stop_ = true;
+        thread_.join();
+    }
+
+  private:
+    void run() {
+        Random random(3);
+        while (!stop_) {
+            auto* word = reinterpret_cast<uint64_t*>(
+                memory_.data() + round_down(random.below(memory_.size()), uint64_t{8}));
+            std::atomic_ref(*word).fetch_xor(1 + random.below(255), std::memory_order_relaxed);
+        }
+    }
+    Bytes memory_;
+    std::atomic<bool> stop_ = false;
+    std::thread thread_;
+};
+
+struct Attack {
+    uint64_t done = 0, refused = 0;
+};
+
+Task<> write_and_read_anyway(fs::FileSystem& files, Attack& attack) {
+    const auto opened = co_await files.create(call, fs::root_node, "attacker", 0644,
+                                              {.read = true, .write = true}, {});
+    EXPECT_TRUE(opened);
+    if (!opened) co_return;
+    auto bytes = content(mib, 9);
+    for (int round = 0; round < 40; ++round) {
+        const auto written =
+            co_await files.pwrite(call, opened->handle, Window::local(ConstBytes(bytes)), 0);
+        const auto read =
+            co_await files.pread(call, opened->handle, Window::local(Bytes(bytes)), 0);
+        for (const auto& each : {written, read}) {
+            if (!each) EXPECT_EQ(each.error().code, Code::corrupt) << describe(each.error());
+            ++(each ? attack.done : attack.refused);
+        }
+    }
+    EXPECT_TRUE(co_await files.close(call, opened->handle));
+}
+
+TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    auto attacker = open();
+    ASSERT_NE(attacker, nullptr);
+    const Bytes segment = payload_segment();
+    ASSERT_GE(segment.size(), 4 * mib);
+    auto bystander = open();
+    ASSERT_NE(bystander, nullptr);
+    Attack attack;
+    {
+        const Scribbler scribbler(segment);
+        run_blocking(*reactor,
+                     [&] { return write_and_read_anyway(attacker->file_system(), attack); });
+        run_blocking(*reactor, [&] { return write_and_read(bystander->file_system(), "file", 2); });
+    }
+    EXPECT_GT(attack.refused, 0U);
+    // Its session lives, and what others have is whole.
+    run_blocking(*reactor, [&] { return write_and_read(attacker->file_system(), "later", 3); });
+    run_blocking(*reactor,
+                 [&] { return write_and_read(bystander->file_system(), "later too", 4); });
+    close(bystander);
+    close(attacker);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    // Nobody was told to look at a disk that has nothing.
+    EXPECT_EQ(dpu.log().find("corrupt"), std::string::npos) << dpu.log();
+    EXPECT_EQ(engine.log().find("corrupt"), std::string::npos) << engine.log();
+}
+
+INSTANTIATE_TEST_SUITE_P(Providers, Placed, testing::Values("shm", "ucx+tcp"),
+                         [](const auto& info) {
+                             return std::string(info.param) == "shm" ? "Shm" : "UcxTcp";
+                         });
+
+}  // namespace
+}  // namespace ros2s::tests
