@@ -10,7 +10,8 @@ using namespace object;
 constexpr int steps = 40;
 
 Task<> work(Part& part) {
-    sim::DirectoryWork directory(part.files, fmt::format("of-{}", part.number), part.random);
+    sim::DirectoryWork directory(part.files, fmt::format("of-{}", part.number), part.random,
+                                 sim::DirectoryWork::Unlinked::used);
     Result<> done = co_await directory.begin();
     for (int i = 0; i < steps && done; ++i) done = co_await directory.step();
     if (!done) co_return part.problem("{}: {}", directory.what(), describe(done.error()));

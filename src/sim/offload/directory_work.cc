@@ -23,7 +23,7 @@ Task<Result<>> DirectoryWork::step() {
     ++step_;
     if (model_.size() < 2) return create();
     if (model_.size() >= names_max) return unlink();
-    switch (random_.below(9)) {
+    switch (random_.below(unlinked_ == Unlinked::used ? 10 : 9)) {
         case 0: return create();
         case 1: return append();
         case 2: return write();
@@ -32,7 +32,8 @@ Task<Result<>> DirectoryWork::step() {
         case 5: return exchange();
         case 6: return unlink();
         case 7: return read();
-        default: return passing();
+        case 8: return passing();
+        default: return nameless();
     }
 }
 
@@ -146,6 +147,33 @@ Task<Result<>> DirectoryWork::passing() {
     ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(call, node_, any()->first));
     ROS2S_CO_TRY(co_await files_.link(call, found.node, node_, fresh()));
     co_return co_await files_.unlink(call, node_, fresh());
+}
+
+// A file that loses its name while it is open.
+Task<Result<>> DirectoryWork::nameless() {
+    what_ = "file without a name";
+    const fs::OpenFlags flags{.write = true, .append = true, .exclusive = true};
+    ROS2S_CO_TRY_ASSIGN(const auto file,
+                        co_await files_.create(call, node_, fresh(), 0600, flags, {}));
+    ROS2S_CO_TRY(co_await files_.unlink(call, node_, fresh()));
+    std::string expected;
+    for (int i = 0; i < 3; ++i) {
+        const std::string bytes = text();
+        ROS2S_CO_TRY(
+            co_await files_.pwrite(call, file.handle, fs::Window::local(as_bytes(bytes)), 0));
+        expected += bytes;
+    }
+    std::string found(expected.size() + 1, '?');
+    ROS2S_CO_TRY_ASSIGN(
+        const uint64_t got,
+        co_await files_.pread(call, file.handle,
+                              fs::Window::local(std::as_writable_bytes(std::span(found))), 0));
+    found.resize(got);
+    if (found != expected) {
+        differs_.push_back(fmt::format("{}: a file without a name has {} bytes, not {}", name_, got,
+                                       expected.size()));
+    }
+    co_return co_await files_.close(call, file.handle);
 }
 
 // ---- against the model ---------------------------------------------------------------------

@@ -12,9 +12,12 @@ namespace ros2s::sim {
 
 class DirectoryWork {
   public:
+    // Whether files are used after they were unlinked: not where the container is mounted twice,
+    // for a mount punches what it finds without a name.
+    enum class Unlinked : uint8_t { unused, used };
     // Works in the directory `name` of the root, which begin() makes.
-    DirectoryWork(fs::FileSystem& files, std::string name, Random& random)
-        : files_(files), name_(std::move(name)), random_(random) {}
+    DirectoryWork(fs::FileSystem& files, std::string name, Random& random, Unlinked unlinked)
+        : files_(files), name_(std::move(name)), random_(random), unlinked_(unlinked) {}
 
     Task<Result<>> begin();
     // One operation. what() says which.
@@ -41,12 +44,14 @@ class DirectoryWork {
     Task<Result<>> unlink();
     Task<Result<>> read();
     Task<Result<>> passing();
+    Task<Result<>> nameless();
     Task<std::string> compare_file(fs::FileSystem& files, std::string name,
                                    std::string expected) const;
 
     fs::FileSystem& files_;
     const std::string name_;
     Random& random_;
+    const Unlinked unlinked_;
     fs::NodeId node_{};
     Model model_;
     uint64_t step_ = 0;

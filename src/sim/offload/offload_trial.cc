@@ -1,6 +1,7 @@
 #include "offload_trial.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <memory>
@@ -19,6 +20,23 @@ constexpr size_t hosts = 3;
 constexpr size_t clients_per_host = 3;
 // Of virtual time: by far more than the crashes take.
 constexpr Duration patience = std::chrono::minutes(10);
+
+// What is in the directory, and in those in it.
+Task<Result<>> remove_all(fs::FileSystem& files, fs::NodeId directory) {
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await files.open(call, directory, {}));
+    ROS2S_CO_TRY_ASSIGN(const auto entries, co_await files.readdir(call, opened.handle, 0, 4096));
+    ROS2S_CO_TRY(co_await files.close(call, opened.handle));
+    for (const fs::DirectoryEntry& entry : entries) {
+        ROS2S_CO_TRY_ASSIGN(const auto found, co_await files.lookup(call, directory, entry.name));
+        if (S_ISDIR(found.mode)) {
+            ROS2S_CO_TRY(co_await remove_all(files, found.node));
+            ROS2S_CO_TRY(co_await files.rmdir(call, directory, entry.name));
+        } else {
+            ROS2S_CO_TRY(co_await files.unlink(call, directory, entry.name));
+        }
+    }
+    co_return Result<>{};
+}
 
 class OffloadTrial {
   public:
@@ -50,6 +68,8 @@ class OffloadTrial {
     Task<> wait_for_crashes();
     Task<> end();
     Task<> judge();
+    Task<> judge_files(fs::FileSystem& files);
+    Task<> judge_space();
     static Task<> client(OffloadTrial& self, size_t number, Random random);
     static Task<> kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random);
     [[nodiscard]] std::vector<std::string> processes() const;
@@ -72,6 +92,7 @@ class OffloadTrial {
     std::vector<std::unique_ptr<Random>> randoms_;  // of the clients' directories
     std::vector<std::unique_ptr<DirectoryWork>> directories_;
     SharedWork shared_;
+    uint64_t free_bytes_ = 0;  // of the store, before anybody worked
     bool armed_ = false;
     bool over_ = false;
 };
@@ -90,6 +111,7 @@ std::optional<CrashPlan> OffloadTrial::next_crash(bool in_recovery) {
 Task<> OffloadTrial::run() {
     co_await storage_.make();
     ROS2S_CHECK(co_await storage_.start());
+    free_bytes_ = (co_await storage_.store().space(call))->free_bytes;
     {
         const auto files = co_await mount_directly();
         ROS2S_CHECK(files && co_await shared_.prepare(*files));
@@ -142,7 +164,8 @@ Task<> OffloadTrial::work(Nursery& working) {
     for (size_t i = 0; i < hosts * clients_per_host; ++i) {
         randoms_.push_back(std::make_unique<Random>(random_.next()));
         directories_.push_back(std::make_unique<DirectoryWork>(
-            hosts_[i % hosts]->files(), fmt::format("of-{}", i), *randoms_.back()));
+            hosts_[i % hosts]->files(), fmt::format("of-{}", i), *randoms_.back(),
+            options_.dpus == 1 ? DirectoryWork::Unlinked::used : DirectoryWork::Unlinked::unused));
         co_await working.spawn(client(*this, i, Random(random_.next())));
     }
     storage_.arm();
@@ -178,20 +201,37 @@ Task<> OffloadTrial::judge() {
     report_.replayed = storage_.replayed();
     if (co_await storage_.start()) {
         if (const auto files = co_await mount_directly()) {
-            for (const auto& directory : directories_) {
-                for (std::string& text : co_await directory->compare(*files)) {
-                    report_.problems.push_back(std::move(text));
-                }
+            co_await judge_files(*files);
+            const Result<> removed = co_await remove_all(*files, fs::root_node);
+            if (!removed) {
+                report_.problems.push_back("nothing can be removed: " + describe(removed.error()));
             }
-            co_await shared_.judge(*files);
             co_await files->close_all();
         }
+        co_await judge_space();
         co_await storage_.halt();
     }
     report_.shared = shared_.totals();
     for (const auto* more : {&shared_.problems(), &storage_.problems()}) {
         report_.problems.insert(report_.problems.end(), more->begin(), more->end());
     }
+}
+
+Task<> OffloadTrial::judge_files(fs::FileSystem& files) {
+    for (const auto& directory : directories_) {
+        for (std::string& text : co_await directory->compare(files)) {
+            report_.problems.push_back(std::move(text));
+        }
+    }
+    co_await shared_.judge(files);
+}
+
+// Where all files are gone, so is what they used.
+Task<> OffloadTrial::judge_space() {
+    const auto space = co_await storage_.store().space(call);
+    if (space && space->free_bytes == free_bytes_) co_return;
+    report_.problems.push_back(fmt::format("without files {} bytes are free, and were {} at first",
+                                           space ? space->free_bytes : 0, free_bytes_));
 }
 
 // On the store itself, without anything between.

@@ -15,7 +15,7 @@ constexpr size_t blocks = 12;
 constexpr uint64_t names_max = 400;
 constexpr uint64_t tokens = 40;
 constexpr uint64_t appends_max = 60;  // of a client
-constexpr uint64_t log_bytes_max = 4 << 20;
+constexpr uint64_t log_bytes_max = 1 << 20;
 
 std::string record(size_t client, uint64_t round) {
     return fmt::format("<{}:{}:{}>\n", client, round,
@@ -78,8 +78,8 @@ Task<Result<>> SharedWork::step(size_t client, fs::FileSystem& files, Random& ra
         case 2: return create(client, files);
         case 3: return rename(client, files);
         case 4: return read_log(client, files);
-        case 5: return write(files, random);
-        default: return read(files, random);
+        case 5: return write(client, files, random);
+        default: return read(client, files, random);
     }
 }
 
@@ -220,12 +220,26 @@ Task<> SharedWork::judge_names(fs::FileSystem& files) {
 
 // ---- blocks --------------------------------------------------------------------------------
 
+// Open for many operations, and so over restarts of whatever is between.
+Task<Result<fs::FileHandle>> SharedWork::blocks_of(size_t client, fs::FileSystem& files,
+                                                   Random& random) {
+    std::optional<fs::FileHandle>& open_file = clients_[client].blocks;
+    if (open_file && random.one_in(10)) {
+        ROS2S_CO_TRY(co_await files.close(call, *open_file));
+        open_file.reset();
+    }
+    if (!open_file) {
+        ROS2S_CO_TRY_ASSIGN(open_file, co_await open(files, "blocks", {.write = true}));
+    }
+    co_return *open_file;
+}
+
 // One block or a few.
-Task<Result<>> SharedWork::write(fs::FileSystem& files, Random& random) {
+Task<Result<>> SharedWork::write(size_t client, fs::FileSystem& files, Random& random) {
     ++totals_.writes;
     const uint64_t first = random.below(blocks);
     const uint64_t count = 1 + random.below(std::min<uint64_t>(3, blocks - first));
-    ROS2S_CO_TRY_ASSIGN(const auto file, co_await open(files, "blocks", {.write = true}));
+    ROS2S_CO_TRY_ASSIGN(const auto file, co_await blocks_of(client, files, random));
     std::string bytes;
     std::vector<uint64_t> stamps;
     for (uint64_t i = 0; i < count; ++i) {
@@ -237,14 +251,14 @@ Task<Result<>> SharedWork::write(fs::FileSystem& files, Random& random) {
     for (uint64_t i = 0; i < count; ++i) {
         blocks_.acknowledged(first + i, stamps[i], reactor_.now());
     }
-    co_return co_await files.close(call, file);
+    co_return Result<>{};
 }
 
-Task<Result<>> SharedWork::read(fs::FileSystem& files, Random& random) {
+Task<Result<>> SharedWork::read(size_t client, fs::FileSystem& files, Random& random) {
     ++totals_.reads;
     const uint64_t first = random.below(blocks);
     const uint64_t count = 1 + random.below(blocks - first);
-    ROS2S_CO_TRY_ASSIGN(const auto file, co_await open(files, "blocks", {}));
+    ROS2S_CO_TRY_ASSIGN(const auto file, co_await blocks_of(client, files, random));
     std::string bytes(count * block_bytes, '?');
     const Time begin = reactor_.now();
     const auto got = co_await files.pread(
@@ -253,7 +267,7 @@ Task<Result<>> SharedWork::read(fs::FileSystem& files, Random& random) {
     ROS2S_CO_TRY(got);
     bytes.resize(*got);
     look(bytes, first, begin);
-    co_return co_await files.close(call, file);
+    co_return Result<>{};
 }
 
 void SharedWork::look(std::string_view found, uint64_t first, Time begin) {

@@ -5,6 +5,7 @@
 // - blocks of one file that all write and read (BlockHistory).
 // None of it is idempotent but the blocks, so that what is done twice or not at all shows.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ class SharedWork {
 
     // Makes the files, before anybody works.
     Task<Result<>> prepare(fs::FileSystem& files);
-    // One operation of a client, which has one at a time. Errors: of the file system, where it
-    // should have succeeded.
+    // One operation of a client, which has one at a time and keeps a file open. Errors: of the file
+    // system, where it should have succeeded.
     Task<Result<>> step(size_t client, fs::FileSystem& files, Random& random);
     // At the end, through any file system.
     Task<> judge(fs::FileSystem& files);
@@ -39,6 +40,7 @@ class SharedWork {
         uint64_t appended = 0;
         uint64_t name = 0;   // the next one to make
         uint64_t token = 0;  // the next one to rename
+        std::optional<fs::FileHandle> blocks;
     };
     // Who won which name, in the order of their answers.
     using Winners = std::vector<std::vector<size_t>>;
@@ -47,8 +49,9 @@ class SharedWork {
     Task<Result<>> read_log(size_t client, fs::FileSystem& files);
     Task<Result<>> create(size_t client, fs::FileSystem& files);
     Task<Result<>> rename(size_t client, fs::FileSystem& files);
-    Task<Result<>> write(fs::FileSystem& files, Random& random);
-    Task<Result<>> read(fs::FileSystem& files, Random& random);
+    Task<Result<>> write(size_t client, fs::FileSystem& files, Random& random);
+    Task<Result<>> read(size_t client, fs::FileSystem& files, Random& random);
+    Task<Result<fs::FileHandle>> blocks_of(size_t client, fs::FileSystem& files, Random& random);
     Task<Result<fs::FileHandle>> open(fs::FileSystem& files, std::string name, fs::OpenFlags flags);
     Task<Result<std::string>> read_all(fs::FileSystem& files, std::string name);
     void judge_log(const std::string& text);
