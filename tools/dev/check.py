@@ -10,7 +10,8 @@ import package
 import test
 
 # ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and libros2store,
-# whose callers' threads meet the reactor's. (It cannot see what io_uring, RocksDB and libfuse do.)
+# whose callers' threads meet the reactor's. (It cannot see what io_uring, RocksDB and libfuse do;
+# simulations are one thread each: docs/decisions/0022.)
 THREADED = ("runtime", "device_uring", "api_c", "fabric_shm")
 # And a pool whose targets are spread over two threads: those cases that do the most at once.
 SPREAD = ("EngineOnTwoReactors.AgreesWithTheModel", "EngineOnTwoReactors.NoDeadlock")
