@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "pool_place.h"
+#include "ros2s/config/units.h"
 
 namespace ros2s::cli {
 namespace {
@@ -47,8 +48,59 @@ class Command {
     CLI::App& app;
 };
 
+// Of the words that a person may write where a number of bytes is asked for.
+CLI::Validator offset() {
+    constexpr uint64_t most = uint64_t{INT64_MAX} - 4096;
+    return {[](std::string& word) -> std::string {
+                const auto bytes = config::parse_size(word);
+                if (!bytes || *bytes > most) {
+                    return fmt::format(
+                        "'{}' is no place in a file; write how many bytes are in "
+                        "front of it, as in 4096 or 1M",
+                        word);
+                }
+                word = std::to_string(*bytes);
+                return {};
+            },
+            ""};
+}
+
+// The first argument behind the command that was understood; "" where there is none.
+std::string_view unknown_word(int count, char** values, const CLI::App& level) {
+    int at = 1;
+    if (!level.get_name().empty() && level.get_parent() != nullptr) {
+        while (at < count && level.get_name() != values[at]) ++at;
+        ++at;
+    }
+    while (at < count && std::string_view(values[at]) == "--json") ++at;
+    return at < count ? values[at] : "";
+}
+
+// What is wrong with the command line, where the library's own words would not say it.
+std::string in_words(const CLI::ParseError& error, int count, char** values,
+                     const CLI::App& level) {
+    const std::string said = error.what();
+    constexpr std::string_view conversion = "Could not convert: ";
+    if (said.starts_with(conversion)) {
+        const std::string_view rest = std::string_view(said).substr(conversion.size());
+        const size_t equals = rest.find(" = ");
+        return fmt::format("{} takes a whole number, not '{}'", rest.substr(0, equals),
+                           equals == std::string_view::npos ? "" : rest.substr(equals + 3));
+    }
+    const bool needs_command = !level.get_subcommands({}).empty();
+    if (!needs_command || !level.get_subcommands().empty()) return said;
+    const std::string_view word = unknown_word(count, values, level);
+    const std::string behind =
+        level.get_parent() == nullptr ? "" : fmt::format(" behind '{}'", level.get_name());
+    if (word.empty()) return fmt::format("a command is missing{}", behind);
+    return fmt::format("there is no {} '{}'{}", word.starts_with('-') ? "option" : "command", word,
+                       behind);
+}
+
 constexpr const char* place_help =
-    "a URI (ros2s+local:///POOL/CONTAINER/PATH?dir=DIR) or a local path";
+    "a URI (ros2s+local:///POOL/CONTAINER/PATH?dir=DIR; ros2s+dpu or ros2s with daemons) or a "
+    "local "
+    "path";
 constexpr const char* pool_help = "a pool directory or a URI";
 
 void add_creation(Command<UpOptions>& command, bool container) {
@@ -127,16 +179,16 @@ void add_pool(CLI::App& app, Arguments& arguments) {
             ->capture_default_str();
         return command;
     };
-    add("list", "the pools in a directory's subdirectories", pool_list, "where to look");
-    add("query", "a pool's devices, space and containers", pool_query, "the pool directory");
+    add("list", "the pools in a directory and its subdirectories", pool_list,
+        "where to look, or a URI of the pool");
+    add("query", "a pool's devices, space and containers", pool_query, pool_help);
     Command<GrowOptions> grow(pool, arguments, "grow", "add a device file to a pool", pool_grow);
     grow.app.add_option("place", grow.options->place, pool_help)->required();
     grow.app.add_option("--size", grow.options->size, "of the new device file: 512M, 4G, 1T")
         ->required();
     grow.app.add_option("--device-dir", grow.options->device_directory,
                         "put the file here instead, on another disk, say");
-    auto destroy =
-        add("destroy", "remove a pool and everything in it", pool_destroy, "the pool directory");
+    auto destroy = add("destroy", "remove a pool and everything in it", pool_destroy, pool_help);
     destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");
 }
 
@@ -179,7 +231,7 @@ void add_files(CLI::App& app, Arguments& arguments) {
     ls_command.app.add_flag("-a,--all", ls_command.options->all, "names that begin with a dot too");
     ls_command.app.add_flag("-R,--recursive", ls_command.options->recursive, "subdirectories too");
     auto cp_command = add("cp", "copy files and trees, with modes, owners, times and links", cp, 2);
-    cp_command.app.add_flag("-r,--recursive", cp_command.options->recursive, "directories too");
+    cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "directories too");
     cp_command.app.footer(
         "A file gets its name when its copy is whole. Ctrl-C leaves the files that are whole, and\n"
         "directories that may still lack their modes and times; kill -9 may also leave files "
@@ -187,13 +239,13 @@ void add_files(CLI::App& app, Arguments& arguments) {
         ".ros2store-…, which can be removed.");
     add("cat", "write files to standard output", cat, 1);
     auto rm_command = add("rm", "remove files and trees", rm, 1);
-    rm_command.app.add_flag("-r,--recursive", rm_command.options->recursive, "directories too");
+    rm_command.app.add_flag("-r,-R,--recursive", rm_command.options->recursive, "directories too");
     rm_command.app.add_flag("-f,--force", rm_command.options->force,
                             "what is not there is no error");
     auto mkdir_command = add("mkdir", "make directories", mkdir, 1);
     mkdir_command.app.add_flag("-p,--parents", mkdir_command.options->parents,
                                "parents too; one that is there is no error");
-    add("mv", "rename within a container or within the local file system", mv, 2);
+    add("mv", "rename within a container", mv, 2);
     add("stat", "everything about files", stat, 1);
 }
 
@@ -232,7 +284,9 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         app, arguments, "why", "how I/O on a file travels, and one read of it step by step", why);
     why_command.app.add_option("file", why_command.options->place, place_help)->required();
     why_command.app
-        .add_option("--offset", why_command.options->offset, "of the 4 KiB that are read")
+        .add_option("--offset", why_command.options->offset,
+                    "of the 4 KiB that are read: 4096, 64K, 1M")
+        ->transform(offset())
         ->capture_default_str();
     why_command.app.add_flag("--write", why_command.options->write,
                              "also trace a write: of the very bytes that were read, or, where the "
@@ -261,7 +315,8 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
         "Begin with: ros2store up DIR",
         "ros2store");
     app.set_version_flag("--version", "ros2store " ROS2STORE_VERSION);
-    app.add_flag("--json", arguments.json, "answer with one JSON value");
+    app.add_flag("--json", arguments.json,
+                 "answer with one JSON value (any command takes it, also behind its name)");
     app.require_subcommand(1);
     app.fallthrough();
     add_pool_life(app, arguments);
@@ -277,17 +332,12 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
         return std::nullopt;
     } catch (const CLI::ParseError& error) {
         std::string help = "ros2store";
-        std::string what = error.what();
-        if (app.get_subcommands().empty() && count > 1) {
-            // The library would only say that a subcommand is missing.
-            const auto* const named = std::find_if(
-                values + 1, values + count, [](const char* value) { return value[0] != '-'; });
-            if (named != values + count) what = fmt::format("there is no command '{}'", *named);
-        }
-        for (const CLI::App* level = &app; !level->get_subcommands().empty();) {
+        const CLI::App* level = &app;
+        while (!level->get_subcommands().empty()) {
             level = level->get_subcommands().front();
             help += " " + level->get_name();
         }
+        const std::string what = in_words(error, count, values, *level);
         Session(arguments.json).complain(fmt::format("{}; see `{} --help`", what, help));
         status = 2;
         return std::nullopt;

@@ -124,7 +124,8 @@ struct MountOptions {
     std::string mount_point;
     std::vector<std::string> further;  // for ros2store-fuse
 };
-// Becomes ros2store-fuse; returns only when that fails.
+// Becomes ros2store-fuse, and returns only when that fails; with --json it runs one, and returns
+// when the mount answers.
 Task<Result<>> mount(Workplace work, MountOptions options);
 
 }  // namespace ros2s::cli

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "arguments.h"
+#include "held_log.h"
 #include "pool_place.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -71,23 +72,27 @@ int run(const Arguments& arguments) {
         return 1;
     }
     Interrupts interrupts(**reactor);
+    const HeldLog held;
     ThreadPool threads(8);
     const Call call{.stop = interrupts.token()};
-    const Workplace work{.session = session,
-                         .environment = {.reactor = **reactor,
-                                         .blocking = threads,
-                                         .log = log_to_stderr(LogLevel::warning)},
-                         .call = call,
-                         .report = report};
+    const Workplace work{
+        .session = session,
+        .environment = {.reactor = **reactor, .blocking = threads, .log = held.log()},
+        .call = call,
+        .report = report};
     const Result<> done = (*reactor)->run(arguments.command(work));
-    if (done) return session.finish() ? 0 : 1;
+    if (done) {
+        held.warn(session);
+        return session.finish() ? 0 : 1;
+    }
     if (done.error().code == Code::cancelled) {
         // "FILE: cancelled" says no more.
         const bool more = !report.empty() && !report.text().ends_with(describe(Code::cancelled));
+        held.warn(session);
         session.complain(more ? "interrupted: " + report.text() : "interrupted");
         return 130;
     }
-    session.complain(report.empty() ? describe(done.error()) : report.text());
+    session.complain(held.with_cause(report.empty() ? describe(done.error()) : report.text()));
     return 1;
 }
 

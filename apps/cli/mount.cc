@@ -1,29 +1,88 @@
-// mount: this process becomes ros2store-fuse.
+// mount: this process becomes ros2store-fuse. With --json it asks one, and answers for it.
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <filesystem>
 
 #include "pool_place.h"
 #include "process.h"
 
 namespace ros2s::cli {
+namespace {
+
+std::unexpected<Error> cannot_run(const Workplace& work, const std::string& program, int failure) {
+    return work.report.fail(Error{Code::not_found, failure},
+                            fmt::format("cannot run {}: {}; build or install ros2store-fuse beside "
+                                        "this program",
+                                        program, std::strerror(failure)));
+}
+
+Result<> check_order(const Workplace& work, const MountOptions& options) {
+    if (is_uri(options.uri) || !is_uri(options.mount_point)) return {};
+    return work.report.fail(
+        Code::invalid, fmt::format("the URI comes first, then the directory: ros2store mount {} {}",
+                                   shell_word(options.mount_point), shell_word(options.uri)));
+}
+
+// One line, without the name of who said it.
+std::string complaint_in(std::string_view errors) {
+    constexpr std::string_view name = "ros2store-fuse: ";
+    if (errors.starts_with(name)) errors.remove_prefix(name.size());
+    while (errors.ends_with('\n')) errors.remove_suffix(1);
+    std::string line(errors);
+    std::ranges::replace(line, '\n', ' ');
+    return line;
+}
+
+Task<Result<>> mount_and_answer(Workplace work, MountOptions options,
+                                std::vector<std::string> arguments) {
+    for (const std::string& each : options.further) {
+        if (each != "-f" && each != "--foreground") continue;
+        co_return work.report.fail(
+            Code::invalid, fmt::format("--json answers when the mount is in the background, and {} "
+                                       "keeps it in the foreground: leave one of them out",
+                                       each));
+    }
+    arguments.insert(arguments.begin() + 1, "--print-pid");
+    const auto said = co_await work.environment.blocking.run(
+        work.environment.reactor, [&] { return hear_program(arguments); });
+    if (!said) co_return cannot_run(work, arguments[0], said.error().os_errno);
+    int pid = 0;
+    const std::string& number = said->output;
+    if (said->status != 0 ||
+        std::from_chars(number.data(), number.data() + number.size(), pid).ec != std::errc()) {
+        const std::string complaint = complaint_in(said->errors);
+        co_return work.report.fail(
+            Code::io, complaint.empty() ? "ros2store-fuse ended without a word" : complaint);
+    }
+    std::error_code ignored;
+    const auto place = std::filesystem::canonical(options.mount_point, ignored);
+    work.session.answer(
+        Json::object({{"mount_point", place.string()}, {"uri", options.uri}, {"pid", pid}}));
+    co_return Result<>{};
+}
+
+}  // namespace
+
 Task<Result<>> mount(Workplace work, MountOptions options) {
+    ROS2S_CO_TRY(check_order(work, options));
     ROS2S_CO_TRY(api::Uri::parse(options.uri, work.report));
     std::vector<std::string> arguments{sibling_program("ros2store-fuse"), options.uri,
                                        options.mount_point};
     arguments.insert(arguments.end(), options.further.begin(), options.further.end());
+    if (work.session.json()) {
+        co_return co_await mount_and_answer(work, std::move(options), std::move(arguments));
+    }
     std::vector<char*> values;
     values.reserve(arguments.size() + 1);
     for (auto& argument : arguments) values.push_back(argument.data());
     values.push_back(nullptr);
     execvp(values[0], values.data());
-    co_return work.report.fail(
-        Error{Code::not_found, errno},
-        fmt::format("cannot run {}: {}; build or install ros2store-fuse beside "
-                    "this program",
-                    arguments[0], std::strerror(errno)));
+    co_return cannot_run(work, arguments[0], errno);
 }
 
 }  // namespace ros2s::cli

@@ -23,7 +23,8 @@ Result<std::vector<std::string>> subdirectories(const std::string& directory, Re
     if (stream == nullptr) {
         return report.fail(
             Error{Code::not_found, errno},
-            fmt::format("cannot read the directory {}: {}", directory, std::strerror(errno)));
+            fmt::format("cannot read the directory {}: {}; name one in or below which pools are",
+                        directory, std::strerror(errno)));
     }
     std::vector<std::string> names;
     while (const dirent* entry = readdir(stream.get())) {
@@ -85,9 +86,11 @@ Task<Result<>> remove_services(Workplace work, const std::string& directory) {
 }  // namespace
 
 Task<Result<>> pool_list(Workplace work, PoolOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory,
+                        pool_directory_of(options.directory, work.report));
     ROS2S_CO_TRY_ASSIGN(std::vector<std::string> candidates,
-                        subdirectories(options.directory, work.report));
-    candidates.insert(candidates.begin(), options.directory);
+                        subdirectories(directory, work.report));
+    candidates.insert(candidates.begin(), directory);
     std::vector<Json> pools;
     for (const std::string& candidate : candidates) {
         Report no_pool;
@@ -111,7 +114,7 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
     }
     if (pools.empty()) {
         work.session.say(fmt::format(
-            "no pool in {} or directly below it; make one: ros2store up DIR", options.directory));
+            "no pool in {} or directly below it; make one: ros2store up DIR", directory));
     }
     work.session.answer(Json::object({{"pools", Json::array(pools)}}));
     co_return Result<>{};

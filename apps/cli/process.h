@@ -16,4 +16,13 @@ namespace ros2s::cli {
 [[nodiscard]] Result<int> run_program(const std::vector<std::string>& arguments,
                                       const std::string& output = {});
 
+struct ProgramSaid {
+    int status = 0;
+    std::string output;  // the first KiBs of both
+    std::string errors;
+};
+// The same; what it and its children wrote until all of them have ended or let go of it. Blocks.
+// Errors: those of pipe2() and posix_spawnp().
+[[nodiscard]] Result<ProgramSaid> hear_program(const std::vector<std::string>& arguments);
+
 }  // namespace ros2s::cli

@@ -63,9 +63,16 @@ std::string human_bytes(uint64_t bytes) { return config::human_size(bytes); }
 Result<uint64_t> size_of(std::string_view text, Report& report) {
     const auto bytes = config::parse_size(text);
     if (bytes) return *bytes;
+    if (bytes.error().code == Code::too_large) {
+        return report.fail(bytes.error(),
+                           fmt::format("'{}' is more than any disk has; name a smaller size, as in "
+                                       "512M or 4G",
+                                       text));
+    }
     return report.fail(
         bytes.error(),
-        fmt::format("'{}' is no size; write a number and K, M, G or T, as in 512M or 4G", text));
+        fmt::format("'{}' is no size; write a whole number and K, M, G or T, as in 512M or 4G",
+                    text));
 }
 
 std::string shell_word(std::string_view text) {

@@ -74,6 +74,10 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                 describe(set.error()));
         }
         environment.log.info(options.uri.to_string() + " is mounted on " + mount_point);
+        if (options.print_pid) {
+            std::printf("%d\n", ::getpid());
+            std::fflush(stdout);
+        }
         starter.ready();
         co_await nursery.join();
         if (!server.answered_all()) {

@@ -55,6 +55,8 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
                  "/etc/fuse.conf must say user_allow_other)");
     app.add_flag("-r,--read-only", options.read_only, "refuse changes through this mount");
     app.add_flag("--no-cache", options.shared, "let the kernel cache nothing");
+    app.add_flag("--print-pid", options.print_pid,
+                 "write the number of the process that serves the mount to standard output");
     app.set_version_flag("--version", "ros2store-fuse " ROS2STORE_VERSION);
     app.footer(more);
     try {

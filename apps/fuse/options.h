@@ -14,6 +14,7 @@ struct Options {
     bool allow_other = false;
     bool read_only = false;
     bool shared = false;
+    bool print_pid = false;
 };
 
 // What to run, or nothing: then the program ends with `exit_status`, and what there was to say has

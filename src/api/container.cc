@@ -39,7 +39,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(const Call& call, R
 namespace {
 
 std::string why_not_created(const object::ContainerProperties& properties, const Error& error) {
-    if (error.code == Code::exists) return "there is one of that name";
+    if (error.code == Code::exists)
+        return "there is one of that name: use it, or choose another name";
     if (error.code != Code::invalid) return describe(error);
     if (!object::is_valid_label(properties.label)) return "a name is 1 to 127 of A-Z a-z 0-9 . _ -";
     return fmt::format("a chunk of {} bytes is no multiple of {}; give one, up to {}",

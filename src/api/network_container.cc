@@ -120,6 +120,10 @@ Task<Result<std::unique_ptr<NetworkContainer>>> NetworkContainer::open(
         co_await parts->open(call, environment, std::move(uri), std::move(options), report);
     if (!opened) {
         co_await parts->close();
+        if (opened.error().code == Code::not_found &&
+            report.text().contains(client_certificates() + "/")) {
+            report.say("or name the directory that has them in ROS2STORE_CERTS");
+        }
         co_return fail(opened.error());
     }
     co_return std::unique_ptr<NetworkContainer>(new NetworkContainer(std::move(parts)));

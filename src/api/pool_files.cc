@@ -35,6 +35,20 @@ Result<std::vector<std::string>> names_in(const std::string& directory) {
     return names;
 }
 
+std::string_view remedy_for(Code code) {
+    switch (code) {
+        case Code::denied:
+            return "; run as a user who may, or choose a directory that you may write to";
+        case Code::read_only: return "; choose a directory on a file system that takes writes";
+        case Code::no_space: return "; make room there, or choose a directory on another disk";
+        // Of directories that the kernel makes up, such as /proc, too.
+        case Code::not_found:
+            return "; choose a directory on a disk, below one that is there (mkdir -p makes it)";
+        case Code::not_directory: return "; a file stands in its way: choose another directory";
+        default: return "";
+    }
+}
+
 Result<> remove_file(const std::string& path) {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(errno);
     return {};
@@ -62,12 +76,8 @@ bool exists(const std::string& path) {
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,
                               Report& report) {
-    const std::string_view remedy =
-        error.code == Code::denied
-            ? "; run as a user who may, or choose a directory that you may write to"
-            : "";
-    return report.fail(error,
-                       fmt::format("cannot {} {}: {}{}", do_what, path, describe(error), remedy));
+    return report.fail(error, fmt::format("cannot {} {}: {}{}", do_what, path, describe(error),
+                                          remedy_for(error.code)));
 }
 
 Result<std::vector<std::string>> foreign_names(const std::string& directory) {

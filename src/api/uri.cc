@@ -191,6 +191,10 @@ class Parser {
                              : key == "socket" ? &uri_.socket
                              : key == "dir"    ? &uri_.dir
                                                : nullptr;
+        if (parameter.empty()) {
+            return wrong(begin - 1,
+                         fmt::format("no parameter follows '{}': leave it out", text_[begin - 1]));
+        }
         if (field == nullptr) {
             return wrong(begin,
                          fmt::format("the parameter '{}' is none of provider, socket, dir", key));

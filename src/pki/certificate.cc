@@ -102,10 +102,31 @@ Result<CertificateFacts> read_certificate(const std::string& file, Report& repor
     return facts_of(certificate.get());
 }
 
+namespace {
+
+// A file of `identity`; where it is missing, the report says where such files come from.
+Result<std::string> read_part(const std::string& path, const Identity& identity, Report& report) {
+    Report missing;
+    auto text = read_file(path, missing);
+    if (text) return text;
+    if (text.error().code != Code::not_found) return report.fail(text.error(), missing.text());
+    const auto name = [](const std::string& file) { return file.substr(file.rfind('/') + 1); };
+    return report.fail(
+        text.error(),
+        fmt::format("{}; {}, {} and {} come from where the authority is: ros2store certs init DIR "
+                    "makes one with certificates; copy them here",
+                    missing.text(), name(identity.authority_file), name(identity.certificate_file),
+                    name(identity.key_file)));
+}
+
+}  // namespace
+
 Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
-    ROS2S_TRY_ASSIGN(const std::string authorities, read_file(identity.authority_file, report));
-    ROS2S_TRY_ASSIGN(const std::string text, read_file(identity.certificate_file, report));
-    ROS2S_TRY_ASSIGN(const std::string key_text, read_file(identity.key_file, report));
+    ROS2S_TRY_ASSIGN(const std::string authorities,
+                     read_part(identity.authority_file, identity, report));
+    ROS2S_TRY_ASSIGN(const std::string text,
+                     read_part(identity.certificate_file, identity, report));
+    ROS2S_TRY_ASSIGN(const std::string key_text, read_part(identity.key_file, identity, report));
     ROS2S_TRY_ASSIGN(const Certificate own,
                      parse_certificate(text, identity.certificate_file, report));
     ROS2S_TRY_ASSIGN(const Key key, parse_key(key_text, identity.key_file, report));

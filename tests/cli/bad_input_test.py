@@ -14,6 +14,18 @@ import unittest
 import cli_test
 from cli_test import SIZE, UP, answer, run
 
+BLOCK = 4096
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
 IO_URING_SETUP = 425  # on every architecture
 
@@ -113,6 +125,45 @@ class Files(OnePool):
         self.refused("cat", self.uri, says=["version 9", "knows version 1"])
         (self.pool / "index" / "FORMAT").write_text("ros2store index, version 1\n")
         self.content_is_whole()
+
+    def test_a_damaged_file_of_the_index(self):
+        run("cp", "-r", "/usr/include/linux", self.uri_of("d"))
+        tables = sorted((self.pool / "index").glob("*.sst"), key=lambda path: path.stat().st_size)
+        good = tables[-1].read_bytes()
+        for what, bad in (("flipped", good[:30] + bytes([good[30] ^ 255]) + good[31:]),
+                          ("cut off", good[:len(good) // 2]), ("empty", b"")):
+            for command in ("ls", "cat"):
+                with self.subTest(what=what, command=command):
+                    tables[-1].write_bytes(bad)
+                    done = run(command, self.uri_of("d/fs.h"), expect=None)
+                    # What is not read from the damaged place is not withheld.
+                    self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                    for each in ("ros2store: ", f"{self.pool}/index is damaged", "restore"):
+                        self.assertIn(each, done.stderr)
+        tables[-1].unlink()
+        self.refused("ls", self.uri_of("d"), says=[f"{self.pool}/index is damaged", "restore"])
+        tables[-1].write_bytes(good)
+        self.content_is_whole()
+
+    def test_a_pool_that_takes_no_writes(self):
+        # What a later version might ask of those who write: docs/formats/superblock.md.
+        with open(self.pool / "device-0", "r+b") as device:
+            for place in (0, (self.pool / "device-0").stat().st_size - BLOCK):
+                device.seek(place)
+                block = bytearray(device.read(BLOCK))
+                block[24] |= 2
+                block[12:16] = bytes(4)
+                block[12:16] = crc32c(block).to_bytes(4, "little")
+                device.seek(place)
+                device.write(block)
+        for command in (["cp", "/usr/include/stdio.h", self.uri_of("g")], ["mkdir", self.uri_of("d")],
+                        ["rm", self.uri], ["mv", self.uri, self.uri_of("g")]):
+            with self.subTest(command=command[0]):
+                self.refused(*command, says=["read-only", "bits 0x2"])
+        done = run("cat", self.uri)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(f"warning: the pool in {self.pool} is read-only", done.stderr)
+        self.assertRegex(run("status", self.pool).stdout, "state +read-only: .*bits 0x2")
 
     @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
     def test_a_full_index_disk(self):

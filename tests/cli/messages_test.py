@@ -2,6 +2,7 @@
 
 usage: messages_test.py PROGRAM [unittest options]"""
 
+import json
 import os
 import unittest
 
@@ -89,6 +90,82 @@ class WhatStandsThere(cli_test.WithPool):
         for command in ("cat", "ls", "stat"):
             self.refused(command, self.mine("d/none"),
                          says=["d/none?", "not found", f"ros2store ls '{self.mine('d')}'"])
+
+    def test_an_offset_that_is_none(self):
+        for offset in ("-1", "abc", "99999999999999999999", str((1 << 63) - 1), "1.5"):
+            self.refused("why", "--offset", offset, self.mine("f"), status=2,
+                         says=["--offset", f"'{offset}'", "as in 4096 or 1M"])
+        self.assertIn("nothing to read at 4096", run("why", "--offset", "4K", self.mine("f")).stdout)
+
+
+class Words(cli_test.Refusal):
+    """Commands, options and values that are none."""
+
+    def test_commands_and_options(self):
+        for arguments, says in (([], "a command is missing"), (["pool"], "missing behind 'pool'"),
+                                (["pool", "frob"], "no command 'frob' behind 'pool'"),
+                                (["--frob"], "no option '--frob'"),
+                                (["container", "--frob"], "no option '--frob' behind 'container'")):
+            self.refused(*arguments, status=2, says=[says, "--help`"])
+
+    def test_counts(self):
+        for option, value in (("--devices", "-1"), ("--devices", "many")):
+            self.refused("up", self.scratch / "p", option, value, status=2,
+                         says=f"{option} takes a whole number, not '{value}'")
+        self.refused("certs", "init", self.scratch / "c", "--days", "-3", status=2,
+                     says="--days takes a whole number, not '-3'")
+
+    def test_sizes(self):
+        for size, says in (("-1", "is no size"), ("1.5G", "a whole number"), ("8P", "K, M, G or T"),
+                           ("99999999T", "more than any disk"), ("1" * 30, "more than any disk"),
+                           ("0", "too little")):
+            self.refused(*cli_test.UP, self.scratch / "p", f"--size={size}", says=says)
+        self.assertEqual(os.listdir(self.scratch), [])
+
+    def test_directories_in_which_nothing_can_be_made(self):
+        self.refused(*cli_test.UP, "/proc/x", says=["/proc/x", "choose a directory on a disk"])
+        self.refused(*cli_test.UP, "/dev/null/x", says=["/dev/null/x", "choose another directory"])
+        self.refused(*cli_test.UP, "/dev/null", says=["/dev/null", "choose another directory"])
+
+    def test_queries_of_uris(self):
+        for query in ("?", "?dir=/x&", "?&dir=/x"):
+            self.refused("ls", f"ros2s+local:///pool/main{query}",
+                         says=["no parameter follows", "leave it out"])
+
+    def test_missing_certificates(self):
+        for scheme in ("ros2s", "ros2s+dpu"):
+            self.refused("ls", f"{scheme}://localhost:1/pool/main",
+                         env=os.environ | {"ROS2STORE_CERTS": str(self.scratch)},
+                         says=[f"cannot read {self.scratch}/ca.crt", "ros2store certs init", "copy them",
+                               "ROS2STORE_CERTS"])
+
+    def test_a_mount_with_its_arguments_swapped(self):
+        uri = f"ros2s+local:///pool/main?dir={self.scratch}"
+        self.refused("mount", self.scratch, uri,
+                     says=["the URI comes first, then the directory:",
+                           f"ros2store mount '{uri}' {self.scratch}"])
+
+
+@unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0
+                     and (cli_test.Path(cli_test.PROGRAM or "").parent / "ros2store-fuse").exists(),
+                     "cannot mount here")
+class Mount(cli_test.WithPool):
+    """With --json a mount answers, too."""
+
+    def test_mount_in_json(self):
+        uri = self.uri("").replace("/?", "?")
+        said = cli_test.answer("mount", uri, self.scratch)
+        try:
+            self.assertEqual((said["mount_point"], said["uri"]), (str(self.scratch), uri))
+            program = os.readlink(f"/proc/{said['pid']}/exe")
+            self.assertEqual(program.rsplit("/", 1)[-1], "ros2store-fuse")
+            self.assertEqual(os.listdir(self.scratch), [self.name])
+            again = run("--json", "mount", uri, self.scratch, expect=1)
+            self.assertIn("is a mount point already", json.loads(again.stderr)["error"])
+        finally:
+            run("down", self.pool)
+        refused = run("--json", "mount", uri, self.scratch, "--", "-f", expect=1)
+        self.assertIn("leave one of them out", json.loads(refused.stderr)["error"])
 
 
 if __name__ == "__main__":
