@@ -9,6 +9,7 @@
 #include "ros2s/object/place_text.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/trace.h"
+#include "staging_memory.h"
 
 namespace ros2s::engine {
 namespace {
@@ -333,16 +334,16 @@ Task<> EngineStore::Parts::fetch_run(Core& core, Trace* trace, object::FetchItem
     core.metrics.fetch_bounced.add();
     co_await core.bounce.acquire(run.size());
     const BounceHeld held(core, run.size());
-    const AlignedBuffer buffer(run.size() * block_bytes);
-    const Result<> read = co_await read_verified(core, trace, run, buffer.bytes());
+    const StagingMemory memory(run.size() * block_bytes);
+    const Bytes bytes(memory.data(), memory.size());
+    const Result<> read = co_await read_verified(core, trace, run, bytes);
     if (!read) {
         if (result) result = at_offset(read, start, extent.end());
         co_return;
     }
-    std::ranges::copy(buffer.bytes().subspan(from - start, to - from), window.begin());
-    set_checksums([&](uint64_t offset, uint64_t length) {
-        return crc32c(buffer.bytes().subspan(offset, length));
-    });
+    std::ranges::copy(bytes.subspan(from - start, to - from), window.begin());
+    set_checksums(
+        [&](uint64_t offset, uint64_t length) { return crc32c(bytes.subspan(offset, length)); });
 }
 
 Task<Result<>> EngineStore::Parts::fetch_array(Core& core, Trace* trace,

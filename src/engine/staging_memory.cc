@@ -2,24 +2,59 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <new>
 
 #include "ros2s/base/bytes.h"
 
 namespace ros2s::engine {
+namespace {
+
+// Of the kernel directly from here on, and given back to it: an allocator keeps what it is given
+// back in such pieces, between others, and the cap on memory would not hold.
+#ifdef ROS2S_SANITIZED
+constexpr size_t mapped_bytes_min = SIZE_MAX;  // its allocator sees who uses it afterwards
+#else
+constexpr size_t mapped_bytes_min = size_t{256} << 10;
+#endif
+
+// Pages, aligned as asked: what is mapped too much around them goes back at once.
+std::byte* map_pages(size_t size, size_t alignment) {
+    const size_t whole = size + alignment;
+    void* const mapped =
+        ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    auto* const begin = static_cast<std::byte*>(mapped);
+    const size_t before = round_up(reinterpret_cast<uintptr_t>(begin), uintptr_t{alignment}) -
+                          reinterpret_cast<uintptr_t>(begin);
+    if (before != 0) ::munmap(begin, before);
+    if (before != alignment) ::munmap(begin + before + size, alignment - before);
+    return begin + before;
+}
+
+}  // namespace
 
 StagingMemory::StagingMemory(size_t size) : size_(size) {
     if (size == 0) return;
     const bool huge = size % huge_page_bytes == 0;
     const size_t alignment = huge ? huge_page_bytes : block_bytes;
-    data_ = {static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment})),
-             Free{alignment}};
+    if (size >= mapped_bytes_min) {
+        const size_t bytes = round_up<size_t>(size, block_bytes);
+        data_ = {map_pages(bytes, alignment), Free{.alignment = alignment, .mapped_bytes = bytes}};
+    } else {
+        data_ = {static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment})),
+                 Free{.alignment = alignment}};
+    }
     // A kernel without huge pages refuses it, and nothing is lost.
     if (huge) (void)::madvise(data_.get(), size, MADV_HUGEPAGE);
 }
 
 void StagingMemory::Free::operator()(std::byte* memory) const noexcept {
-    ::operator delete(memory, std::align_val_t{alignment});
+    if (mapped_bytes != 0) {
+        ::munmap(memory, mapped_bytes);
+    } else {
+        ::operator delete(memory, std::align_val_t{alignment});
+    }
 }
 
 }  // namespace ros2s::engine

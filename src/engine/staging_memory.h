@@ -1,7 +1,8 @@
 // StagingMemory: owned memory for payload, fit for O_DIRECT, on huge pages where the machine has
 // them and the size is a multiple of one: the kernel then looks up one page for a write where it
 // was 512, and a copy misses the TLB once. Elsewhere, and where huge pages are switched off, it is
-// memory like any other; nobody needs to know which.
+// memory like any other; nobody needs to know which. What is freed goes back to the kernel, unless
+// it is small.
 //
 // Move-only; an empty one has size 0. Not zeroed. A child of fork() must not use it.
 #pragma once
@@ -21,10 +22,11 @@ class StagingMemory {
 
   private:
     struct Free {
-        size_t alignment;
+        size_t alignment = 0;
+        size_t mapped_bytes = 0;  // 0: it came from the allocator
         void operator()(std::byte* memory) const noexcept;
     };
-    std::unique_ptr<std::byte[], Free> data_{nullptr, Free{0}};
+    std::unique_ptr<std::byte[], Free> data_{nullptr, Free{}};
     size_t size_ = 0;
 };
 

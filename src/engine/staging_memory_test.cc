@@ -44,6 +44,19 @@ TEST(StagingMemory, IsAlignedWhateverItsSize) {
     EXPECT_EQ(StagingMemory().size(), 0U);
 }
 
+#ifndef ROS2S_SANITIZED  // whose allocator keeps what is freed, to see who still uses it
+TEST(StagingMemory, GoesBackToTheKernelAsSoonAsItIsFreed) {
+    for (const size_t size : {size_t{1} << 20, StagingMemory::huge_page_bytes}) {
+        StagingMemory memory(size);
+        const void* const address = memory.data();
+        std::memset(memory.data(), 1, size);
+        if (field_of(address, "Rss").empty()) GTEST_SKIP() << "no /proc/self/smaps";
+        memory = StagingMemory();
+        EXPECT_EQ(field_of(address, "Rss"), "") << size;
+    }
+}
+#endif
+
 TEST(StagingMemory, AsksForHugePages) {
     const StagingMemory memory(StagingMemory::huge_page_bytes);
     EXPECT_TRUE(is_multiple(memory.data(), StagingMemory::huge_page_bytes));
