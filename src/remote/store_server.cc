@@ -187,19 +187,26 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     const rpc::OperationId id = request.operation();
     transaction.id = {.client = id.client, .slot = id.slot, .sequence = id.sequence};
     transaction.is_new = !request.repeated();
-    ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory,
-                        co_await request.memory(request.payload_bytes()));
-    Bytes rest = memory.bytes();
+    // A store copies what it takes before it compares and keeps it, so the client's memory will do.
+    auto theirs = request.map_payload();
+    if (!theirs && theirs.error().code != Code::unsupported) co_return fail(theirs.error());
+    rpc::PayloadMemory ours;
+    if (!theirs) {
+        ROS2S_CO_TRY_ASSIGN(ours, co_await request.memory(request.payload_bytes()));
+    }
+    Bytes rest = theirs ? theirs->bytes() : ours.bytes();
     for (Operation& operation : transaction.operations) {
         const uint64_t length = operation.window.length;
         if (length > rest.size()) co_return fail(Code::invalid);
         operation.window = Window::local(rest.first(length));
+        operation.window.shared = theirs.has_value();
         rest = rest.subspan(length);
     }
     if (!rest.empty()) co_return fail(Code::invalid);
-    ROS2S_CO_TRY(co_await request.receive_payload(memory.bytes()));
+    if (!theirs) ROS2S_CO_TRY(co_await request.receive_payload(ours.bytes()));
     ROS2S_CO_TRY_ASSIGN(const Commit commit,
                         co_await store_.update(request.call(), work.container, transaction));
+    if (theirs) theirs->end();
     if (commit.replayed) metrics_.replayed.add();
     co_await request.reply(encode_commit(work.body, commit));
     co_return Result<>{};

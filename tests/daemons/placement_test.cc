@@ -10,6 +10,8 @@
 
 #include "dpu_process.h"
 #include "ros2s/base/random.h"
+#include "ros2s/direct/direct_pool.h"
+#include "ros2s/fs/dfs.h"
 #include "ros2s/offload/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -24,15 +26,21 @@ using offload::HostFiles;
 constexpr uint64_t mib = uint64_t{1} << 20;
 const Call call;
 
-class Placed : public testing::TestWithParam<const char*> {
+class Host : public testing::Test {
   protected:
-    Placed() {
+    Host() {
         Report report;
         auto made = OsReactor::create({.thread_name = "host"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
-        dpu.place_payload("host");
     }
+    EngineProcess engine;
+    std::unique_ptr<OsReactor> reactor;
+};
+
+class Placed : public Host, public testing::WithParamInterface<const char*> {
+  protected:
+    Placed() { dpu.place_payload("host"); }
     std::unique_ptr<HostFiles> open() {
         Report report;
         auto opened = run_blocking(
@@ -44,9 +52,7 @@ class Placed : public testing::TestWithParam<const char*> {
         run_blocking(*reactor, [&] { return host->close(); });
         host.reset();
     }
-    EngineProcess engine;
     DpuProcess dpu{engine, GetParam()};
-    std::unique_ptr<OsReactor> reactor;
 };
 
 std::vector<std::byte> content(size_t size, uint64_t seed) {
@@ -197,6 +203,54 @@ TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
     // Nobody was told to look at a disk that has nothing.
     EXPECT_EQ(dpu.log().find("corrupt"), std::string::npos) << dpu.log();
+    EXPECT_EQ(engine.log().find("corrupt"), std::string::npos) << engine.log();
+}
+
+// The engine takes a large write from its client's memory, too: what it keeps it has copied first.
+struct Direct {
+    Task<> open(OsReactor& reactor, direct::DirectOptions options) {
+        Report report;
+        auto opened = co_await direct::DirectPool::open(reactor, std::move(options), {}, report);
+        EXPECT_TRUE(opened) << report.text();
+        if (!opened) co_return;
+        pool = std::move(*opened);
+        const auto containers = co_await pool->store().list_containers(call);
+        EXPECT_TRUE(containers && containers->size() == 1);
+        auto mounted = co_await fs::Dfs::mount(call, pool->store(), containers->front().id, reactor,
+                                               {}, report);
+        EXPECT_TRUE(mounted) << report.text();
+        if (mounted) files = std::move(*mounted);
+    }
+    Task<> close() {
+        if (files) co_await files->close_all();
+        files.reset();
+        if (pool) co_await pool->close();
+        pool.reset();
+    }
+    std::unique_ptr<direct::DirectPool> pool;
+    std::unique_ptr<fs::FileSystem> files;
+};
+
+TEST_F(Host, AClientOfTheEngineThatChangesItsMemoryHarmsItselfAlone) {
+    ASSERT_TRUE(engine.start());
+    Direct attacker, bystander;
+    run_blocking(*reactor, [&] { return attacker.open(*reactor, engine.options("shm")); });
+    const Bytes segment = payload_segment();
+    ASSERT_GE(segment.size(), 4 * mib);
+    run_blocking(*reactor, [&] { return bystander.open(*reactor, engine.options("shm")); });
+    ASSERT_TRUE(attacker.files && bystander.files);
+    Attack attack;
+    {
+        const Scribbler scribbler(segment);
+        run_blocking(*reactor, [&] { return write_and_read_anyway(*attacker.files, attack); });
+        run_blocking(*reactor, [&] { return write_and_read(*bystander.files, "file", 2); });
+    }
+    EXPECT_GT(attack.refused, 0U);
+    run_blocking(*reactor, [&] { return write_and_read(*attacker.files, "later", 3); });
+    run_blocking(*reactor, [&] { return write_and_read(*bystander.files, "later too", 4); });
+    run_blocking(*reactor, [&] { return bystander.close(); });
+    run_blocking(*reactor, [&] { return attacker.close(); });
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
     EXPECT_EQ(engine.log().find("corrupt"), std::string::npos) << engine.log();
 }
 
