@@ -36,7 +36,7 @@ struct OffloadReport {
     uint64_t replayed = 0;           // stored replies that the store returned
 };
 
-// The rig's store must have room for all that clients write: 16 MiB.
+// The rig's store must have room for all that clients write: 1 MiB.
 [[nodiscard]] OffloadReport run_offload_trial(uint64_t seed, const RigFactory& factory,
                                               const OffloadOptions& options);
 

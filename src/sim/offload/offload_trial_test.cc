@@ -17,7 +17,7 @@ struct Story {
 
 Story run(uint64_t seed, OffloadOptions options = {}, EngineRigOptions rig = {}) {
     TraceHash trace;
-    rig.data_bytes = 16 << 20;
+    rig.data_bytes = 1 << 20;
     rig.trace = options.trace = &trace;
     const auto factory = [&](World& world, Random& random) {
         return make_engine_rig(world, random, rig);
