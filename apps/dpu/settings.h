@@ -21,7 +21,7 @@ struct Settings {
     std::string control = "127.0.0.1:7500";
     std::string certificates = "/etc/ros2store/certs";
     std::string data = "shm /run/ros2store/dpu.sock";
-    std::string placement = "dpu";
+    std::string placement = "host";
     daemon::CommonSettings common{.metrics = "127.0.0.1:7509"};
 
     // Errors: invalid; the report has a sentence for each thing that is wrong.

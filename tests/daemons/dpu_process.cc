@@ -35,20 +35,19 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
                "control: {{listen: \"unix:{}\", certificates: {}}}\n"
                "metrics: {{listen: \"\"}}\n",
                places_.dpu_control, places_.host_certs)
-        << data("dpu");
+        << data();
 }
 
-std::string DpuProcess::data(std::string_view placement) const {
-    return fmt::format("data: {{listen: \"shm {}\", placement: {}}}\n", places_.dpu_data,
-                       placement);
+std::string DpuProcess::data(std::string_view further) const {
+    return fmt::format("data: {{listen: \"shm {}\"{}}}\n", places_.dpu_data, further);
 }
 
 void DpuProcess::place_payload(std::string_view where) {
     std::stringstream settings;
     settings << std::ifstream(places_.dpu_settings).rdbuf();
     std::string text = settings.str();
-    const std::string before = data("dpu");
-    text.replace(text.find(before), before.size(), data(where));
+    const std::string before = data();
+    text.replace(text.find(before), before.size(), data(fmt::format(", placement: {}", where)));
     std::ofstream(places_.dpu_settings) << text;
 }
 

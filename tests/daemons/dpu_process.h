@@ -33,7 +33,7 @@ class DpuProcess {
     [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
 
   private:
-    [[nodiscard]] std::string data(std::string_view placement) const;
+    [[nodiscard]] std::string data(std::string_view further = {}) const;
     api::ServicePlaces places_;
     DaemonProcess process_{PROGRAM_DPU, places_.dpu_settings, places_.dpu_log};
 };

@@ -40,7 +40,6 @@ class Host : public testing::Test {
 
 class Placed : public Host, public testing::WithParamInterface<const char*> {
   protected:
-    Placed() { dpu.place_payload("host"); }
     std::unique_ptr<HostFiles> open() {
         Report report;
         auto opened = run_blocking(
@@ -81,13 +80,13 @@ Task<> write_and_read(fs::FileSystem& files, std::string name, uint64_t seed) {
     EXPECT_TRUE(co_await files.close(call, opened->handle));
 }
 
-Task<> large_payload_stays(fs::FileSystem& files) {
+Task<> large_payload_stays(fs::FileSystem& files, bool in_place) {
     const auto opened = co_await files.create(call, fs::root_node, "traced", 0644,
                                               {.read = true, .write = true}, {});
     EXPECT_TRUE(opened);
     if (!opened) co_return;
     for (const uint64_t size : {uint64_t{4096}, mib}) {
-        const bool large = size == mib;
+        const bool stays = in_place && size == mib;
         auto bytes = content(size, 5);
         Trace writing, reading;
         EXPECT_TRUE(co_await files.pwrite({.trace = &writing}, opened->handle,
@@ -95,8 +94,8 @@ Task<> large_payload_stays(fs::FileSystem& files) {
         EXPECT_TRUE(co_await files.pread({.trace = &reading}, opened->handle,
                                          Window::local(Bytes(bytes)), 0));
         EXPECT_TRUE(has_step(writing, "dpu.serve") && has_step(reading, "dpu.serve"));
-        EXPECT_EQ(has_step(writing, "dpu.in_place"), large);
-        EXPECT_EQ(has_step(reading, "dpu.in_place"), large);
+        EXPECT_EQ(has_step(writing, "dpu.in_place"), stays);
+        EXPECT_EQ(has_step(reading, "dpu.in_place"), stays);
     }
     EXPECT_TRUE(co_await files.close(call, opened->handle));
 }
@@ -106,7 +105,19 @@ TEST_P(Placed, LargePayloadIsUsedWhereItLies) {
     auto host = open();
     ASSERT_NE(host, nullptr);
     run_blocking(*reactor, [&] { return write_and_read(host->file_system(), "file", 1); });
-    run_blocking(*reactor, [&] { return large_payload_stays(host->file_system()); });
+    run_blocking(*reactor, [&] { return large_payload_stays(host->file_system(), true); });
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_P(Placed, OrPassesThroughTheDpusMemory) {
+    dpu.place_payload("dpu");
+    ASSERT_TRUE(engine.start() && dpu.start());
+    auto host = open();
+    ASSERT_NE(host, nullptr);
+    run_blocking(*reactor, [&] { return write_and_read(host->file_system(), "file", 1); });
+    run_blocking(*reactor, [&] { return large_payload_stays(host->file_system(), false); });
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
