@@ -1,5 +1,6 @@
-// UCX over tcp keeps the fabric's contract: between two connections of one core, between two cores,
-// and between two processes.
+// UCX keeps the fabric's contract: between two connections of one core, between two cores, and
+// between two processes. Over tcp on the loopback interface, or over what the environment's
+// ROS2STORE_TEST_UCX names: "ucx+rc rxe0:1".
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -12,6 +13,15 @@
 
 namespace ros2s::fabric::ucx {
 namespace {
+
+Options tested() {
+    const char* named = std::getenv("ROS2STORE_TEST_UCX");
+    if (named == nullptr) return {.device = "lo"};
+    const std::string text = named;
+    const size_t space = text.find(' ');
+    ROS2S_CHECK(space != std::string::npos);
+    return {.provider = text.substr(0, space), .device = text.substr(space + 1)};
+}
 
 std::unique_ptr<OsReactor> make_reactor() {
     Report report;
@@ -40,7 +50,7 @@ class UcxSetup final : public contract::Setup {
     }
     void run(Task<> task) override { client_->run(std::move(task)); }
     Result<std::unique_ptr<Domain>> open_domain(contract::Side side, Report& report) override {
-        return ucx::open_domain(core(side), {.device = "lo"}, report);
+        return ucx::open_domain(core(side), tested(), report);
     }
     std::string address() override { return "127.0.0.1:0"; }
     // A port that is taken, so that nobody else comes to listen there, by one who does not listen.

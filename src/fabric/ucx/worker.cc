@@ -103,7 +103,11 @@ ucs_status_t Worker::came(void* self, const void* header, size_t header_length, 
 
 bool Worker::arm() noexcept {
     if (armed_) return true;
+    // UCX says "busy" while there is something to progress.
     if (ucx().ucp_worker_arm(handle()) != UCS_OK) return false;
+    // A completion that came just before raises no event on plain verbs: they tell of later ones.
+    called_back_ = false;
+    if (ucx().ucp_worker_progress(handle()) > 0 || called_back_) return false;
     armed_ = true;
     if (!event_submitted_) {
         event_ = {.opcode = Ring::Opcode::poll,
@@ -182,11 +186,7 @@ bool Worker::settle() noexcept {
 bool Worker::prepare_sleep() noexcept {
     if (stopping_) return true;
     if (!flusher_.empty() || !attended_.empty()) return false;
-    if (armed_) return true;
-    called_back_ = false;
-    if (ucx().ucp_worker_progress(handle()) > 0 || called_back_) return false;
-    // UCX says "busy" while there is something to progress: then no sleep.
-    return attended_.empty() && arm();
+    return arm() && attended_.empty();
 }
 
 Task<> Worker::quiet(Duration within) {
