@@ -18,9 +18,10 @@ preflight_distribution() {
             "Run ./dev on a Debian 12 machine, or in a container: docker run --rm -it --privileged -v \"\$PWD:\$PWD\" -w \"\$PWD\" debian:12 ./dev $*"
 }
 
+# preflight_packages LIST: the packages that the file names.
 preflight_packages() {
     local wanted installed missing=()
-    wanted=$(grep -vE '^[[:space:]]*(#|$)' tools/packages.txt)
+    wanted=$(grep -vE '^[[:space:]]*(#|$)' "$1")
     installed=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' 2>/dev/null | awk '$2 == "installed" { print $1 }')
     mapfile -t missing < <(comm -23 <(sort -u <<<"$wanted") <(sort -u <<<"$installed"))
     ((${#missing[@]})) || return 0
@@ -47,5 +48,5 @@ preflight_disk() {
 
 preflight() {
     preflight_distribution "$@"
-    preflight_packages
+    preflight_packages tools/packages.txt
 }

@@ -9,6 +9,7 @@ import build
 import check
 import demo
 import fuzz
+import lab
 import lint
 import package
 import sim
@@ -20,7 +21,7 @@ def parse(arguments):
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in (("build", build), ("test", test), ("check", check), ("demo", demo),
                          ("bench", bench), ("fuzz", fuzz), ("lint", lint), ("sim", sim),
-                         ("package", package)):
+                         ("package", package), ("lab", lab)):
         command = commands.add_parser(name)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -1,10 +1,12 @@
-"""./dev check: lint, layers, package, sanitizers, simulation, fuzzing. Each thing is counted once."""
+"""./dev check: lint, layers, package, sanitizers, simulation, fuzzing, lab. Each thing is counted
+once."""
 
 from pathlib import Path
 
 import build
 import console
 import fuzz
+import lab
 import lint
 import package
 import test
@@ -38,4 +40,5 @@ def run(options):
         environment = {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
         test.ctest("tsan", tally, label="|".join(THREADED), environment=environment)
         test.ctest("tsan", tally, names=SPREAD, environment=environment)
+    lab.selection(tally)
     return tally.close()

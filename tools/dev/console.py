@@ -22,7 +22,8 @@ def command(arguments):
 class Tally:
     """Counts what passed and failed; its line is the last that ./dev prints."""
 
-    def __init__(self):
+    def __init__(self, name=""):
+        self.name = name
         self.passed = 0
         self.failed = 0
 
@@ -40,4 +41,5 @@ class Tally:
         return 1 if self.failed else 0
 
     def line(self):
-        return f"{self.passed} passed, {self.failed} failed"
+        prefix = f"{self.name}: " if self.name else ""
+        return f"{prefix}{self.passed} passed, {self.failed} failed"

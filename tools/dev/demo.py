@@ -63,7 +63,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    tally = DemoTally()
+    tally = console.Tally("demo")
     place = Path("build/demo-kept" if options.keep else "build/demo").absolute()
     demo = Demo(place, options, tally)
     if options.keep and place.exists():
@@ -109,11 +109,6 @@ def guarded(demo, place, lock):
         watch.stand_down()
     if kept:
         demo.tell()
-
-
-class DemoTally(console.Tally):
-    def line(self):
-        return f"demo: {self.passed} passed, {self.failed} failed"
 
 
 class Demo:

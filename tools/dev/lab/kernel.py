@@ -1,0 +1,97 @@
+"""Debian's packaged kernel for the guest, unpacked and not installed, and the initramfs that takes
+it to the machine's own root file system. Kept in build/lab."""
+
+import lzma
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import console
+
+HOME = Path("build/lab").absolute()
+# What the initramfs needs to reach the root: a virtiofs of the host's, and memory above it.
+TO_THE_ROOT = ("virtio_pci", "virtio_console", "virtiofs", "overlay")
+
+
+class Unavailable(Exception):
+    """The lab cannot be set up on this machine."""
+
+
+@dataclass
+class Kernel:
+    image: Path      # an ELF file, which QEMU starts quicker than a bzImage
+    initramfs: Path
+    modules: Path    # the folder of its version
+
+
+def prepare():
+    """Downloads and unpacks what is not there yet."""
+    package = newest_package()
+    release = package.removeprefix("linux-image-")
+    home = HOME / package
+    kernel = Kernel(home / "vmlinux", home / "initramfs", home / "root/lib/modules" / release)
+    if not kernel.image.exists():
+        console.step(f"the guest's kernel: {package}")
+        shutil.rmtree(home, ignore_errors=True)
+        unpack(package, home)
+        run("depmod", "-b", home / "root", release)
+        # Last: when it is there, everything else is.
+        unpacked = elf_of((home / "root/boot" / f"vmlinuz-{release}").read_bytes())
+        kernel.image.with_suffix(".new").write_bytes(unpacked)
+        kernel.image.with_suffix(".new").rename(kernel.image)
+    make_initramfs(home / "root", kernel, home / "files")
+    return kernel
+
+
+def newest_package():
+    for line in run("apt-cache", "depends", "linux-image-amd64").splitlines():
+        if line.strip().startswith("Depends: linux-image-"):
+            return line.split()[-1]
+    raise Unavailable("apt knows no package linux-image-amd64: run apt-get update")
+
+
+def unpack(package, home):
+    home.mkdir(parents=True)
+    run("apt-get", "download", package, cwd=home)
+    archive = next(home.glob("*.deb"))
+    run("dpkg-deb", "-x", archive, home / "root")
+    archive.unlink()
+
+
+def elf_of(image):
+    """The kernel proper out of a bzImage: an xz stream inside it."""
+    at = image.find(b"\xfd7zXZ\0")
+    if at < 0:
+        raise Unavailable("the kernel's image holds no xz stream: its compression has changed")
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(image[at:])
+
+
+def make_initramfs(root, kernel, files):
+    shutil.rmtree(files, ignore_errors=True)
+    for name in ("bin", "modules", "proc", "sys", "dev", "host", "memory", "root"):
+        (files / name).mkdir(parents=True)
+    shutil.copy("/bin/busybox", files / "bin")
+    shutil.copy(Path(__file__).parent / "guest/init", files / "init")
+    (files / "init").chmod(0o755)
+    order = []
+    for name in TO_THE_ROOT:
+        said = run("modprobe", "-d", root, "-S", kernel.modules.name, "--show-depends", name)
+        order += [line.split()[1] for line in said.splitlines() if line.startswith("insmod ")]
+    order = list(dict.fromkeys(order))
+    for path in order:
+        shutil.copy(path, files / "modules")
+    (files / "modules/order").write_text("".join(f"{Path(path).name}\n" for path in order),
+                                         encoding="ascii")
+    names = "".join(f"{path.relative_to(files)}\n" for path in sorted(files.rglob("*")))
+    with open(kernel.initramfs, "wb") as out:
+        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], cwd=files, check=True,
+                       input=names.encode(), stdout=out)
+
+
+def run(*words, cwd=None):
+    done = subprocess.run(list(map(str, words)), cwd=cwd, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"{words[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout

@@ -1,0 +1,80 @@
+# The network's shape: host, DPU and storage server in network namespaces of their own. The host has a
+# link to the DPU and none, and no route, to the storage network; it works through the DPU all the same.
+source tools/dev/lab/guest/hardware
+modules veth
+nvme_file_system
+PATH=$PWD/build/release/bin:$PATH
+place=/mnt/nvme/net
+mkdir -p $place
+
+# link A ADDRESS B ADDRESS: a cable between two namespaces; each end is named after the other.
+link() {
+    ip link add "to-$3" netns "$1" type veth peer name "to-$1" netns "$3"
+    ip -n "$1" addr add "$2/24" dev "to-$3"
+    ip -n "$3" addr add "$4/24" dev "to-$1"
+    ip -n "$1" link set "to-$3" up
+    ip -n "$3" link set "to-$1" up
+}
+
+in_namespace() {
+    ip netns exec "$@"
+}
+
+# started NAMESPACE PROGRAM: with its file of settings; until it says that it is ready.
+started() {
+    in_namespace "$1" "$2" --config "$place/$2.yaml" >"$place/$2.log" 2>&1 &
+    wait_for grep -q "info: ready" "$place/$2.log"
+    cat "$place/$2.log"
+    grep -q "info: ready" "$place/$2.log"
+}
+
+there_and_back() {
+    in_namespace host ros2store cp -r /usr/include/fmt "$offload/tree" &&
+        in_namespace host ros2store cp -r "$offload/tree" $place/back &&
+        diff -r /usr/include/fmt $place/back
+}
+
+refused() {
+    ! "$@"
+}
+
+# unreachable COMMAND…: it fails, because there is no way to the server.
+unreachable() {
+    refused "$@" && grep -qi "unreachable" /run/said
+}
+
+for each in host dpu storage; do
+    ip netns add $each
+    ip -n $each link set lo up
+done
+link host 10.77.1.1 dpu 10.77.1.2
+link dpu 10.77.2.1 storage 10.77.2.2
+check "an authority for storage" ros2store certs init $place/storage --name 10.77.2.2
+check "and one for hosts" ros2store certs init $place/hosts --name 10.77.1.2
+check "a pool" ros2store up --no-daemons $place/pool --size 128MiB
+cat >$place/ros2store-engine.yaml <<EOF
+pools: $place/pool
+control: {listen: "10.77.2.2:7400", certificates: $place/storage}
+data: {listen: "ucx+tcp 10.77.2.2:7401", ucx_device: to-dpu}
+EOF
+cat >$place/ros2store-dpu.yaml <<EOF
+pools: pool
+engine: {control: "10.77.2.2:7400", providers: ucx+tcp, ucx_device: to-storage, certificates: $place/storage}
+control: {listen: "10.77.1.2:7500", certificates: $place/hosts}
+data: {listen: "shm $place/dpu.sock"}
+EOF
+offload="ros2s+dpu://10.77.1.2:7500/pool/main"
+direct="ros2s://10.77.2.2:7400/pool/main?provider=ucx+tcp"
+check "the engine, on the storage network" started storage ros2store-engine
+check "the DPU daemon, between both" started dpu ros2store-dpu
+export ROS2STORE_CERTS=$place/hosts
+check "the host works through the DPU: a tree" there_and_back
+check "and fio, verified" in_namespace host fio --name=net --thread \
+    --ioengine=external:build/release/plugins/fio/libros2store-fio.so --uri="$offload" --filename=net --rw=randrw --bs=16k --size=2M \
+    --iodepth=8 --verify=crc32c --do_verify=1
+check "the DPU reaches the engine" in_namespace dpu env ROS2STORE_CERTS=$place/storage \
+    ROS2STORE_UCX_DEVICE=to-storage ros2store ls "$direct"
+check "the host has no route to it" refused in_namespace host ip route get 10.77.2.2
+check "so it does not reach it, even with the storage network's certificates" unreachable \
+    in_namespace host env ROS2STORE_CERTS=$place/storage ROS2STORE_UCX_DEVICE=to-dpu \
+    ros2store ls "$direct"

@@ -1,0 +1,143 @@
+"""One guest: QEMU without KVM, the host's root file system under it, emulated hardware, and a command
+that runs in it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from lab.kernel import Unavailable
+
+VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
+GUEST = Path(__file__).parent.absolute() / "guest"
+MEMORY = "3G"
+NVME_BYTES = 2 << 30
+# Regions of persistent memory are 16 MiB-aligned, after a label of 2 MiB.
+PMEM_BYTES = 514 << 20
+
+
+class Failure(Exception):
+    """The guest did not come as far as an exit status."""
+
+
+def look():
+    """Raises Unavailable where this machine lacks what a guest needs."""
+    for what, there in (("qemu-system-x86_64", shutil.which("qemu-system-x86_64")),
+                        (VIRTIOFSD, VIRTIOFSD.exists()), ("busybox", shutil.which("busybox"))):
+        if not there:
+            raise Unavailable(f"there is no {what}: apt-get install the packages of "
+                              "tools/packages-lab.txt")
+
+
+def run(kernel, script, log, seconds, echo=False):
+    """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
+    returns its exit status. What it prints goes to the file `log`. Raises Failure, also where it
+    takes more than `seconds`."""
+    with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
+        folder = Path(folder)
+        files = serve_root(folder)
+        try:
+            return boot(kernel, script, folder, log, seconds, echo)
+        finally:
+            files.terminate()
+            files.wait()
+
+
+def serve_root(folder):
+    with open(folder / "virtiofsd.log", "wb") as said:
+        files = subprocess.Popen([VIRTIOFSD, f"--socket-path={folder}/root.sock", "-o", "source=/",
+                                  "-o", "cache=always", "-o", "sandbox=chroot", "-o", "no_writeback"],
+                                 stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    give_up = time.monotonic() + 30
+    while not (folder / "root.sock").exists():
+        if files.poll() is not None or time.monotonic() > give_up:
+            files.kill()
+            files.wait()
+            raise Failure(f"virtiofsd did not start: {(folder / 'virtiofsd.log').read_text()}")
+        time.sleep(0.05)
+    return files
+
+
+def boot(kernel, script, folder, log, seconds, echo):
+    output, status = socket.socketpair(), socket.socketpair()
+    command = ["timeout", "-k", "5", str(seconds), "nice", "-n", "5", "qemu-system-x86_64",
+               *machine(kernel, script, seconds, folder, output[1].fileno(), status[1].fileno())]
+    with open(folder / "qemu.log", "wb") as said:
+        guest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                                 pass_fds=(output[1].fileno(), status[1].fileno()))
+    output[1].close()
+    status[1].close()
+    reader = threading.Thread(target=copy_output, args=(output[0], log, echo))
+    reader.start()
+    try:
+        word = read_all(status[0]).strip()
+        guest.wait()
+    finally:
+        if guest.poll() is None:
+            guest.terminate()
+            guest.wait()
+        reader.join()
+    if not word.isdigit():
+        raise Failure(f"the guest ended without an exit status (QEMU: {guest.returncode}, 124 is its "
+                      f"limit of {seconds} s); the end of its console:\n" + last_lines(folder))
+    return int(word)
+
+
+def machine(kernel, script, seconds, folder, output, status):
+    for name, size in (("nvme", NVME_BYTES), ("pmem", PMEM_BYTES)):
+        with open(folder / name, "wb") as file:
+            file.truncate(size)
+    words = {"start": GUEST / "start", "modules": kernel.modules, "checkout": Path.cwd(),
+             "command": script, "seconds": seconds}
+    line = "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable "
+    return [
+        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max", "-smp", "2",
+        "-m", f"{MEMORY},slots=2,maxmem=8G",
+        "-machine", "q35,nvdimm=on,nvdimm-persistence=cpu,memory-backend=memory",
+        "-object", f"memory-backend-memfd,id=memory,size={MEMORY},share=on",
+        "-kernel", kernel.image, "-initrd", kernel.initramfs,
+        "-append", line + " ".join(f"lab.{name}={value}" for name, value in words.items()),
+        "-chardev", f"file,id=console,path={folder}/console.log", "-serial", "chardev:console",
+        "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
+        "-chardev", f"socket,id=output,fd={output}", "-device",
+        "virtserialport,chardev=output,name=lab.output",
+        "-chardev", f"socket,id=status,fd={status}", "-device",
+        "virtserialport,chardev=status,name=lab.status",
+        "-chardev", f"socket,id=root,path={folder}/root.sock",
+        "-device", "vhost-user-fs-pci,chardev=root,tag=host,queue-size=1024",
+        "-drive", f"file={folder}/nvme,if=none,id=nvme,format=raw,cache=unsafe,discard=unmap",
+        "-device", "nvme,serial=lab0,drive=nvme",
+        "-object",
+        f"memory-backend-file,id=pmem,share=on,mem-path={folder}/pmem,size={PMEM_BYTES}",
+        "-device", "nvdimm,id=nvdimm,memdev=pmem,label-size=2M"]
+
+
+def copy_output(stream, log, echo):
+    with open(log, "wb") as file:
+        while piece := stream.recv(1 << 16):
+            file.write(piece)
+            if echo:
+                os.write(1, piece)
+    stream.close()
+
+
+def read_all(stream):
+    """What comes until the other end is closed, or a whole line."""
+    text = b""
+    while not text.endswith(b"\n") and (piece := stream.recv(64)):
+        text += piece
+    stream.close()
+    return text.decode("ascii", "replace")
+
+
+def last_lines(folder):
+    text = ""
+    for name in ("console.log", "qemu.log"):
+        if (folder / name).exists():
+            text += (folder / name).read_text(encoding="utf-8", errors="replace")
+    return "\n".join(text.splitlines()[-60:])
