@@ -8,6 +8,7 @@
 #include "doctor_machine.h"
 #include "pool_place.h"
 #include "progress.h"
+#include "ros2s/api/deployment.h"
 #include "ros2s/api/pool_growth.h"
 #include "ros2s/api/uri.h"
 
@@ -85,6 +86,17 @@ Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, size_of(options.size, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto before, api::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(before.directory, work.report));
+    if (api::is_served(before.directory, owner)) {
+        const std::string place = shell_word(before.directory);
+        co_return work.report.fail(
+            Code::busy,
+            fmt::format(
+                "the pool in {0} is served by process {1} ({2}), and grows while nobody has "
+                "it open: ros2store down {3} && ros2store pool grow {3} --size {4} && "
+                "ros2store up {3}",
+                before.directory, owner.pid, owner.program, place, shell_word(options.size)));
+    }
     {
         Progress progress("writing the new device file once", Progress::Unit::bytes,
                           !work.session.json());

@@ -228,8 +228,14 @@ class Life(WithDirectory):
         # What `up` prints is there.
         self.assertEqual(self.up()["container"], "second")
         self.refused("up", self.pool, "--container", "main", says=["'main'", "container create"])
+        commands = [["down", str(self.pool)], ["pool", "grow", str(self.pool), "--size", "64M"],
+                    ["up", str(self.pool)]]
         self.refused("pool", "grow", self.pool, "--size", "64M",
-                     says=["ros2store-engine", f"ros2store down {self.pool}"])
+                     says=["ros2store-engine",
+                           " && ".join(f"ros2store {' '.join(each)}" for each in commands)])
+        for command in commands:
+            run(*command)
+        self.assertEqual(len(answer("status", self.pool)["devices"]), 2)
         run("down", self.pool)
         self.assertEqual(answer("container", "query", self.uri("second"))["id"], one["id"])
 
