@@ -59,14 +59,18 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
                               fmt::format("cannot create the container '{}': {}", properties.label,
                                           why_not_created(properties, created.error())));
     }
+    Report refusal;
     const auto formatted =
-        co_await fs::Dfs::format(call, store, created->id, reactor, owner, report);
-    if (!formatted) {
-        // What is left of it would be a container that nobody can open.
-        [[maybe_unused]] const auto undone = co_await store.destroy_container(call, created->id);
-        co_return fail(formatted.error());
+        co_await fs::Dfs::format(call, store, created->id, reactor, owner, refusal);
+    const bool repeated = call.update != nullptr && call.update->repeated;
+    if (formatted || (repeated && formatted.error().code == Code::exists)) {
+        co_return std::move(*created);
     }
-    co_return std::move(*created);
+    // What is left of it would be a container that nobody can open. This has no part in the name.
+    Call undoing = call;
+    undoing.update = nullptr;
+    [[maybe_unused]] const auto undone = co_await store.destroy_container(undoing, created->id);
+    co_return report.fail(formatted.error(), refusal.text());
 }
 
 }  // namespace ros2s::api

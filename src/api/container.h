@@ -25,7 +25,9 @@ namespace ros2s::api {
     const Call& call, Reactor& reactor, object::ObjectStore& store, std::string where,
     std::string label, fs::DfsOptions options, Report& report);
 
-// Makes it, with an empty file system. Errors: exists, invalid (the label), no_space, read_only.
+// Makes it, with an empty file system; once, where the call has a name and is repeated, and what
+// was begun is finished then. Errors: stale (it was made, and destroyed since), exists, invalid
+// (the label), no_space, read_only.
 [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
     const Call& call, Reactor& reactor, object::ObjectStore& store,
     object::ContainerProperties properties, fs::Owner owner, Report& report);

@@ -10,6 +10,7 @@
 #include "control_client.h"
 #include "error_status.h"
 #include "files.grpc.pb.h"
+#include "ros2s/rpc/update_slots.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
 #include "server.grpc.pb.h"
@@ -17,6 +18,12 @@
 #include "store.grpc.pb.h"
 
 namespace ros2s::control {
+
+// Of no reactor's randomness: clients are made on any thread.
+[[nodiscard]] inline Uuid any_uuid() {
+    Random random(random_seed());
+    return Uuid::make(random);
+}
 
 struct ControlClient::Parts {
     Parts(Reactor& core, std::string at, const std::shared_ptr<grpc::Channel>& channel)
@@ -27,6 +34,7 @@ struct ControlClient::Parts {
           regions(channel),
           pools(channel),
           containers(channel),
+          changes(core, any_uuid(), 0, changes_max),
           mounts(channel),
           files(channel) {}
 
@@ -37,6 +45,10 @@ struct ControlClient::Parts {
     v1::Regions::Stub regions;
     v1::Pools::Stub pools;
     v1::Containers::Stub containers;
+    // Names of creations and destructions of containers: at once, so many.
+    static constexpr uint32_t changes_max = 16;
+    rpc::UpdateSlots changes;
+    bool has_found_server = false;  // so that a change is worth sending again
     v1::Mounts::Stub mounts;
     v1::Files::Stub files;
 };

@@ -40,7 +40,63 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
     return record;
 }
 
+// How long a change of a container waits for a server that was there when it was sent.
+constexpr Duration patience = std::chrono::seconds(30);
+constexpr Duration pause_between = std::chrono::milliseconds(20);
+
 }  // namespace
+
+// Makes or destroys a container once, under that name however often it is sent.
+template <class Request, class Reply>
+Task<Result<Reply>> change_container(
+    ControlClient::Parts& parts, const Call& call, UpdateName as,
+    void (ContainersAsync::*method)(grpc::ClientContext*, const Request*, Reply*,
+                                    std::function<void(grpc::Status)>),
+    Request request, Report& report) {
+    // Where no server ever was, that is said at once.
+    if (!parts.has_found_server) {
+        ROS2S_CO_TRY(co_await ask(parts, parts.server, &ServerAsync::Query, call,
+                                  v1::QueryServerRequest(), report));
+        parts.has_found_server = true;
+    }
+    v1::ContainerChange& name = *request.mutable_change();
+    name.set_client(bytes_of(as.client));
+    name.set_slot(as.slot);
+    name.set_sequence(as.sequence);
+    name.set_repeated(as.repeated);
+    for (const Time until = parts.reactor.now() + patience;;) {
+        Report attempt;
+        auto reply = co_await ask(parts, parts.containers, method, call, request, attempt);
+        // A server that ends cancels what it has not done.
+        const bool lost = !reply && (reply.error().code == Code::disconnected ||
+                                     reply.error().code == Code::cancelled);
+        const bool again = lost && call.check(parts.reactor.now()) && parts.reactor.now() < until &&
+                           co_await sleep_for(parts.reactor, pause_between, call.stop);
+        if (!again) {
+            if (!reply) co_return report.fail(reply.error(), attempt.text());
+            co_return reply;
+        }
+        name.set_repeated(true);
+    }
+}
+
+// The same under the call's name, or one of this client's.
+template <class Request, class Reply>
+Task<Result<Reply>> change_container(
+    ControlClient::Parts& parts, const Call& call,
+    void (ContainersAsync::*method)(grpc::ClientContext*, const Request*, Reply*,
+                                    std::function<void(grpc::Status)>),
+    Request request, Report& report) {
+    if (call.update != nullptr) {
+        co_return co_await change_container(parts, call, *call.update, method, std::move(request),
+                                            report);
+    }
+    co_await parts.changes.wait();
+    const auto slot = parts.changes.take();
+    const UpdateName name{
+        .client = slot.id().client, .slot = slot.id().slot, .sequence = slot.id().sequence};
+    co_return co_await change_container(parts, call, name, method, std::move(request), report);
+}
 
 ControlClient::ControlClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 ControlClient::~ControlClient() = default;
@@ -194,8 +250,8 @@ Task<Result<object::ContainerRecord>> ControlClient::create_container(
     request.set_uid(owner.uid);
     request.set_gid(owner.gid);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, parts_->containers, &ContainersAsync::Create, call,
-                                     std::move(request), report));
+                        co_await change_container(*parts_, call, &ContainersAsync::Create,
+                                                  std::move(request), report));
     co_return decode(reply.container(), report);
 }
 
@@ -233,8 +289,8 @@ Task<Result<>> ControlClient::destroy_container(const Call& call, std::string po
     v1::DestroyContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
-    ROS2S_CO_TRY(co_await ask(*parts_, parts_->containers, &ContainersAsync::Destroy, call,
-                              std::move(request), report));
+    ROS2S_CO_TRY(co_await change_container(*parts_, call, &ContainersAsync::Destroy,
+                                           std::move(request), report));
     co_return Result<>{};
 }
 

@@ -4,7 +4,9 @@
 //
 // The certificate files are read when it is made. The channel reconnects by itself with what was
 // read then; make a new client to take up renewed files. A call that finds no server fails at once.
-// Nothing is sent twice: a call that ends with `disconnected` was done or not.
+// A call that ends with `disconnected` was done or not. Containers alone are made and destroyed
+// under a name that the store keeps with the answer: these calls are sent again, 30 s long, and
+// done once.
 //
 // Owned by whoever made it; outlives what uses it. Thread rule: used on the reactor's core;
 // destroyed after every call is done. Fork rule: a forked child must not use it, nor destroy it.

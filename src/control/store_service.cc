@@ -67,8 +67,44 @@ Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& re
     co_return Result<>{};
 }
 
+namespace {
+
+// The name under which the store does it once.
+Result<> name_change(Served& served, bool named, const v1::ContainerChange& change) {
+    if (!named) return {};
+    UpdateName& name = served.update;
+    if (change.client().size() != name.client.bytes.size() || change.sequence() == 0 ||
+        change.slot() >= UpdateName::slots_max) {
+        return served.report.fail(
+            Code::invalid,
+            fmt::format("a change has a client of {} bytes, slot {} and number {}; a client has "
+                        "{}, slots are below {}, and numbers begin at 1",
+                        change.client().size(), change.slot(), change.sequence(),
+                        name.client.bytes.size(), UpdateName::slots_max));
+    }
+    std::ranges::copy(change.client(), name.client.bytes.begin());
+    name.slot = change.slot();
+    name.sequence = change.sequence();
+    name.repeated = change.repeated();
+    if (name.client.is_nil()) {
+        return served.report.fail(Code::invalid, "a change's client is all zeros; draw a UUID");
+    }
+    served.call.update = &name;
+    return {};
+}
+
+// Whether this destruction is a repetition of one that was done: of whatever container, for its
+// label may be another's by now. Errors: not_found (it was not), stale (nobody knows).
+Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
+    if (!served.update.repeated) co_return fail(Code::not_found);
+    co_return co_await store.destroy_container(served.call, {});
+}
+
+}  // namespace
+
 Task<Result<>> ContainerService::create(Served& served, const v1::CreateContainerRequest& request,
                                         v1::CreateContainerReply& reply) {
+    ROS2S_CO_TRY(name_change(served, request.has_change(), request.change()));
     ROS2S_CO_TRY(find_pool(ground_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     object::ContainerProperties properties{.label = request.label()};
@@ -114,6 +150,9 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                                          v1::DestroyContainerReply&) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY(name_change(served, request.has_change(), request.change()));
+    const auto done = co_await look_for_answer(served, *store);
+    if (done || done.error().code != Code::not_found) co_return done;
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await find_container(*store, served, request.pool(), request.label()));
     const session::Mounts* const mounts = ground_.parts.mounts;

@@ -25,15 +25,46 @@ Task<Result<object::PoolSpace>> EngineStore::space(const Call& call) {
     return parts_->space(call);
 }
 
+namespace {
+
+// The name that a creation or destruction has, so that it is done once; nil: none.
+object::OperationId name_of(const Call& call) {
+    if (call.update == nullptr) return {};
+    return {.client = call.update->client,
+            .slot = call.update->slot,
+            .sequence = call.update->sequence};
+}
+
+// The stored answer, in the call's turn. Errors: stale.
+Result<std::optional<ReplyValue>> stored_answer(const Replies& replies, const Call& call) {
+    const object::OperationId id = name_of(call);
+    if (id.client.is_nil()) return std::nullopt;
+    return replies.look_up(id, !call.update->repeated);
+}
+
+}  // namespace
+
 Task<Result<ContainerRecord>> EngineStore::Parts::create_container(
     const Call& call, const object::ContainerProperties& properties) {
     const Gate::Hold hold(cores.home().gate);
     ROS2S_CO_TRY(object::validate(properties));
     ROS2S_CO_TRY(call.check(env.reactor.now()));
-    if (!read_only_reason().empty()) co_return fail(Code::read_only);
     // Labels are unique: creations go one by one.
     co_await container_turn.acquire();
     const SemaphoreHold turn(container_turn);
+    ROS2S_CO_TRY_ASSIGN(const auto reply, stored_answer(state.replies, call));
+    if (reply) {
+        cores.home().metrics.replays.add();
+        for (const auto& [id, container] : state.containers) {
+            if (state.has_container(id) && container.value.created == reply->time &&
+                container.value.properties.label == properties.label) {
+                co_return ContainerRecord{id, container.value.properties, reply->time};
+            }
+        }
+        // It was made, and has been destroyed since.
+        co_return fail(Code::stale);
+    }
+    if (!read_only_reason().empty()) co_return fail(Code::read_only);
     for (const auto& [id, container] : state.containers) {
         if (state.has_container(id) && container.value.properties.label == properties.label) {
             co_return fail(Code::exists);
@@ -42,7 +73,8 @@ Task<Result<ContainerRecord>> EngineStore::Parts::create_container(
     const object::ContainerId id{Uuid::make(env.reactor.random())};
     Change change{.kind = Change::Kind::create_container};
     change.value = encode(ContainerValue{.properties = properties});
-    ROS2S_CO_TRY_ASSIGN(const object::Commit commit, co_await commit_change(id, std::move(change)));
+    ROS2S_CO_TRY_ASSIGN(const object::Commit commit,
+                        co_await commit_change(id, std::move(change), name_of(call)));
     co_return ContainerRecord{.id = id, .properties = properties, .created = commit.time};
 }
 
@@ -50,15 +82,20 @@ Task<Result<>> EngineStore::Parts::destroy_container(const Call& call,
                                                      object::ContainerId container) {
     const Gate::Hold hold(cores.home().gate);
     ROS2S_CO_TRY(call.check(env.reactor.now()));
-    if (!read_only_reason().empty()) co_return fail(Code::read_only);
     co_await container_turn.acquire();
     const SemaphoreHold turn(container_turn);
+    ROS2S_CO_TRY_ASSIGN(const auto reply, stored_answer(state.replies, call));
+    if (reply) {
+        cores.home().metrics.replays.add();
+        co_return Result<>();
+    }
+    if (!read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state.has_container(container)) co_return fail(Code::not_found);
     // From now on nothing joins a group for this container.
     state.containers[container].retiring = true;
     co_await cores.share_containers(state.visible_containers());
     Change change{.kind = Change::Kind::retire_container};
-    const auto retired = co_await commit_change(container, std::move(change));
+    const auto retired = co_await commit_change(container, std::move(change), name_of(call));
     if (!retired) {
         state.containers[container].retiring = false;
         co_await cores.share_containers(state.visible_containers());

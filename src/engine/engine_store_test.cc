@@ -56,5 +56,46 @@ TEST(EngineStore, WhatWasWrittenIsReadAlsoAfterReopening) {
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
 }
 
+// Names of containers' changes, as updates have them.
+Task<Result<>> containers_once(Bench& bench) {
+    ROS2S_CO_TRY(co_await bench.create());
+    ROS2S_CO_TRY(co_await bench.open());
+    UpdateName name{.client = Uuid::make(bench.world.random()), .slot = 1, .sequence = 1};
+    const Call named{.update = &name};
+    ROS2S_CO_TRY_ASSIGN(const auto made,
+                        co_await bench.store->create_container(named, {.label = "c"}));
+    name.repeated = true;
+    for (int round = 0; round < 3; ++round) {
+        ROS2S_CO_TRY_ASSIGN(const auto again,
+                            co_await bench.store->create_container(named, {.label = "c"}));
+        EXPECT_EQ(again.id, made.id);
+        EXPECT_EQ(again.created, made.created);
+        if (round == 0) ROS2S_CO_TRY(co_await bench.crash_and_open());
+        if (round == 1) ROS2S_CO_TRY(co_await bench.reopen());
+    }
+    // What was committed is answered although nothing new is taken in.
+    name = {.client = name.client, .slot = 2, .sequence = 7};
+    ROS2S_CO_TRY(co_await bench.store->destroy_container(named, made.id));
+    name.repeated = true;
+    bench.options.read_only = true;
+    ROS2S_CO_TRY(co_await bench.crash_and_open());
+    ROS2S_CO_TRY(co_await bench.store->destroy_container(named, made.id));
+    name = {.client = name.client, .slot = 1, .sequence = 1, .repeated = true};
+    const auto gone = co_await bench.store->create_container(named, {.label = "c"});
+    EXPECT_EQ(gone.error().code, Code::stale) << "made, and destroyed since";
+    name.sequence = 2;
+    const auto refused = co_await bench.store->create_container(named, {.label = "c"});
+    EXPECT_EQ(refused.error().code, Code::read_only);
+    co_return co_await bench.close();
+}
+
+TEST(EngineStore, ContainersAreMadeAndDestroyedOnce) {
+    for (const size_t cores : {1, 3}) {
+        Bench bench(2, 1, 16 << 20, cores);
+        const Result<> result = bench.world.run(containers_once(bench));
+        EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
+    }
+}
+
 }  // namespace
 }  // namespace ros2s::engine

@@ -101,7 +101,9 @@ class EngineStore::Parts {
     [[nodiscard]] Result<> stage(object::ContainerId container, Draft& draft, bool& reserved);
     Task<Result<object::Commit>> commit(TransactionRecord record, std::vector<Node*> pins,
                                         Trace* trace = nullptr);
-    Task<Result<object::Commit>> commit_change(object::ContainerId container, Change change);
+    // `id`: whose stored answer it becomes; nil: nobody's.
+    Task<Result<object::Commit>> commit_change(object::ContainerId container, Change change,
+                                               const object::OperationId& id = {});
 
     // update_across.cc
     struct Visit;

@@ -200,10 +200,11 @@ Task<Result<Commit>> EngineStore::Parts::commit(TransactionRecord record, std::v
                      .time = WallTime{Duration{header.wall_time_ns}}};
 }
 
-Task<Result<Commit>> EngineStore::Parts::commit_change(object::ContainerId container,
-                                                       Change change) {
+Task<Result<Commit>> EngineStore::Parts::commit_change(object::ContainerId container, Change change,
+                                                       const object::OperationId& id) {
     TransactionRecord record;
     record.container = container;
+    record.id = id;
     record.changes.push_back(std::move(change));
     ROS2S_CO_TRY(co_await committer->admit(record.encoded_bytes_max(), 0));
     co_return co_await commit(std::move(record), {});

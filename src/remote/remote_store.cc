@@ -91,14 +91,27 @@ Task<Result<QueryReply>> RemoteStore::query(const Call& call, ContainerId contai
 
 // ---- containers, space ----------------------------------------------------------------------
 
+namespace {
+
+// A creation or destruction that has a name is sent until it is answered, and done once.
+void name(rpc::CallRequest& request, const Call& call) {
+    if (call.update == nullptr) return;
+    request.id = {.client = call.update->client,
+                  .slot = call.update->slot,
+                  .sequence = call.update->sequence};
+    request.repeated = call.update->repeated;
+}
+
+}  // namespace
+
 Task<Result<ContainerRecord>> RemoteStore::create_container(const Call& call,
                                                             const ContainerProperties& properties) {
     ROS2S_CO_TRY(validate(properties));
     Buffer body;
-    co_return co_await ask<ContainerRecord>(
-        channel_, call,
-        {.method = number(Method::create_container), .body = encode_create(body, properties)},
-        decode_created);
+    rpc::CallRequest request{.method = number(Method::create_container),
+                             .body = encode_create(body, properties)};
+    name(request, call);
+    co_return co_await ask<ContainerRecord>(channel_, call, request, decode_created);
 }
 
 Task<Result<>> RemoteStore::destroy_container(const Call& call, ContainerId container) {
@@ -107,8 +120,9 @@ Task<Result<>> RemoteStore::destroy_container(const Call& call, ContainerId cont
         if (!bytes.empty()) return fail(Code::corrupt);
         return {};
     });
-    const rpc::CallRequest request{.method = number(Method::destroy_container),
-                                   .body = encode_destroy(body, container)};
+    rpc::CallRequest request{.method = number(Method::destroy_container),
+                             .body = encode_destroy(body, container)};
+    name(request, call);
     co_return co_await channel_.call(call, request, reader);
 }
 

@@ -67,9 +67,23 @@ Task<> StoreServer::serve(rpc::Request& request) {
     co_await request.fail(served.error(), describe(served.error()));
 }
 
+namespace {
+
+UpdateName name_of(const rpc::Request& request) {
+    const rpc::OperationId id = request.operation();
+    return {.client = id.client,
+            .slot = id.slot,
+            .sequence = id.sequence,
+            .repeated = request.repeated()};
+}
+
+}  // namespace
+
 // An error is still to be answered.
 Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
-    const Call& call = request.call();
+    Call call = request.call();
+    const UpdateName name = name_of(request);
+    if (!name.client.is_nil()) call.update = &name;
     const auto method = static_cast<Method>(request.method());
     const bool takes_payload = method == Method::update;
     if (!takes_payload && request.payload_bytes() > 0) co_return fail(Code::invalid);

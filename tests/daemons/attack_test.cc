@@ -381,10 +381,11 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
                                         .server_name = "localhost"},
                                        report);
     ASSERT_TRUE(control) << report.text();
+    const Call call;
     const auto open = [&] {
         return run_blocking(*reactor, [&] {
             return (*control)->open_session(
-                {},
+                call,
                 {.client = instance,
                  .purpose = is_dpu() ? session::Purpose::link : session::Purpose::store,
                  .pool = "pool",

@@ -1,0 +1,184 @@
+// Containers are made and destroyed once, whatever is lost and whoever is killed meanwhile: real
+// daemons, killed with -9, and clients of their control planes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "dpu_process.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::tests {
+namespace {
+
+using control::ControlClient;
+using object::ContainerRecord;
+
+// "engine", or "dpu" in front of one.
+class ContainersOnce : public testing::TestWithParam<const char*> {
+  protected:
+    void SetUp() override {
+        auto made = OsReactor::create({.thread_name = "client"}, report);
+        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+        ASSERT_TRUE(engine.start() && (!is_dpu() || dpu.start()));
+        auto connected = ControlClient::create(
+            *reactor,
+            {.address = "unix:" +
+                        (is_dpu() ? engine.places().dpu_control : engine.places().engine_control),
+             .identity = pki::identity_in(
+                 is_dpu() ? engine.places().host_certs : engine.places().storage_certs, "client"),
+             .server_name = "localhost"},
+            report);
+        ASSERT_TRUE(connected) << report.text();
+        client = std::move(*connected);
+    }
+    void TearDown() override {
+        run_blocking(*reactor, [&] { return drop(); });
+        if (is_dpu()) EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+        EXPECT_EQ(engine.stop(), 0) << engine.log();
+    }
+    static bool is_dpu() { return std::string_view(GetParam()) == "dpu"; }
+    void kill_and_start() {
+        is_dpu() ? dpu.kill_hard() : engine.kill_hard();
+        ASSERT_TRUE(is_dpu() ? dpu.start() : engine.start());
+        // The client notices, and is connected again.
+        for (int tries = 0; tries < 60'000; ++tries) {
+            Report ignored;
+            if (run_blocking(*reactor, [&] { return client->query_server(plain, ignored); }))
+                return;
+            ::usleep(1000);
+        }
+        FAIL() << "it does not answer";
+    }
+    Result<ContainerRecord> create(const std::string& label, const UpdateName& name) {
+        const Call call{.update = &name};
+        return run_blocking(*reactor, [&] {
+            return client->create_container(call, "pool", {.label = label}, {}, report);
+        });
+    }
+    Result<> destroy(const std::string& label, const UpdateName& name) {
+        const Call call{.update = &name};
+        return run_blocking(*reactor,
+                            [&] { return client->destroy_container(call, "pool", label, report); });
+    }
+    // The containers that there are beside `up`'s.
+    std::vector<ContainerRecord> found() {
+        auto all =
+            run_blocking(*reactor, [&] { return client->list_containers(plain, "pool", report); });
+        EXPECT_TRUE(all) << report.text();
+        if (!all) return {};
+        std::erase_if(*all, [](const auto& each) { return each.properties.label == "main"; });
+        return std::move(*all);
+    }
+    Task<> drop() {
+        client.reset();
+        co_return;
+    }
+
+    const Call plain;
+    EngineProcess engine;
+    DpuProcess dpu{engine, "shm"};
+    Report report;
+    std::unique_ptr<OsReactor> reactor;
+    std::unique_ptr<ControlClient> client;
+};
+INSTANTIATE_TEST_SUITE_P(Of, ContainersOnce, testing::Values("engine", "dpu"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// The daemon cannot tell an answer that was lost from one that was not: so this one was, and the
+// daemon died with it.
+TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
+    UpdateName creation{.client = Uuid::make(reactor->random()), .slot = 3, .sequence = 1};
+    const auto made = create("once", creation);
+    ASSERT_TRUE(made) << report.text();
+    kill_and_start();
+    creation.repeated = true;
+    const auto again = create("once", creation);
+    ASSERT_TRUE(again) << report.text();
+    EXPECT_EQ(again->id, made->id);
+    EXPECT_EQ(again->created, made->created);
+    EXPECT_EQ(found().size(), 1U);
+    // It has a file system.
+    std::string said;
+    EXPECT_EQ(run_program(fmt::format("'{}' ls '{}:///pool/once?dir={}'", PROGRAM_CLI,
+                                      is_dpu() ? "ros2s+dpu" : "ros2s", engine.pool_directory()),
+                          said),
+              0)
+        << said;
+    // Somebody else's wish is another one.
+    const UpdateName other{.client = Uuid::make(reactor->random()), .slot = 3, .sequence = 1};
+    EXPECT_EQ(create("once", other).error().code, Code::exists);
+
+    UpdateName removal{.client = creation.client, .slot = 4, .sequence = 1};
+    ASSERT_TRUE(destroy("once", removal)) << report.text();
+    kill_and_start();
+    removal.repeated = true;
+    EXPECT_TRUE(destroy("once", removal)) << report.text();
+    EXPECT_EQ(found().size(), 0U);
+    EXPECT_EQ(create("once", creation).error().code, Code::stale) << "made, and destroyed since";
+    // A repetition does not destroy who has the label now.
+    const auto next = create("once", {.client = other.client, .slot = 3, .sequence = 2});
+    ASSERT_TRUE(next) << report.text();
+    EXPECT_TRUE(destroy("once", removal)) << report.text();
+    ASSERT_EQ(found().size(), 1U);
+    EXPECT_EQ(found().front().id, next->id);
+    EXPECT_EQ(destroy("none", {.client = other.client, .slot = 5, .sequence = 1, .repeated = true})
+                  .error()
+                  .code,
+              Code::not_found);
+}
+
+// Killed wherever they happen to be: done twice, a creation or removal would fail.
+struct ContainerLoad {
+    static Task<> work(ContainerLoad& self) {
+        for (uint32_t round = 0; !self.stop; ++round) {
+            const std::string label = fmt::format("made-{}", round);
+            Report report;
+            const auto made =
+                co_await self.client.create_container({}, "pool", {.label = label}, {}, report);
+            EXPECT_TRUE(made) << label << ": " << report.text();
+            const auto destroyed =
+                co_await self.client.destroy_container({}, "pool", label, report);
+            EXPECT_TRUE(destroyed) << label << ": " << report.text();
+            if (!made || !destroyed) co_return;
+            ++self.rounds;
+        }
+    }
+    Task<> begin() { return worker.spawn(work(*this)); }
+    Task<> end() {
+        stop = true;
+        co_await worker.join();
+    }
+    Task<> look(uint64_t& into) const {
+        into = rounds;
+        co_return;
+    }
+    ControlClient& client;
+    Nursery worker;
+    uint64_t rounds = 0;
+    bool stop = false;
+};
+
+TEST_P(ContainersOnce, KillsUnderLoadAreAPause) {
+    ContainerLoad load{.client = *client, .worker = Nursery(*reactor, 1)};
+    run_blocking(*reactor, [&] { return load.begin(); });
+    const auto rounds = [&] {
+        uint64_t now = 0;
+        run_blocking(*reactor, [&] { return load.look(now); });
+        return now;
+    };
+    for (int kill = 0; kill < 3; ++kill) {
+        const uint64_t before = rounds();
+        for (int i = 0; i < 60'000 && rounds() < before + 10; ++i) ::usleep(1000);
+        ASSERT_GE(rounds(), before + 10);
+        kill_and_start();
+    }
+    run_blocking(*reactor, [&] { return load.end(); });
+    EXPECT_EQ(found().size(), 0U);
+}
+
+}  // namespace
+}  // namespace ros2s::tests
