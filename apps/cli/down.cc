@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <ranges>
 
 #include "dead_mounts.h"
@@ -107,6 +108,13 @@ void remove_sockets(const api::ServicePlaces& places) {
     for (const std::string& path :
          {places.engine_control, places.engine_data, places.dpu_control, places.dpu_data}) {
         ::unlink(path.c_str());
+    }
+    // Those of tenants.
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(places.run, failed)) {
+        if (entry.path().string().starts_with(places.dpu_data + ".") && entry.is_socket(failed)) {
+            ::unlink(entry.path().c_str());
+        }
     }
 }
 

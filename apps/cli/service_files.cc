@@ -192,7 +192,9 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
     const api::ServicePlaces places(directory);
     constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1;
     const size_t longest = std::max({places.engine_control.size(), places.engine_data.size(),
-                                     places.dpu_control.size(), places.dpu_data.size()});
+                                     places.dpu_control.size(),
+                                     // Each tenant has a socket, with a dot and 16 digits behind.
+                                     places.dpu_data.size() + 17});
     if (longest > most) {
         return report.fail(
             Code::invalid,

@@ -9,10 +9,11 @@ Dpu::Dpu(api::Environment environment, Settings settings)
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {}, environment_.log),
       mounts_(environment_.reactor, sessions_, catalog_, {}),
-      gate_(sessions_, session::Purpose::link),
+      tenants_(environment_.reactor, sessions_, environment_.log),
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
-      data_(environment_.reactor, link_, gate_) {}
+      closed_(sessions_),
+      front_(environment_.reactor, link_, closed_) {}
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
@@ -33,8 +34,9 @@ Task<Result<>> Dpu::begin(Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto places,
                         daemon::parse_listen(settings_.data, "'data: listen'", report));
     for (const daemon::Listen& place : places) {
-        ROS2S_CO_TRY(co_await data_.listen(place, settings_.ucx_device, environment_.log, report));
+        ROS2S_CO_TRY(co_await front_.listen(place, settings_.ucx_device, environment_.log, report));
     }
+    tenants_.begin(places, link_);
     co_return co_await open_control(report);
 }
 
@@ -69,11 +71,12 @@ Task<Result<>> Dpu::open_control(Report& report) {
                              .tickets = tickets_,
                              .pools = catalog_,
                              .mounts = &mounts_,
+                             .doors = &tenants_,
                              .log = environment_.log},
                             {.listen = daemon::parts_of(settings_.control),
                              .identity = pki::identity_in(settings_.certificates, "server"),
                              .purpose = session::Purpose::link,
-                             .data = data_.addresses(),
+                             .data = front_.addresses(),
                              .program = "ros2store-dpu " ROS2STORE_VERSION},
                             report));
     co_return Result<>{};
@@ -81,11 +84,12 @@ Task<Result<>> Dpu::open_control(Report& report) {
 
 Task<> Dpu::stop() {
     if (control_) co_await control_->stop(settings_.common.drain);
-    co_await data_.drain();
+    co_await front_.drain();
+    co_await tenants_.drain();
     catalog_.pools.leave_orphans();
     co_await sessions_.close_all();
     control_.reset();
-    co_await data_.close();
+    co_await front_.close();
     co_await catalog_.pools.close();
 }
 
@@ -100,12 +104,13 @@ std::vector<exporter::Source> Dpu::metrics() const {
     sources.push_back({.labels = {{"side", "engine"}}, .list = [this](const MetricVisitor& visit) {
                            catalog_.pools.visit_metrics(visit);
                        }});
-    data_.add_metrics(sources);
+    front_.add_metrics(sources);
+    sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
     return sources;
 }
 
 std::vector<std::string> Dpu::addresses() const {
-    return daemon::spoken_addresses(control_->addresses(), data_.addresses());
+    return daemon::spoken_addresses(control_->addresses(), front_.addresses());
 }
 
 }  // namespace ros2s::dpud

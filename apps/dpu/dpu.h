@@ -1,8 +1,9 @@
 // Dpu: the storage client of hosts that are not trusted, in a process that they cannot touch.
 //
-//     host ═ shm ═ rpc::Server ─ gate ─ LinkServer ┐
-//     host ─ gRPC ─ ControlServer ─────────────────┴ sessions, mounts ┬ Dfs ─ DirectPool ─── engine
-//                                                                     └ LocalFs ─ a directory
+//     host ═ shm ═ its tenant's domain ─ LinkServer ┐
+//     host ─ gRPC ─ ControlServer ──────────────────┴ sessions, mounts ┬ Dfs ─ DirectPool ───
+//     engine
+//                                                                      └ LocalFs ─ a directory
 //
 // Owned by main(). Used on the reactor's core; stop() before destruction.
 #pragma once
@@ -13,6 +14,7 @@
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/hostlink/link_server.h"
 #include "settings.h"
+#include "tenant_domains.h"
 
 namespace ros2s::dpud {
 
@@ -45,9 +47,11 @@ class Dpu final : public daemon::Daemon {
     session::SessionTable sessions_;
     session::Mounts mounts_;
     // Before the link server among those who watch sessions: connections end first.
-    session::SessionGate gate_;
+    TenantDomains tenants_;
     hostlink::LinkServer link_;
-    daemon::DataPlane data_;
+    // At the addresses of the settings: says that the DPU is there, and lets nobody in.
+    ClosedDoor closed_;
+    daemon::DataPlane front_;
     std::unique_ptr<control::ControlServer> control_;
 };
 

@@ -1,6 +1,9 @@
 #include "settings.h"
 
 #include <fmt/format.h>
+#include <sys/un.h>
+
+#include "tenant_domains.h"
 
 namespace ros2s::dpud {
 namespace {
@@ -45,14 +48,27 @@ config::Table describe(Settings& s) {
         {"data",
          "The host link: bytes of files.",
          {config::text("listen", s.data,
-                       "Where it listens: shm PATH. The ucx providers are for trusted peers, and "
-                       "hosts are none."),
+                       "Where it listens: shm PATH. Each tenant, which is the subject of a "
+                       "certificate, gets a socket of its own beside it, PATH.<16 digits>, and a "
+                       "protection domain. The ucx providers are for trusted peers, and hosts are "
+                       "none."),
           config::choice("placement", s.placement, {"dpu", "host"},
                          "Where large reads and writes lie meanwhile: in memory of this process, "
                          "from and to which they are copied (dpu), or in that of the host, which "
                          "can change it while it is used, to its own harm (host).")}},
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};
+}
+
+// Each tenant's socket has a name of its own behind it.
+Result<> check_length(const std::string& path, std::string_view where, Report& report) {
+    constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1 - door_suffix_bytes;
+    if (path.size() <= most) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("{}: 'data: listen' has the path {}, which is too long by {} "
+                                   "bytes: with the name of a tenant behind it a socket's path "
+                                   "would be over what the kernel takes",
+                                   where, path, path.size() - most));
 }
 
 }  // namespace
@@ -80,7 +96,10 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
         const auto places,
         daemon::parse_listen(settings.data, fmt::format("{}: 'data: listen'", where), report));
     for (const daemon::Listen& place : places) {
-        if (place.provider == "shm") continue;
+        if (place.provider == "shm") {
+            ROS2S_TRY(check_length(place.address, where, report));
+            continue;
+        }
         return report.fail(
             Code::invalid,
             fmt::format("{}: 'data: listen' has {}, which is for trusted peers alone, "

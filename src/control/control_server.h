@@ -59,6 +59,17 @@ struct DataAddress {
     std::string address;   // as its clients name it
 };
 
+// Where sessions enter the data plane, for servers where each tenant has a place of its own. The
+// composer's.
+class Doors {
+  public:
+    virtual ~Doors() = default;
+    // The session's, opened if it is the tenant's first; it stays while the tenant has sessions
+    // that asked. Errors come with a sentence: busy, no_memory, io.
+    virtual Task<Result<std::string>> open(const session::Session& session, std::string provider,
+                                           Report& report) = 0;
+};
+
 struct ControlParts {
     Reactor& reactor;
     BlockingPool& blocking;
@@ -66,6 +77,7 @@ struct ControlParts {
     session::TicketTable& tickets;
     PoolCatalog& pools;
     session::Mounts* mounts = nullptr;  // null: no file services (an engine)
+    Doors* doors = nullptr;             // null: all enter where ControlOptions::data says
     Log log{};
 };
 

@@ -68,6 +68,7 @@ Result<> ServedCall::check_caller() {
 void ServedCall::admit() {
     if (const auto fit = check_caller(); !fit) return finish(fit);
     const auto now = std::chrono::system_clock::now();
+    served_.peer = context_.peer();
     served_.call.stop = stop_.token();
     if (context_.deadline() < now + std::chrono::hours(24 * 365)) {
         served_.call.deadline = gate_.reactor.now() + (context_.deadline() - now);

@@ -41,6 +41,7 @@ struct Served {
     Call call;
     UpdateName update;  // call's, once a request has named one
     std::string subject;
+    std::string peer;  // its address: "ipv4:192.0.2.7:51234", "unix:"
     Report report;
 };
 

@@ -18,7 +18,7 @@ uint64_t milliseconds(Duration duration) {
 }  // namespace
 
 Result<session::SessionUse> Ground::session(Served& served, uint64_t number) const {
-    auto found = parts.sessions.find({number}, served.subject);
+    auto found = parts.sessions.find({number}, served.subject, served.peer);
     if (found) return found;
     return served.report.fail(found.error(),
                               fmt::format("{} has no session {}; it ended, or is another's. Open a "
@@ -85,15 +85,27 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
         co_await ground_.parts.sessions.close(opened->id);
         co_return opened->ticket;
     }
+    auto door = co_await this->door(opened->id, *address, report);
+    if (!door) {
+        co_await ground_.parts.sessions.close(opened->id);
+        co_return fail(door.error());
+    }
     reply.set_session(opened->id.value);
     reply.set_provider(address->provider);
-    reply.set_address(address->address);
+    reply.set_address(std::move(*door));
     reply.set_idle_ms(milliseconds(ground_.parts.sessions.options().idle_max));
     v1::QosToken& qos = *reply.mutable_qos();
     qos.set_weight(terms.weight);
     qos.set_operations_per_second(terms.operations_per_second);
     qos.set_bytes_per_second(terms.bytes_per_second);
     co_return Result<>{};
+}
+
+Task<Result<std::string>> SessionService::door(session::SessionId id, const DataAddress& address,
+                                               Report& report) {
+    if (ground_.parts.doors == nullptr) co_return address.address;
+    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.parts.sessions.use(id));
+    co_return co_await ground_.parts.doors->open(*session, address.provider, report);
 }
 
 Result<SessionService::Entered> SessionService::enter(Served& served,

@@ -33,6 +33,9 @@ class SessionService final : public v1::Sessions::CallbackService {
     };
     Result<Entered> enter(Served& served, session::SessionRequest wanted,
                           const session::ServiceTerms& terms, v1::Ticket& ticket);
+    // Where the session enters the data plane. Errors: stale, those of Doors::open().
+    Task<Result<std::string>> door(session::SessionId id, const DataAddress& address,
+                                   Report& report);
     Result<> give_ticket(Served& served, const session::Session& session, v1::Ticket& into);
     Result<const DataAddress*> choose(const v1::OpenSessionRequest& request, Report& report) const;
 

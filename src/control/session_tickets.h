@@ -19,6 +19,8 @@ class SessionTickets final : public rpc::TicketSource {
     // Errors: those of ControlClient::open_session().
     Task<Result<OpenedSession>> open(Report& report);
     Task<Result<std::string>> take(Report& report) override;
+    // Opens another session where the server knows this one no more.
+    Task<> nobody_there() override;
     // Ends the session, if the server can be reached.
     Task<> close();
     // The last one that was opened.

@@ -28,7 +28,7 @@ Task<Result<>> DataPlane::listen(Listen where, std::string ucx_device, const Log
         co_return fail(server.error());
     }
     port->server = std::move(*server);
-    gate_.add(*port->server);
+    if (sessions_gate_ != nullptr) sessions_gate_->add(*port->server);
     log.info(fmt::format("data plane: {} at {}", where.provider, port->server->address()));
     ports_.push_back(std::move(port));
     co_return Result<>{};
@@ -53,9 +53,13 @@ void DataPlane::add_metrics(std::vector<exporter::Source>& sources) const {
     }
 }
 
+Task<> DataPlane::end_session(uint64_t session) {
+    for (const auto& port : ports_) co_await port->server->end_session(session);
+}
+
 Task<> DataPlane::drain() {
     for (const auto& port : ports_) {
-        gate_.remove(*port->server);
+        if (sessions_gate_ != nullptr) sessions_gate_->remove(*port->server);
         co_await port->server->close();
     }
 }

@@ -23,6 +23,9 @@ namespace ros2s::daemon {
 class DataPlane {
   public:
     DataPlane(Reactor& reactor, rpc::Service& service, session::SessionGate& gate)
+        : reactor_(reactor), service_(service), gate_(gate), sessions_gate_(&gate) {}
+    // For who ends the connections of sessions himself (end_session()).
+    DataPlane(Reactor& reactor, rpc::Service& service, rpc::Gate& gate)
         : reactor_(reactor), service_(service), gate_(gate) {}
     ~DataPlane();
     DataPlane(const DataPlane&) = delete;
@@ -34,6 +37,8 @@ class DataPlane {
     [[nodiscard]] std::vector<control::DataAddress> addresses() const;
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
+    // Ends the session's connections at once, and returns when their requests are done.
+    Task<> end_session(uint64_t session);
     // Lets what was begun be answered, and ends all connections.
     Task<> drain();
     // After drain(), and after the sessions were ended.
@@ -46,7 +51,8 @@ class DataPlane {
     };
     Reactor& reactor_;
     rpc::Service& service_;
-    session::SessionGate& gate_;
+    rpc::Gate& gate_;
+    session::SessionGate* sessions_gate_ = nullptr;
     std::vector<std::unique_ptr<Port>> ports_;
 };
 

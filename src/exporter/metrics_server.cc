@@ -18,9 +18,13 @@
 namespace ros2s::exporter {
 namespace {
 
-Task<> visit_all(const std::vector<Source>& sources,
-                 std::map<std::string, prometheus::MetricFamily>& families) {
+void visit_sources(const std::vector<Source>& sources,
+                   std::map<std::string, prometheus::MetricFamily>& families) {
     for (const Source& source : sources) {
+        if (source.others) {
+            visit_sources(source.others(), families);
+            continue;
+        }
         source.list([&](std::string_view name, std::string_view help, uint64_t value) {
             prometheus::MetricFamily& family = families[std::string(name)];
             const bool is_counter = name.ends_with("_total");
@@ -36,6 +40,11 @@ Task<> visit_all(const std::vector<Source>& sources,
             family.metric.push_back(std::move(metric));
         });
     }
+}
+
+Task<> visit_all(const std::vector<Source>& sources,
+                 std::map<std::string, prometheus::MetricFamily>& families) {
+    visit_sources(sources, families);
     co_return;
 }
 

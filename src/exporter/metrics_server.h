@@ -25,6 +25,8 @@ namespace ros2s::exporter {
 struct Source {
     std::vector<std::pair<std::string, std::string>> labels{};
     std::function<void(const MetricVisitor&)> list;
+    // Sources that come and go, asked for at each scrape; instead of `list`.
+    std::function<std::vector<Source>()> others{};
 };
 
 class MetricsServer {

@@ -10,13 +10,15 @@ namespace ros2s::rpc {
 Task<Result<std::unique_ptr<ClientConnection>>> ClientConnection::open(
     Reactor& reactor, fabric::Domain& domain, const std::string& address, TicketSource& tickets,
     const ChannelOptions& options, ChannelMetrics& metrics, StopToken stop, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(
-        auto endpoint,
-        co_await domain.connect(
-            address, {.limits = options.limits(), .within = options.connect_within, .stop = stop},
-            report));
+    auto endpoint = co_await domain.connect(
+        address, {.limits = options.limits(), .within = options.connect_within, .stop = stop},
+        report);
+    if (!endpoint) {
+        co_await tickets.nobody_there();
+        co_return fail(endpoint.error());
+    }
     std::unique_ptr<ClientConnection> connection(
-        new ClientConnection(reactor, std::move(endpoint), options, metrics));
+        new ClientConnection(reactor, std::move(*endpoint), options, metrics));
     const Result<> greeted = co_await connection->greet(domain, address, tickets, stop, report);
     if (greeted) co_return connection;
     co_await connection->close();

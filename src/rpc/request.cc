@@ -131,6 +131,9 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
         }
     }
     co_await within.finish();
+    if (!moved && moved.error().code == Code::denied) {
+        environment_.gate.misused(guest_, endpoint.peer());
+    }
     // Revoked ones are refused as well: their request was given up. This one never was any.
     if (!moved && moved.error().code == Code::invalid) co_return end_for_false_window();
     co_return moved;

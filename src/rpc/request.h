@@ -33,6 +33,8 @@ struct Guest {
     uint64_t tenant = 0;
 };
 
+class Gate;
+
 // What a connection's requests share. The connection's.
 struct RequestEnvironment {
     fabric::Endpoint& endpoint;
@@ -40,6 +42,7 @@ struct RequestEnvironment {
     ServerMetrics& metrics;
     MemoryBudget& memory;
     Semaphore& share;  // of `memory`
+    Gate& gate;
     uint32_t session = 0;
 };
 
@@ -154,6 +157,8 @@ class Gate {
     virtual ~Gate() = default;
     // The first message of a connection, at most one answer for each ticket. Errors: denied, busy.
     [[nodiscard]] virtual Result<Guest> admit(const HelloBody& hello, const fabric::Peer& peer) = 0;
+    // A guest named memory in a request that is not his own, or not for that use.
+    virtual void misused(const Guest& /*guest*/, const fabric::Peer& /*peer*/) {}
     // A guest's connection is over; once for each that was admitted.
     virtual void left(const Guest& guest) = 0;
 };

@@ -29,6 +29,7 @@ ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpo
                    .metrics = server.metrics_,
                    .memory = server.memory_,
                    .share = share_,
+                   .gate = server.gate_,
                    .session = number_},
       requests_(server.options_.requests_max),
       finished_(server.reactor_),

@@ -1,5 +1,7 @@
 #include "gate.h"
 
+#include <fmt/format.h>
+
 namespace ros2s::session {
 
 SessionGate::SessionGate(SessionTable& sessions, Purpose purpose)
@@ -8,11 +10,24 @@ SessionGate::SessionGate(SessionTable& sessions, Purpose purpose)
 }
 SessionGate::~SessionGate() { sessions_.unwatch(*this); }
 
-Result<rpc::Guest> SessionGate::admit(const rpc::HelloBody& hello, const fabric::Peer& /*peer*/) {
-    const auto ticket = Ticket::parse(hello.ticket);
-    if (!ticket) return fail(Code::denied);
-    ROS2S_TRY_ASSIGN(const SessionUse use, sessions_.attach(*ticket, purpose_, hello.client));
-    return rpc::Guest{.session = use->id.value, .tenant = use->tenant};
+Result<rpc::Guest> admit(SessionTable& sessions, Door door, std::string_view of,
+                         const rpc::HelloBody& hello, const fabric::Peer& peer) {
+    TicketGrant whose;
+    const auto enter = [&]() -> Result<rpc::Guest> {
+        ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));
+        ROS2S_TRY_ASSIGN(const SessionUse use, sessions.attach(ticket, door, hello.client, &whose));
+        return rpc::Guest{.session = use->id.value, .tenant = use->tenant};
+    };
+    if (const auto guest = enter()) return guest;
+    sessions.audit().say(fmt::format(
+        "a connection to the data plane{}{} by {} was refused: its ticket is {}",
+        of.empty() ? "" : " of ", of, peer.name,
+        whose.subject.empty() ? "none that is waited for" : whose.subject + "'s, for another"));
+    return fail(Code::denied);
+}
+
+Result<rpc::Guest> SessionGate::admit(const rpc::HelloBody& hello, const fabric::Peer& peer) {
+    return session::admit(sessions_, {.purpose = purpose_}, {}, hello, peer);
 }
 
 void SessionGate::left(const rpc::Guest& guest) { sessions_.detach({guest.session}); }

@@ -1,5 +1,7 @@
 #include "mounts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ros2s/base/check.h"
@@ -13,6 +15,15 @@ std::string key_of(const std::string& pool, const std::string& container) {
 }
 
 }  // namespace
+
+void Mount::say_if_foreign(fs::FileHandle handle) const {
+    const auto holder = owner_.holders.find(handle);
+    if (holder == owner_.holders.end() || holder->second == &owner_.session) return;
+    owner_.sessions.foreign(fmt::format(
+        "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
+        owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
+        holder->second->id.value, holder->second->request.subject));
+}
 
 Result<> Mount::refer(fs::NodeId node) {
     if (nodes_.size() >= nodes_max_ && !nodes_.contains(node)) {
@@ -68,16 +79,26 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     }
     ++shared->second.mounts;
     const MountId id{++last_mount_};
-    mounts_.emplace(Key{session.id, id},
-                    std::make_unique<Mount>(reactor_, key, *shared->second.file_system, read_only,
-                                            options_.handles_max, options_.nodes_max));
+    mounts_.emplace(
+        Key{session.id, id},
+        std::make_unique<Mount>(reactor_, Mount::Owner{sessions_, session, shared->second.holders},
+                                key, *shared->second.file_system, read_only, options_.handles_max,
+                                options_.nodes_max));
+    holders_[id] = &session;
     co_return id;
 }
 
 Result<MountUse> Mounts::find(const Session& session, MountId id) const {
     const auto found = mounts_.find({session.id, id});
-    if (found == mounts_.end() || found->second->ending_) return fail(Code::stale);
-    return MountUse(*found->second);
+    if (found != mounts_.end() && !found->second->ending_) return MountUse(*found->second);
+    if (const auto holder = holders_.find(id);
+        holder != holders_.end() && holder->second != &session) {
+        sessions_.foreign(
+            fmt::format("session {} of {} asked for mount {}, which is session {}'s of {}: refused",
+                        session.id.value, session.request.subject, id.value,
+                        holder->second->id.value, holder->second->request.subject));
+    }
+    return fail(Code::stale);
 }
 
 Task<Result<>> Mounts::unmount(Session& session, MountId id) {
@@ -94,11 +115,13 @@ Task<> Mounts::close(Key key) {
     const Call call;
     // A close that fails leaves nothing that could be done about it here.
     for (const fs::FileHandle handle : mount.handles_) {
+        mount.owner_.holders.erase(handle);
         (void)co_await mount.file_system_.close(call, handle);
     }
     for (const auto& [node, count] : mount.nodes_) mount.file_system_.forget(node, count);
     const std::string shared_key = mount.key_;
     mounts_.erase(key);
+    holders_.erase(key.second);
     co_await release(shared_key);
 }
 

@@ -47,9 +47,17 @@ struct MountId {
 // One session's use of one file system. Reached through a MountUse.
 class Mount {
   public:
-    Mount(Reactor& reactor, std::string shared_key, fs::FileSystem& file_system, bool read_only,
-          uint32_t handles_max, uint32_t nodes_max)
-        : file_system_(file_system),
+    // Which session opened a handle, of all mounts of one file system.
+    using Holders = std::map<fs::FileHandle, const Session*>;
+    struct Owner {
+        SessionTable& sessions;
+        const Session& session;
+        Holders& holders;
+    };
+    Mount(Reactor& reactor, Owner owner, std::string shared_key, fs::FileSystem& file_system,
+          bool read_only, uint32_t handles_max, uint32_t nodes_max)
+        : owner_(owner),
+          file_system_(file_system),
           key_(std::move(shared_key)),
           read_only_(read_only),
           handles_max_(handles_max),
@@ -64,15 +72,21 @@ class Mount {
         if (handles_.size() >= handles_max_) return fail(Code::busy, handles_max_);
         return {};
     }
-    void opened(fs::FileHandle handle) { handles_.insert(handle); }
+    void opened(fs::FileHandle handle) {
+        handles_.insert(handle);
+        owner_.holders[handle] = &owner_.session;
+    }
     // Errors: stale (not one of this mount's).
     [[nodiscard]] Result<> check(fs::FileHandle handle) const {
-        if (!handles_.contains(handle)) return fail(Code::stale);
-        return {};
+        if (handles_.contains(handle)) return {};
+        say_if_foreign(handle);
+        return fail(Code::stale);
     }
     // The caller closes the handle now. Errors: stale.
     [[nodiscard]] Result<> closing(fs::FileHandle handle) {
-        if (handles_.erase(handle) == 0) return fail(Code::stale);
+        ROS2S_TRY(check(handle));
+        handles_.erase(handle);
+        owner_.holders.erase(handle);
         return {};
     }
     // A reference to the node goes to the client. Errors: busy (too many nodes; the file system has
@@ -84,6 +98,8 @@ class Mount {
   private:
     friend class Mounts;
     friend class MountUse;
+    void say_if_foreign(fs::FileHandle handle) const;
+    Owner owner_;
     fs::FileSystem& file_system_;
     std::string key_;
     bool read_only_;
@@ -149,6 +165,7 @@ class Mounts final : public SessionWatcher {
     struct Shared {
         std::unique_ptr<fs::FileSystem> file_system;
         uint32_t mounts = 0;
+        Mount::Holders holders;
     };
     using Key = std::pair<SessionId, MountId>;
     Task<> close(Key key);
@@ -163,6 +180,7 @@ class Mounts final : public SessionWatcher {
     std::string opening_;  // the key of what is being opened; empty: nothing
     std::map<std::string, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
+    std::map<MountId, const Session*> holders_;
 };
 
 }  // namespace ros2s::session

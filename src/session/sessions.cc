@@ -16,6 +16,8 @@ void SessionMetrics::visit(const MetricVisitor& visit) const {
           reaped.value());
     visit("ros2store_sessions_refused_total", "Sessions refused because there were too many",
           refused.value());
+    visit("ros2store_sessions_foreign_total",
+          "Requests for a session, mount or handle that is another's", foreign.value());
 }
 
 SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log)
@@ -23,6 +25,7 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       tickets_(tickets),
       options_(options),
       log_(std::move(log)),
+      audit_(reactor, log_),
       last_session_(tickets.options().entropy() >> 16),
       ended_(reactor) {}
 
@@ -53,10 +56,13 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
     return SessionUse(opened);
 }
 
-Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject) {
+Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject,
+                                      std::string_view from) {
     const auto found = sessions_.find(id);
-    if (found == sessions_.end() || found->second->ending ||
-        found->second->request.subject != subject) {
+    if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
+    if (const std::string& owner = found->second->request.subject; owner != subject) {
+        foreign(fmt::format("{} ({}) asked for session {}, which is {}'s: refused", subject,
+                            from.empty() ? "here" : from, id.value, owner));
         return fail(Code::stale);
     }
     found->second->last_use = reactor_.now();
@@ -78,8 +84,9 @@ Result<IssuedTicket> SessionTable::issue_ticket(const Session& session) {
                            .client = session.request.client});
 }
 
-Result<SessionUse> SessionTable::attach(const Ticket& ticket, Purpose purpose, const Uuid& client) {
-    ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, purpose, client));
+Result<SessionUse> SessionTable::attach(const Ticket& ticket, Door door, const Uuid& client,
+                                        TicketGrant* whose) {
+    ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, door, client, whose));
     const auto found = sessions_.find(grant.session);
     // Ending a session revokes its tickets, so that a redeemed one has a session.
     ROS2S_CHECK(found != sessions_.end() && !found->second->ending);

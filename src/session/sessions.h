@@ -32,6 +32,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
+#include "ros2s/session/audit_lines.h"
 #include "ros2s/session/regions.h"
 #include "ros2s/session/tickets.h"
 
@@ -101,6 +102,7 @@ class SessionWatcher {
 
 struct SessionMetrics {
     Counter live, opened, ended, reaped, refused;
+    Counter foreign;  // sessions, mounts and handles that were another's than who asked for them
     void visit(const MetricVisitor& visit) const;
 };
 
@@ -119,14 +121,20 @@ class SessionTable {
 
     // Errors: busy (the subject has too many), no_memory (the table is full), closed (draining).
     [[nodiscard]] Result<SessionUse> open(SessionRequest request);
-    // Errors: stale (none of this subject with that number).
-    [[nodiscard]] Result<SessionUse> find(SessionId id, std::string_view subject);
+    // Errors: stale (none of this subject with that number). `from`: where the subject asks from,
+    // for the audit line about whose session it is instead.
+    [[nodiscard]] Result<SessionUse> find(SessionId id, std::string_view subject,
+                                          std::string_view from = {});
     // Errors: those of TicketTable::issue().
     [[nodiscard]] Result<IssuedTicket> issue_ticket(const Session& session);
 
     // For the data plane: redeems, and counts the connection until detach(). Errors: denied.
+    [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Door door, const Uuid& client,
+                                            TicketGrant* whose = nullptr);
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Purpose purpose,
-                                            const Uuid& client);
+                                            const Uuid& client) {
+        return attach(ticket, Door{.purpose = purpose}, client);
+    }
     void detach(SessionId id);
     // For a call that came over a connection which attach() let in. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
@@ -142,6 +150,13 @@ class SessionTable {
     // Watchers are told in the order of their coming; they leave before they die.
     void watch(SessionWatcher& watcher) { watchers_.push_back(&watcher); }
     void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
+
+    // Somebody reached for what is another's; counted, and said.
+    void foreign(std::string_view what) {
+        metrics_.foreign.add();
+        audit_.say(what);
+    }
+    [[nodiscard]] AuditLines& audit() { return audit_; }
 
     // Of all sessions, oldest first; what is found stays valid until something is awaited.
     [[nodiscard]] std::vector<const Session*> all() const;
@@ -159,6 +174,7 @@ class SessionTable {
     TicketTable& tickets_;
     Options options_;
     Log log_;
+    AuditLines audit_;
     bool draining_ = false;
     uint64_t last_session_;
     uint64_t last_tenant_ = 0;

@@ -44,6 +44,8 @@ void TicketMetrics::visit(const MetricVisitor& visit) const {
           refused_secret.value());
     visit("ros2store_tickets_refused_holder_total",
           "Tickets presented by another client or for another purpose", refused_holder.value());
+    visit("ros2store_tickets_refused_tenant_total", "Tickets presented at another tenant's door",
+          refused_tenant.value());
 }
 
 TicketTable::TicketTable(Reactor& reactor, Options options)
@@ -93,7 +95,8 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     return IssuedTicket{.ticket = ticket_of(index), .expires = slot.expires};
 }
 
-Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, Purpose purpose, const Uuid& client) {
+Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, Door door, const Uuid& client,
+                                        TicketGrant* whose) {
     end_expired();
     uint32_t index = 0;
     uint32_t generation = 0;
@@ -108,9 +111,11 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, Purpose purpose, c
         metrics_.refused_secret.add();
         return fail(Code::denied);
     }
-    if (slot.grant.purpose != purpose || slot.grant.client != client) {
+    if (whose != nullptr) *whose = slot.grant;
+    const bool its_holder = slot.grant.purpose == door.purpose && slot.grant.client == client;
+    if (!its_holder || (door.tenant && *door.tenant != slot.grant.tenant)) {
         // Somebody else has the secret, so it is none any more.
-        metrics_.refused_holder.add();
+        (its_holder ? metrics_.refused_tenant : metrics_.refused_holder).add();
         end(index);
         return fail(Code::denied);
     }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,13 @@ struct Ticket {
     }
 };
 
+// Whom a door lets in.
+struct Door {
+    Purpose purpose = Purpose::store;
+    // Tenants of this number alone; there is none with 0. Nothing: any.
+    std::optional<uint64_t> tenant{};
+};
+
 struct IssuedTicket {
     Ticket ticket;
     Time expires{};
@@ -74,6 +82,7 @@ struct TicketMetrics {
     Counter refused_unknown;  // no such ticket now: used, expired, revoked or made up
     Counter refused_secret;   // a place that holds a ticket, with another secret
     Counter refused_holder;   // the right secret from another client, or for another purpose
+    Counter refused_tenant;   // the right secret at another tenant's door
     void visit(const MetricVisitor& visit) const;
 };
 
@@ -93,9 +102,13 @@ class TicketTable {
 
     // Errors: busy (the subject has `per_subject_max` waiting), no_memory (the table is full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
-    // Errors: denied.
+    // Errors: denied. `whose` gets what the ticket stands for, where its secret was right.
+    [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, Door door, const Uuid& client,
+                                             TicketGrant* whose = nullptr);
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, Purpose purpose,
-                                             const Uuid& client);
+                                             const Uuid& client) {
+        return redeem(ticket, Door{.purpose = purpose}, client);
+    }
     // Ends the session's tickets that wait; says how many there were.
     size_t revoke(SessionId session);
 

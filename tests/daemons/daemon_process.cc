@@ -88,6 +88,25 @@ uint16_t free_port() {
     return 0;
 }
 
+std::string metrics_at(uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    constexpr std::string_view request = "GET /metrics HTTP/1.0\r\n\r\n";
+    EXPECT_EQ(::send(descriptor, request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+    std::string answer;
+    char part[4096];
+    for (ssize_t bytes = 0; (bytes = ::recv(descriptor, part, sizeof part, 0)) > 0;) {
+        answer.append(part, static_cast<size_t>(bytes));
+    }
+    ::close(descriptor);
+    return answer;
+}
+
 int run_program(const std::string& command, std::string& output) {
     FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
     EXPECT_NE(pipe, nullptr);

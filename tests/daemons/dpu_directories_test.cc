@@ -242,6 +242,8 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
              Bad{"directories: {a/b/c: /x}\n", "'a/b/c' is no POOL/CONTAINER"},
              Bad{"directories: {a/b: x}\n", "'a/b' has the path 'x'; give one that begins with /"},
              Bad{"directories: {a/b: [x]}\n", "directories.a/b: one text is needed here"},
+             Bad{"directories: {a/b: /}\ndata: {listen: \"shm /" + std::string(90, 'x') + "\"}\n",
+                 "which is too long by 1 bytes: with the name of a tenant behind it"},
              Bad{"directories: /x\n", "\"directories\" is a group, not a setting"},
          }) {
         write_file(directory.path("dpu.yaml"), bad.yaml);

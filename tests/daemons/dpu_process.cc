@@ -33,7 +33,7 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         << serves
         << fmt::format(
                "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-               "metrics: {{listen: \"\"}}\n",
+               "metrics: {{listen: \"127.0.0.1:0\"}}\n",
                places_.dpu_control, places_.host_certs)
         << data();
 }
@@ -49,6 +49,14 @@ void DpuProcess::place_payload(std::string_view where) {
     const std::string before = data();
     text.replace(text.find(before), before.size(), data(fmt::format(", placement: {}", where)));
     std::ofstream(places_.dpu_settings) << text;
+}
+
+std::string DpuProcess::metrics() const {
+    constexpr std::string_view place = "metrics 127.0.0.1:";
+    const std::string said = log();
+    const size_t at = said.find(place);
+    EXPECT_NE(at, said.npos) << said;
+    return metrics_at(static_cast<uint16_t>(std::stoi(said.substr(at + place.size()))));
 }
 
 offload::HostOptions DpuProcess::options(const std::string& pool,

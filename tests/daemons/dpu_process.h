@@ -27,6 +27,8 @@ class DpuProcess {
     int stop() { return process_.stop(); }
     [[nodiscard]] int pid() const { return process_.pid(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
+    // What it exports for Prometheus now.
+    [[nodiscard]] std::string metrics() const;
     // How a host reaches it.
     [[nodiscard]] offload::HostOptions options(const std::string& pool = "pool",
                                                const std::string& container = "main") const;

@@ -16,7 +16,7 @@ def sides(built, raw, embedded, over_shm, over_tcp):
     def direct(provider, address):
         return rf"{re.escape(provider)} to {address}, {compare.path_report.EMBEDDED}"
 
-    link = r"host link over shm to the DPU at {}/run/dpu\.data"
+    link = r"host link over shm to the DPU at {}/run/dpu\.data\.[0-9a-f]{{16}}"
     return [
         raw, embedded,
         compare.served_side("direct, shm (no NIC)", built, over_shm, "ros2s",

@@ -1,0 +1,155 @@
+// The life of tenants' domains, over real shared memory. What one tenant could do to another is in
+// tests/daemons (dpu_tenants_test).
+#include "tenant_domains.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "ros2s/fabric/providers/providers.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::dpud {
+namespace {
+
+class NoService final : public rpc::Service {
+  public:
+    [[nodiscard]] uint32_t number() const override { return 1; }
+    Task<> serve(rpc::Request& request) override { co_await request.reply({}); }
+};
+
+struct Rig {
+    explicit Rig(Reactor& on, std::string at)
+        : reactor(on), tickets(on, {}), sessions(on, tickets, {}), domains(on, sessions, {}) {
+        domains.begin({{.provider = "shm", .address = std::move(at)}}, service);
+    }
+    Task<session::SessionId> enter(std::string subject, std::string& address) {
+        Report report;
+        const auto opened = sessions.open({.subject = std::move(subject),
+                                           .client = {},
+                                           .purpose = session::Purpose::link,
+                                           .pool = "pool",
+                                           .program = {}});
+        EXPECT_TRUE(opened);
+        const auto door = co_await domains.open(**opened, "shm", report);
+        EXPECT_TRUE(door) << report.text();
+        address = door.value_or("");
+        co_return (*opened)->id;
+    }
+    Reactor& reactor;
+    NoService service;
+    session::TicketTable tickets;
+    session::SessionTable sessions;
+    TenantDomains domains;
+};
+
+class TenantDomainsTest : public testing::Test {
+  protected:
+    TenantDomainsTest() {
+        std::string pattern = std::filesystem::temp_directory_path() / "ros2store-doors-XXXXXX";
+        EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
+        directory = pattern;
+        Report report;
+        auto made = OsReactor::create({.thread_name = "dpu"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+    }
+    ~TenantDomainsTest() override {
+        std::error_code ignored;
+        std::filesystem::remove_all(directory, ignored);
+    }
+    [[nodiscard]] size_t sockets() const {
+        size_t count = 0;
+        for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+            count += entry.is_socket() ? 1 : 0;
+        }
+        return count;
+    }
+    // Everything on the reactor's core.
+    void run(Task<> (*body)(TenantDomainsTest&, Rig&)) {
+        run_blocking(*reactor, [&] { return whole(*this, body); });
+    }
+    static Task<> whole(TenantDomainsTest& self, Task<> (*body)(TenantDomainsTest&, Rig&)) {
+        Rig rig(*self.reactor, self.directory + "/door");
+        co_await body(self, rig);
+        co_await rig.domains.drain();
+        co_await rig.sessions.close_all();
+        EXPECT_EQ(rig.domains.size(), 0U);
+        EXPECT_EQ(self.sockets(), 0U);
+    }
+    std::string directory;
+    std::unique_ptr<OsReactor> reactor;
+};
+
+Task<> come_and_go(TenantDomainsTest&, Rig& rig) {
+    std::string first, second, other, again;
+    const auto alice = co_await rig.enter("CN=alice", first);
+    const auto same = co_await rig.enter("CN=alice", second);
+    const auto bob = co_await rig.enter("CN=bob", other);
+    EXPECT_EQ(first, second);
+    EXPECT_NE(first, other);
+    EXPECT_EQ(rig.domains.size(), 2U);
+    co_await rig.sessions.close(alice);
+    EXPECT_TRUE(std::filesystem::is_socket(first));
+    co_await rig.sessions.close(same);
+    EXPECT_FALSE(std::filesystem::exists(first));
+    EXPECT_EQ(rig.domains.size(), 1U);
+    co_await rig.enter("CN=alice", again);
+    EXPECT_EQ(first, again) << "where a host looks for it after a restart";
+    co_await rig.sessions.close(bob);
+    EXPECT_FALSE(std::filesystem::exists(other));
+}
+TEST_F(TenantDomainsTest, ATenantHasADomainWhileItHasSessions) { run(come_and_go); }
+
+constexpr size_t over_the_bound = TenantDomains::labels_max + 3;
+
+Task<> be_many(TenantDomainsTest&, Rig& rig) {
+    for (size_t i = 0; i < over_the_bound; ++i) {
+        std::string address;
+        co_await rig.enter(fmt::format("CN=tenant {}", i), address);
+    }
+    std::set<std::string> labels;
+    for (const exporter::Source& source : rig.domains.metrics()) {
+        for (const auto& [name, text] : source.labels) {
+            if (name == "tenant") EXPECT_TRUE(labels.insert(text).second) << text;
+        }
+        size_t listed = 0;
+        source.list([&listed](std::string_view, std::string_view, uint64_t) { ++listed; });
+        EXPECT_GT(listed, 20U);
+    }
+    EXPECT_EQ(labels.size(), TenantDomains::labels_max + 1);
+    EXPECT_TRUE(labels.contains("(others)"));
+}
+TEST_F(TenantDomainsTest, LabelsAreBounded) { run(be_many); }
+
+// A socket without anybody behind it, as after kill -9.
+Task<> leave_a_door(Reactor& reactor, std::string directory) {
+    Report report;
+    const auto domain = fabric::open_domain(reactor, "shm", {}, report);
+    const std::string elsewhere = directory + "/left";
+    auto listener = co_await (*domain)->listen(elsewhere, {}, report);
+    EXPECT_TRUE(listener) << report.text();
+    // Closing removes it by its name.
+    std::filesystem::rename(elsewhere, directory + "/door" + door_suffix("CN=alice"));
+    co_await (*listener)->close();
+    listener->reset();
+    co_await (*domain)->close();
+}
+
+Task<> nothing(TenantDomainsTest&, Rig&) { co_return; }
+
+TEST_F(TenantDomainsTest, DoorsOfAKilledProcessAreClearedAway) {
+    const std::string others = directory + "/door.notes";
+    std::ofstream(others) << "no socket";
+    run_blocking(*reactor, [&] { return leave_a_door(*reactor, directory); });
+    EXPECT_EQ(sockets(), 1U);
+    run(nothing);
+    EXPECT_TRUE(std::filesystem::exists(others));
+}
+
+}  // namespace
+}  // namespace ros2s::dpud

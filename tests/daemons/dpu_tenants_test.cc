@@ -1,0 +1,346 @@
+// Two tenants of one real ros2store-dpu, which are two certificates: what one of them has is worth
+// nothing to the other, though both work in the same container. One that steals, guesses or forges
+// is refused, counted, and named in the log; the other does not notice.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dpu_process.h"
+#include "ros2s/connection/connection.h"
+#include "ros2s/control/remote_namespace.h"
+#include "ros2s/fabric/shm/shm.h"
+#include "ros2s/hostlink/link_client.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::tests {
+namespace {
+
+using connection::Connection;
+using testing::HasSubstr;
+
+const Call call;
+constexpr uint64_t mib = 1 << 20;
+
+// A session, a mount of the one container, and a file there.
+struct Tenant {
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<session::FixedMooring> mooring;
+    std::unique_ptr<control::RemoteNamespace> names;
+    std::unique_ptr<hostlink::LinkClient> link;
+    fs::FileHandle file;       // the link's own number
+    fs::FileHandle at_server;  // what the DPU calls it
+
+    [[nodiscard]] session::Place place() const { return mooring->place(); }
+    Task<> open(Reactor& reactor, connection::Options options, std::string name);
+    Task<> close();
+    // It works as if it were alone.
+    Task<> expect_undisturbed();
+};
+
+Task<> Tenant::open(Reactor& reactor, connection::Options options, std::string name) {
+    Report report;
+    auto opened = co_await Connection::open(reactor, std::move(options), report);
+    EXPECT_TRUE(opened) << report.text();
+    connection = std::move(*opened);
+    const session::SessionId id = *connection->tickets().session();
+    const auto mounted = co_await connection->control().mount(call, id, "train", false, report);
+    EXPECT_TRUE(mounted) << report.text();
+    mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
+    names = std::make_unique<control::RemoteNamespace>(connection->control(), *mooring,
+                                                       connection->client());
+    link = std::make_unique<hostlink::LinkClient>(
+        reactor, connection->channel(), *names, *mooring,
+        hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
+    const auto created =
+        co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});
+    EXPECT_TRUE(created);
+    file = created->handle;
+    const std::string content(mib, name.front());
+    EXPECT_TRUE(co_await link->pwrite(call, file, fs::Window::local(as_bytes(content)), 0));
+    const auto again = co_await names->open(call, created->attributes.node, {});
+    EXPECT_TRUE(again);
+    at_server = again->handle;
+}
+
+Task<> Tenant::close() {
+    co_await link->close_all();
+    link.reset();
+    names.reset();
+    mooring.reset();
+    co_await connection->close();
+    connection.reset();
+}
+
+Task<> Tenant::expect_undisturbed() {
+    std::string read(mib, '\0');
+    EXPECT_EQ(co_await link->pread(call, file,
+                                   fs::Window::local(std::as_writable_bytes(std::span(read))), 0),
+              Result<uint64_t>(mib));
+    EXPECT_EQ(read, std::string(mib, 'a'));
+    EXPECT_TRUE(co_await names->get_attributes(call, fs::root_node));
+    EXPECT_EQ(connection->channel().metrics().connections_lost.value(), 0U);
+}
+
+class DpuTenants : public testing::Test {
+  protected:
+    DpuTenants() {
+        std::filesystem::create_directory(directory.path("served"));
+        Report report;
+        auto made = OsReactor::create({.thread_name = "hosts"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+        for (const char* name : {"alice", "bob"}) {
+            std::string said;
+            EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
+                                              dpu.places().host_certs, name),
+                                  said),
+                      0)
+                << said;
+        }
+    }
+    [[nodiscard]] connection::Options options(const std::string& name) const {
+        const auto server = dpu.options();
+        return {.control = {.address = server.control,
+                            .identity = pki::identity_in(dpu.places().host_certs, name),
+                            .server_name = server.server_name},
+                .wish = {.client = {},
+                         .purpose = session::Purpose::link,
+                         .pool = "lustre",
+                         .program = "test",
+                         .providers = {"shm"}},
+                .service = hostlink::file_service,
+                .ucx_device = {}};
+    }
+    // Both connected, then `attack`, and all is as before. Each line must be in the log.
+    void run(Task<> (*attack)(OsReactor&, Tenant& alice, Tenant& bob),
+             const std::vector<std::string>& lines, const std::vector<std::string>& counters);
+
+    TemporaryDirectory directory;
+    DpuProcess dpu{directory.path("dpu"),
+                   fmt::format("directories: {{lustre/train: {}}}\n", directory.path("served"))};
+    std::unique_ptr<OsReactor> reactor;
+};
+
+void DpuTenants::run(Task<> (*attack)(OsReactor&, Tenant&, Tenant&),
+                     const std::vector<std::string>& lines,
+                     const std::vector<std::string>& counters) {
+    ASSERT_TRUE(dpu.start());
+    Tenant alice, bob;
+    run_blocking(*reactor, [&] { return alice.open(*reactor, options("alice"), "alices"); });
+    run_blocking(*reactor, [&] { return bob.open(*reactor, options("bob"), "bobs"); });
+    run_blocking(*reactor, [&] { return attack(*reactor, alice, bob); });
+    run_blocking(*reactor, [&] { return alice.expect_undisturbed(); });
+    const std::string metrics = dpu.metrics();
+    for (const std::string& counter : counters) EXPECT_THAT(metrics, HasSubstr(counter));
+    run_blocking(*reactor, [&] { return bob.close(); });
+    run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    for (const std::string& line : lines) EXPECT_THAT(dpu.log(), HasSubstr(line));
+}
+
+// ---- sessions, mounts and handles
+
+class ReadNothing final : public rpc::ReplyReader {
+  public:
+    Result<> read(const rpc::Reply&) override { return {}; }
+};
+
+// Over the data plane, in the caller's own connection.
+Task<Result<>> read_file(Tenant& tenant, hostlink::FileBody file) {
+    hostlink::Buffer body;
+    std::vector<std::byte> memory(4096);
+    const Bytes sink[] = {memory};
+    ReadNothing reader;
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(hostlink::Method::read),
+                                   .body = hostlink::encode_file(body, file),
+                                   .sink = sink,
+                                   .reply_body_bytes_max = 64};
+    co_return co_await tenant.connection->channel().call(call, request, reader);
+}
+
+Task<> use_what_is_anothers(OsReactor&, Tenant& alice, Tenant& bob) {
+    control::ControlClient& control = bob.connection->control();
+    const session::Place hers = alice.place();
+    Report report;
+    EXPECT_EQ((co_await control.keep_alive(call, hers.session, report)).error().code, Code::stale);
+    EXPECT_EQ((co_await control.issue_ticket(call, hers.session, report)).error().code,
+              Code::stale);
+    EXPECT_EQ((co_await control.close_session(call, hers.session, report)).error().code,
+              Code::stale);
+    EXPECT_EQ((co_await control.mount(call, hers.session, "train", false, report)).error().code,
+              Code::stale);
+    for (const session::SessionId session : {hers.session, bob.place().session}) {
+        session::FixedMooring mooring({session, hers.mount});
+        control::RemoteNamespace names(control, mooring, bob.connection->client());
+        EXPECT_EQ((co_await names.lookup(call, fs::root_node, "alices")).error().code, Code::stale);
+    }
+    EXPECT_EQ((co_await bob.names->close(call, alice.at_server)).error().code, Code::stale);
+    EXPECT_EQ(
+        (co_await read_file(bob, {.mount = hers.mount, .handle = alice.at_server})).error().code,
+        Code::stale);
+    EXPECT_EQ((co_await read_file(bob, {.mount = bob.place().mount, .handle = alice.at_server}))
+                  .error()
+                  .code,
+              Code::stale);
+    // His own is good.
+    EXPECT_TRUE(co_await read_file(bob, {.mount = bob.place().mount, .handle = bob.at_server}));
+}
+
+TEST_F(DpuTenants, SessionsMountsAndHandlesAreTheirOwners) {
+    run(use_what_is_anothers,
+        {"audit: CN=bob (unix:) asked for session ", "which is CN=alice's: refused",
+         " of CN=bob asked for mount ", " of CN=bob asked for handle ", "'s of CN=alice: refused"},
+        {"ros2store_sessions_foreign_total 9"});
+}
+
+// ---- tickets and doors
+
+class Stolen final : public rpc::TicketSource {
+  public:
+    explicit Stolen(std::string ticket) : ticket_(std::move(ticket)) {}
+    Task<Result<std::string>> take(Report&) override { co_return ticket_; }
+
+  private:
+    std::string ticket_;
+};
+
+Task<Code> enter(Reactor& reactor, Tenant& whose, std::string door) {
+    Report report;
+    const auto stolen =
+        co_await whose.connection->control().issue_ticket(call, whose.place().session, report);
+    EXPECT_TRUE(stolen) << report.text();
+    const auto domain = fabric::shm::open_domain(reactor);
+    Stolen tickets(std::string(stolen->ticket.view()));
+    auto channel = co_await rpc::Channel::open(
+        reactor, *domain, std::move(door), tickets,
+        {.service = hostlink::file_service, .client = whose.connection->client()}, report);
+    const Code code = channel ? Code::exists : channel.error().code;
+    if (channel) co_await (*channel)->close();
+    co_await domain->close();
+    co_return code;
+}
+
+Task<> enter_by_anothers_door(OsReactor& reactor, Tenant& alice, Tenant& bob) {
+    const std::string hers = alice.connection->channel().address();
+    const std::string his = bob.connection->channel().address();
+    EXPECT_NE(hers, his);
+    EXPECT_EQ(co_await enter(reactor, alice, his), Code::denied);
+    // Nobody's door: the address of the settings.
+    EXPECT_EQ(co_await enter(reactor, alice, his.substr(0, his.rfind('.'))), Code::denied);
+    EXPECT_EQ(co_await enter(reactor, bob, his), Code::exists);
+}
+
+TEST_F(DpuTenants, ATicketOpensItsTenantsDoorAlone) {
+    run(enter_by_anothers_door,
+        {"audit: a connection to the data plane of CN=bob by process ",
+         "was refused: its ticket is CN=alice's, for another",
+         "audit: a connection to the data plane of nobody by process "},
+        {"ros2store_tickets_refused_tenant_total 2",
+         R"(ros2store_server_refused_ticket_total{provider="shm",tenant="CN=bob"} 1)",
+         R"(ros2store_fabric_connections_total{provider="shm",tenant="CN=alice"} 1)"});
+    // The doors are gone with their tenants.
+    for (const auto& entry : std::filesystem::directory_iterator(dpu.places().run)) {
+        EXPECT_FALSE(entry.is_socket()) << entry.path();
+    }
+}
+
+// ---- keys
+
+// A connection that is spoken to by hand: greeted, but nothing else.
+struct Raw {
+    std::unique_ptr<fabric::Domain> domain;
+    std::unique_ptr<fabric::Endpoint> endpoint;
+    uint32_t session = 0;
+
+    Task<> open(Reactor& reactor, Tenant& tenant);
+    Task<Result<>> ask(const fabric::RemoteKey& key, hostlink::FileBody file);
+    Task<> close();
+};
+
+Task<> Raw::open(Reactor& reactor, Tenant& tenant) {
+    Report report;
+    domain = fabric::shm::open_domain(reactor);
+    auto connected = co_await domain->connect(tenant.connection->channel().address(), {}, report);
+    EXPECT_TRUE(connected) << report.text();
+    endpoint = std::move(*connected);
+    const auto ticket =
+        co_await tenant.connection->control().issue_ticket(call, tenant.place().session, report);
+    EXPECT_TRUE(ticket) << report.text();
+    std::vector<std::byte> body_memory(rpc::hello_bytes_max), memory(8192);
+    const ConstBytes body = rpc::encode(rpc::HelloBody{.service = hostlink::file_service,
+                                                       .client = tenant.connection->client(),
+                                                       .ticket = ticket->ticket.view()},
+                                        body_memory);
+    rpc::FrameHeader header;
+    header.kind = rpc::Kind::hello;
+    EXPECT_TRUE(co_await endpoint->send(rpc::encode_frame(header, {}, {}, body, memory)));
+    const auto answer = co_await endpoint->receive();
+    EXPECT_TRUE(answer);
+    const auto frame = rpc::decode_frame(answer->bytes());
+    EXPECT_TRUE(frame && frame->header.kind == rpc::Kind::welcome);
+    session = frame->header.session;
+}
+
+// Reads 1 MiB of a file into the memory of that key.
+Task<Result<>> Raw::ask(const fabric::RemoteKey& key, hostlink::FileBody file) {
+    hostlink::Buffer body;
+    std::vector<std::byte> memory(4096);
+    rpc::WindowDescriptor window{.length = mib};
+    std::ranges::copy(object_bytes(key), window.key.begin());
+    rpc::FrameHeader header;
+    header.kind = rpc::Kind::request;
+    header.method = static_cast<uint16_t>(hostlink::Method::read);
+    header.session = session;
+    header.request = 1U << 16;
+    header.sink_bytes = mib;
+    EXPECT_TRUE(co_await endpoint->send(
+        rpc::encode_frame(header, {}, {&window, 1}, hostlink::encode_file(body, file), memory)));
+    const auto answer = co_await endpoint->receive();
+    if (!answer) co_return fail(answer.error());
+    const auto frame = rpc::decode_frame(answer->bytes());
+    if (!frame) co_return fail(frame.error());
+    if (frame->header.kind == rpc::Kind::reply) co_return Result<>{};
+    const auto failure = rpc::decode_failure(frame->body);
+    co_return fail(failure ? failure->error : failure.error());
+}
+
+Task<> Raw::close() {
+    if (endpoint) co_await endpoint->close();
+    endpoint.reset();
+    co_await domain->close();
+}
+
+Task<> use_anothers_key(OsReactor& reactor, Tenant& alice, Tenant& bob) {
+    Raw hers, his;
+    co_await hers.open(reactor, alice);
+    co_await his.open(reactor, bob);
+    const auto memory = hers.endpoint->allocate(mib);
+    EXPECT_TRUE(memory);
+    auto region = hers.endpoint->grant(*memory, fabric::Rights::write);
+    EXPECT_TRUE(region);
+    const hostlink::FileBody file{.mount = bob.place().mount, .handle = bob.at_server};
+    const auto asked = co_await his.ask(region->key(), file);
+    EXPECT_EQ(asked.error().code, Code::denied);
+    EXPECT_TRUE(std::ranges::all_of(*memory, [](std::byte each) { return each == std::byte{0}; }));
+    // To her it is a key.
+    EXPECT_TRUE(co_await hers.ask(region->key(),
+                                  {.mount = alice.place().mount, .handle = alice.at_server}));
+    EXPECT_TRUE(
+        std::ranges::all_of(*memory, [](std::byte each) { return each == std::byte{'a'}; }));
+    co_await region->revoke();
+    hers.endpoint->free(*memory);
+    co_await hers.close();
+    co_await his.close();
+}
+
+TEST_F(DpuTenants, AKeyIsWorthNothingInAnothersRequest) {
+    run(use_anothers_key, {"of CN=bob (process ", "named memory of somebody else in a request"},
+        {R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=bob"} 1)",
+         R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=alice"} 0)"});
+}
+
+}  // namespace
+}  // namespace ros2s::tests
