@@ -69,6 +69,9 @@ Result<fabric::Mapping> Request::map(Way way, uint64_t offset, uint64_t size) {
     auto mapping =
         environment_.endpoint.map(*key, window.offset + offset, size,
                                   is_source ? fabric::Rights::read : fabric::Rights::write);
+    if (!mapping && mapping.error().code == Code::denied) {
+        environment_.gate.misused(guest_, environment_.endpoint.peer());
+    }
     if (!mapping && mapping.error().code == Code::invalid) return end_for_false_window();
     return mapping;
 }
