@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "tls.h"
@@ -17,15 +15,8 @@ namespace ros2s::control {
 // All audits of the process. gRPC takes a plain function as its log, so this is where it finds
 // them; a mutex, because it calls on its own threads.
 struct AuditedProcess {
-    // A refusal whose connection is not known yet.
-    struct Refusal {
-        std::thread::id thread;
-        std::string why;
-        bool after_handshake = false;
-    };
     std::mutex mutex;
     std::vector<Audit*> audits;
-    std::vector<Refusal> waiting;  // at most one for each thread
 
     static AuditedProcess& instance() {
         static AuditedProcess process;
@@ -41,32 +32,13 @@ struct AuditedProcess {
         if (!refusal && !error) return;
         AuditedProcess& process = instance();
         const std::lock_guard lock(process.mutex);
-        if (refusal) {
-            process.say_waiting({});
-            process.wait(text.substr(failed.size()));
-            return;
+        for (Audit* audit : process.audits) {
+            if (refusal) {
+                audit->refuse(text.substr(failed.size()));
+            } else {
+                audit->log_.error(fmt::format("grpc: {}", text));
+            }
         }
-        for (Audit* audit : process.audits) audit->log_.error(fmt::format("grpc: {}", text));
-    }
-
-    void wait(std::string_view grpc_line) {
-        for (Audit* audit : audits) audit->refused_.add();
-        const std::string certificate = take_refused_certificate();
-        waiting.push_back({.thread = std::this_thread::get_id(),
-                           .why = certificate.empty()
-                                      ? why_refused(grpc_line)
-                                      : fmt::format("{} ({})", why_refused(grpc_line), certificate),
-                           .after_handshake = grpc_line.contains("HTTP/2 settings")});
-    }
-    [[nodiscard]] auto of_this_thread() {
-        return std::ranges::find(waiting, std::this_thread::get_id(), &Refusal::thread);
-    }
-    // What this thread told last. `from`: where the connection came from; empty: nobody knows.
-    void say_waiting(std::string_view from) {
-        const auto found = of_this_thread();
-        if (found == waiting.end()) return;
-        for (Audit* audit : audits) audit->refuse(found->why, from);
-        waiting.erase(found);
     }
 };
 
@@ -109,23 +81,14 @@ Audit::Audit(Log log) : log_(std::move(log)) {
 Audit::~Audit() {
     AuditedProcess& process = AuditedProcess::instance();
     const std::lock_guard lock(process.mutex);
-    for (const AuditedProcess::Refusal& each : process.waiting) refuse(each.why, {});
     std::erase(process.audits, this);
     if (!process.audits.empty()) return;
-    process.waiting.clear();
     gpr_set_log_function(nullptr);
     gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
 }
 
-void Audit::connection_ended(std::string_view address, bool handshake_was_done) {
-    AuditedProcess& process = AuditedProcess::instance();
-    const std::lock_guard lock(process.mutex);
-    const auto found = process.of_this_thread();
-    if (found == process.waiting.end() || found->after_handshake != handshake_was_done) return;
-    process.say_waiting(address);
-}
-
-void Audit::refuse(std::string_view why, std::string_view from) {
+void Audit::refuse(std::string_view why) {
+    refused_.add();
     const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
                                std::chrono::steady_clock::now().time_since_epoch())
                                .count();
@@ -135,11 +98,13 @@ void Audit::refuse(std::string_view why, std::string_view from) {
         ++unsaid_;
         return;
     }
+    const std::string certificate = take_refused_certificate();
     const std::string more =
         unsaid_ == 0 ? "" : fmt::format(" ({} more were refused before and not said)", unsaid_);
     unsaid_ = 0;
-    log_.warning(fmt::format("audit: a connection to the control plane was refused: {}{}{}{}", why,
-                             from.empty() ? "" : ", from ", from, more));
+    log_.warning(fmt::format("audit: a connection to the control plane was refused: {}{}{}",
+                             why_refused(why),
+                             certificate.empty() ? "" : fmt::format(" ({})", certificate), more));
 }
 
 }  // namespace ros2s::control

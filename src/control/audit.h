@@ -1,8 +1,6 @@
 // Audit: who was refused before any service saw him. gRPC says so nowhere but in its own log, one
 // line per failed handshake, so this listens there while a server of ours is up: one warning for
-// each, in words, and the rest of gRPC's errors as they are. gRPC does not say who it was: the line
-// waits for the end of the connection's TLS state, which comes next on the same thread and knows
-// (accepted_peers.h).
+// each, in words, and the rest of gRPC's errors as they are.
 //
 // gRPC's log is one for the process, and so is this: with several servers each hears of all.
 // Lines come from gRPC's threads. A flood is bounded: of more than `lines_per_second_max` refusals
@@ -26,15 +24,12 @@ class Audit {
     Audit& operator=(const Audit&) = delete;
     ~Audit();
 
-    // The TLS state of a connection from that address goes. Any thread.
-    static void connection_ended(std::string_view address, bool handshake_was_done);
-
     // Read from any thread.
     [[nodiscard]] uint64_t refused() const { return refused_.value(); }
 
   private:
     friend struct AuditedProcess;
-    void refuse(std::string_view why, std::string_view from);
+    void refuse(std::string_view why);
 
     Log log_;
     Counter refused_;

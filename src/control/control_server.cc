@@ -9,7 +9,6 @@
 #include <chrono>
 #include <optional>
 
-#include "accepted_peers.h"
 #include "audit.h"
 #include "files_service.h"
 #include "grpc_address.h"
@@ -90,7 +89,6 @@ Result<> ControlServer::Parts::build(Report& report) {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    see_connections(builder);
     // Two servers on one port would each get some of the connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,

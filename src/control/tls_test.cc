@@ -93,7 +93,6 @@ class Tls : public testing::Test {
         const auto lines = rig_->lines.with(audited);
         ASSERT_THAT(lines, SizeIs(refused_)) << reason;
         EXPECT_THAT(lines.back(), HasSubstr(reason));
-        EXPECT_THAT(lines.back(), HasSubstr(", from 127.0.0.1:"));
         EXPECT_EQ(rig_->server->counters().refused_connections, refused_);
         EXPECT_TRUE(rig_->here([&] { return known_->keep_alive(call_, session_, report_); }))
             << report_.text();
@@ -257,7 +256,7 @@ TEST_F(Tls, AThousandHalfOpenConnectionsHarmNobody) {
         return rig_->server->counters().refused_connections == connections;
     })) << rig_->server->counters().refused_connections;
     const auto lines = rig_->lines.with(audited);
-    EXPECT_THAT(lines.front(), HasSubstr("did not finish the handshake in time, from 127.0.0.1:"));
+    EXPECT_THAT(lines.front(), HasSubstr("did not finish the handshake in time"));
     EXPECT_LT(lines.size(), connections / 2) << "a flood does not fill the log";
     EXPECT_GT(rig_->open(*rig_->client()).id.value, 0u);
 }
