@@ -43,18 +43,17 @@ class Parser {
     Parser(std::string_view text, Report& report) : text_(text), report_(report) {}
 
     Result<Uri> parse() {
-        if (text_.size() > uri_bytes_max) {
-            const auto length = text_.size();
-            text_ = text_.substr(0, 40);
-            return wrong(
-                0, fmt::format("it has {} bytes, and {} is the limit", length, uri_bytes_max));
-        }
+        if (text_.size() > uri_bytes_max) return too_long(text_.size());
         ROS2S_TRY(parse_scheme());
         ROS2S_TRY(parse_authority());
         ROS2S_TRY(parse_names());
         ROS2S_TRY(parse_path());
         ROS2S_TRY(parse_query());
         ROS2S_TRY(check_transport());
+        // Written out it must be a URI again, where a byte may take three.
+        if (const size_t length = uri_.to_string().size(); length > uri_bytes_max) {
+            return too_long(length);
+        }
         return std::move(uri_);
     }
 
@@ -63,6 +62,11 @@ class Parser {
         return report_.fail(Code::invalid,
                             fmt::format("bad URI '{}': {} (at character {}); it is written like {}",
                                         text_, what, at + 1, example_of(uri_.transport)));
+    }
+
+    std::unexpected<Error> too_long(size_t length) {
+        text_ = text_.substr(0, 40);
+        return wrong(0, fmt::format("it has {} bytes, and {} is the limit", length, uri_bytes_max));
     }
 
     Result<> parse_scheme() {

@@ -100,6 +100,7 @@ TEST(Uri, RefusesEveryBadOneWithOneSentenceThatSaysWhere) {
         {"ros2s://me@h/p/c", "names a user"},
         {"ros2s+local:///p/c/" + std::string(256, 'x') + "?dir=a", "longer than 255 bytes"},
         {"ros2s+local:///p/c/" + std::string(9000, 'x') + "?dir=a", "8192 is the limit"},
+        {"ros2s+local:///p/c?dir=" + std::string(3000, '\x91'), "it has 9023 bytes, and 8192"},
     };
     for (const auto& c : cases) {
         Report report;
