@@ -22,7 +22,7 @@ LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 
 
 def add_arguments(parser):
-    parser.add_argument("--seconds", type=int, default=20, help="for each fuzzer (20)")
+    parser.add_argument("--seconds", type=int, default=10, help="for each fuzzer (10)")
 
 
 def run(options):
