@@ -3,45 +3,24 @@
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include "ros2s/fs/file_system.h"
-#include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
-#include "ros2s/runtime/run_blocking.h"
+#include "load.h"
 
 namespace ros2s::tests {
 
-class NameLoad {
+// After end() the root is as it was.
+class NameLoad final : public Load {
   public:
-    NameLoad(OsReactor& reactor, fs::FileSystem& files)
-        : reactor_(reactor), files_(files), workers_(reactor, workers) {}
-
-    void begin() {
-        run_blocking(reactor_, [&] { return begin_here(); });
-    }
-    // Waits until so many more rounds are done, a minute at most.
-    void expect_progress(uint64_t rounds) {
-        const uint64_t before = rounds_done();
-        for (int i = 0; i < 60'000 && rounds_done() < before + rounds; ++i) ::usleep(1000);
-        EXPECT_GE(rounds_done(), before + rounds);
-    }
-    // After which the root is as it was.
-    void end() {
-        run_blocking(reactor_, [&] { return end_here(); });
-    }
+    NameLoad(OsReactor& reactor, fs::FileSystem& files) : Load(reactor, files, workers) {}
 
   private:
     static constexpr uint32_t workers = 4;
 
-    Task<> begin_here() {
-        for (uint32_t i = 0; i < workers; ++i) co_await workers_.spawn(work(*this, i));
-    }
-    static Task<> work(NameLoad& self, uint32_t worker) {
-        for (uint32_t round = 0; !self.stop_; ++round) {
+    Task<> work(uint32_t worker) override {
+        for (uint32_t round = 0; !stop_; ++round) {
             const std::string name = fmt::format("name-{}-{}", worker, round);
-            if (!co_await self.one(name, name + "-moved")) co_return;
-            ++self.done_;
+            if (!co_await one(name, name + "-moved")) co_return;
+            ++done_;
         }
     }
     Task<bool> one(std::string name, std::string moved) {
@@ -57,26 +36,8 @@ class NameLoad {
         EXPECT_TRUE(removed) << moved << ": " << describe(removed.error());
         co_return renamed&& removed;
     }
-    Task<> look(uint64_t& into) {
-        into = done_;
-        co_return;
-    }
-    uint64_t rounds_done() {
-        uint64_t now = 0;
-        run_blocking(reactor_, [&] { return look(now); });
-        return now;
-    }
-    Task<> end_here() {
-        stop_ = true;
-        co_await workers_.join();
-    }
 
-    OsReactor& reactor_;
-    fs::FileSystem& files_;
     const Call call_;
-    bool stop_ = false;
-    uint64_t done_ = 0;
-    Nursery workers_;
 };
 
 }  // namespace ros2s::tests
