@@ -9,7 +9,7 @@ from pathlib import Path
 THREADED = (
     "src/runtime/",
     "src/fabric/shm/",
-    "src/fabric/ucx/plain_environment.",  # UCX reads the process's environment, one domain at a time
+    "src/fabric/lanes/plain_environment.",  # libraries read the process's environment: one at a time
     "src/base/log.",        # lines of several threads on one standard error
     "src/base/metrics.h",   # read by another thread than the one that counts
     "src/engine/index/",    # RocksDB's background threads

@@ -7,15 +7,22 @@
 #include <memory>
 #include <string>
 
-#include "greeting.h"
 #include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ucx.h"
+#include "ucx_lane.h"
 #include "ucx_library.h"
 
 namespace ros2s::fabric::ucx {
+
+using lanes::decode_greeting;
+using lanes::encode_greeting;
+using lanes::FrameHeader;
+using lanes::Greeting;
+using lanes::PeerAddress;
 
 // One core, one server domain, an honest client of its own domain.
 class Stage {

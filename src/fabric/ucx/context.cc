@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "plain_environment.h"
+#include "ros2s/fabric/lanes/plain_environment.h"
 
 namespace ros2s::fabric::ucx {
 namespace {
@@ -35,7 +35,7 @@ Context::~Context() {
 }
 
 ucs_status_t Context::create(const Settings& settings) {
-    const PlainEnvironment plain(environment_);
+    const lanes::PlainEnvironment plain("UCX_", environment_);
     // What goes wrong reaches us as a status; a peer must not be able to fill a log.
     ucx_.ucs_global_opts_set_value("LOG_LEVEL", "fatal");
     ucp_config_t* config = nullptr;

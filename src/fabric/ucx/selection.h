@@ -5,16 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/fabric/lanes/machine.h"
 #include "ucx.h"
 
 namespace ros2s::fabric::ucx {
 
-// The devices of a machine, by name.
-struct Machine {
-    std::vector<std::string> interfaces;  // "lo", "eth0"
-    std::vector<std::string> adapters;    // RDMA: "mlx5_0"
-};
-[[nodiscard]] Machine look_at_machine();
+using lanes::look_at_machine;
+using lanes::Machine;
 
 // The machine's devices that could carry the provider's data; never empty. Errors: invalid (no such
 // provider), unsupported; the report says what to do.

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "plain_environment.h"
+#include "ros2s/fabric/lanes/plain_environment.h"
 
 namespace ros2s::fabric::ucx {
 namespace {
@@ -31,7 +31,7 @@ void* open_quietly(const char* name) {
     std::array<char*, settings_count> ours{};
     for (size_t i = 0; i < ours.size(); ++i) ours[i] = settings()[i].data();
     entries.clear();
-    const PlainEnvironment plain(entries, ours);
+    const lanes::PlainEnvironment plain("UCX_", entries, ours);
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 

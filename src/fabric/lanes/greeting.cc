@@ -1,10 +1,10 @@
-#include "greeting.h"
+#include "ros2s/fabric/lanes/greeting.h"
 
 #include <cstring>
 
 #include "ros2s/base/crc32c.h"
 
-namespace ros2s::fabric::ucx {
+namespace ros2s::fabric::lanes {
 
 std::vector<std::byte> encode_greeting(uint64_t channel, ConstBytes address) {
     const Greeting greeting{.channel = channel,
@@ -28,4 +28,4 @@ Result<PeerAddress> decode_greeting(ConstBytes bytes) {
     return PeerAddress{greeting.channel, {address.begin(), address.end()}};
 }
 
-}  // namespace ros2s::fabric::ucx
+}  // namespace ros2s::fabric::lanes

@@ -1,31 +1,34 @@
-#include "ucx_wire.h"
+#include "lane_wire.h"
 
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "ros2s/fabric/wake_on_stop.h"
 
-namespace ros2s::fabric::ucx {
+namespace ros2s::fabric::lanes {
 
-UcxWire::UcxWire(Worker& worker)
+LaneWire::LaneWire(Worker& worker)
     : worker_(worker),
       channel_(worker.add(*this)),
       changed_(worker.reactor()),
       watching_(worker.reactor(), 1) {}
 
-UcxWire::~UcxWire() {
+LaneWire::~LaneWire() {
     ROS2S_CHECK(shut_ && lane_ == nullptr);
     worker_.forget(*this);
 }
 
-Result<> UcxWire::open(const PeerAddress& peer) {
-    ROS2S_TRY_ASSIGN(lane_, Lane::open(worker_.context(), peer, *this));
-    worker_.rouse();
-    lane_->send(nullptr);
+Result<> LaneWire::open(const PeerAddress& peer) {
+    ROS2S_TRY_ASSIGN(lane_, worker_.open_lane(peer, *this));
     return {};
 }
 
-Task<Result<>> UcxWire::met(StopToken stop) {
+void LaneWire::greet() noexcept {
+    worker_.rouse();
+    lane_->send(nullptr);
+}
+
+Task<Result<>> LaneWire::met(StopToken stop) {
     const WakeOnStop wake(stop, changed_);
     while (!met_ && failure_ == End::none && !stop.stop_requested()) co_await changed_;
     if (failure_ != End::none) co_return fail(Code::disconnected);
@@ -33,14 +36,14 @@ Task<Result<>> UcxWire::met(StopToken stop) {
     co_return Result<>{};
 }
 
-void UcxWire::start(WireUser& user) noexcept {
+void LaneWire::start(WireUser& user) noexcept {
     user_ = &user;
     const bool started = watching_.try_spawn(watch(*this));
     ROS2S_CHECK(started);
     worker_.attend(*this);
 }
 
-Task<> UcxWire::watch(UcxWire& self) {
+Task<> LaneWire::watch(LaneWire& self) {
     const auto polled = co_await self.worker_.reactor().ring()->poll(
         self.socket_.get(), POLLIN | POLLRDHUP, self.stop_.token());
     if (!polled || self.shut_) co_return;
@@ -53,21 +56,21 @@ Task<> UcxWire::watch(UcxWire& self) {
     self.fail_later(End::peer_died);
 }
 
-void UcxWire::write(Frame& frame) noexcept {
+void LaneWire::write(Frame& frame) noexcept {
     worker_.rouse();
     lane_->send(&frame);
 }
 
-void UcxWire::lane_sent() noexcept { worker_.attend(*this); }
+void LaneWire::lane_sent() noexcept { worker_.attend(*this); }
 
-void UcxWire::fail_later(End how) noexcept {
+void LaneWire::fail_later(End how) noexcept {
     if (shut_) return;
     if (failure_ == End::none) failure_ = how;
     worker_.attend(*this);
     changed_.wake_all();
 }
 
-void UcxWire::came(const FrameHeader& header, ConstBytes frame, bool whole) noexcept {
+void LaneWire::came(const FrameHeader& header, ConstBytes frame, bool whole) noexcept {
     const bool first = sequence_in_ == 0;
     if (!whole || header.magic != FrameHeader::magic_value ||
         header.version != FrameHeader::current_version || header.reserved != 0 ||
@@ -90,7 +93,7 @@ void UcxWire::came(const FrameHeader& header, ConstBytes frame, bool whole) noex
     }
 }
 
-void UcxWire::settle() noexcept {
+void LaneWire::settle() noexcept {
     if (user_ == nullptr) return;
     give_back();
     if (shut_) return;
@@ -99,16 +102,16 @@ void UcxWire::settle() noexcept {
     if (failure_ != End::none && !shut_ && !std::exchange(told_, true)) user_->broke(failure_);
 }
 
-void UcxWire::give_back() noexcept {
+void LaneWire::give_back() noexcept {
     if (lane_ == nullptr) return;
     while (Frame* frame = lane_->take_sent()) user_->frame_sent(*frame);
 }
 
-Task<> UcxWire::farewell() {
+Task<> LaneWire::farewell() {
     while (!shut_) co_await changed_;  // broke() leads there
 }
 
-void UcxWire::shut() noexcept {
+void LaneWire::shut() noexcept {
     if (shut_) return;
     shut_ = true;
     worker_.remove(channel_);
@@ -118,14 +121,14 @@ void UcxWire::shut() noexcept {
     changed_.wake_all();
 }
 
-Task<> UcxWire::close() {
+Task<> LaneWire::close() {
     shut();
     co_await watching_.join();
     socket_.reset();
     if (lane_ == nullptr) co_return;
     if (user_ != nullptr) {
         give_back();
-        // Those that UCX still reads go with the lane; others come back in their place.
+        // Those that the library still reads go with the lane; others come back in their place.
         for (size_t i = lane_->frames_under_way(); i > 0; --i) {
             user_->frame_sent(worker_.flusher().take_frame());
         }
@@ -134,4 +137,4 @@ Task<> UcxWire::close() {
     worker_.wind_up(std::move(lane_));
 }
 
-}  // namespace ros2s::fabric::ucx
+}  // namespace ros2s::fabric::lanes

@@ -1,4 +1,4 @@
-#include "lane.h"
+#include "ucx_lane.h"
 
 namespace ros2s::fabric::ucx {
 namespace {
@@ -16,18 +16,18 @@ End end_of(ucs_status_t status) {
 
 }  // namespace
 
-Lane::Lane(const UcxLibrary& ucx, LaneUser& user) : ucx_(ucx), user_(&user) {
+UcxLane::UcxLane(const UcxLibrary& ucx, LaneUser& user) : ucx_(ucx), user_(&user) {
     for (Sending& each : sendings_) {
         each.lane = this;
         each.next = std::exchange(free_, &each);
     }
 }
 
-Lane::~Lane() { ROS2S_CHECK(endpoint_ == nullptr && sends_ == 0 && requests_ == 0); }
+UcxLane::~UcxLane() { ROS2S_CHECK(endpoint_ == nullptr && sends_ == 0 && requests_ == 0); }
 
-Result<std::unique_ptr<Lane>> Lane::open(const Context& context, const PeerAddress& peer,
-                                         LaneUser& user) {
-    std::unique_ptr<Lane> lane(new Lane(context.ucx(), user));
+Result<std::unique_ptr<Lane>> UcxLane::open(const Context& context, const PeerAddress& peer,
+                                            LaneUser& user) {
+    std::unique_ptr<UcxLane> lane(new UcxLane(context.ucx(), user));
     lane->peer_channel_ = peer.channel;
     ucp_ep_params_t parameters{};
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
@@ -44,7 +44,7 @@ Result<std::unique_ptr<Lane>> Lane::open(const Context& context, const PeerAddre
     return ros2s::fail(status == UCS_ERR_UNREACHABLE ? Code::unsupported : Code::io);
 }
 
-void Lane::send(Frame* frame) noexcept {
+void UcxLane::send(Frame* frame) noexcept {
     ROS2S_CHECK(free_ != nullptr && state_ == State::open);
     Sending& sending = *free_;
     free_ = sending.next;
@@ -68,7 +68,7 @@ void Lane::send(Frame* frame) noexcept {
     complete(sending);
 }
 
-void Lane::sent(void* request, ucs_status_t status, void* sending) noexcept {
+void UcxLane::sent(void* request, ucs_status_t status, void* sending) noexcept {
     auto& self = *static_cast<Sending*>(sending);
     self.lane->ucx_.ucp_request_free(request);
     --self.lane->sends_;
@@ -76,21 +76,21 @@ void Lane::sent(void* request, ucs_status_t status, void* sending) noexcept {
     self.lane->complete(self);
 }
 
-void Lane::complete(Sending& sending) noexcept {
+void UcxLane::complete(Sending& sending) noexcept {
     sending.next = std::exchange(sent_, &sending);
     if (user_ != nullptr) user_->lane_sent();
 }
 
-void Lane::failed(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) noexcept {
-    static_cast<Lane*>(self)->fail(status);
+void UcxLane::failed(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) noexcept {
+    static_cast<UcxLane*>(self)->fail(status);
 }
 
-void Lane::fail(ucs_status_t status) noexcept {
+void UcxLane::fail(ucs_status_t status) noexcept {
     failed_ = true;
     if (user_ != nullptr) user_->lane_failed(end_of(status));
 }
 
-Frame* Lane::take_sent() noexcept {
+Frame* UcxLane::take_sent() noexcept {
     while (sent_ != nullptr) {
         Sending& sending = *sent_;
         sent_ = sending.next;
@@ -100,19 +100,19 @@ Frame* Lane::take_sent() noexcept {
     return nullptr;
 }
 
-size_t Lane::frames_under_way() const noexcept {
+size_t UcxLane::frames_under_way() const noexcept {
     size_t count = 0;
     for (const Sending& each : sendings_) count += each.frame != nullptr ? 1 : 0;
     return count;
 }
 
-void Lane::ended(void* request, ucs_status_t /*status*/, void* self) noexcept {
-    auto& lane = *static_cast<Lane*>(self);
+void UcxLane::ended(void* request, ucs_status_t /*status*/, void* self) noexcept {
+    auto& lane = *static_cast<UcxLane*>(self);
     lane.ucx_.ucp_request_free(request);
     --lane.requests_;
 }
 
-void Lane::begin_flush() noexcept {
+void UcxLane::begin_flush() noexcept {
     state_ = State::flushing;
     ucp_request_param_t parameters{};
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -123,7 +123,7 @@ void Lane::begin_flush() noexcept {
     if (request == nullptr || UCS_PTR_IS_ERR(request)) --requests_;
 }
 
-void Lane::begin_close() noexcept {
+void UcxLane::begin_close() noexcept {
     state_ = State::closing;
     ucp_request_param_t parameters{};
     parameters.op_attr_mask =
@@ -136,7 +136,7 @@ void Lane::begin_close() noexcept {
     if (request == nullptr || UCS_PTR_IS_ERR(request)) --requests_;
 }
 
-bool Lane::wind_up(bool force) noexcept {
+bool UcxLane::wind_up(bool force) noexcept {
     if (state_ == State::open) begin_flush();
     if (state_ == State::flushing && (failed_ || force || (requests_ == 0 && sends_ == 0))) {
         begin_close();

@@ -2,19 +2,18 @@
 
 #include <unistd.h>
 
-#include <string_view>
-
-namespace ros2s::fabric::ucx {
+namespace ros2s::fabric::lanes {
 
 std::mutex& PlainEnvironment::one_at_a_time() {
     static std::mutex mutex;
     return mutex;
 }
 
-PlainEnvironment::PlainEnvironment(std::vector<char*>& plain, std::span<char* const> settings)
+PlainEnvironment::PlainEnvironment(std::string_view prefix, std::vector<char*>& plain,
+                                   std::span<char* const> settings)
     : lock_(one_at_a_time()), before_(environ), plain_(plain) {
     for (char** each = before_; each != nullptr && *each != nullptr; ++each) {
-        if (!std::string_view(*each).starts_with("UCX_")) plain_.push_back(*each);
+        if (!std::string_view(*each).starts_with(prefix)) plain_.push_back(*each);
     }
     plain_.insert(plain_.end(), settings.begin(), settings.end());
     plain_.push_back(nullptr);
@@ -25,4 +24,4 @@ PlainEnvironment::~PlainEnvironment() {
     if (environ == plain_.data()) environ = before_;
 }
 
-}  // namespace ros2s::fabric::ucx
+}  // namespace ros2s::fabric::lanes

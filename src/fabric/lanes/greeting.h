@@ -1,5 +1,5 @@
-// What goes over the wire beside packets: the part of the hello that is UCX's, and what precedes
-// each frame (docs/formats/fabric.md).
+// What goes over the wire beside packets: what is added to the hello, and what precedes each
+// frame (docs/formats/fabric.md).
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -8,21 +8,21 @@
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/result.h"
 
-namespace ros2s::fabric::ucx {
+namespace ros2s::fabric::lanes {
 
 // Follows the hello, and is followed by the sender's worker address.
 struct Greeting {
-    // UCX's addresses are 50 to 215 bytes; more than this is none.
+    // UCX's are 50 to 215 bytes, libfabric's 16 or 28; more than this is none.
     static constexpr uint32_t address_bytes_max = 4096;
 
     uint64_t channel = 0;  // frames for this session carry it: random
     uint32_t address_bytes = 0;
-    uint32_t address_crc = 0;  // CRC32C: UCX does not check what it unpacks
+    uint32_t address_crc = 0;  // CRC32C: the libraries do not check what they unpack
 };
 static_assert(sizeof(Greeting) == 16 && std::has_unique_object_representations_v<Greeting>);
 
-// The header of each active message; its data is a frame. Empty data is the first message each
-// way, which shows that the other can be reached.
+// The header of each message of the library; its data is a frame. Empty data is the first message
+// each way, which shows that the other can be reached.
 struct FrameHeader {
     static constexpr uint32_t magic_value = 0x58553252;  // "R2UX"
     static constexpr uint16_t current_version = 1;
@@ -35,8 +35,6 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 24 && std::has_unique_object_representations_v<FrameHeader>);
 
-inline constexpr unsigned active_message_id = 1;
-
 struct PeerAddress {
     uint64_t channel = 0;
     std::vector<std::byte> address;
@@ -45,4 +43,4 @@ struct PeerAddress {
 // Any bytes. Errors: corrupt.
 [[nodiscard]] Result<PeerAddress> decode_greeting(ConstBytes bytes);
 
-}  // namespace ros2s::fabric::ucx
+}  // namespace ros2s::fabric::lanes

@@ -1,5 +1,5 @@
-// Set-up: hellos over a TCP socket, with the addresses of UCX's workers behind them; then one empty
-// frame each way, which shows that data can pass before anybody relies on it.
+#include "lane_domain.h"
+
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -7,11 +7,10 @@
 
 #include <array>
 
+#include "lane_wire.h"
 #include "ros2s/fabric/socket/socket_listener.h"
-#include "selection.h"
-#include "ucx_wire.h"
 
-namespace ros2s::fabric::ucx {
+namespace ros2s::fabric::lanes {
 namespace {
 
 // A machine that died says nothing: the kernel asks it, once a second.
@@ -39,16 +38,17 @@ std::string describe_peer(int fd, const std::string& provider) {
     return std::string(host.data()) + " port " + port.data() + " (" + provider + ")";
 }
 
-class UcxDomain final : public Domain, private Handshakes {
+class LaneDomain final : public Domain, private Handshakes {
   public:
-    UcxDomain(Reactor& reactor, Options options, Context context)
+    LaneDomain(Reactor& reactor, DomainNames names,
+               const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker)
         : reactor_(reactor),
-          options_(std::move(options)),
+          names_(std::move(names)),
           id_(reactor.random().next()),
-          worker_(std::make_unique<Worker>(reactor, counters_, std::move(context))) {}
-    ~UcxDomain() override { ROS2S_CHECK(worker_ == nullptr); }
+          worker_(make_worker(counters_)) {}
+    ~LaneDomain() override { ROS2S_CHECK(worker_ == nullptr); }
 
-    const std::string& provider() const noexcept override { return options_.provider; }
+    const std::string& provider() const noexcept override { return names_.provider; }
     uint64_t id() const noexcept override { return id_; }
     Counters& counters() noexcept override { return counters_; }
     Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
@@ -73,7 +73,7 @@ class UcxDomain final : public Domain, private Handshakes {
             return {};
         }
         return report.fail(Code::invalid, "'" + address + "' is no address for provider " +
-                                              options_.provider + ": give IP:PORT or [IPv6]:PORT");
+                                              names_.provider + ": give IP:PORT or [IPv6]:PORT");
     }
     Task<Result<std::unique_ptr<Endpoint>>> finish(Descriptor socket, Hello hello,
                                                    std::vector<std::byte> appended, Limits limits,
@@ -90,19 +90,19 @@ class UcxDomain final : public Domain, private Handshakes {
     [[nodiscard]] Hello introduce(const Limits& limits) const {
         Hello hello{.domain = id_};
         PacketEndpoint::introduce(hello, limits);
-        hello.set_provider(options_.provider);
+        hello.set_provider(names_.provider);
         return hello;
     }
-    [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(std::unique_ptr<UcxWire> wire,
+    [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(std::unique_ptr<LaneWire> wire,
                                                           Descriptor socket, Limits limits,
                                                           const Hello& peer, uint64_t session,
                                                           bool initiates) {
         keep_alive(socket.get());
-        PacketSession settled{.provider = options_.provider,
+        PacketSession settled{.provider = names_.provider,
                               .domain = id_,
                               .session = session,
                               .peer = peer,
-                              .peer_name = describe_peer(socket.get(), options_.provider),
+                              .peer_name = describe_peer(socket.get(), names_.provider),
                               .initiates = initiates};
         wire->keep(std::move(socket));
         return std::make_unique<PacketEndpoint>(reactor_, counters_, worker_->flusher(), limits,
@@ -110,14 +110,14 @@ class UcxDomain final : public Domain, private Handshakes {
     }
 
     Reactor& reactor_;
-    const Options options_;
+    const DomainNames names_;
     const uint64_t id_;
     Counters counters_;
     std::unique_ptr<Worker> worker_;
 };
 
 // The hello, sealed, and our greeting behind it.
-Task<Result<>> UcxDomain::answer(int fd, Hello hello, uint64_t channel, StopToken stop) {
+Task<Result<>> LaneDomain::answer(int fd, Hello hello, uint64_t channel, StopToken stop) {
     const std::vector<std::byte> greeting = encode_greeting(channel, worker_->address());
     hello.appended_bytes = static_cast<uint32_t>(greeting.size());
     hello.seal();
@@ -127,13 +127,13 @@ Task<Result<>> UcxDomain::answer(int fd, Hello hello, uint64_t channel, StopToke
     co_return co_await send_all(reactor_, fd, bytes, stop);
 }
 
-Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::finish(Descriptor socket, Hello hello,
-                                                          std::vector<std::byte> appended,
-                                                          Limits limits, StopToken stop) {
+Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Descriptor socket, Hello hello,
+                                                           std::vector<std::byte> appended,
+                                                           Limits limits, StopToken stop) {
     limits = PacketEndpoint::settle(limits);
     Hello ours = introduce(limits);
     ours.session = reactor_.random().next();
-    auto wire = std::make_unique<UcxWire>(*worker_);
+    auto wire = std::make_unique<LaneWire>(*worker_);
     const auto peer = decode_greeting(appended);
     Result<> done = peer ? wire->open(*peer) : fail(peer.error());
     if (!done) {
@@ -143,6 +143,7 @@ Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::finish(Descriptor socket, Hel
     }
     if (done) done = co_await answer(socket.get(), ours, wire->channel(), stop);
     if (done) done = co_await wire->met(stop);
+    if (done) wire->greet();
     if (!done) {
         co_await wire->close();
         co_return fail(done.error());
@@ -150,37 +151,39 @@ Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::finish(Descriptor socket, Hel
     co_return make_endpoint(std::move(wire), std::move(socket), limits, hello, ours.session, true);
 }
 
-Task<Result<PeerAddress>> UcxDomain::ask(int fd, std::string address, Hello& hello,
-                                         uint64_t channel, StopToken stop, Report& report) {
+Task<Result<PeerAddress>> LaneDomain::ask(int fd, std::string address, Hello& hello,
+                                          uint64_t channel, StopToken stop, Report& report) {
     ROS2S_CO_TRY(co_await answer(fd, hello, channel, stop));
     std::array<std::byte, sizeof(Hello)> bytes{};
     ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
     const auto answered = Hello::decode(bytes);
-    ROS2S_CO_TRY(check_answer(answered, address, options_.provider, report));
+    ROS2S_CO_TRY(check_answer(answered, address, names_.provider, report));
     hello = *answered;
     std::vector<std::byte> appended(std::min(hello.appended_bytes, appended_bytes_max() + 1));
     ROS2S_CO_TRY(co_await receive_all(reactor_, fd, appended, stop));
     auto peer = decode_greeting(appended);
     if (!peer) {
-        co_return report.fail(Code::denied, address +
-                                                " sent an address of its UCX worker that makes no "
-                                                "sense: is it the same version?");
+        co_return report.fail(Code::denied, address + " sent an address for " + names_.provider +
+                                                " that makes no sense: is it the same version?");
     }
     co_return peer;
 }
 
-Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::handshake(std::string address, Limits limits,
-                                                             StopToken stop, Report& report) {
+Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string address, Limits limits,
+                                                              StopToken stop, Report& report) {
     ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
     Hello hello = introduce(limits);
-    auto wire = std::make_unique<UcxWire>(*worker_);
+    auto wire = std::make_unique<LaneWire>(*worker_);
     const auto peer = co_await ask(socket.get(), address, hello, wire->channel(), stop, report);
     Result<> done = peer ? wire->open(*peer) : fail(peer.error());
     if (peer) {
-        if (done) done = co_await wire->met(stop);
+        if (done) {
+            wire->greet();
+            done = co_await wire->met(stop);
+        }
         if (!done) {
-            report.say(address + " answers, but its " + options_.provider +
-                       " cannot be reached through our device " + options_.device +
+            report.say(address + " answers, but its " + names_.provider +
+                       " cannot be reached through our device " + names_.device +
                        ": check that both sides' device= are on one network, and the firewall");
         }
     }
@@ -192,8 +195,9 @@ Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::handshake(std::string address
                             false);
 }
 
-Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::connect(std::string address,
-                                                           ConnectOptions options, Report& report) {
+Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::connect(std::string address,
+                                                            ConnectOptions options,
+                                                            Report& report) {
     ROS2S_CO_TRY(check_address(address, report));
     Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
     auto made = co_await handshake(address, PacketEndpoint::settle(options.limits),
@@ -214,20 +218,10 @@ Task<Result<std::unique_ptr<Endpoint>>> UcxDomain::connect(std::string address,
 
 }  // namespace
 
-Result<Library> library(Report& report) {
-    ROS2S_TRY_ASSIGN(const UcxLibrary* loaded, ucx_library(report));
-    return Library{loaded->path, loaded->version};
+std::unique_ptr<Domain> make_domain(
+    Reactor& reactor, DomainNames names,
+    const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker) {
+    return std::make_unique<LaneDomain>(reactor, std::move(names), make_worker);
 }
 
-Result<std::vector<std::string>> devices(const std::string& provider, Report& report) {
-    return fitting(provider, look_at_machine(), report);
-}
-
-Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
-    ROS2S_CHECK(reactor.ring() != nullptr);
-    ROS2S_TRY_ASSIGN(const Settings settings, select(options, look_at_machine(), report));
-    ROS2S_TRY_ASSIGN(Context context, Context::open(options, settings, report));
-    return std::make_unique<UcxDomain>(reactor, std::move(options), std::move(context));
-}
-
-}  // namespace ros2s::fabric::ucx
+}  // namespace ros2s::fabric::lanes

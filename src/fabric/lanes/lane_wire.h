@@ -1,31 +1,33 @@
-// UcxWire: the frames of one session as active messages (lane.h), and beside them the set-up's
+// LaneWire: the frames of one session on its lane (lane.h), and beside them the set-up's
 // socket, on which nothing is said any more: that it hangs up is how a peer's death is heard of,
 // within moments of the death of a process and within ten seconds of that of a machine.
 //
-// What is sent on UCX's sockets may come after the hang-up of ours, so
+// What is sent on the library's connections may come after the hang-up of ours, so
 // - who says goodbye keeps both until the peer has hung up or the time is over (farewell());
-// - who sees a hang-up first takes in what lies in UCX's sockets (Worker::quiet()).
+// - who sees a hang-up first takes in what lies in the library's (Worker::quiet()).
 //
 // Frames that come go to the user at once; what else there is to tell, from settle(), which the
 // worker calls between two looks.
 #pragma once
 #include <vector>
 
-#include "lane.h"
+#include "ros2s/fabric/lanes/lane.h"
+#include "ros2s/fabric/lanes/worker.h"
 #include "ros2s/fabric/socket/socket.h"
-#include "worker.h"
 
-namespace ros2s::fabric::ucx {
+namespace ros2s::fabric::lanes {
 
-class UcxWire final : public Wire, private LaneUser {
+class LaneWire final : public Wire, private LaneUser {
   public:
     // Takes a channel at once: what the peer sends before start() is kept, within a bound.
-    explicit UcxWire(Worker& worker);
-    ~UcxWire() override;
+    explicit LaneWire(Worker& worker);
+    ~LaneWire() override;
 
     [[nodiscard]] uint64_t channel() const noexcept { return channel_; }
-    // Makes the lane towards the peer and sends the empty first message. Errors: Lane::open()'s.
+    // Makes the lane towards the peer. Errors: Worker::open_lane()'s.
     [[nodiscard]] Result<> open(const PeerAddress& peer);
+    // Sends the empty first message.
+    void greet() noexcept;
     // Waits for the peer's first message. Errors: disconnected, cancelled.
     Task<Result<>> met(StopToken stop);
     // The set-up is over.
@@ -47,7 +49,7 @@ class UcxWire final : public Wire, private LaneUser {
     static constexpr size_t early_max = 2 * PacketEndpoint::frames_max;
     static constexpr Duration late_frames_within = std::chrono::milliseconds(100);
 
-    static Task<> watch(UcxWire& self);
+    static Task<> watch(LaneWire& self);
     void lane_sent() noexcept override;
     void lane_failed(End how) noexcept override { fail_later(how); }
     void give_back() noexcept;
@@ -70,4 +72,4 @@ class UcxWire final : public Wire, private LaneUser {
     Nursery watching_;
 };
 
-}  // namespace ros2s::fabric::ucx
+}  // namespace ros2s::fabric::lanes

@@ -1,0 +1,19 @@
+// Machine: which network devices a machine has, for providers that choose among them.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace ros2s::fabric::lanes {
+
+// By name.
+struct Machine {
+    std::vector<std::string> interfaces;  // "lo", "eth0"
+    std::vector<std::string> adapters;    // RDMA: "mlx5_0"
+};
+[[nodiscard]] Machine look_at_machine();
+
+// For sentences: "lo, eth0"; "none" where there is none.
+[[nodiscard]] std::string list(const std::vector<std::string>& names);
+[[nodiscard]] bool has(const std::vector<std::string>& names, const std::string& name);
+
+}  // namespace ros2s::fabric::lanes

@@ -1,0 +1,158 @@
+#include "ros2s/fabric/lanes/worker.h"
+
+#include <poll.h>
+
+#include "lane_wire.h"
+
+namespace ros2s::fabric::lanes {
+
+Worker::Worker(Reactor& reactor, Counters& counters)
+    : reactor_(reactor), counters_(counters), watching_(reactor, 1) {
+    reactor_.attach(*this);
+    const bool started = watching_.try_spawn(watch(*this));
+    ROS2S_CHECK(started);
+}
+
+Worker::~Worker() {
+    ROS2S_CHECK(closed_);
+    ROS2S_CHECK(wires_.empty() && attended_.empty() && winding_up_.empty());
+}
+
+Task<> Worker::close() {
+    if (closed_) co_return;
+    closed_ = true;
+    const Time until = reactor_.now() + winding_up_within;
+    while (!winding_up_.empty()) {
+        step_lanes(reactor_.now() >= until);
+        rouse();
+        co_await sleep_for(reactor_, std::chrono::milliseconds(1));
+    }
+    // From here on nobody looks at the library, so that the event stays: asking the ring to cancel
+    // is not enough, because a poll that was just woken for what we took in ourselves is armed
+    // anew.
+    stopping_ = true;
+    if (!event_submitted_) {
+        reactor_.post(watcher_);
+    } else {
+        signal();
+    }
+    co_await watching_.join();
+    reactor_.detach(*this);
+    end();
+}
+
+uint64_t Worker::add(LaneWire& wire) {
+    uint64_t channel = 0;
+    while (channel == 0 || wires_.contains(channel)) channel = reactor_.random().next();
+    wires_.emplace(channel, &wire);
+    return channel;
+}
+
+void Worker::rouse() noexcept {
+    armed_ = false;
+    vain_looks_ = 0;
+}
+
+void Worker::attend(LaneWire& wire) {
+    if (!std::exchange(wire.attended, true)) attended_.push_back(&wire);
+}
+
+void Worker::take(ConstBytes header, ConstBytes frame, bool whole) noexcept {
+    FrameHeader decoded;
+    if (header.size() != sizeof decoded) return refuse();
+    std::memcpy(&decoded, header.data(), sizeof decoded);
+    const auto found = wires_.find(decoded.channel);
+    if (found == wires_.end()) return refuse();
+    found->second->came(decoded, frame, whole);
+}
+
+bool Worker::arm() noexcept {
+    if (armed_) return true;
+    if (!arm_events()) return false;
+    armed_ = true;
+    if (!event_submitted_) {
+        event_ = {.opcode = Ring::Opcode::poll,
+                  .fd = event_descriptor(),
+                  .length = POLLIN,
+                  .waiter = watcher_};
+        event_submitted_ = true;
+        reactor_.ring()->submit(event_);
+    }
+    return true;
+}
+
+Task<> Worker::watch(Worker& self) {
+    struct Park {
+        Worker& worker;
+        bool await_ready() const noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> handle) const noexcept {
+            worker.watcher_ = handle;
+        }
+        void await_resume() const noexcept {}
+    };
+    while (!self.stopping_) {
+        co_await Park{self};
+        self.event_submitted_ = false;
+        self.rouse();
+    }
+}
+
+void Worker::wind_up(std::unique_ptr<Lane> lane) {
+    winding_up_.push_back(std::move(lane));
+    rouse();
+    step_lanes(false);
+    // The oldest ends in the next turns.
+    for (size_t i = 0; i + winding_up_max < winding_up_.size(); ++i) {
+        (void)winding_up_[i]->wind_up(true);
+    }
+}
+
+void Worker::step_lanes(bool force) noexcept {
+    std::erase_if(winding_up_, [&](const std::unique_ptr<Lane>& lane) {
+        const bool ended = lane->wind_up(force);
+        while (Frame* frame = lane->take_sent()) flusher_.give_frame(*frame);
+        return ended;
+    });
+}
+
+bool Worker::poll() noexcept {
+    if (stopping_) return false;
+    bool found = flusher_.flush();
+    if (!armed_) {
+        bool progressed = false;
+        for (int i = 0; i < progress_per_turn && progress(); ++i) progressed = true;
+        if (progressed) {
+            vain_looks_ = 0;
+            found = true;
+        } else if (++vain_looks_ >= vain_looks_max) {
+            arm();
+        }
+        if (!winding_up_.empty()) step_lanes(false);
+    }
+    return settle() || found;
+}
+
+bool Worker::settle() noexcept {
+    if (attended_.empty()) return false;
+    // What is told may lead to more: that is for the next turn.
+    std::vector<LaneWire*> now;
+    now.swap(attended_);
+    for (LaneWire* wire : now) wire->attended = false;
+    for (LaneWire* wire : now) wire->settle();
+    return true;
+}
+
+bool Worker::prepare_sleep() noexcept {
+    if (stopping_) return true;
+    if (!flusher_.empty() || !attended_.empty()) return false;
+    return arm() && attended_.empty();
+}
+
+Task<> Worker::quiet(Duration within) {
+    constexpr uint32_t enough = 4;
+    const Time until = reactor_.now() + within;
+    rouse();
+    while (!armed_ && vain_looks_ < enough && reactor_.now() < until) co_await yield(reactor_);
+}
+
+}  // namespace ros2s::fabric::lanes
