@@ -101,9 +101,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
         control_->visit_metrics(visit);
         link_.metrics().visit(visit);
     }});
-    sources.push_back({.labels = {{"side", "engine"}}, .list = [this](const MetricVisitor& visit) {
-                           catalog_.pools.visit_metrics(visit);
-                       }});
+    catalog_.pools.add_metrics(sources);
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
     return sources;

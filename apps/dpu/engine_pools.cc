@@ -57,8 +57,12 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
         {.orphan_grace = orphan_grace, .leaves_orphans = &leaves_orphans_}, report);
 }
 
-void EnginePools::visit_metrics(const MetricVisitor& visit) const {
-    for (const auto& [name, pool] : pools_) pool->visit_metrics(visit);
+void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {
+    for (const auto& [name, pool] : pools_) {
+        sources.push_back(
+            {.labels = {{"side", "engine"}, {"pool", name}, {"provider", pool->provider()}},
+             .list = [&pool = *pool](const MetricVisitor& visit) { pool.visit_metrics(visit); }});
+    }
 }
 
 }  // namespace ros2s::dpud

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ros2s/direct/direct_pool.h"
+#include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fs/file_system.h"
 
 namespace ros2s::dpud {
@@ -28,7 +29,9 @@ class EnginePools {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report);
-    void visit_metrics(const MetricVisitor& visit) const;
+    // Their counters, labelled by side (engine), pool, and the provider that its engine is reached
+    // by. They live as long as this.
+    void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:
     Reactor& reactor_;

@@ -84,9 +84,9 @@ std::vector<exporter::Source> Engine::metrics() const {
         sessions_.metrics().visit(visit);
         tickets_.metrics().visit(visit);
         control_->visit_metrics(visit);
-        router_->visit_metrics(visit);
-        pools_.visit_metrics(visit);
     }});
+    router_->add_metrics(sources);
+    pools_.add_metrics(sources);
     data_->add_metrics(sources);
     reactors_.add_metrics(sources);
     return sources;

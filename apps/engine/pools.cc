@@ -48,8 +48,12 @@ Task<Result<object::ContainerRecord>> Pools::create_container(
                                                                    owner, report);
 }
 
-void Pools::visit_metrics(const MetricVisitor& visit) const {
-    for (const auto& [name, pool] : pools_) pool->visit_metrics(visit);
+void Pools::add_metrics(std::vector<exporter::Source>& sources) const {
+    for (const auto& [name, pool] : pools_) {
+        sources.push_back(
+            {.labels = {{"pool", name}},
+             .list = [&pool = *pool](const MetricVisitor& visit) { pool.visit_metrics(visit); }});
+    }
 }
 
 }  // namespace ros2s::engined

@@ -6,6 +6,7 @@
 
 #include "ros2s/api/embedded_pool.h"
 #include "ros2s/control/control_server.h"
+#include "ros2s/exporter/metrics_server.h"
 
 namespace ros2s::engined {
 
@@ -21,7 +22,8 @@ class Pools final : public control::PoolCatalog {
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,
                                                            Report& report) override;
-    void visit_metrics(const MetricVisitor& visit) const;
+    // Their counters, each with its label `pool`. They live as long as this.
+    void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:
     std::map<std::string, std::unique_ptr<api::EmbeddedPool>, std::less<>> pools_;

@@ -20,8 +20,13 @@ Task<> StoreRouter::serve(rpc::Request& request) {
     co_await server->second->serve(request);
 }
 
-void StoreRouter::visit_metrics(const MetricVisitor& visit) const {
-    for (const auto& [name, server] : servers_) server->metrics().visit(visit);
+void StoreRouter::add_metrics(std::vector<exporter::Source>& sources) const {
+    for (const auto& [name, server] : servers_) {
+        sources.push_back(
+            {.labels = {{"pool", name}}, .list = [&server = *server](const MetricVisitor& visit) {
+                 server.metrics().visit(visit);
+             }});
+    }
 }
 
 }  // namespace ros2s::engined

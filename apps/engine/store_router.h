@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ros2s/control/control_server.h"
+#include "ros2s/exporter/metrics_server.h"
 #include "ros2s/remote/store_server.h"
 #include "ros2s/session/sessions.h"
 
@@ -21,7 +22,8 @@ class StoreRouter final : public rpc::Service {
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
-    void visit_metrics(const MetricVisitor& visit) const;
+    // The counters of each pool's server, with its label `pool`. They live as long as this.
+    void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:
     session::SessionTable& sessions_;

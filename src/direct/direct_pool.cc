@@ -63,6 +63,8 @@ object::ObjectStore& DirectPool::store() { return *parts_->client; }
 
 std::string DirectPool::path() const { return parts_->client->path(); }
 
+std::string DirectPool::provider() const { return parts_->connection->channel().provider(); }
+
 void DirectPool::visit_metrics(const MetricVisitor& visit) const {
     parts_->client->metrics().visit(visit);
     parts_->connection->visit_metrics(visit);

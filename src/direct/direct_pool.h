@@ -46,6 +46,8 @@ class DirectPool {
     [[nodiscard]] object::ObjectStore& store();
     // "direct over ucx+tcp to 127.0.0.1:7401: embedded engine, …".
     [[nodiscard]] std::string path() const;
+    // By which the engine is reached: "ucx+tcp".
+    [[nodiscard]] std::string provider() const;
     void visit_metrics(const MetricVisitor& visit) const;
 
   private:

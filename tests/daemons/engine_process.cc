@@ -1,10 +1,7 @@
 #include "engine_process.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -31,32 +28,26 @@ EngineProcess::EngineProcess() {
 
 void EngineProcess::write_settings(const std::string& extra) {
     std::ofstream(path("engine.yaml")) << fmt::format(
-        "pools: {}\n"
+        "pools: {}{}\n"
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
         "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}\"}}\n"
         "metrics: {{listen: \"127.0.0.1:{}\"}}\n{}",
-        pool_directory(), places().engine_control, places().storage_certs, places().engine_data,
-        data_port_, metrics_port_, extra);
+        pool_directory(), more_pools_, places().engine_control, places().storage_certs,
+        places().engine_data, data_port_, metrics_port_, extra);
 }
 
-std::string EngineProcess::metrics() const {
-    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(metrics_port_);
-    EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const std::string_view request = "GET /metrics HTTP/1.0\r\n\r\n";
-    EXPECT_EQ(::send(descriptor, request.data(), request.size(), 0),
-              static_cast<ssize_t>(request.size()));
-    std::string answer;
-    char part[4096];
-    for (ssize_t bytes = 0; (bytes = ::recv(descriptor, part, sizeof part, 0)) > 0;) {
-        answer.append(part, static_cast<size_t>(bytes));
-    }
-    ::close(descriptor);
-    return answer;
+void EngineProcess::add_pool(const std::string& name) {
+    std::string said;
+    EXPECT_EQ(run_program(fmt::format("'{}' up --no-daemons '{}' --pool {} --size 64MiB",
+                                      PROGRAM_CLI, path(name), name),
+                          said),
+              0)
+        << said;
+    more_pools_ += ", " + path(name);
+    write_settings();
 }
+
+std::string EngineProcess::metrics() const { return metrics_at(metrics_port_); }
 
 direct::DirectOptions EngineProcess::options(const std::string& provider) const {
     return {.control = "unix:" + places().engine_control,

@@ -31,9 +31,12 @@ class EngineProcess {
     // What its metrics server answers.
     [[nodiscard]] std::string metrics() const;
     void write_settings(const std::string& extra = {});
+    // One more, of that name, before it is started.
+    void add_pool(const std::string& name);
 
   private:
     TemporaryDirectory directory_;
+    std::string more_pools_;
     uint16_t data_port_ = free_port(), metrics_port_ = free_port();
     DaemonProcess process_{PROGRAM_ENGINE, directory_.path("engine.yaml"), directory_.path("log")};
 };

@@ -108,7 +108,8 @@ TEST_P(EngineServer, ServesAFileSystem) {
     run_blocking(*reactor, [&] { return write_and_read(client); });
     // Each reactor had its part of it.
     const std::string counters = engine.metrics();
-    EXPECT_NE(counters.find(fmt::format("ros2store_engine_cores {}\n", GetParam().reactors)),
+    EXPECT_NE(counters.find(
+                  fmt::format("ros2store_engine_cores{{pool=\"pool\"}} {}\n", GetParam().reactors)),
               std::string::npos)
         << counters;
     EXPECT_GT(value_in(counters, "ros2store_reactor_steps_total{reactor=\"0\"}"), 0);
@@ -159,6 +160,22 @@ INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
                              return std::string(info.param.provider == "shm" ? "Shm" : "UcxTcp") +
                                     (info.param.reactors == 1 ? "" : "ByTwoReactors");
                          });
+
+// Prometheus takes nothing of an answer that has a series twice.
+TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
+    EngineProcess engine;
+    engine.add_pool("second");
+    ASSERT_TRUE(engine.start());
+    std::istringstream counters(engine.metrics());
+    std::set<std::string> series;
+    for (std::string line; std::getline(counters, line);) {
+        if (!line.starts_with("ros2store_")) continue;
+        EXPECT_TRUE(series.insert(line.substr(0, line.rfind(' '))).second) << line;
+    }
+    EXPECT_TRUE(series.contains("ros2store_device_reads_total{pool=\"pool\"}"));
+    EXPECT_TRUE(series.contains("ros2store_device_reads_total{pool=\"second\"}"));
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
 
 // ---- who is not let in, and what cannot start
 
