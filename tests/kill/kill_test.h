@@ -2,6 +2,7 @@
 // by side, while a second thread creates, renames and unlinks small files. Each thing that the
 // library acknowledges is written to standard output, a pipe to another process, which outlives the
 // writer's death by SIGKILL and then asks the verifier whether everything acknowledged is there.
+// Where writer and reader can have the container side by side, a watch reads back meanwhile.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -57,5 +58,12 @@ inline std::string kept_name(uint64_t sequence) { return "kept-" + std::to_strin
 int write_until_killed(ros2s_fs* fs, uint64_t blocks, uint32_t depth, uint64_t first_sequence);
 // Reads acknowledgements from standard input and what they promise from the container.
 int verify(ros2s_fs* fs);
+// The same while the writer works: reads back what has been acknowledged so far, over and over, and
+// says to standard output how far it is, one line at a time: "KNOWN READ LOST", the blocks and
+// names that it has been told of, how many it has read back, how many of these were not as
+// promised. Until the end of standard input. Of names it looks at what stays as it is: that a
+// renamed one has left its place and an unlinked one is gone; that one which should be there is
+// missing, its writer finds.
+int watch(ros2s_fs* fs);
 
 }  // namespace ros2s::kill_test

@@ -1,20 +1,56 @@
-"""The kill test as a test: one pool, a few kills of each, with the demo's own code.
+"""The kill test as a test: one pool, a few kills of each, with the demo's own code; and that the
+watch, which counts what is lost while a load goes on, sees what is missing.
 
 usage: kill_test.py BIN_DIRECTORY DEV_DIRECTORY"""
 
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 BIN = Path(sys.argv[1])
 sys.path.insert(0, sys.argv[2])
-import kill  # noqa: E402  (tools/dev/kill.py)
+import kill  # noqa: E402  (tools/dev)
+import plug  # noqa: E402
 
 ROUNDS = 3
 CONTROL_ROUNDS = 10  # at most: it ends with the first that loses something
 LEAST = 500
+RENAMED, UNLINKED, WRITTEN = 3, 4, 1  # kill_test.h: Acknowledged::Kind
+
+
+def wait_until(condition, watch):
+    end = time.monotonic() + plug.PATIENCE_SECONDS
+    while not condition():
+        assert watch.process.poll() is None, "the watch ended"
+        assert time.monotonic() < end, f"{watch.known} known, {watch.read} read, {watch.lost} lost"
+        time.sleep(0.02)
+
+
+def the_watch_counts(uri):
+    """Nothing lost of what was acknowledged; then each promise that nobody gave is a loss."""
+    log = kill.Log()
+    kill.write_and_kill(BIN / "kill_writer", uri, log, LEAST, 1)
+    given = [struct.unpack("=IIQQ", log.bytes[at:at + kill.ACKNOWLEDGED_BYTES])
+             for at in range(0, len(log.bytes), kill.ACKNOWLEDGED_BYTES)]
+    block = next(each for kind, _, _, each in given if kind == WRITTEN)
+    renamed = next((each for kind, _, each, _ in reversed(given) if kind == RENAMED), None)
+    watch = plug.Watch(BIN / "kill_writer", uri, log)
+    try:
+        wait_until(lambda: watch.known > 0 and watch.read > 2 * watch.known, watch)
+        found = [watch.lost]
+        false = [(WRITTEN, 1 << 40, block)] + ([(UNLINKED, renamed, 0)] if renamed else [])
+        for number, (kind, sequence, place) in enumerate(false, 1):
+            log.bytes += struct.pack("=IIQQ", kind, 0, sequence, place)
+            wait_until(lambda: watch.lost >= number, watch)
+            found.append(watch.lost)
+    finally:
+        watch.end()
+    print(f"lost, by the watch, with one more false promise each time: {found}")
+    return found == list(range(len(false) + 1))
 
 
 def main():
@@ -24,17 +60,18 @@ def main():
         subprocess.run([BIN / "ros2store", "up", "--no-daemons", pool, "--size", "512M"], check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         uri = f"ros2s+local:///pool/main/{{}}?dir={pool}"
-        for name in ("killed", "control"):
+        for name in ("killed", "control", "watched"):
             subprocess.run([BIN / "ros2store", "mkdir", uri.format(name)], check=True,
                            stdin=subprocess.DEVNULL)
         intact = [kept for _, kept in
                   kill.rounds(BIN / "kill_writer", uri.format("killed"), ROUNDS, LEAST)]
         caught = any(not kept for _, kept in
                      kill.rounds(BIN / "kill_writer_control", uri.format("control"), CONTROL_ROUNDS, LEAST))
+        counts = the_watch_counts(uri.format("watched"))
     finally:
         shutil.rmtree(scratch)
-    print(f"intact after each kill: {intact}; control caught: {caught}")
-    return 0 if all(intact) and caught else 1
+    print(f"intact after each kill: {intact}; control caught: {caught}; the watch counts: {counts}")
+    return 0 if all(intact) and caught and counts else 1
 
 
 sys.exit(main())

@@ -1,38 +1,18 @@
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <map>
-#include <memory>
 #include <optional>
-#include <vector>
 
-#include "kill_test.h"
+#include "promises.h"
 
 namespace ros2s::kill_test {
 namespace {
 
-struct Promised {
-    uint64_t count = 0;
-    std::map<uint64_t, uint64_t> blocks;           // block: the last sequence
-    std::map<uint64_t, Acknowledged::Kind> names;  // sequence: the last step
-};
-
-std::optional<Promised> read_promises() {
-    Promised promised;
+std::optional<Promises> read_promises() {
+    Promises promised;
     Acknowledged each;
     while (std::fread(&each, sizeof each, 1, stdin) == 1) {
-        ++promised.count;
-        if (each.kind == Acknowledged::written) {
-            uint64_t& last = promised.blocks[each.block];
-            last = std::max(last, each.sequence);
-        } else if (each.kind >= Acknowledged::created && each.kind <= Acknowledged::unlinked) {
-            promised.names[each.sequence] = static_cast<Acknowledged::Kind>(each.kind);
-        } else {
-            std::fprintf(stderr, "kill_writer: standard input holds no acknowledgements\n");
-            return std::nullopt;
-        }
+        if (!promised.add(each)) return std::nullopt;
     }
     return promised;
 }
@@ -49,32 +29,15 @@ class Losses {
     uint64_t count_ = 0;
 };
 
-void verify_blocks(ros2s_file* file, const Promised& promised, Losses& losses) {
-    const auto found = std::make_unique<Block>();
+void verify_blocks(ros2s_file* file, const Promises& promised, Losses& losses) {
     for (const auto& [block, sequence] : promised.blocks) {
-        const std::string name =
-            "block " + std::to_string(block) + ", written as " + std::to_string(sequence);
-        const ssize_t bytes = ros2s_pread(file, found.get(), block_size, block * block_size);
-        if (bytes < 0) {
-            losses.add(name + ": " + ros2s_last_error());
-        } else if (bytes < static_cast<ssize_t>(block_size)) {
-            losses.add(name + ": the file ends before it");
-        } else if (!found->is_whole(block)) {
-            losses.add(name + ": holds other bytes");
-        } else if (found->words[0] < sequence) {
-            // A greater one was in flight and not acknowledged: it may be there.
-            losses.add(name + ": holds " + std::to_string(found->words[0]));
-        }
+        const std::string fault = block_fault(file, block, sequence);
+        if (!fault.empty()) losses.add(fault);
     }
 }
 
-bool exists(ros2s_fs* fs, const std::string& name) {
-    struct stat found{};
-    return ros2s_stat(fs, name.c_str(), &found) == 0 && found.st_size == sizeof(uint64_t);
-}
-
 // A step that was acknowledged holds; the next one may have happened too.
-void verify_names(ros2s_fs* fs, const Promised& promised, Losses& losses) {
+void verify_names(ros2s_fs* fs, const Promises& promised, Losses& losses) {
     for (const auto& [sequence, step] : promised.names) {
         const bool is_new = exists(fs, new_name(sequence));
         const bool is_kept = exists(fs, kept_name(sequence));

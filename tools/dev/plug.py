@@ -1,9 +1,10 @@
 """Pulling the plug: an engine or a DPU daemon is killed with -9 while a writer on a host works
-through both, again and again; then everything that the writer was told is durable is read back.
+through both, again and again. A watch, a host too, meanwhile reads back what the writer was told is
+durable, round after round; in the end a verifier reads back all of it.
 
-The writer goes on over each kill: its library reconnects and sends again what was under way. It
-creates exclusively, renames and unlinks too, and ends with an error where one of these was lost or
-done twice."""
+Writer and watch go on over each kill: their library reconnects and sends again what was under way.
+The writer creates exclusively, renames and unlinks too, and ends with an error where one of these
+was lost or done twice."""
 
 import random
 import select
@@ -19,60 +20,152 @@ import console
 import kill
 import shown
 
+BLOCKS = 4096  # of 4 KiB: a watch is soon round
 PATIENCE_SECONDS = 120
 
 
+class Watch:
+    """Reads back what is in `log` while it grows; says what it found so far."""
+
+    def __init__(self, program, uri, log):
+        self.log = log
+        self.known = self.read = self.lost = 0
+        self.complete = threading.Event()
+        command = [program, "watch", uri]
+        console.command(command)
+        self.process = subprocess.Popen(shown.words(command), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        self.threads = [threading.Thread(target=work) for work in (self.tell, self.take)]
+        for thread in self.threads:
+            thread.start()
+
+    def tell(self):
+        """Hands on each acknowledgement."""
+        told = 0
+        try:
+            while True:
+                last = self.complete.is_set()
+                part = bytes(self.log.bytes[told:])
+                self.process.stdin.write(part)
+                self.process.stdin.flush()
+                told += len(part)
+                if last:
+                    break
+                time.sleep(0.02)
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended, which its status tells
+
+    def take(self):
+        for line in self.process.stdout:
+            self.known, self.read, self.lost = (int(word) for word in line.split())
+
+    def end(self):
+        """Errors: Failed (it did not end well)."""
+        self.complete.set()
+        try:
+            status = self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        for thread in self.threads:
+            thread.join()
+        if status != 0:
+            raise shown.Failed(f"the watch ended with status {status}")
+
+
 class Load:
-    """A writer on a container, and what it was told."""
+    """A writer on a container, what it was told, and a watch on that."""
 
     def __init__(self, program, uri):
         self.program = program
         self.uri = uri
         self.log = kill.Log()
-        command = [program, "write", uri, str(kill.BLOCKS), str(kill.DEPTH), "1"]
+        self.telling = False
+        command = [program, "write", uri, str(BLOCKS), str(kill.DEPTH), "1"]
         console.command(command)
         self.writer = subprocess.Popen(shown.words(command), stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE)
         self.reader = threading.Thread(target=self.take)
         self.reader.start()
+        self.watch = Watch(program, uri, self.log)
 
     def take(self):
         while part := self.writer.stdout.read1(1 << 16):
             self.log.bytes += part
 
-    def expect_more(self, count):
-        """Waits until so many more were acknowledged. Errors: Failed."""
-        wanted = self.log.count + count
+    def so_far(self):
+        return (f"{self.log.count:,} acknowledged, {self.watch.read:,} read back, "
+                f"{self.watch.lost} LOST")
+
+    def tell(self, more=""):
+        """The live line of a terminal, once more."""
+        if console.terminal:
+            self.telling = True
+            print(f"\r\033[K{self.so_far()}{more} ", end="", flush=True)
+
+    def leave_line(self):
+        if self.telling:
+            print()
+        self.telling = False
+
+    def wait(self, ready, what, more=""):
+        """Errors: Failed (the writer or the watch ended by itself; it takes too long)."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while self.log.count < wanted:
-            if self.writer.poll() is not None:
-                raise shown.Failed(f"the writer ended by itself with status {self.writer.returncode}")
+        while not ready():
+            self.expect_alive()
             if time.monotonic() > end:
-                raise shown.Failed(f"the writer was told of {self.log.count} of {wanted} within "
-                                   f"{PATIENCE_SECONDS} s")
+                self.leave_line()
+                raise shown.Failed(f"waited {PATIENCE_SECONDS} s in vain until {what}: "
+                                   f"{self.so_far()}")
+            self.tell(more)
             time.sleep(0.02)
 
+    def expect_alive(self):
+        for name, process in (("writer", self.writer), ("watch", self.watch.process)):
+            if process.poll() is not None:
+                self.leave_line()
+                raise shown.Failed(f"the {name} ended by itself with status {process.returncode}: "
+                                   f"{self.so_far()}")
+
+    def expect_more(self, count, more=""):
+        """Waits until so many more were acknowledged."""
+        wanted = self.log.count + count
+        self.wait(lambda: self.log.count >= wanted, "the writer was told more", more)
+
+    def expect_round(self):
+        """Waits until the watch has read back everything that it knows of once more."""
+        before = self.watch.read
+        self.wait(lambda: self.watch.known > 0 and self.watch.read - before >= self.watch.known,
+                  "all was read back")
+
     def end(self):
+        self.leave_line()
         self.writer.send_signal(signal.SIGKILL)
         self.writer.wait()
         self.reader.join()
         whole = len(self.log.bytes) // kill.ACKNOWLEDGED_BYTES * kill.ACKNOWLEDGED_BYTES
         del self.log.bytes[whole:]
+        self.watch.end()
 
     def verify(self):
-        return kill.verify(self.program, self.uri, self.log)
+        """True when nothing was lost, neither meanwhile nor in the end."""
+        return kill.verify(self.program, self.uri, self.log) and self.watch.lost == 0
 
 
 def rounds(load, served, victims, least):
-    """Kills each of the victims, starts it again, and yields its name and how many acknowledgements
-    there were in all when the writer had gone on."""
+    """Kills each of the victims, starts it again, and yields its name when the writer has gone on
+    and all that had been acknowledged was read back."""
     for victim in victims:
         load.expect_more(least)
         time.sleep(random.random() * 0.003)  # at no particular moment
+        load.leave_line()
         served.kill(victim)
         served.up()
         load.expect_more(least)
-        yield victim, load.log.count
+        load.expect_round()
+        load.leave_line()
+        yield victim
 
 
 def by_hand(load, served):
@@ -83,19 +176,17 @@ def by_hand(load, served):
     try:
         tty.setcbreak(sys.stdin)
         while True:
-            print(f"\r{load.log.count:>12,} acknowledged, {kills} kills, "
-                  f"{'running' if load.writer.poll() is None else 'ENDED'} ", end="", flush=True)
+            load.expect_alive()
+            load.tell(f", {kills} kills")
             if not select.select([sys.stdin], [], [], 0.2)[0]:
-                if load.writer.poll() is not None:
-                    raise shown.Failed("the writer ended by itself")
                 continue
-            if sys.stdin.read(1) in ("q", "\x04", ""):
-                print()
+            key = sys.stdin.read(1)
+            load.leave_line()
+            if key in ("q", "\x04", ""):
                 return kills
-            print()
             served.kill(("engine", "dpu")[kills % 2])
             kills += 1
             served.up()
-            load.expect_more(100)
+            load.expect_more(100, f", {kills} kills")
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
