@@ -2,6 +2,7 @@
 
 usage: path_report_test.py BUILD_DIRECTORY CHECKOUT [NAME…]"""
 
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -84,12 +85,56 @@ def what_did_not_reach_the_devices_is_noticed():
             raise AssertionError(f"not noticed: {text[:500]}")
 
 
+@test
+def a_row_is_of_the_provider_that_it_names():
+    top = Path(tempfile.mkdtemp(prefix="path-report.", dir=BUILD))
+    pool = served.Served(BUILD / "bin/ros2store", top / "p", "ucx+tcp")
+    try:
+        pool.make("256M")
+        side = compare.served_side("offload", BUILD, pool, "ros2s+dpu", r"host link over shm .*",
+                                   "ucx+tcp")
+        compare.fill(side, SHARED["size"])
+        figures = [compare.measure(row(key), side, SHARED)
+                   for key in ("randread-32", "write-1m", "read-1m")]
+        for figure in figures:
+            assert set(figure.hops.behind) == set(figure.hops.engine) == {"ucx+tcp"}, figure
+        whole = hops.total([figure.hops for figure in figures])
+        assert min(whole.host, whole.link, whole.behind["ucx+tcp"], whole.engine["ucx+tcp"],
+                   whole.devices) >= whole.fio > 8 << 20, whole
+        for wrong, says in ((dataclasses.replace(side, through="shm"), "the engine's counters"),
+                            (dataclasses.replace(side, way=compare.path_report.EMBEDDED), "path")):
+            try:
+                compare.measure(row("randread-32"), wrong, SHARED)
+            except shown.Failed as failure:
+                assert says in str(failure), failure
+                continue
+            raise AssertionError("it was measured")
+    finally:
+        pool.down()
+        shutil.rmtree(top)
+
+
+@test
+def each_process_on_the_way_must_have_counted_it():
+    right = hops.Hops(1000, 1000, 1000, {"ucx+tcp": 1000}, {"ucx+tcp": 1000, "shm": 9}, 1000)
+    hops.check(right, "ucx+tcp", dpu=True)
+    for wrong in (dict(host=999), dict(link=0), dict(behind={"shm": 1000}), dict(engine={}),
+                  dict(engine={"ucx+tcp": 1000, "shm": 10})):
+        try:
+            hops.check(dataclasses.replace(right, **wrong), "ucx+tcp", dpu=True)
+        except shown.Failed:
+            continue
+        raise AssertionError(f"not noticed: {wrong}")
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     BUILD = Path(sys.argv[1]).absolute()
     sys.path.insert(0, str(Path(sys.argv[2]) / "tools" / "dev"))
     import compare  # noqa: E402
+    import hops  # noqa: E402
     import path_report  # noqa: E402
+    import served  # noqa: E402
     import shown  # noqa: E402
     sys.exit(test.run(sys.argv[3:]))

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import console
+import hops
 import path_report
 import served
 import shown
@@ -55,6 +56,7 @@ class Side:
     served: object = None  # the pool with its daemons, where it is one (served.py)
     daemons: tuple = ()  # those that its I/O passes: "dpu", "engine"
     way: str = path_report.EMBEDDED  # what its path report must say
+    through: str = ""  # the provider by which its I/O reaches the engine, where that is a daemon
 
 
 def raw_side(file):
@@ -68,10 +70,12 @@ def pool_side(name, built, uri, file):
     return Side(name, [f"--ioengine=external:{plugin}", f"--uri={uri}", f"--filename={file}"])
 
 
-def served_side(name, built, pool, scheme, way, further=""):
-    """The same through a daemon."""
+def served_side(name, built, pool, scheme, way, through):
+    """The same through daemons."""
+    further = f"&provider={through}" if scheme == "ros2s" else ""
     side = pool_side(name, built, pool.uri(scheme, further=further), "figures")
     return dataclasses.replace(side, target=[*side.target, "--thread"], served=pool, way=way,
+                               through=through,
                                daemons=("dpu", "engine") if scheme == "ros2s+dpu" else ("engine",))
 
 
@@ -82,6 +86,7 @@ class Figure:
     cpu_us: float  # user and kernel time of the process and its threads, per operation
     path: str = ""  # which way the I/O took, by the pool's own report; empty: raw
     daemons_cpu_us: dict = dataclasses.field(default_factory=dict)  # per operation, by daemon
+    hops: object = None  # hops.Hops: what each process on the way counted; None: raw
 
 
 def fill(side, size):
@@ -121,13 +126,18 @@ def measure(row, side, shared):
     wrote = "write" in row.options["rw"]
     moved = job["write" if wrote else "read"]
     spent = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
-    by_daemons, counted = meter.read() if meter else ({}, None)
-    path = "" if side.is_raw else path_report.check(done.stdout, moved["total_ios"], wrote, side.way,
-                                                    counted)
+    by_daemons, counted = meter.read() if meter else ({}, {})
+    path, passed = "", None
+    if not side.is_raw:
+        report = path_report.check(done.stdout, moved["total_ios"], wrote, side.way,
+                                   counted.get("engine"))
+        path, passed = report.path, hops.seen(report, counted)
+        if side.through:
+            hops.check(passed, side.through, "dpu" in side.daemons)
     per_operation = 1e6 / max(1, moved["total_ios"])
     return Figure(moved["bw_bytes"] / 2**20 if row.in_mib() else moved["iops"],
                   spent * per_operation, path,
-                  {name: seconds * per_operation for name, seconds in by_daemons.items()})
+                  {name: seconds * per_operation for name, seconds in by_daemons.items()}, passed)
 
 
 def table(rows, sides, size, seconds, turns):

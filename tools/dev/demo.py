@@ -384,6 +384,8 @@ class Demo:
         print(f"\n{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s each "
               "way; ratio to raw (spread)")
         set_ups.show(sides, results)
+        print("\nThe counters of each process, MiB of payload over all turns:")
+        set_ups.show_hops(sides, results)
         print(f"\n{compare.way(results)}")
         for pool in (self.over_tcp, self.over_shm):
             pool.down()

@@ -35,9 +35,9 @@ def parse(text):
 
 
 def check(text, requests, wrote, way=EMBEDDED, engine=None):
-    """`requests` reads or writes of one file were acknowledged; returns their path. Errors: Failed,
-    when they took another path than `way`, or did not all reach the devices. `engine`: how much
-    the counters of the engine in another process grew meanwhile."""
+    """`requests` reads or writes of one file were acknowledged; returns their report. Errors:
+    Failed, when they took another path than `way`, or did not all reach the devices. `engine`: how
+    much the counters of the engine in another process grew meanwhile, as hops.Series."""
     reports = parse(text)
     if len(reports) != 1:
         raise shown.Failed(f"{len(reports)} path reports of one file; fio said: {text[-1500:]}")
@@ -48,8 +48,8 @@ def check(text, requests, wrote, way=EMBEDDED, engine=None):
     counted, moved = ((report.writes, report.written_bytes) if wrote
                       else (report.reads, report.read_bytes))
     name = f"ros2store_device_{'written' if wrote else 'read'}_bytes_total"
-    reached = (report.counters if engine is None else engine).get(name, 0)
+    reached = report.counters.get(name, 0) if engine is None else engine.sum((name,))
     if counted < requests or reached < moved:
         raise shown.Failed(f"{requests} requests were acknowledged and {counted} counted, of {moved} "
                            f"bytes, but {name} is {reached}")
-    return report.path
+    return report

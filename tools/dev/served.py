@@ -2,12 +2,12 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import urllib.request
 from pathlib import Path
 
+import hops
 import shown
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -64,7 +64,7 @@ def cpu_seconds(pid):
 
 
 class Meter:
-    """What the daemons spend, and what reaches the devices, between two looks."""
+    """What the daemons spend, and what they count, between two looks."""
 
     def __init__(self, served):
         self.daemons = served.daemons()
@@ -72,22 +72,18 @@ class Meter:
 
     def look(self):
         spent = {name: cpu_seconds(each["pid"]) for name, each in self.daemons.items()}
-        return spent, counters(self.daemons["engine"])
+        return spent, {name: counters(each) for name, each in self.daemons.items()}
 
     def read(self):
-        """(seconds of processor time by daemon, growth of the engine's counters)."""
+        """(seconds of processor time, growth of the counters), both by daemon."""
         (spent_before, counted_before), (spent, counted) = self.before, self.look()
         return ({name: spent[name] - spent_before[name] for name in spent},
-                {name: value - counted_before.get(name, 0) for name, value in counted.items()})
+                {name: counted[name].since(counted_before[name]) for name in counted})
 
 
 def counters(daemon):
-    """The sum over all labels, by name."""
+    """What it exports now, as hops.Series."""
     place = next(address.split(" ")[1] for address in daemon["addresses"]
                  if address.startswith("metrics "))
     with urllib.request.urlopen(f"http://{place}/metrics", timeout=30) as answer:
-        text = answer.read().decode()
-    found = {}
-    for name, value in re.findall(r"^(ros2store_\w+)(?:\{[^}]*\})? (\S+)$", text, re.MULTILINE):
-        found[name] = found.get(name, 0) + float(value)
-    return found
+        return hops.Series.parse(answer.read().decode())

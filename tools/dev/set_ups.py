@@ -4,6 +4,7 @@ import re
 import statistics
 
 import compare
+import hops
 
 HEADS = {"write-1m": "1 MiB write", "read-1m": "1 MiB read", "randread-1": "4 KiB read, depth 1",
          "randread-32": "4 KiB read, depth 32",
@@ -20,13 +21,13 @@ def sides(built, raw, embedded, over_shm, over_tcp):
     return [
         raw, embedded,
         compare.served_side("direct, shm (no NIC)", built, over_shm, "ros2s",
-                            direct("shm", r"\S+/run/engine\.data"), "&provider=shm"),
+                            direct("shm", r"\S+/run/engine\.data"), "shm"),
         compare.served_side("direct, ucx+tcp", built, over_shm, "ros2s",
-                            direct("ucx+tcp", r"127\.0\.0\.1:\d+"), "&provider=ucx+tcp"),
+                            direct("ucx+tcp", r"127\.0\.0\.1:\d+"), "ucx+tcp"),
         compare.served_side("offload, shm (no NIC)", built, over_shm, "ros2s+dpu",
-                            link.format(re.escape(str(over_shm.directory)))),
+                            link.format(re.escape(str(over_shm.directory))), "shm"),
         compare.served_side("offload, ucx+tcp behind", built, over_tcp, "ros2s+dpu",
-                            link.format(re.escape(str(over_tcp.directory)))),
+                            link.format(re.escape(str(over_tcp.directory))), "ucx+tcp"),
     ]
 
 
@@ -45,6 +46,29 @@ def show(the_sides, results):
             cells.append(text)
         cells.append(spent(side, reads[number]))
         print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def show_hops(the_sides, results):
+    """As Markdown: what each process on a row's way counted itself, over all its turns, in MiB. Each
+    turn was checked as it ended."""
+    heads = ("set-up", "fio moved", "host", "DPU: of its hosts", "DPU: of its engine", "engine",
+             "devices")
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+    for number, side in enumerate(the_sides):
+        if side.is_raw:
+            continue
+        all_turns = hops.total([figure.hops for _, figures in results for figure in figures[number]])
+        cells = (side.name, mib(all_turns.fio), mib(all_turns.host), mib(all_turns.link),
+                 by_provider(all_turns.behind), by_provider(all_turns.engine), mib(all_turns.devices))
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def mib(count):
+    return f"{count / 2**20:,.1f}" if count else "–"
+
+
+def by_provider(counts):
+    return ", ".join(f"{mib(count)} by {provider}" for provider, count in sorted(counts.items())) or "–"
 
 
 def spent(side, figures):
