@@ -1,6 +1,7 @@
 // Offload with real daemons: this process is the host, and speaks to a ros2store-dpu over shared
 // memory and gRPC, which speaks to a ros2store-engine.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "append_load.h"
 #include "dpu_process.h"
 #include "name_load.h"
+#include "peers.h"
 #include "ros2s/offload/host_files.h"
 
 namespace ros2s::tests {
@@ -17,6 +19,8 @@ namespace {
 
 using fs::Window;
 using offload::HostFiles;
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 const Call call;
 
@@ -104,7 +108,7 @@ TEST_P(DpuServer, TheEngineKilledUnderLoadLosesNothingAndDoublesNothing) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// What the host's process has open: no device, no socket of the engine.
+// What the host's process has open: no device, no socket to the engine, nor to anybody by IP.
 TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
@@ -119,6 +123,19 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
         EXPECT_EQ(target.find(engine.pool_directory()), std::string::npos) << target;
     }
     EXPECT_GT(looked, 5U);
+    const Peers peers = peers_of_this_process();
+    EXPECT_THAT(peers.processes, ElementsAre(dpu.pid()));
+    EXPECT_THAT(peers.inet, IsEmpty());
+    for (const char* provider : {"shm", "ucx+tcp"}) {  // which would be seen
+        const auto trusted = run_blocking(*reactor, [&] {
+            return direct::DirectPool::open(*reactor, engine.options(provider), {}, report);
+        });
+        ASSERT_TRUE(trusted) << report.text();
+        const Peers now = peers_of_this_process();
+        EXPECT_TRUE(now.processes.contains(engine.pid())) << provider;
+        EXPECT_EQ(now.inet.empty(), provider == std::string_view("shm")) << provider;
+        run_blocking(*reactor, [&] { return (*trusted)->close(); });
+    }
     // Its certificate opens nothing at the engine.
     direct::DirectOptions stolen = engine.options("shm");
     stolen.identity = dpu.options().identity;

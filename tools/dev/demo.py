@@ -314,25 +314,27 @@ class Demo:
             self.tally.add(f"fio --verify=crc32c, {scheme}{further}", True)
 
     def trace_host(self):
-        probe = subprocess.run(["strace", "-f", "-o", "/dev/null", "true"], stdin=subprocess.DEVNULL,
-                               capture_output=True, text=True, check=False)
-        if probe.returncode != 0:
-            print(f"  not run: this machine lets no program be traced ({probe.stderr.strip()[:200]})")
+        try:
+            traced.probe()
+        except traced.NotRun as reason:
+            print(f"NOT RUN: what a host's system calls move: {reason}", flush=True)
             return
-        mib = 64
-        uri = self.over_shm.uri("ros2s+dpu")
-        side = compare.pool_side("host", build.folder("release"), uri, "traced")
-        compare.fill(side, f"{mib}m")
-        trace = traced.run(["fio", "--name=traced", *side.target, "--thread", "--rw=read", "--bs=1m",
-                            "--iodepth=4", f"--size={mib}m"], self.place / "traced")
-        faults = list(traced.faults(trace, mib << 20, self.over_shm.directory))
-        pids = self.over_shm.pids()
-        print(f"  {trace.calls} traced calls moved {trace.moved >> 10} KiB while fio read {mib} MiB "
-              f"({trace.moved / (mib << 20):.2%}); no io_uring; the DPU is process {pids['dpu']}, "
-              f"the engine {pids['engine']}")
-        print("".join(f"  {fault}\n" for fault in faults), end="")
-        self.tally.add("no payload passes the host's kernel, and it has nothing of the engine's open",
-                       not faults)
+        side = compare.pool_side("host", build.folder("release"), self.over_shm.uri("ros2s+dpu"),
+                                 "traced")
+        daemons = self.over_shm.daemons()
+        engine = {address.split(" ")[1] for address in daemons["engine"]["addresses"]}
+        for job in (("--bs=1m", "--iodepth=4", "--size=64m"),
+                    ("--bs=4k", "--iodepth=16", "--size=32m")):
+            trace, read, wrote = traced.run(
+                ["fio", "--name=traced", *side.target, "--thread", "--rw=randwrite", *job,
+                 "--verify=crc32c", "--verify_state_save=0"], self.place / "traced")
+            faults = list(traced.faults(trace, read + wrote, self.over_shm.directory, engine))
+            print(f"  {trace.calls} traced calls moved {trace.moved >> 10} KiB while fio wrote "
+                  f"{wrote >> 20} MiB and read {read >> 20} MiB ({trace.moved / (read + wrote):.2%}); "
+                  f"the DPU is process {daemons['dpu']['pid']}, the engine {daemons['engine']['pid']}")
+            print("".join(f"  {fault}\n" for fault in faults), end="")
+            self.tally.add(f"{job[0]}: no payload passes the host's kernel, it uses no io_uring and "
+                           "has nothing of the engine's open", read > 0 and wrote > 0 and not faults)
 
     def load(self):
         shown.run(STORE, "mkdir", self.over_shm.uri("ros2s+dpu", "killed"))

@@ -1,54 +1,99 @@
 """Promise P9: in offload over shm no payload passes the host's kernel. A host's fio is traced: what
-its system calls move is counted, and what it opens is looked at."""
+its system calls move is counted, and what it opens and connects to is looked at."""
 
+import json
 import re
+import subprocess
 
 import shown
 
+# What they move is what they return, but for those that move several messages at once.
 MOVING = ("read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2",
-          "pwritev2", "sendto", "recvfrom", "sendmsg", "recvmsg", "splice", "tee", "vmsplice",
-          "sendfile", "copy_file_range", "process_vm_readv", "process_vm_writev")
+          "pwritev2", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg", "splice",
+          "tee", "vmsplice", "sendfile", "copy_file_range", "process_vm_readv", "process_vm_writev")
 RINGS = ("io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup", "io_submit")
-OPENING = ("openat", "open", "connect")
-CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed)(.*?)(?:\) += (-?\d+).*)?$")
+OPENING = ("open", "openat", "openat2", "creat", "open_by_handle_at", "connect", "bind")
+CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed)(.*)$")
+RESULT = re.compile(r"\) += (-?\d+)(?:<(.*)>)?(?: .*)?$")
+INET = re.compile(r'sa_family=AF_INET6?, sin6?_port=htons\((\d+)\).*?'
+                  r'(?:inet_addr\(|inet_pton\(AF_INET6, )"([^"]*)"')
+# A path as an argument, a socket's address, or what a descriptor stands for.
+PATH = re.compile(r'"((?:[^"\\]|\\.)*)"|<(?:UNIX[^>]*"([^"]*)"[^>]*|(/[^>]*))>')
+
+
+class NotRun(Exception):
+    """Nothing can be traced here; the message says why."""
 
 
 class Trace:
+    """What strace wrote, with -yy and -v."""
+
     def __init__(self, text):
         self.moved = 0
         self.calls = 0
         self.rings = []
-        self.opened = []
+        self.paths = set()  # of what was opened, connected to, or handed over
+        self.inet = set()  # (address, port)
         for line in text.splitlines():
             found = CALL.match(line)
-            if not found:
-                continue
-            name, arguments, result = found[1], found[2], int(found[3] or 0)
-            self.calls += 1
-            if name in MOVING and result > 0:
-                self.moved += result
-            if name in RINGS:
-                self.rings.append(name)
-            if name in OPENING:
-                self.opened += re.findall(r'"([^"]*)"', arguments)
+            if found:
+                self.take(found[1], found[2])
+
+    def take(self, name, rest):
+        result = RESULT.search(rest)
+        self.calls += 1 if result else 0
+        returned = int(result[1]) if result else 0
+        if name in ("sendmmsg", "recvmmsg"):
+            self.moved += sum(map(int, re.findall(r"msg_len=(\d+)", rest))) if returned > 0 else 0
+        elif name in MOVING and returned > 0:
+            self.moved += returned
+        if name in RINGS:
+            self.rings.append(name)
+        self.inet |= {(address, int(port)) for port, address in INET.findall(rest)}
+        # Payload is quoted, too.
+        if name in OPENING:
+            self.paths |= {"".join(groups) for groups in PATH.findall(rest)}
+        else:
+            self.paths |= {"".join(groups[1:]) for groups in PATH.findall(rest)}
+
+
+def probe():
+    """Errors: NotRun."""
+    try:
+        done = subprocess.run(["strace", "-f", "-o", "/dev/null", "true"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except FileNotFoundError as missing:
+        raise NotRun("there is no strace here: apt-get install strace") from missing
+    if done.returncode != 0:
+        raise NotRun(f"this machine lets no program be traced ({done.stderr.strip()[:200]})")
 
 
 def run(command, log):
-    """Runs the command under strace; returns its trace. Errors: Failed."""
-    shown.run("strace", "-f", "-qq", "-s", "256", "-o", log,
-              "-e", "trace=" + ",".join(MOVING + RINGS + OPENING), *command, quiet=True)
+    """Runs fio under strace; returns its trace and the bytes that its jobs read and wrote. Errors:
+    Failed."""
+    said = shown.run("strace", "-f", "-qq", "-yy", "-v", "-s", "256", "-o", log, "-e",
+                     "trace=" + ",".join(MOVING + RINGS + OPENING), *command,
+                     "--output-format=json", quiet=True)
     with open(log, encoding="utf-8", errors="replace") as text:
-        return Trace(text.read())
+        trace = Trace(text.read())
+    jobs = json.loads(said[said.index("{\n"):said.rindex("}") + 1])["jobs"]
+    return trace, sum(job["read"]["io_bytes"] for job in jobs), sum(
+        job["write"]["io_bytes"] for job in jobs)
 
 
-def faults(trace, payload, directory):
-    """Sentences on what a host should not do."""
+def faults(trace, payload, directory, engine_addresses):
+    """Sentences on what a host should not do. `engine_addresses`: "HOST:PORT" of the engine's TCP."""
+    if trace.calls == 0 or not any(path.startswith(f"{directory}/run/dpu.") for path in trace.paths):
+        yield "the trace does not even show how it reached its DPU"
     if trace.moved * 100 >= payload:
         yield f"system calls moved {trace.moved} bytes of {payload}"
     if trace.rings:
         yield f"it used {trace.rings[0]}"
-    for path in trace.opened:
+    for path in sorted(trace.paths):
         storage = path.startswith(f"{directory}/") and not path.startswith(
             (f"{directory}/certs/hosts/", f"{directory}/run/dpu."))
         if storage:
             yield f"it opened {path}"
+    for address, port in sorted(trace.inet):
+        whose = "the engine at " if f"{address}:{port}" in engine_addresses else ""
+        yield f"it spoke to {whose}{address} port {port}, though its DPU is behind a Unix socket"
