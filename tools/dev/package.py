@@ -21,7 +21,7 @@ OUT = Path("build/package")
 MAINTAINER = "The ros2store authors <ros2store@localhost>"
 PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of who needs them
 # What our programs load by themselves, so that no link names it.
-LOADED = ["libucp.so.0"]
+LOADED = ["libucp.so.0", "libfabric.so.1"]
 # What UCX loads by itself: its own libraries look for it beside themselves.
 UCX_MODULES = "ucx"
 SETTINGS = Path("etc/ros2store")

@@ -38,7 +38,7 @@ Task<> Worker::close() {
     }
     co_await watching_.join();
     reactor_.detach(*this);
-    end();
+    co_await end();
 }
 
 uint64_t Worker::add(LaneWire& wire) {

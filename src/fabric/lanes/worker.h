@@ -63,7 +63,7 @@ class Worker : public Poller {
     // Makes it readable.
     virtual void signal() noexcept = 0;
     // All lanes have ended: the library's part does, too. Its wires are gone.
-    virtual void end() noexcept {}
+    virtual Task<> end() { co_return; }
 
     // A frame came: the world's bytes. What makes no sense ends the session whose channel it
     // names, and what names none is dropped. Not `whole`: it is not all there.

@@ -1,5 +1,5 @@
 // Wire: what carries frames of packets: reliable, in order, of one connection. The one thing that a
-// provider over packets has to implement besides its set-up (sim, ucx; later tls and ofi on tcp).
+// provider over packets has to implement besides its set-up (sim, lanes; later tls).
 //
 // Used on one core. A frame given to write() belongs to the wire until it comes back through
 // WireUser::frame_sent(); the wire gives them back when it likes, and thereby sets the pace.

@@ -1,17 +1,16 @@
-// What the attack tests share: a server with a bystander whose session must not notice anything,
-// and a peer that does the handshake by hand and then says what it likes, with a UCX that can do
-// everything.
+// What the attack tests share: a stage (fabric/contract/stage.h) and a peer that does the handshake
+// by hand and then says what it likes, with a UCX that can do everything.
 #pragma once
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
+#include "ros2s/fabric/contract/stage.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/socket/socket.h"
-#include "ros2s/runtime/os_reactor.h"
 #include "ucx.h"
 #include "ucx_lane.h"
 #include "ucx_library.h"
@@ -24,26 +23,12 @@ using lanes::FrameHeader;
 using lanes::Greeting;
 using lanes::PeerAddress;
 
-// One core, one server domain, an honest client of its own domain.
-class Stage {
+class Stage : public contract::Stage {
   public:
     explicit Stage(ListenOptions listening = {.limits = {.reply_bytes = 256}});
-    Reactor& core() { return *reactor_; }
-    const std::string& address() const { return listener->address(); }
-    void run(Task<> (*test)(Stage&)) { reactor_->run(perform(test)); }
-    // The honest client asks and is answered, a hundred times.
-    Task<> bystander_is_served();
-
-    std::unique_ptr<Domain> server;
-    std::unique_ptr<Domain> honest;
-    std::unique_ptr<Listener> listener;
-    std::unique_ptr<Endpoint> bystander;         // the client's side
-    std::unique_ptr<Endpoint> bystander_server;  // the server's
-
-  private:
-    Task<> perform(Task<> (*test)(Stage&));
-    ListenOptions listening_;
-    std::unique_ptr<OsReactor> reactor_;
+    void run(Task<> (*test)(Stage&)) {
+        contract::Stage::run([this, test] { return test(*this); });
+    }
 };
 
 #define ROS2S_UCX_ATTACK_FUNCTIONS(EACH) \
@@ -114,7 +99,5 @@ Task<> attack(Stage& stage, Attacker& attacker);
 Task<bool> say_hello(Stage& stage, Attacker& attacker, std::vector<std::byte> greeting);
 // Waits until the victim's connection has ended, at most half a minute.
 Task<End> how_it_ended(Stage& stage, Attacker& attacker);
-
-[[nodiscard]] std::unique_ptr<OsReactor> make_reactor();
 
 }  // namespace ros2s::fabric::ucx

@@ -7,72 +7,10 @@ constexpr Duration patience = std::chrono::seconds(30);
 
 }  // namespace
 
-std::unique_ptr<OsReactor> make_reactor() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    if (!made) std::fprintf(stderr, "%s\n", report.text().c_str());
-    ROS2S_CHECK(made);
-    return std::move(*made);
-}
-
-Stage::Stage(ListenOptions listening) : listening_(listening), reactor_(make_reactor()) {}
-
-Task<> Stage::perform(Task<> (*test)(Stage&)) {
-    Report report;
-    auto opened = open_domain(*reactor_, {.device = "lo"}, report);
-    auto opened_too = open_domain(*reactor_, {.device = "lo"}, report);
-    EXPECT_TRUE(opened && opened_too) << report.text();
-    if (!opened || !opened_too) co_return;
-    server = std::move(*opened);
-    honest = std::move(*opened_too);
-    auto listening = co_await server->listen("127.0.0.1:0", listening_, report);
-    EXPECT_TRUE(listening) << report.text();
-    if (listening) {
-        listener = std::move(*listening);
-        auto connected = co_await honest->connect(address(), {}, report);
-        EXPECT_TRUE(connected) << report.text();
-        if (connected) {
-            bystander = std::move(*connected);
-            auto accepted = co_await listener->accept();
-            EXPECT_TRUE(accepted);
-            bystander_server = std::move(*accepted);
-            co_await test(*this);
-            co_await bystander_is_served();
-            co_await bystander->close();
-            co_await bystander_server->close();
-            bystander.reset();
-            bystander_server.reset();
-        }
-        co_await listener->close();
-    }
-    co_await server->close();
-    co_await honest->close();
-}
-
-Task<> Stage::bystander_is_served() {
-    auto memory = bystander->allocate(8192);
-    EXPECT_TRUE(memory);
-    if (!memory) co_return;
-    auto region = bystander->grant(*memory, Rights::write);
-    EXPECT_TRUE(region);
-    if (!region) co_return;
-    for (int i = 0; i < 100; ++i) {
-        EXPECT_TRUE(co_await bystander->send(object_bytes(region->key())));
-        auto request = co_await bystander_server->receive();
-        EXPECT_TRUE(request) << describe(request.error());
-        if (!request) break;
-        AlignedBuffer buffer(8192);
-        std::memset(buffer.data(), i, buffer.size());
-        const auto put = co_await bystander_server->put(region->key(), 0, buffer.bytes());
-        EXPECT_TRUE(put) << describe(put.error());
-        EXPECT_TRUE(bystander_server->reply(*request, as_bytes("done")));
-        auto answer = co_await bystander->receive();
-        EXPECT_TRUE(answer);
-        EXPECT_EQ((*memory)[8191], static_cast<std::byte>(i));
-    }
-    co_await region->revoke();
-    bystander->free(*memory);
-}
+Stage::Stage(ListenOptions listening)
+    : contract::Stage([](Reactor& reactor,
+                         Report& report) { return open_domain(reactor, {.device = "lo"}, report); },
+                      listening) {}
 
 AllUcx::AllUcx() {
     Report report;

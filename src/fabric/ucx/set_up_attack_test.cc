@@ -29,28 +29,6 @@ std::vector<std::string> other_ports(const std::string& except) {
     return found;
 }
 
-// Connects once more when it is told that the listener is busy.
-Task<> connects_in_the_end(Stage& stage) {
-    Report report;
-    const Time until = stage.core().now() + std::chrono::seconds(60);
-    auto connected = co_await stage.honest->connect(stage.address(), {}, report);
-    while (!connected && stage.core().now() < until) {
-        EXPECT_TRUE(connected.error().code == Code::busy ||
-                    connected.error().code == Code::deadline)
-            << report.text();
-        co_await sleep_for(stage.core(), std::chrono::milliseconds(20));
-        connected = co_await stage.honest->connect(stage.address(), {}, report);
-    }
-    EXPECT_TRUE(connected) << report.text();
-    if (!connected) co_return;
-    auto accepted = co_await stage.listener->accept();
-    EXPECT_TRUE(accepted);
-    EXPECT_TRUE(co_await (*connected)->send(as_bytes("hello")));
-    EXPECT_TRUE((co_await (*accepted)->receive()).has_value());
-    co_await (*connected)->close();
-    co_await (*accepted)->close();
-}
-
 const std::string http = "GET / HTTP/1.1\r\nHost: engine\r\n\r\n" + std::string(200, 'x');
 
 Task<> half_open(Stage& stage) {
@@ -67,7 +45,7 @@ Task<> half_open(Stage& stage) {
         silent.push_back(std::move(*socket));
     }
     co_await stage.bystander_is_served();
-    co_await connects_in_the_end(stage);
+    co_await stage.another_connects();
     EXPECT_GE(stage.server->counters().handshakes_refused.value(), 900U);
 }
 TEST(UcxSetUp, a_thousand_half_open_connections) { Stage().run(half_open); }
@@ -91,7 +69,7 @@ Task<> half_open_at_ucx(Stage& stage) {
         if (i % 5 == 0) silent.pop_back();
     }
     co_await stage.bystander_is_served();
-    co_await connects_in_the_end(stage);
+    co_await stage.another_connects();
 }
 TEST(UcxSetUp, half_open_connections_to_ucx) { Stage().run(half_open_at_ucx); }
 
@@ -124,7 +102,7 @@ Task<> other_protocols(Stage& stage) {
     {
         Attacker attacker{.ucx = raw};
         EXPECT_TRUE(co_await say_hello(stage, attacker, encode_greeting(7, raw.address())));
-        co_await connects_in_the_end(stage);
+        co_await stage.another_connects();
         const Time until = stage.core().now() + std::chrono::seconds(30);
         while (stage.server->counters().handshakes_refused.value() == count &&
                stage.core().now() < until) {

@@ -1,113 +1,15 @@
-// A peer that stops in the middle, neither reading nor dying, and is killed later: it costs its own
-// session, within its budget. In a process of its own, so that nobody works for it.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <gtest/gtest.h>
 
-#include "attack_support.h"
+#include "ros2s/fabric/contract/stage.h"
+#include "ucx.h"
 
 namespace ros2s::fabric::ucx {
 namespace {
 
-constexpr uint64_t mib = 1 << 20;
-
-// The peer: connects, grants memory, sends the key, and then never looks again.
-Task<> grant_and_stop(Reactor& core, std::string address) {
-    Report report;
-    auto domain = open_domain(core, {.device = "lo"}, report);
-    if (!domain) _exit(2);
-    auto endpoint = co_await (*domain)->connect(address, {}, report);
-    if (!endpoint) _exit(3);
-    auto memory = (*endpoint)->allocate(32 * mib);
-    if (!memory) _exit(4);
-    auto region = (*endpoint)->grant(*memory, Rights::read_write);
-    if (!region) _exit(5);
-    if (!co_await (*endpoint)->send(object_bytes(region->key()))) _exit(6);
-    // Until the message has gone; then this thread blocks for good.
-    co_await sleep_for(core, std::chrono::milliseconds(50));
-    while (true) pause();
-}
-
-void stuck_peer(int pipe) {
-    std::array<char, 64> address{};
-    if (read(pipe, address.data(), address.size() - 1) <= 0) _exit(1);
-    const auto reactor = make_reactor();
-    reactor->run(grant_and_stop(*reactor, address.data()));
-}
-
-struct Child {
-    pid_t process = -1;
-    int pipe = -1;
-};
-// Forked before there is any UCX in this process.
-Child child;
-
-Task<> put_for_ever(Endpoint& endpoint, RemoteKey key, Result<>& result) {
-    AlignedBuffer buffer(8 * mib);
-    while (result) result = co_await endpoint.put(key, 0, buffer.bytes());
-}
-
-Task<> stuck(Stage& stage) {
-    const std::string address = stage.address();
-    EXPECT_EQ(write(child.pipe, address.c_str(), address.size()),
-              static_cast<ssize_t>(address.size()));
-    auto accepted = co_await stage.listener->accept();
-    EXPECT_TRUE(accepted);
-    if (!accepted) co_return;
-    const std::unique_ptr<Endpoint> victim = std::move(*accepted);
-    RemoteKey key;
-    {
-        auto message = co_await victim->receive();
-        EXPECT_TRUE(message);
-        if (message) key = RemoteKey::decode(message->bytes()).value_or(RemoteKey{});
-    }
-    Result<> first;
-    Result<> second;
-    Nursery nursery(stage.core(), 2);
-    co_await nursery.spawn(put_for_ever(*victim, key, first));
-    co_await nursery.spawn(put_for_ever(*victim, key, second));
-    // It comes to a standstill; others do not notice.
-    const Counters& counters = stage.server->counters();
-    uint64_t before = ~uint64_t{0};
-    const Time until = stage.core().now() + std::chrono::seconds(30);
-    while (counters.put_bytes.value() != before && stage.core().now() < until) {
-        co_await sleep_for(stage.core(), std::chrono::milliseconds(200));
-        before = counters.put_bytes.value();
-        co_await sleep_for(stage.core(), std::chrono::milliseconds(200));
-    }
-    EXPECT_TRUE(victim->alive());
-    co_await stage.bystander_is_served();
-    // Its session is given up; that waits for nobody.
-    victim->abandon();
-    co_await victim->close();
-    co_await nursery.join();
-    EXPECT_EQ(first.error().code, Code::disconnected);
-    EXPECT_EQ(second.error().code, Code::disconnected);
-    co_await stage.bystander_is_served();
-    // Now it dies, with bytes for it still on their way.
-    kill(child.process, SIGKILL);
-    int status = 0;
-    EXPECT_EQ(waitpid(child.process, &status, 0), child.process);
-    EXPECT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
-    for (int i = 0; i < 20; ++i) {
-        co_await stage.bystander_is_served();
-        co_await sleep_for(stage.core(), std::chrono::milliseconds(10));
-    }
-}
 TEST(UcxStuckPeer, costs_its_own_session) {
-    std::array<int, 2> pipe{};
-    ASSERT_EQ(::pipe(pipe.data()), 0);
-    const pid_t process = fork();
-    ASSERT_GE(process, 0);
-    if (process == 0) {
-        close(pipe[1]);
-        stuck_peer(pipe[0]);
-        _exit(9);
-    }
-    close(pipe[0]);
-    child = {process, pipe[1]};
-    Stage().run(stuck);
-    close(pipe[1]);
+    contract::stuck_peer_costs_its_own_session([](Reactor& reactor, Report& report) {
+        return open_domain(reactor, {.device = "lo"}, report);
+    });
 }
 
 }  // namespace

@@ -1,0 +1,403 @@
+// Peers that do not keep to the protocol: whatever they do costs their own session and no other.
+// (Within libfabric's own formats, that is: who forges those is not kept out, see 0405-ofi.md.)
+#include <gtest/gtest.h>
+#include <rdma/fi_rma.h>
+
+#include <algorithm>
+
+#include "context.h"
+#include "ros2s/fabric/contract/stage.h"
+#include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/lanes/greeting.h"
+#include "ros2s/fabric/packet/packet.h"
+#include "ros2s/fabric/socket/socket.h"
+
+namespace ros2s::fabric::ofi {
+namespace {
+
+using contract::Stage;
+using lanes::FrameHeader;
+
+constexpr Duration patience = std::chrono::seconds(30);
+
+Result<std::unique_ptr<Domain>> open_on_loopback(Reactor& reactor, Report& report) {
+    return open_domain(reactor, {.device = "lo"}, report);
+}
+
+void run(Task<> (*test)(Stage&), ListenOptions listening = {.limits = {.reply_bytes = 256}}) {
+    Stage stage(open_on_loopback, listening);
+    stage.run([&] { return test(stage); });
+}
+
+// An endpoint of libfabric that can do everything, and a session by hand through it.
+class Attacker {
+  public:
+    Attacker() {
+        Report report;
+        const auto loaded = ofi_library(report);
+        EXPECT_TRUE(loaded) << report.text();
+        const OfiLibrary& ofi = **loaded;
+        const Settings ours(environment_);
+        fi_info* hints = ofi.fi_dupinfo(nullptr);
+        hints->caps = FI_MSG | FI_RMA;
+        hints->ep_attr->type = FI_EP_RDM;
+        hints->domain_attr->mr_mode = FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+        hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+        fi_info* found = nullptr;
+        EXPECT_EQ(ofi.fi_getinfo(api_version, "127.0.0.1", nullptr, FI_SOURCE, hints, &found), 0);
+        fi_info* chosen = found;
+        while (chosen != nullptr && std::string(chosen->fabric_attr->prov_name) != "tcp;ofi_rxm") {
+            chosen = chosen->next;
+        }
+        EXPECT_NE(chosen, nullptr);
+        open(ofi, *chosen);
+        ofi.fi_freeinfo(found);
+        ofi.fi_freeinfo(hints);
+    }
+
+    // The hello with this greeting; false when it is not welcome.
+    Task<bool> say_hello(Stage& stage, std::vector<std::byte> greeting) {
+        Report report;
+        auto connected = co_await connect_to(stage.core(), stage.address(), {}, report);
+        EXPECT_TRUE(connected) << report.text();
+        if (!connected) co_return false;
+        socket_ = std::move(*connected);
+        Hello hello{.domain = stage.honest->id() + 1,
+                    .message_bytes_max = 65536,
+                    .incoming_bytes_max = 1 << 20,
+                    .operations_max = 16,
+                    .appended_bytes = static_cast<uint32_t>(greeting.size())};
+        hello.set_provider("ofi+tcp;ofi_rxm");
+        hello.seal();
+        EXPECT_TRUE(co_await send_all(stage.core(), socket_.get(), object_bytes(hello), {}));
+        (void)co_await send_all(stage.core(), socket_.get(), greeting, {});
+        std::array<std::byte, sizeof(Hello)> bytes{};
+        if (!co_await receive_all(stage.core(), socket_.get(), bytes, {})) co_return false;
+        const auto answer = Hello::decode(bytes);
+        EXPECT_TRUE(answer);
+        if (!answer || answer->answer != Answer::welcome) co_return false;
+        std::vector<std::byte> theirs(answer->appended_bytes);
+        EXPECT_TRUE(co_await receive_all(stage.core(), socket_.get(), theirs, {}));
+        const auto decoded = lanes::decode_greeting(theirs);
+        EXPECT_TRUE(decoded);
+        if (!decoded) co_return false;
+        channel = decoded->channel;
+        EXPECT_EQ(fi_av_insert(peers_.get(), decoded->address.data(), 1, &server_, 0, nullptr), 1);
+        co_return true;
+    }
+
+    // A session of its own, and the server's endpoint for it.
+    Task<> connect(Stage& stage) {
+        const bool welcome = co_await say_hello(
+            stage, lanes::encode_greeting(stage.core().random().next(), address_));
+        EXPECT_TRUE(welcome);
+        if (!welcome) co_return;
+        sequence = 0;
+        co_await send(stage, header(), {});
+        auto accepted = co_await stage.listener->accept();
+        EXPECT_TRUE(accepted);
+        if (accepted) victim = std::move(*accepted);
+    }
+
+    [[nodiscard]] FrameHeader header() { return {.channel = channel, .sequence = sequence++}; }
+    Task<> send(Stage& stage, FrameHeader head, std::vector<std::byte> data) {
+        std::vector<std::byte> bytes(sizeof head + data.size());
+        std::memcpy(bytes.data(), &head, sizeof head);
+        if (!data.empty()) std::memcpy(bytes.data() + sizeof head, data.data(), data.size());
+        co_await send_bytes(stage, std::move(bytes));
+    }
+    // Sends and waits until it has gone.
+    Task<> send_bytes(Stage& stage, std::vector<std::byte> bytes) {
+        const Time until = stage.core().now() + patience;
+        while (fi_send(endpoint_.get(), bytes.data(), bytes.size(), nullptr, server_, nullptr) ==
+               -FI_EAGAIN) {
+            look();
+            co_await yield(stage.core());
+            if (stage.core().now() < until) continue;
+            ADD_FAILURE() << "the attacker's message does not go";
+            co_return;
+        }
+        const size_t goal = ended_ + 1;
+        while (ended_ < goal && stage.core().now() < until) {
+            look();
+            co_await yield(stage.core());
+        }
+    }
+    void look() {
+        fi_cq_msg_entry entry{};
+        ssize_t count = fi_cq_read(completions_.get(), &entry, 1);
+        if (count == -FI_EAVAIL) {
+            fi_cq_err_entry error{};
+            count = fi_cq_readerr(completions_.get(), &error, 0);
+        }
+        if (count > 0) ++ended_;
+    }
+    Task<End> how_it_ended(Stage& stage) {
+        const Time until = stage.core().now() + patience;
+        while (victim->alive() && stage.core().now() < until) {
+            look();
+            co_await yield(stage.core());
+        }
+        co_return victim->ended();
+    }
+    // Hangs up; closes the victim.
+    Task<> finish() {
+        socket_.reset();
+        if (victim != nullptr) co_await victim->close();
+        victim.reset();
+    }
+    [[nodiscard]] fid_ep* endpoint() { return endpoint_.get(); }
+    [[nodiscard]] fi_addr_t server() const { return server_; }
+    [[nodiscard]] const std::vector<std::byte>& address() const { return address_; }
+
+    uint64_t channel = 0;
+    uint64_t sequence = 0;
+    std::unique_ptr<Endpoint> victim;
+
+  private:
+    template <class Object>
+    static Object* made(Handle<Object>& handle, int status, Object* object) {
+        EXPECT_EQ(status, 0);
+        handle.reset(object);
+        return object;
+    }
+    void open(const OfiLibrary& ofi, fi_info& info) {
+        fid_fabric* fabric = nullptr;
+        made(fabric_, ofi.fi_fabric(info.fabric_attr, &fabric, nullptr), fabric);
+        fid_domain* domain = nullptr;
+        int status = fi_domain(fabric, &info, &domain, nullptr);
+        made(domain_, status, domain);
+        fi_av_attr peers_wanted{};
+        fid_av* peers = nullptr;
+        status = fi_av_open(domain, &peers_wanted, &peers, nullptr);
+        made(peers_, status, peers);
+        fi_cq_attr queue_wanted{};
+        queue_wanted.format = FI_CQ_FORMAT_MSG;
+        fid_cq* completions = nullptr;
+        status = fi_cq_open(domain, &queue_wanted, &completions, nullptr);
+        made(completions_, status, completions);
+        fid_ep* endpoint = nullptr;
+        status = fi_endpoint(domain, &info, &endpoint, nullptr);
+        made(endpoint_, status, endpoint);
+        EXPECT_EQ(fi_ep_bind(endpoint, &peers->fid, 0), 0);
+        EXPECT_EQ(fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV), 0);
+        EXPECT_EQ(fi_enable(endpoint), 0);
+        address_.resize(64);
+        size_t length = address_.size();
+        EXPECT_EQ(fi_getname(&endpoint->fid, address_.data(), &length), 0);
+        address_.resize(length);
+    }
+
+    std::vector<char*> environment_;
+    Handle<fid_fabric> fabric_;
+    Handle<fid_domain> domain_;
+    Handle<fid_av> peers_;
+    Handle<fid_cq> completions_;
+    Handle<fid_ep> endpoint_;
+    std::vector<std::byte> address_;
+    fi_addr_t server_ = FI_ADDR_UNSPEC;
+    Descriptor socket_;
+    size_t ended_ = 0;
+};
+
+std::vector<std::byte> packet(Packet header, size_t bytes) {
+    std::vector<std::byte> frame(sizeof header + bytes, std::byte{0x42});
+    std::memcpy(frame.data(), &header, sizeof header);
+    return frame;
+}
+
+const std::vector<std::byte>& good() {
+    static const auto all = packet({.type = Packet::Type::message, .length = 4, .operation = 4}, 4);
+    return all;
+}
+
+Task<> senseless_headers(Stage& stage) {
+    struct Attempt {
+        const char* what;
+        void (*change)(FrameHeader&);
+        std::vector<std::byte> data;
+    };
+    const std::vector<Attempt> attempts{
+        {"magic", [](FrameHeader& header) { header.magic ^= 1; }, good()},
+        {"version", [](FrameHeader& header) { header.version = 2; }, good()},
+        {"reserved", [](FrameHeader& header) { header.reserved = 1; }, good()},
+        {"again", [](FrameHeader& header) { header.sequence = 0; }, good()},
+        {"left out", [](FrameHeader& header) { header.sequence += 1; }, good()},
+        {"empty", [](FrameHeader&) {}, {}},
+        {"no packet", [](FrameHeader&) {}, packet({}, 0)},
+        {"less than a packet", [](FrameHeader&) {}, std::vector<std::byte>(sizeof(Packet) - 1)},
+    };
+    for (const Attempt& attempt : attempts) {
+        Attacker attacker;
+        co_await attacker.connect(stage);
+        if (attacker.victim == nullptr) co_return;
+        FrameHeader header = attacker.header();
+        attempt.change(header);
+        co_await attacker.send(stage, header, attempt.data);
+        EXPECT_EQ(co_await attacker.how_it_ended(stage), End::violation) << attempt.what;
+        co_await attacker.finish();
+    }
+    EXPECT_EQ(stage.server->counters().of(End::violation).value(), attempts.size());
+}
+TEST(OfiAttack, senseless_headers) { run(senseless_headers); }
+
+// Any bytes as frames, from many seeds.
+Task<> garbage(Stage& stage) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        Random random(seed);
+        Attacker attacker;
+        co_await attacker.connect(stage);
+        if (attacker.victim == nullptr) co_return;
+        for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
+            std::vector<std::byte> data(1 + random.below(4000));
+            for (std::byte& each : data) each = static_cast<std::byte>(random.next());
+            // Now and then a packet that passes at first sight.
+            const Packet header{.type = static_cast<Packet::Type>(1 + random.below(7)),
+                                .length = static_cast<uint32_t>(random.below(data.size())),
+                                .operation = random.below(2 * data.size())};
+            if (data.size() >= sizeof header) std::memcpy(data.data(), &header, sizeof header);
+            const FrameHeader head = attacker.header();
+            co_await attacker.send(stage, head, std::move(data));
+        }
+        const End end = co_await attacker.how_it_ended(stage);
+        EXPECT_TRUE(end == End::violation || end == End::closed_there || end == End::over_budget)
+            << seed << ": " << describe(end);
+        co_await attacker.finish();
+    }
+}
+TEST(OfiAttack, garbage_in_frames) { run(garbage); }
+
+// What names no session of ours is nobody's: it is counted, and costs no session.
+Task<> frames_for_nobody(Stage& stage) {
+    Attacker attacker;
+    co_await attacker.connect(stage);
+    if (attacker.victim == nullptr) co_return;
+    co_await attacker.send(stage, {.channel = attacker.channel + 1, .sequence = 1}, good());
+    co_await attacker.send(stage, {.channel = 0, .sequence = 1}, good());
+    co_await attacker.send_bytes(stage, std::vector<std::byte>(5));
+    const Time until = stage.core().now() + patience;
+    while (stage.server->counters().frames_refused.value() < 3 && stage.core().now() < until) {
+        attacker.look();
+        co_await yield(stage.core());
+    }
+    EXPECT_EQ(stage.server->counters().frames_refused.value(), 3U);
+    co_await stage.bystander_is_served();
+    EXPECT_TRUE(attacker.victim->alive());
+    // And its own session still works.
+    const FrameHeader header = attacker.header();
+    co_await attacker.send(stage, header, good());
+    auto message = co_await attacker.victim->receive();
+    EXPECT_TRUE(message);
+    message = {};
+    co_await attacker.finish();
+}
+TEST(OfiAttack, frames_for_nobody) { run(frames_for_nobody); }
+
+// More than a frame: too much for the memory that waits for one, or so much that libfabric would
+// fetch it from the sender. Often enough to use up that memory if it were lost.
+Task<> larger_than_a_frame(Stage& stage) {
+    for (const size_t size : {frame_bytes + 1, size_t{1} << 20}) {
+        Attacker attacker;
+        co_await attacker.connect(stage);
+        if (attacker.victim == nullptr) co_return;
+        for (int i = 0; i < 100; ++i) {
+            const FrameHeader header = attacker.header();
+            co_await attacker.send(stage, header, std::vector<std::byte>(size));
+        }
+        co_await stage.bystander_is_served();
+        // They came to nothing, so what comes next is out of turn. (One may be lost with the
+        // connection that libfabric gave up.)
+        const Time until = stage.core().now() + patience;
+        while (attacker.victim->alive() && stage.core().now() < until) {
+            const FrameHeader header = attacker.header();
+            co_await attacker.send(stage, header, good());
+        }
+        EXPECT_EQ(attacker.victim->ended(), End::violation) << size;
+        co_await attacker.finish();
+        co_await stage.bystander_is_served();
+    }
+}
+TEST(OfiAttack, larger_than_a_frame) { run(larger_than_a_frame); }
+
+// libfabric's own write and read, at addresses that are mapped, known, and even granted.
+Task<> one_sided_operations(Stage& stage) {
+    auto granted = stage.bystander->allocate(4096);
+    EXPECT_TRUE(granted);
+    if (!granted) co_return;
+    AlignedBuffer secret(4096);
+    AlignedBuffer own(4096);
+    std::memset(secret.data(), 0x5a, secret.size());
+    std::memset(granted->data(), 0x5a, granted->size());
+    std::memset(own.data(), 0xee, own.size());
+    for (const Bytes memory : {secret.bytes(), *granted}) {
+        for (const uint64_t key : {uint64_t{0}, uint64_t{1}, uint64_t{2}, ~uint64_t{0}}) {
+            for (const bool write : {true, false}) {
+                Attacker attacker;
+                co_await attacker.connect(stage);
+                if (attacker.victim == nullptr) co_return;
+                const auto at = reinterpret_cast<uint64_t>(memory.data());
+                const ssize_t posted = write
+                                           ? fi_write(attacker.endpoint(), own.data(), own.size(),
+                                                      nullptr, attacker.server(), at, key, nullptr)
+                                           : fi_read(attacker.endpoint(), own.data(), own.size(),
+                                                     nullptr, attacker.server(), at, key, nullptr);
+                EXPECT_EQ(posted, 0);
+                const Time until = stage.core().now() + std::chrono::milliseconds(20);
+                while (stage.core().now() < until) {
+                    attacker.look();
+                    co_await yield(stage.core());
+                }
+                co_await attacker.finish();
+            }
+        }
+        co_await stage.bystander_is_served();
+    }
+    const auto all_are = [](ConstBytes bytes, std::byte value) {
+        return std::ranges::all_of(bytes, [&](std::byte each) { return each == value; });
+    };
+    EXPECT_TRUE(all_are(secret.bytes(), std::byte{0x5a}) && all_are(*granted, std::byte{0x5a}))
+        << "written by libfabric's own operations";
+    EXPECT_TRUE(all_are(own.bytes(), std::byte{0xee})) << "read by libfabric's own operations";
+    stage.bystander->free(*granted);
+}
+TEST(OfiAttack, one_sided_operations_change_nothing) { run(one_sided_operations); }
+
+Task<> senseless_greetings(Stage& stage) {
+    Attacker raw;
+    std::vector<std::byte> longer = raw.address();
+    longer.push_back(std::byte{0});
+    std::vector<std::byte> other_family = raw.address();
+    other_family[0] ^= std::byte{0x40};
+    std::vector<std::byte> damaged = lanes::encode_greeting(7, raw.address());
+    damaged.back() ^= std::byte{1};
+    const std::vector<std::vector<std::byte>> greetings{
+        {},
+        damaged,
+        lanes::encode_greeting(7, longer),
+        lanes::encode_greeting(7, other_family),
+        lanes::encode_greeting(7, std::vector<std::byte>(1)),
+        lanes::encode_greeting(7, std::vector<std::byte>(4096)),
+    };
+    for (const auto& greeting : greetings) {
+        EXPECT_FALSE(co_await raw.say_hello(stage, greeting));
+        co_await raw.finish();
+    }
+    EXPECT_EQ(stage.server->counters().handshakes_refused.value(), greetings.size());
+    // One that says all the right things and then nothing: no endpoint comes of it.
+    EXPECT_TRUE(co_await raw.say_hello(stage, lanes::encode_greeting(7, raw.address())));
+    co_await stage.another_connects();
+    const Time until = stage.core().now() + patience;
+    while (stage.server->counters().handshakes_refused.value() == greetings.size() &&
+           stage.core().now() < until) {
+        co_await sleep_for(stage.core(), std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(stage.server->counters().handshakes_refused.value(), greetings.size() + 1);
+    co_await raw.finish();
+}
+TEST(OfiAttack, senseless_greetings) {
+    run(senseless_greetings,
+        {.limits = {.reply_bytes = 256}, .handshake_within = std::chrono::milliseconds(500)});
+}
+
+}  // namespace
+}  // namespace ros2s::fabric::ofi

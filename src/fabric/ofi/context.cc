@@ -1,0 +1,130 @@
+#include "context.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <functional>
+
+namespace ros2s::fabric::ofi {
+namespace {
+
+// All that may be under way at once: frames of some thirty sessions to peers that do not read.
+constexpr size_t sends_max = 1024;
+constexpr size_t receives_max = 256;
+
+using Info = std::unique_ptr<fi_info, std::function<void(fi_info*)>>;
+
+Error error_of(int status) {
+    switch (-status) {
+        case FI_ENOMEM: return {Code::no_memory, 0, 0};
+        case FI_ENODATA:
+        case FI_ENOSYS: return {Code::unsupported, 0, 0};
+        default: return {Code::io, 0, 0};
+    }
+}
+
+// The device's own: tcp offers all. It has an address for each protocol: the first of IPv4, else
+// the first.
+fi_info* choose(fi_info* found, const std::string& domain) {
+    fi_info* chosen = nullptr;
+    for (fi_info* each = found; each != nullptr; each = each->next) {
+        if (each->domain_attr->name != domain) continue;
+        if (each->addr_format == FI_SOCKADDR_IN) return each;
+        if (chosen == nullptr) chosen = each;
+    }
+    return chosen;
+}
+
+}  // namespace
+
+int Context::create(const OfiLibrary& ofi, const Choice& choice) {
+    const Settings ours(environment_);
+    const Info hints(ofi.fi_dupinfo(nullptr), [&](fi_info* info) {
+        // The names are ours.
+        info->fabric_attr->prov_name = nullptr;
+        info->domain_attr->name = nullptr;
+        ofi.fi_freeinfo(info);
+    });
+    if (!hints) return -FI_ENOMEM;
+    std::string provider = choice.provider;
+    std::string domain = choice.domain;
+    hints->fabric_attr->prov_name = provider.data();
+    hints->domain_attr->name = domain.data();
+    hints->caps = FI_MSG | FI_SEND | FI_RECV;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->av_type = FI_AV_TABLE;
+    hints->tx_attr->msg_order = FI_ORDER_SAS;
+    hints->tx_attr->size = sends_max;
+    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->rx_attr->size = receives_max;
+    fi_info* found = nullptr;
+    int status = ofi.fi_getinfo(api_version, nullptr, nullptr, 0, hints.get(), &found);
+    const Info owned(found, [&](fi_info* info) { ofi.fi_freeinfo(info); });
+    if (status != 0) return status;
+    fi_info* const info = choose(found, choice.domain);
+    if (info == nullptr) return -FI_ENODATA;
+    fid_fabric* fabric = nullptr;
+    status = ofi.fi_fabric(info->fabric_attr, &fabric, nullptr);
+    if (status != 0) return status;
+    fabric_.reset(fabric);
+    return create_endpoint(*info);
+}
+
+int Context::create_endpoint(fi_info& info) {
+    fid_domain* domain = nullptr;
+    int status = fi_domain(fabric_.get(), &info, &domain, nullptr);
+    if (status != 0) return status;
+    domain_.reset(domain);
+    fi_av_attr peers_wanted{};
+    peers_wanted.type = FI_AV_TABLE;
+    fid_av* peers = nullptr;
+    status = fi_av_open(domain, &peers_wanted, &peers, nullptr);
+    if (status != 0) return status;
+    peers_.reset(peers);
+    fi_cq_attr queue_wanted{};
+    queue_wanted.size = sends_max + receives_max;
+    queue_wanted.format = FI_CQ_FORMAT_MSG;
+    queue_wanted.wait_obj = FI_WAIT_FD;
+    fid_cq* completions = nullptr;
+    status = fi_cq_open(domain, &queue_wanted, &completions, nullptr);
+    if (status != 0) return status;
+    completions_.reset(completions);
+    fid_ep* endpoint = nullptr;
+    status = fi_endpoint(domain, &info, &endpoint, nullptr);
+    if (status != 0) return status;
+    endpoint_.reset(endpoint);
+    status = fi_ep_bind(endpoint, &peers->fid, 0);
+    if (status == 0) status = fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV);
+    if (status == 0) status = fi_enable(endpoint);
+    if (status == 0) status = fi_control(&completions->fid, FI_GETWAIT, &event_);
+    if (status != 0) return status;
+    address_.resize(sizeof(sockaddr_storage));
+    size_t length = address_.size();
+    status = fi_getname(&endpoint->fid, address_.data(), &length);
+    address_.resize(length);
+    return status;
+}
+
+bool Context::may_sleep() const noexcept {
+    std::array<fid*, 1> objects{&completions_->fid};
+    return fi_trywait(fabric_.get(), objects.data(), static_cast<int>(objects.size())) == 0;
+}
+
+Result<Context> Context::open(const Options& options, const Choice& choice, Report& report) {
+    ROS2S_TRY_ASSIGN(const OfiLibrary* ofi, ofi_library(report));
+    Context made;
+    const int status = made.create(*ofi, choice);
+    if (status == 0) return made;
+    return report.fail(
+        error_of(status),
+        "provider " + options.provider + " cannot be opened on device " + options.device +
+            ": libfabric says '" + ofi->fi_strerror(-status) +
+            "': check that the device is up and has an IP address, or name another as device=");
+}
+
+}  // namespace ros2s::fabric::ofi

@@ -1,0 +1,64 @@
+// Context: an endpoint of libfabric and what it stands on: fabric, domain, addresses of peers, and
+// one queue of completions with a descriptor to wait on. Messages alone, nothing one-sided.
+#pragma once
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ofi_library.h"
+#include "selection.h"
+
+namespace ros2s::fabric::ofi {
+
+struct Closer {
+    template <class Object>
+    void operator()(Object* object) const noexcept {
+        fi_close(&object->fid);
+    }
+};
+template <class Object>
+using Handle = std::unique_ptr<Object, Closer>;
+
+class Context {
+  public:
+    // Loads libfabric where no one has. Errors: unsupported, no_memory, io; the report says why.
+    [[nodiscard]] static Result<Context> open(const Options& options, const Choice& choice,
+                                              Report& report);
+    Context(Context&&) = default;
+    Context& operator=(Context&&) = delete;
+    ~Context() = default;
+
+    // What is under way then ends, and is told of by the queue.
+    void close_endpoint() noexcept { endpoint_.reset(); }
+    [[nodiscard]] fid_ep* endpoint() const noexcept { return endpoint_.get(); }
+    [[nodiscard]] fid_cq* completions() const noexcept { return completions_.get(); }
+    [[nodiscard]] fid_av* peers() const noexcept { return peers_.get(); }
+    // Readable when the queue has something, after may_sleep() said so.
+    [[nodiscard]] int event_descriptor() const noexcept { return event_; }
+    [[nodiscard]] bool may_sleep() const noexcept;
+    // What a peer needs to reach the endpoint: a socket address.
+    [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
+
+  private:
+    Context() = default;
+    int create(const OfiLibrary& ofi, const Choice& choice);
+    int create_endpoint(fi_info& info);
+
+    // In the order in which they need each other.
+    std::vector<char*> environment_;  // the one that libfabric saw
+    Handle<fid_fabric> fabric_;
+    Handle<fid_domain> domain_;
+    Handle<fid_av> peers_;
+    Handle<fid_cq> completions_;
+    Handle<fid_ep> endpoint_;
+    int event_ = -1;
+    std::vector<std::byte> address_;
+};
+
+}  // namespace ros2s::fabric::ofi

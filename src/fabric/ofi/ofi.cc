@@ -1,0 +1,29 @@
+#include "ofi.h"
+
+#include "ofi_worker.h"
+#include "ros2s/fabric/lanes/lane_domain.h"
+#include "selection.h"
+
+namespace ros2s::fabric::ofi {
+
+Result<Library> library(Report& report) {
+    ROS2S_TRY_ASSIGN(const OfiLibrary* loaded, ofi_library(report));
+    return Library{loaded->path, loaded->version};
+}
+
+Result<std::vector<std::string>> devices(const std::string& provider, Report& report) {
+    return fitting(provider, look_at_machine(), report);
+}
+
+Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
+    ROS2S_CHECK(reactor.ring() != nullptr);
+    ROS2S_TRY_ASSIGN(const Choice choice, select(options, look_at_machine(), report));
+    ROS2S_TRY_ASSIGN(Context context, Context::open(options, choice, report));
+    return lanes::make_domain(
+        reactor, {.provider = std::move(options.provider), .device = std::move(options.device)},
+        [&](Counters& counters) -> std::unique_ptr<lanes::Worker> {
+            return std::make_unique<OfiWorker>(reactor, counters, std::move(context));
+        });
+}
+
+}  // namespace ros2s::fabric::ofi

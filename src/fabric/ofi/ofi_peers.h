@@ -1,0 +1,50 @@
+// Peers: endpoints of others by their addresses, as libfabric knows them: it keeps a connection
+// behind each. Several lanes may lead to one; a peer without lanes is kept for a while, because a
+// connection that is dropped on one side while the other begins to use it again loses what it is
+// given.
+//
+// Owned by the worker; used on its core.
+#pragma once
+#include <rdma/fi_domain.h>
+
+#include <string>
+#include <unordered_map>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+
+namespace ros2s::fabric::ofi {
+
+struct Peer {
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    size_t lanes = 0;
+    uint64_t released = 0;  // when it lost its last lane, in order
+};
+
+class Peers {
+  public:
+    // A queue of completions has room for so many connections (FI_UNIVERSE_SIZE).
+    static constexpr size_t peers_max = 250;
+
+    // `own`: the address of our endpoint, to compare with.
+    Peers(fid_av* known, ConstBytes own);
+    // The peer at this address, with one more lane. Errors: unsupported (an address of another
+    // kind than ours), no_memory (peers_max of them have lanes), io.
+    [[nodiscard]] Result<Peer*> acquire(ConstBytes address);
+    // One lane less. With `drop`, a peer without lanes is forgotten at once.
+    void release(Peer& peer, bool drop) noexcept;
+
+  private:
+    static constexpr size_t idle_max = 64;
+    using All = std::unordered_map<std::string, Peer>;
+    void forget(All::iterator peer) noexcept;
+    void forget_oldest() noexcept;
+
+    fid_av* known_;
+    std::string own_;
+    All all_;
+    size_t idle_ = 0;
+    uint64_t releases_ = 0;
+};
+
+}  // namespace ros2s::fabric::ofi

@@ -1,0 +1,28 @@
+// What libfabric is asked for, for a provider and a device, and whether this machine has them. The
+// decision is a function of plain values, so that it can be tested for machines that are not at
+// hand.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ofi.h"
+#include "ros2s/fabric/lanes/machine.h"
+
+namespace ros2s::fabric::ofi {
+
+using lanes::look_at_machine;
+using lanes::Machine;
+
+// The machine's devices that could carry the provider's data; never empty. Errors: invalid (no such
+// provider), unsupported; the report says what to do.
+[[nodiscard]] Result<std::vector<std::string>> fitting(const std::string& provider,
+                                                       const Machine& machine, Report& report);
+
+struct Choice {
+    std::string provider;  // by libfabric's name: "tcp;ofi_rxm"
+    std::string domain;    // of libfabric: "lo", "mlx5_0"
+};
+// Errors: invalid, unsupported; the report names the provider and what to do.
+[[nodiscard]] Result<Choice> select(const Options& options, const Machine& machine, Report& report);
+
+}  // namespace ros2s::fabric::ofi
