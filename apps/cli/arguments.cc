@@ -134,7 +134,7 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
     up_command.app
         .add_option("--provider", up_command.options->providers,
                     "how the DPU daemon reaches the engine, best first, separated by commas: shm, "
-                    "ucx+tcp; kept in DIR/dpu.yaml")
+                    "ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml")
         ->excludes(no_daemons);
     up_command.app.footer(
         "The daemons run in the background, on Unix sockets in DIR/run and on the loopback, with\n"

@@ -8,15 +8,20 @@ namespace ros2s::cli {
 
 std::vector<Finding> look_at_providers() {
     std::vector<Finding> findings;
-    Report report;
-    const auto ucx = fabric::ucx_library(report);
-    findings.push_back(
-        ucx ? Finding{.what = "UCX", .found = fmt::format("{} of {}", ucx->version, ucx->path)}
-            : Finding{.what = "UCX",
-                      .grade = Grade::absent,
-                      .found = report.text(),
-                      .remedy = "needed between machines; on Debian and Ubuntu: sudo apt-get "
-                                "install libucx0"});
+    for (const fabric::NetworkLibrary& each : fabric::network_libraries()) {
+        Finding finding{.what = each.name};
+        if (each.why_not.empty()) {
+            finding.found = fmt::format("{} of {}", each.version, each.path);
+        } else {
+            finding.grade = Grade::absent;
+            finding.found = each.why_not;
+            finding.remedy = fmt::format(
+                "one of UCX and libfabric is needed between machines; on Debian and Ubuntu: sudo "
+                "apt-get install {}",
+                each.package);
+        }
+        findings.push_back(std::move(finding));
+    }
     for (const fabric::Availability& each : fabric::look_at_providers()) {
         Finding finding{.what = each.provider};
         if (!each.here) {

@@ -79,6 +79,25 @@ std::string yaml_text(std::string_view text) {
     return out + '"';
 }
 
+std::vector<std::string> names_in(std::string_view providers) {
+    std::vector<std::string> names;
+    for (const auto part : std::views::split(providers, ',')) {
+        std::erase(names.emplace_back(part.begin(), part.end()), ' ');
+    }
+    return names;
+}
+
+// Where the engine listens: the usual, and what else its DPU is told to come by.
+std::string engine_listens(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
+    std::string listens = fmt::format("shm {}, ucx+tcp 127.0.0.1:0", places.engine_data);
+    if (wish.providers.empty()) return listens;
+    for (const std::string& name : names_in(wish.providers)) {
+        if (name == "shm" || name == "ucx+tcp") continue;
+        listens += fmt::format(", {} 127.0.0.1:0", name);
+    }
+    return listens;
+}
+
 std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
@@ -86,8 +105,7 @@ std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\"}}\n",
         yaml_text(wish.directory), yaml_text("unix:" + places.engine_control),
-        yaml_text(places.storage_certs),
-        yaml_text(fmt::format("shm {}, ucx+tcp 127.0.0.1:0", places.engine_data)));
+        yaml_text(places.storage_certs), yaml_text(engine_listens(places, wish)));
 }
 
 std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
@@ -217,9 +235,7 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
 }
 
 Result<> check_providers(std::string_view providers, Report& report) {
-    for (const auto part : std::views::split(providers, ',')) {
-        std::string name(part.begin(), part.end());
-        std::erase(name, ' ');
+    for (const std::string& name : names_in(providers)) {
         if (fabric::is_provider(name)) continue;
         return report.fail(Code::invalid,
                            fmt::format("there is no provider '{}'; the providers are {}", name,

@@ -32,12 +32,13 @@ config::Table describe(Settings& s) {
                        "The name that its certificate must have; empty: the host above."),
           config::text("providers", s.engine_providers,
                        "Providers to reach it by, best first, separated by commas: ucx+tcp, "
-                       "ucx+rc, shm (on this machine)."),
+                       "ucx+rc, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm, shm (on this machine)."),
           config::text("certificates", s.engine_certificates,
                        "A directory with ca.crt, client.crt and client.key, by which the engine "
                        "knows this DPU."),
           config::text("ucx_device", s.ucx_device,
-                       "The network device of the ucx providers: lo, eth0, or mlx5_0:1.")}},
+                       "The network device of the ucx and ofi providers: lo, eth0, or "
+                       "mlx5_0:1.")}},
         {"control",
          "The control plane for hosts: gRPC over mutual TLS 1.3.",
          {config::text("listen", s.control,
@@ -50,7 +51,7 @@ config::Table describe(Settings& s) {
          {config::text("listen", s.data,
                        "Where it listens: shm PATH. Each tenant, which is the subject of a "
                        "certificate, gets a socket of its own beside it, PATH.<16 digits>, and a "
-                       "protection domain. The ucx providers are for trusted peers, and hosts are "
+                       "protection domain. The others are for trusted peers, and hosts are "
                        "none."),
           config::choice("placement", s.placement, {"dpu", "host"},
                          "Where large reads and writes lie meanwhile: in memory of this process, "

@@ -9,7 +9,7 @@
  *
  * Of the latter two, ?dir=DIR instead of a host are the daemons that `ros2store up DIR` started,
  * and ?socket=PATH is the Unix socket of a control plane; ?provider= demands a provider (shm,
- * ucx+tcp).
+ * ucx+tcp, ofi+tcp;ofi_rxm).
  *
  *     char error[512];
  *     ros2s_fs* fs;
@@ -55,7 +55,8 @@
  * ENVIRONMENT. ROS2STORE_LOG=debug|info|warning|error|off: what the library says on standard error
  * about what nobody asked for; "warning" without it. ROS2STORE_CERTS: the directory with ca.crt,
  * client.crt and client.key for servers that are not named by ?dir=; /etc/ros2store/certs without
- * it. ROS2STORE_UCX_DEVICE: the network device of the ucx providers, such as eth0 or mlx5_0:1.
+ * it. ROS2STORE_UCX_DEVICE: the network device of the ucx and ofi providers, such as eth0 or
+ * mlx5_0:1.
  *
  * STABILITY. Structs that may grow open with `struct_bytes`: set it to sizeof. Reserved fields are
  * zero. Functions and fields are only ever added within one SONAME.

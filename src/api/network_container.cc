@@ -41,7 +41,7 @@ Result<Way> way_to(const ServerPlace& server, const Uri& uri, Report& report) {
     } else {
         way.providers = {device.contains(':') ? "ucx+rc" : "ucx+tcp"};
     }
-    if (device.empty() && way.providers.front().starts_with("ucx")) {
+    if (device.empty() && way.providers.front() != "shm") {
         return report.fail(Code::invalid,
                            fmt::format("name the network device by which {} is reached in the "
                                        "environment: ROS2STORE_UCX_DEVICE=eth0, or mlx5_0:1 for "

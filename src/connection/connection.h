@@ -20,7 +20,7 @@ struct Options {
     control::ClientOptions control;
     control::SessionWish wish;  // its client is drawn by open()
     uint32_t service = 0;       // to speak to, of the data plane
-    std::string ucx_device;     // of the ucx providers
+    std::string ucx_device;     // of all but shm
 };
 
 class Connection {

@@ -14,6 +14,8 @@ TEST(Places, Listen) {
     Report report;
     EXPECT_EQ(parse_listen("shm /run/x , ucx+tcp 127.0.0.1:1,", "x", report),
               Result<std::vector<Listen>>({{"shm", "/run/x"}, {"ucx+tcp", "127.0.0.1:1"}}));
+    EXPECT_EQ(parse_listen("ofi+tcp;ofi_rxm 127.0.0.1:1, shm /run/x", "x", report),
+              Result<std::vector<Listen>>({{"ofi+tcp;ofi_rxm", "127.0.0.1:1"}, {"shm", "/run/x"}}));
     for (const std::string_view wrong : {"", "tcp 1.2.3.4:5", "shm"}) {
         Report why;
         const auto refused = parse_listen(wrong, "'data: listen'", why);

@@ -28,7 +28,7 @@ struct DirectOptions {
     std::string pool;
     std::string program{};               // for people
     std::vector<std::string> providers;  // best first: "shm", "ucx+tcp"
-    std::string ucx_device = "lo";       // of the ucx providers
+    std::string ucx_device = "lo";       // of all but shm
 };
 
 class DirectPool {

@@ -140,6 +140,12 @@ ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverShm, [](const Needs& needs) {
 ROS2S_OBJECT_STORE_CONTRACT(RemoteOverUcxTcpOnTwoCores, [](const Needs& needs) {
     return std::make_unique<ProviderSetup>(needs, "ucx+tcp", true, WireOptions{});
 });
+ROS2S_OBJECT_STORE_CONTRACT(RemoteOverOfiTcpOnTwoCores, [](const Needs& needs) {
+    return std::make_unique<ProviderSetup>(needs, "ofi+tcp;ofi_rxm", true, WireOptions{});
+});
+ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverOfiTcp, [](const Needs& needs) {
+    return std::make_unique<ProviderSetup>(needs, "ofi+tcp;ofi_rxm", true, bulk_options());
+});
 ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverUcxTcp, [](const Needs& needs) {
     return std::make_unique<ProviderSetup>(needs, "ucx+tcp", true, bulk_options());
 });

@@ -836,6 +836,8 @@ class Doctor(Refusal):
     def test_providers_and_their_library(self):
         findings = {f["what"]: f for f in self.ask()["findings"]}
         self.assertRegex(findings["UCX"]["found"], r"^1\.\d+\.\d+ of /.*libucp")
+        self.assertRegex(findings["libfabric"]["found"], r"^1\.\d+ of /.*libfabric")
+        self.assertIn("lo", findings["ofi+tcp;ofi_rxm"]["found"])
         self.assertEqual(findings["shm"]["grade"], "ok")
         self.assertIn("lo", findings["ucx+tcp"]["found"])
         if findings["ucx+rc"]["grade"] == "absent":

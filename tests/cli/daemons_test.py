@@ -185,9 +185,12 @@ class Life(WithDirectory):
         run("down", self.pool)
 
     def test_the_provider_of_the_dpu(self):
-        self.up("--size", SIZE, "--provider", "ucx+tcp")
+        self.up("--size", SIZE, "--provider", "ofi+tcp;ofi_rxm, ucx+tcp")
+        self.assertIn(": ofi+tcp;ofi_rxm to 127.0.0.1:", (self.pool / "run/dpu.log").read_text())
+        self.refused("up", self.pool, "--provider", "shm", says=["ofi+tcp;ofi_rxm", "ros2store down"])
+        run("down", self.pool)
+        self.up("--provider", "ucx+tcp")
         self.assertIn(": ucx+tcp to 127.0.0.1:", (self.pool / "run/dpu.log").read_text())
-        self.refused("up", self.pool, "--provider", "shm", says=["ucx+tcp", "ros2store down"])
         run("down", self.pool)
         self.up("--provider", "shm")
         self.assertIn('providers: "shm"', (self.pool / "dpu.yaml").read_text())

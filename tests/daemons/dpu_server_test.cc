@@ -281,9 +281,12 @@ TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsStopped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Behind, DpuServerOverShm, testing::Values("shm"));
-INSTANTIATE_TEST_SUITE_P(Behind, DpuServer, testing::Values("shm", "ucx+tcp"),
+INSTANTIATE_TEST_SUITE_P(Behind, DpuServer, testing::Values("shm", "ucx+tcp", "ofi+tcp;ofi_rxm"),
                          [](const auto& info) {
-                             return std::string(info.param) == "shm" ? "Shm" : "UcxTcp";
+                             const std::string provider = info.param;
+                             return provider == "shm"       ? "Shm"
+                                    : provider == "ucx+tcp" ? "UcxTcp"
+                                                            : "OfiTcp";
                          });
 
 // ---- settings

@@ -37,7 +37,7 @@ class EngineProcess {
   private:
     TemporaryDirectory directory_;
     std::string more_pools_;
-    uint16_t data_port_ = free_port(), metrics_port_ = free_port();
+    uint16_t data_port_ = free_port(), ofi_port_ = free_port(), metrics_port_ = free_port();
     DaemonProcess process_{PROGRAM_ENGINE, directory_.path("engine.yaml"), directory_.path("log")};
 };
 

@@ -155,9 +155,13 @@ TEST_P(EngineServer, KilledUnderLoadItLosesNothingAndDoublesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
-                         testing::Values(Shape{"shm"}, Shape{"ucx+tcp"}, Shape{"shm", 2}),
+                         testing::Values(Shape{"shm"}, Shape{"ucx+tcp"}, Shape{"ofi+tcp;ofi_rxm"},
+                                         Shape{"shm", 2}),
                          [](const auto& info) {
-                             return std::string(info.param.provider == "shm" ? "Shm" : "UcxTcp") +
+                             const std::string& provider = info.param.provider;
+                             return std::string(provider == "shm"       ? "Shm"
+                                                : provider == "ucx+tcp" ? "UcxTcp"
+                                                                        : "OfiTcp") +
                                     (info.param.reactors == 1 ? "" : "ByTwoReactors");
                          });
 

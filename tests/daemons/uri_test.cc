@@ -81,9 +81,10 @@ TEST_F(NetworkUri, AllWaysLeadToTheSameFiles) {
     struct Way {
         std::string uri, path;
     };
-    const std::array<Way, 4> ways{
+    const std::array<Way, 5> ways{
         {{uri("ros2s"), "shm to " + engine.places().engine_data},
          {uri("ros2s", "&provider=ucx+tcp"), "ucx+tcp to 127.0.0.1:"},
+         {uri("ros2s", "&provider=ofi+tcp%3Bofi_rxm"), "ofi+tcp;ofi_rxm to 127.0.0.1:"},
          {uri("ros2s+dpu"), "host link over shm to the DPU at " + engine.places().dpu_data},
          {uri("ros2s+local"), "ros2store-engine), which has the pool open: shm to "}}};
     int written = 0;

@@ -34,7 +34,7 @@ class Scale:
 
     def __init__(self, options):
         self.tiny = options.tiny
-        self.mib_needed = 2500 if options.tiny else 9500
+        self.mib_needed = 2900 if options.tiny else 11000
         self.minutes = 2 if options.tiny else 5 if options.short else 14
         self.pool = "1G" if options.tiny else "4G"
         self.verified = "16m" if options.tiny else "128m"
@@ -121,9 +121,10 @@ class Demo:
         self.mount_point = place / "mnt"
         self.tree = Path(options.tree)
         self.uri = f"ros2s+local:///pool/main?dir={self.pool}"
-        # Their DPU daemons reach their engines over shm, and over UCX.
+        # Their DPU daemons reach their engines over shm, UCX and libfabric.
         self.over_shm = served.Served(STORE.absolute(), place / "served", "shm")
         self.over_tcp = served.Served(STORE.absolute(), place / "served-tcp", "ucx+tcp")
+        self.over_ofi = served.Served(STORE.absolute(), place / "served-ofi", "ofi+tcp;ofi_rxm")
 
     def uri_of(self, path):
         return f"ros2s+local:///pool/main/{path}?dir={self.pool}"
@@ -371,10 +372,11 @@ class Demo:
     def figures_of_set_ups(self):
         size, seconds, turns = self.scale.set_ups
         self.over_tcp.make(self.scale.served_pool)
+        self.over_ofi.make(self.scale.served_pool)
         built = build.folder("release")
         sides = set_ups.sides(built, compare.raw_side(self.place / "raw"),
                               compare.pool_side("embedded", built, self.uri, "figures"),
-                              self.over_shm, self.over_tcp)
+                              self.over_shm, self.over_tcp, self.over_ofi)
         filled = set()
         for side in sides:
             pool = side.served.directory if side.served else side.name
@@ -389,7 +391,7 @@ class Demo:
         print("\nThe counters of each process, MiB of payload over all turns:")
         set_ups.show_hops(sides, results)
         print(f"\n{compare.way(results)}")
-        for pool in (self.over_tcp, self.over_shm):
+        for pool in (self.over_ofi, self.over_tcp, self.over_shm):
             pool.down()
         self.tally.add("figures of all set-ups", True)
 

@@ -12,8 +12,8 @@ HEADS = {"write-1m": "1 MiB write", "read-1m": "1 MiB read", "randread-1": "4 Ki
 ROWS = tuple(row for row in compare.ROWS if row.key in HEADS)
 
 
-def sides(built, raw, embedded, over_shm, over_tcp):
-    """`over_shm`, `over_tcp`: pools whose DPU reaches its engine so."""
+def sides(built, raw, embedded, over_shm, over_tcp, over_ofi):
+    """`over_shm`, `over_tcp`, `over_ofi`: pools whose DPU reaches its engine so."""
     def direct(provider, address):
         return rf"{re.escape(provider)} to {address}, {compare.path_report.EMBEDDED}"
 
@@ -24,10 +24,14 @@ def sides(built, raw, embedded, over_shm, over_tcp):
                             direct("shm", r"\S+/run/engine\.data"), "shm"),
         compare.served_side("direct, ucx+tcp", built, over_shm, "ros2s",
                             direct("ucx+tcp", r"127\.0\.0\.1:\d+"), "ucx+tcp"),
+        compare.served_side("direct, ofi+tcp;ofi_rxm", built, over_ofi, "ros2s",
+                            direct("ofi+tcp;ofi_rxm", r"127\.0\.0\.1:\d+"), "ofi+tcp;ofi_rxm"),
         compare.served_side("offload, shm (no NIC)", built, over_shm, "ros2s+dpu",
                             link.format(re.escape(str(over_shm.directory))), "shm"),
         compare.served_side("offload, ucx+tcp behind", built, over_tcp, "ros2s+dpu",
                             link.format(re.escape(str(over_tcp.directory))), "ucx+tcp"),
+        compare.served_side("offload, ofi+tcp;ofi_rxm behind", built, over_ofi, "ros2s+dpu",
+                            link.format(re.escape(str(over_ofi.directory))), "ofi+tcp;ofi_rxm"),
     ]
 
 

@@ -21,6 +21,7 @@ struct Sending : Transfer {
     lanes::FrameHeader header{};
     Frame* frame = nullptr;   // none: the empty first message
     OfiLane* lane = nullptr;  // none: it has ended
+    bool under_way = false;   // with libfabric
     Sending* next = nullptr;
 };
 

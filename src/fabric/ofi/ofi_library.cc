@@ -25,8 +25,9 @@ std::span<char* const> settings() {
         // Over tcp a frame goes out of our memory as it is and comes in where we want it, in one
         // message; longer ones, which we never send, would be fetched from the sender's memory.
         "FI_OFI_RXM_EAGER_LIMIT=61504",
-        // Over verbs a frame goes through libfabric's own buffers of this size, several for one.
-        "FI_OFI_RXM_BUFFER_SIZE=16384",
+        // Over verbs a frame goes through libfabric's own buffers of this size, several for one. It
+        // registers 2048 of them for each domain, while the first connection waits.
+        "FI_OFI_RXM_BUFFER_SIZE=8192",
         // A queue of completions has room for all that so many connections can have under way.
         // Soft-RoCE's has 32767 entries; libfabric's defaults need more.
         "FI_UNIVERSE_SIZE=255",

@@ -46,6 +46,7 @@ OfiWorker::Posted OfiWorker::post(Sending& sending, const Peer& peer) noexcept {
     const ssize_t status =
         fi_sendv(context_.endpoint(), parts.data(), nullptr, sending.frame != nullptr ? 2 : 1,
                  peer.address, static_cast<Transfer*>(&sending));
+    sending.under_way = status == 0;
     if (status == 0) return Posted::under_way;
     return status == -FI_EAGAIN ? Posted::later : Posted::refused;
 }
@@ -101,6 +102,8 @@ void OfiWorker::receive_into(Receive& receive) noexcept {
 void OfiWorker::completed(Transfer& transfer, size_t length, bool well) noexcept {
     if (transfer.outgoing) {
         auto& sending = static_cast<Sending&>(transfer);
+        // A message that went in pieces, over verbs, may be told of for each piece that failed.
+        if (!std::exchange(sending.under_way, false)) return;
         if (sending.lane != nullptr) return sending.lane->came_back(sending, well);
         if (sending.frame != nullptr) flusher().give_frame(*std::exchange(sending.frame, nullptr));
         return give_sending(sending);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ros2s/fabric/ofi/ofi.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/fabric/ucx/ucx.h"
 
@@ -12,22 +13,52 @@ namespace ros2s::fabric {
 
 namespace {
 
-constexpr std::array<const char*, 4> names{"shm", "ucx+tcp", "ucx+rc", "ucx+dc_x"};
+constexpr std::array<const char*, 6> names{"shm",      "ucx+tcp",         "ucx+rc",
+                                           "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm"};
+
+bool is_of_ofi(std::string_view provider) { return provider.starts_with("ofi+"); }
+
+template <class Library>
+NetworkLibrary described(std::string name, std::string package, const Result<Library>& found,
+                         const Report& report) {
+    NetworkLibrary library{.name = std::move(name), .package = std::move(package)};
+    if (found) {
+        library.path = found->path;
+        library.version = found->version;
+    } else {
+        library.why_not = report.text();
+    }
+    return library;
+}
+
+Result<std::vector<std::string>> devices_of(const std::string& provider, Report& report) {
+    if (is_of_ofi(provider)) {
+        ROS2S_TRY(ofi::library(report));
+        return ofi::devices(provider, report);
+    }
+    ROS2S_TRY(ucx::library(report));
+    return ucx::devices(provider, report);
+}
 
 }  // namespace
 
-std::string_view provider_names() { return "shm, ucx+tcp, ucx+rc and ucx+dc_x"; }
+std::string_view provider_names() {
+    return "shm, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm and ofi+verbs;ofi_rxm";
+}
 
 bool is_provider(std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string& provider,
-                                            const std::string& ucx_device, Report& report) {
+                                            const std::string& device, Report& report) {
     if (provider == "shm") return shm::open_domain(reactor);
-    if (is_provider(provider)) {
-        return ucx::open_domain(reactor, {.provider = provider, .device = ucx_device}, report);
+    if (!is_provider(provider)) {
+        return report.fail(Code::unsupported, fmt::format("there is no provider '{}': there are {}",
+                                                          provider, provider_names()));
     }
-    return report.fail(Code::unsupported, fmt::format("there is no provider '{}': there are {}",
-                                                      provider, provider_names()));
+    if (is_of_ofi(provider)) {
+        return ofi::open_domain(reactor, {.provider = provider, .device = device}, report);
+    }
+    return ucx::open_domain(reactor, {.provider = provider, .device = device}, report);
 }
 
 std::vector<Availability> look_at_providers() {
@@ -39,18 +70,20 @@ std::vector<Availability> look_at_providers() {
             continue;
         }
         Report report;
-        if (ucx::library(report)) {
-            if (auto devices = ucx::devices(name, report)) one.devices = std::move(*devices);
-        }
+        if (auto devices = devices_of(one.provider, report)) one.devices = std::move(*devices);
         one.here = report.empty();
         one.why_not = report.text();
     }
     return all;
 }
 
-Result<UcxLibrary> ucx_library(Report& report) {
-    ROS2S_TRY_ASSIGN(const ucx::Library found, ucx::library(report));
-    return UcxLibrary{found.path, found.version};
+std::vector<NetworkLibrary> network_libraries() {
+    Report ucx_report;
+    Report ofi_report;
+    const auto ucx = ucx::library(ucx_report);
+    const auto ofi = ofi::library(ofi_report);
+    return {described("UCX", "libucx0", ucx, ucx_report),
+            described("libfabric", "libfabric1", ofi, ofi_report)};
 }
 
 }  // namespace ros2s::fabric

@@ -9,15 +9,15 @@
 
 namespace ros2s::fabric {
 
-// "shm, ucx+tcp, ucx+rc and ucx+dc_x".
+// "shm, ucx+tcp, … and ofi+verbs;ofi_rxm".
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 
-// `ucx_device`: "lo", "eth0", "mlx5_0:1"; shm needs none. Errors: unsupported (no such provider, or
-// this machine lacks it), those of ucx::open_domain().
+// `device`: "lo", "eth0", "mlx5_0:1"; shm needs none. Errors: unsupported (no such provider, or
+// this machine lacks it), those of ucx::open_domain() and ofi::open_domain().
 [[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor,
                                                           const std::string& provider,
-                                                          const std::string& ucx_device,
+                                                          const std::string& device,
                                                           Report& report);
 
 // Whether this machine has what a provider needs.
@@ -27,15 +27,17 @@ struct Availability {
     std::vector<std::string> devices;  // that could carry its data; shm needs none
     std::string why_not;               // and what to do; empty where it is here
 };
-// One for each provider. Loads UCX.
+// One for each provider. Loads UCX and libfabric.
 [[nodiscard]] std::vector<Availability> look_at_providers();
 
-// Which UCX this process has loaded, or would load: asking loads it. Errors: unsupported; the
-// report says what to install.
-struct UcxLibrary {
-    std::string path;
+// A library that this process has loaded, or would load: asking loads it.
+struct NetworkLibrary {
+    std::string name;     // "UCX", "libfabric"
+    std::string package;  // of Debian
+    std::string path;     // empty where it is not to be had
     std::string version;  // "1.13.1"
+    std::string why_not;  // and what to do
 };
-[[nodiscard]] Result<UcxLibrary> ucx_library(Report& report);
+[[nodiscard]] std::vector<NetworkLibrary> network_libraries();
 
 }  // namespace ros2s::fabric

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Providers, each_is_here_or_says_why_not) {
     const auto all = look_at_providers();
-    ASSERT_EQ(all.size(), 4U);
+    ASSERT_EQ(all.size(), 6U);
     for (const Availability& each : all) {
         EXPECT_TRUE(is_provider(each.provider)) << each.provider;
         EXPECT_NE(provider_names().find(each.provider), std::string_view::npos) << each.provider;
@@ -19,14 +19,20 @@ TEST(Providers, each_is_here_or_says_why_not) {
     EXPECT_TRUE(all[0].here);
     EXPECT_EQ(all[1].provider, "ucx+tcp");
     EXPECT_NE(std::ranges::find(all[1].devices, "lo"), all[1].devices.end()) << all[1].why_not;
+    EXPECT_EQ(all[4].provider, "ofi+tcp;ofi_rxm");
+    EXPECT_NE(std::ranges::find(all[4].devices, "lo"), all[4].devices.end()) << all[4].why_not;
 }
 
-TEST(Providers, the_library_of_ucx_has_a_place_and_a_version) {
-    Report report;
-    const auto library = ucx_library(report);
-    ASSERT_TRUE(library) << report.text();
-    EXPECT_TRUE(library->path.starts_with('/')) << library->path;
-    EXPECT_NE(library->version.find('.'), std::string::npos) << library->version;
+TEST(Providers, each_network_library_has_a_place_and_a_version) {
+    const auto libraries = network_libraries();
+    ASSERT_EQ(libraries.size(), 2U);
+    for (const NetworkLibrary& each : libraries) {
+        EXPECT_EQ(each.why_not, "");
+        EXPECT_TRUE(each.path.starts_with('/')) << each.path;
+        EXPECT_NE(each.version.find('.'), std::string::npos) << each.version;
+    }
+    EXPECT_NE(libraries[0].path.find("libucp"), std::string::npos);
+    EXPECT_NE(libraries[1].path.find("libfabric"), std::string::npos);
 }
 
 }  // namespace
