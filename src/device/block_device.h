@@ -43,6 +43,8 @@ class BlockDevice {
     // Bytes; fixed while it is open.
     [[nodiscard]] virtual uint64_t size() const noexcept = 0;
     [[nodiscard]] virtual const DeviceCounters& counters() const noexcept = 0;
+    // Persistent memory: a write is durable when it completes, and a flush costs nothing.
+    [[nodiscard]] virtual bool is_memory() const noexcept { return false; }
 
     // Errors of each: io (os_errno says which). Reading or writing beyond size() is our bug.
     virtual Task<Result<>> read(uint64_t offset, Bytes into) = 0;

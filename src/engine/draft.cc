@@ -40,10 +40,6 @@ bool whole_blocks(const object::Operation& operation) {
 
 }  // namespace
 
-uint32_t Draft::home_device(std::string_view dkey, uint64_t segment, uint32_t devices) {
-    if (devices == 1) return 0;
-    return static_cast<uint32_t>((hash_text(dkey) + segment) % devices);
-}
 uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object) {
     const uint64_t seed = hash_text(as_text(object_bytes(container.uuid.bytes)), 1);
     return hash_mix(hash_mix(seed, object.high), object.low);
@@ -55,8 +51,11 @@ uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object
 
 // ---- build ---------------------------------------------------------------------------------
 
-Result<> Draft::build(uint32_t devices) {
-    devices_ = devices;
+Result<> Draft::build(std::shared_ptr<const Placement> placement) {
+    placement_ = std::move(placement);
+    for (const object::Operation& operation : request_.operations) {
+        if (operation.kind == Kind::write) payload_bytes_ += operation.extent.length;
+    }
     record_.id = request_.id;
     record_.container = container_;
     record_.changes.reserve(request_.operations.size());
@@ -123,7 +122,7 @@ void Draft::need(std::string_view dkey, uint64_t first_block, uint64_t blocks) {
     while (blocks > 0) {
         const uint64_t segment = first_block / segment_blocks;
         const uint64_t here = std::min(blocks, (segment + 1) * segment_blocks - first_block);
-        const uint32_t device = home_device(dkey, segment, devices_);
+        const uint32_t device = placement_->home(payload_bytes_, dkey, segment);
         const auto found = std::ranges::find(needs_, device, &std::pair<uint32_t, uint64_t>::first);
         if (found == needs_.end()) {
             needs_.emplace_back(device, here);
@@ -137,7 +136,7 @@ void Draft::need(std::string_view dkey, uint64_t first_block, uint64_t blocks) {
 
 void Draft::redirect(uint32_t from, uint32_t to) {
     if (redirected_.empty()) {
-        for (uint32_t d = 0; d < devices_; ++d) redirected_.push_back(d);
+        for (uint32_t d = 0; d < placement_->devices(); ++d) redirected_.push_back(d);
     }
     for (uint32_t& device : redirected_) {
         if (device == from) device = to;
@@ -407,7 +406,7 @@ Result<> Draft::stage_change(Group& group, size_t index) {
     for (uint8_t p = 0; p < change.piece_count; ++p) {
         const Change::Piece& piece = change.pieces[p];
         for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
-            uint32_t device = home_device(change.dkey, block / segment_blocks, devices_);
+            uint32_t device = placement_->home(payload_bytes_, change.dkey, block / segment_blocks);
             if (!redirected_.empty()) device = redirected_[device];
             StagedBlock where;
             std::byte* const memory = group.stage(device, where);

@@ -22,6 +22,7 @@
 #include "group.h"
 #include "locks.h"
 #include "partition.h"
+#include "placement.h"
 #include "ros2s/base/bytes.h"
 
 namespace ros2s::engine {
@@ -41,7 +42,7 @@ class Draft {
         : container_(container), request_(request), partition_(partition) {}
 
     // Errors: unsupported (a window that is not local memory).
-    [[nodiscard]] Result<> build(uint32_t devices);
+    [[nodiscard]] Result<> build(std::shared_ptr<const Placement> placement);
     // Blocks that stage() can need at most, by device.
     [[nodiscard]] const std::vector<std::pair<uint32_t, uint64_t>>& needs() const { return needs_; }
     [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
@@ -69,9 +70,6 @@ class Draft {
     [[nodiscard]] std::vector<uint64_t> staged() const;
     [[nodiscard]] TransactionRecord take() { return std::move(record_); }
 
-    // Where the blocks of a segment under a dkey go, unless that device is full.
-    [[nodiscard]] static uint32_t home_device(std::string_view dkey, uint64_t segment,
-                                              uint32_t devices);
     [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object);
     [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object,
                                             std::string_view dkey);
@@ -105,8 +103,9 @@ class Draft {
     object::ContainerId container_;
     const object::Transaction& request_;
     const Partition& partition_;
-    NodeCache* nodes_ = nullptr;  // while a core plans
-    uint32_t devices_ = 1;
+    NodeCache* nodes_ = nullptr;                  // while a core plans
+    std::shared_ptr<const Placement> placement_;  // from build() on
+    uint64_t payload_bytes_ = 0;
     TransactionRecord record_;      // one change per operation, until take()
     std::vector<uint8_t> dropped_;  // changes that turned out to do nothing
     std::vector<std::pair<uint32_t, uint64_t>> needs_;

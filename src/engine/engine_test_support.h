@@ -22,10 +22,11 @@ struct Bench {
         for (size_t i = 0; i < devices; ++i) add_disk(device_bytes);
     }
 
-    void add_disk(uint64_t bytes) {
+    void add_disk(uint64_t bytes, bool memory = false) {
         disks.push_back(std::make_unique<device::SimDisk>(
             world.random(),
-            device::SimDiskOptions{.size = bytes, .flush_latency = std::chrono::microseconds(100)},
+            device::SimDiskOptions{
+                .size = bytes, .flush_latency = std::chrono::microseconds(100), .memory = memory},
             "device-" + std::to_string(disks.size())));
     }
     Task<Result<std::unique_ptr<device::BlockDevice>>> device(size_t i) {

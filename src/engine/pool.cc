@@ -263,6 +263,7 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
       container_turn(env.reactor, 1) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
         state.space.add_device(superblock.data_first(d), superblock.data_end(d));
+        state.placement = state.placement->with_device(devices[d]->is_memory());
         cores.home().devices.push_back(devices[d].get());
     }
 }
@@ -571,6 +572,7 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     parts.superblock = std::move(grown);
     parts.state.space.add_device(parts.superblock.data_first(number),
                                  parts.superblock.data_end(number));
+    parts.state.placement = parts.state.placement->with_device(parts.devices[number]->is_memory());
     parts.state.space.make_available(number);
     parts.committer->add_device(parts.devices[number].get());
     parts.committer->progress().wake_all();

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "apply.h"
+#include "placement.h"
 #include "replies.h"
 #include "ros2s/engine/extent/space.h"
 
@@ -38,6 +39,8 @@ class State {
     explicit State(size_t replies_max) : replies(replies_max) {}
 
     SpaceMap space;
+    // Of the same devices.
+    std::shared_ptr<const Placement> placement = std::make_shared<Placement>();
     Replies replies;
     std::map<object::ContainerId, Container> containers;
     // Removed since the last checkpoint.

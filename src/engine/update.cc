@@ -65,7 +65,7 @@ Task<Result<Commit>> EngineStore::Parts::update_once(const Call& call,
     if (!read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state.has_container(container)) co_return fail(Code::not_found);
     Draft draft(container, transaction, cores.partition());
-    ROS2S_CO_TRY(draft.build(state.space.devices()));
+    ROS2S_CO_TRY(draft.build(state.placement));
     if (draft.blocks_max() > staging_blocks) {
         co_return fail(Code::no_memory, staging_blocks * block_bytes);
     }

@@ -29,16 +29,18 @@ struct Options {
     uint32_t groups = 1;
     IndexKind index = IndexKind::ordered;
     bool remote = false;
+    bool memory = false;
     std::string remove_rule;
     bool progress = isatty(STDERR_FILENO) == 1;
 };
 
 constexpr const char* usage =
     "usage: crash_suite [--points N] [--seed S] [--groups G] [--index ordered|rocksdb]\n"
-    "                   [--remote yes|no] [--remove-rule NAME]\n"
+    "                   [--remote yes|no] [--memory yes|no] [--remove-rule NAME]\n"
     "Crashes the engine on simulated disks at N points of its device operations, trial by trial\n"
     "from seed S on, and judges what it recovers. With --remote yes the clients reach it over a\n"
-    "simulated network that loses connections. --remove-rule switches one rule of the commit\n"
+    "simulated network that loses connections; with --memory yes the first disk is persistent\n"
+    "memory. --remove-rule switches one rule of the commit\n"
     "protocol off (docs/crash-rules.md names them): then a failure is what should be found.\n";
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -57,9 +59,9 @@ std::optional<Options> parse(int argc, char** argv) {
                    (std::string_view(value) == "ordered" || std::string_view(value) == "rocksdb")) {
             options.index =
                 std::string_view(value) == "ordered" ? IndexKind::ordered : IndexKind::rocksdb;
-        } else if (name == "--remote" &&
+        } else if ((name == "--remote" || name == "--memory") &&
                    (std::string_view(value) == "yes" || std::string_view(value) == "no")) {
-            options.remote = std::string_view(value) == "yes";
+            (name == "--remote" ? options.remote : options.memory) = value[0] == 'y';
         } else if (name == "--remove-rule" && find_rule(value) != nullptr) {
             options.remove_rule = value;
         } else {
@@ -71,15 +73,16 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 std::string command(const Options& options, uint64_t seed) {
-    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}", seed,
+    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}{}", seed,
                        options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
-                       options.remote ? " --remote yes" : "",
+                       options.remote ? " --remote yes" : "", options.memory ? " --memory yes" : "",
                        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
 
 int run(const Options& options) {
     keep_memory();
-    EngineRigOptions rig{.groups_in_flight = options.groups, .index = options.index};
+    EngineRigOptions rig{
+        .groups_in_flight = options.groups, .index = options.index, .memory = options.memory};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
     RemoteTotals network;
     const auto factory = [&](World& world, Random& random) {

@@ -37,6 +37,7 @@ const std::string& SimDevice::name() const noexcept { return disk_.name(); }
 std::string SimDevice::path() const { return "simulated disk"; }
 uint64_t SimDevice::size() const noexcept { return disk_.size(); }
 const DeviceCounters& SimDevice::counters() const noexcept { return counters_; }
+bool SimDevice::is_memory() const noexcept { return disk_.is_memory(); }
 bool SimDevice::frozen() const { return generation_ != disk_.generation_; }
 
 void SimDevice::check_range(uint64_t offset, uint64_t length) const {

@@ -10,6 +10,8 @@ namespace {
 
 constexpr uint64_t sector_bytes = 512;
 constexpr uint64_t sectors_per_block = block_bytes / sector_bytes;
+constexpr uint64_t line_bytes = 64;  // of a processor's cache
+constexpr uint64_t word_bytes = 8;   // what memory stores as a whole
 
 }  // namespace
 
@@ -104,6 +106,7 @@ void SimDisk::finish_write(InFlight& operation) {
         auto& bytes = *cache_.at(at / block_bytes).back().bytes;
         bytes[at % block_bytes] ^= std::byte{1} << random_.below(8);
     }
+    if (options_.memory) flush_upto(sequence_);
 }
 
 void SimDisk::fail_operation(InFlight& operation) {
@@ -111,6 +114,7 @@ void SimDisk::fail_operation(InFlight& operation) {
         ++sequence_;
         unflushed_.push_back(sequence_);
         store_part(operation.offset, operation.from);
+        if (options_.memory) flush_upto(sequence_);
     }
     if (operation.kind == SimKind::flush) {
         for (auto& [block, versions] : cache_) {
@@ -188,6 +192,7 @@ void SimDisk::process_crash() {
             ++sequence_;
             unflushed_.push_back(sequence_);
             store_part(operation->offset, operation->from);
+            if (options_.memory) flush_upto(sequence_);
         }
         if (operation->kind == SimKind::flush && operation->fault != SimFault::error &&
             random_.one_in(2)) {
@@ -263,11 +268,24 @@ void SimDisk::store_part(uint64_t offset, ConstBytes from) {
 }
 
 void SimDisk::tear(std::byte* old_and_result, const std::byte* fresh) {
+    if (options_.memory) return tear_lines(old_and_result, fresh);
     const uint64_t chosen = random_.next();
     for (uint64_t sector = 0; sector < sectors_per_block; ++sector) {
         if ((chosen >> sector & 1) == 0) continue;
         std::memcpy(old_and_result + sector * sector_bytes, fresh + sector * sector_bytes,
                     sector_bytes);
+    }
+}
+
+void SimDisk::tear_lines(std::byte* old_and_result, const std::byte* fresh) {
+    for (uint64_t line = 0; line < block_bytes; line += line_bytes) {
+        const uint64_t kept = random_.below(4);  // none, all, or some words
+        const uint64_t chosen = kept == 0 ? 0 : kept == 1 ? ~uint64_t{0} : random_.next();
+        for (uint64_t word = 0; word < line_bytes / word_bytes; ++word) {
+            if ((chosen >> word & 1) == 0) continue;
+            const uint64_t at = line + word * word_bytes;
+            std::memcpy(old_and_result + at, fresh + at, word_bytes);
+        }
     }
 }
 

@@ -23,6 +23,8 @@
 //   error        EIO. A failed write may have written any of its sectors. After a failed flush any
 //                unflushed block may never reach the medium, whatever later flushes say
 //   On flush and discard, lost, misdirected and rotten mean none.
+// - Persistent memory (SimDiskOptions::memory): a write is durable when it completes. One that a
+//   crash interrupts leaves any of its 64-byte lines, and of a line any of its 8-byte words.
 // - A discarded block holds its old content, zeros, or garbage.
 // - Not modelled: a flush that lies, blocks that change without being touched (use rot()), and
 //   space: the disk has its size from the start and reads zeros at first.
@@ -56,6 +58,7 @@ struct SimDiskOptions {
     Duration write_latency = std::chrono::microseconds(60);
     Duration flush_latency = std::chrono::milliseconds(1);
     bool torn_sectors = true;
+    bool memory = false;  // persistent memory
 };
 
 // An operation as the hook sees it: submitted, and in flight already.
@@ -85,6 +88,7 @@ class SimDisk {
 
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] uint64_t size() const { return options_.size; }
+    [[nodiscard]] bool is_memory() const { return options_.memory; }
     [[nodiscard]] uint64_t operations() const { return operations_; }
     [[nodiscard]] size_t unflushed_writes() const { return unflushed_.size(); }
     [[nodiscard]] size_t writes_in_flight() const;
@@ -134,6 +138,7 @@ class SimDisk {
     // Stores a random part of it, as an interrupted or failed write does.
     void store_part(uint64_t offset, ConstBytes from);
     void tear(std::byte* old_and_result, const std::byte* fresh);
+    void tear_lines(std::byte* old_and_result, const std::byte* fresh);
     [[nodiscard]] const std::byte* content(uint64_t block) const;
     [[nodiscard]] uint64_t elsewhere(uint64_t offset, uint64_t length);
 

@@ -64,6 +64,40 @@ TEST(SimDisk, APowerLossKeepsWhatWasFlushedAndAnyPartOfTheRest) {
     EXPECT_TRUE(survivor_counts.contains(0) && survivor_counts.contains(16));
     EXPECT_GT(survivor_counts.size(), 5U);
 }
+// What a power loss in the middle of a write leaves of 1s and 2s, by 8-byte words.
+Task<> torn_write(Reactor& reactor, SimDisk& disk) {
+    auto device = co_await open(reactor, disk);
+    co_await write_now(*device, 0, 1);
+    Nursery writes(reactor, 1);
+    co_await writes.spawn([](BlockDevice& onto) -> Task<> {
+        Result<> cut;
+        co_await write_now(onto, 0, 2, &cut);
+        EXPECT_EQ(cut.error().os_errno, EIO);
+    }(*device));
+    disk.power_loss();
+    co_await writes.join();
+    co_await device->close();
+}
+TEST(SimDisk, MemoryKeepsWhatIsCompleteAndTearsWords) {
+    size_t torn_lines = 0;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+        sim::World world(seed);
+        SimDisk disk(world.random(), {.memory = true});
+        world.run(torn_write(world.core(), disk));
+        auto block = filled(0);
+        disk.peek(0, block.bytes());
+        std::array<uint64_t, block_bytes / 8> words{};
+        std::memcpy(words.data(), block.data(), block_bytes);
+        for (size_t line = 0; line < words.size(); line += 8) {
+            const std::set<uint64_t> found(words.begin() + line, words.begin() + line + 8);
+            for (const uint64_t word : found) {
+                EXPECT_TRUE(word == 0x0101010101010101 || word == 0x0202020202020202) << seed;
+            }
+            torn_lines += found.size() > 1 ? 1 : 0;
+        }
+    }
+    EXPECT_GT(torn_lines, 5U);
+}
 TEST(SimDisk, SectorsTear) {
     size_t torn = 0;
     for (uint64_t seed = 0; seed < 60; ++seed) {

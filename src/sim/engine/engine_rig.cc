@@ -96,7 +96,7 @@ void EngineRig::draw_sizes() {
     // Small enough that groups are large in this sense.
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
     engine_options_.rules = &options_.rules;
-    const uint64_t count = 1 + random_.below(3);
+    const uint64_t count = std::max<uint64_t>(1 + random_.below(3), options_.memory ? 2 : 1);
     const uint64_t drawn = data[random_.below(std::size(data))];
     const uint64_t data_each = (options_.data_bytes > 0 ? options_.data_bytes : drawn) / count;
     const auto microseconds = [&](uint64_t from, uint64_t to) {
@@ -107,6 +107,7 @@ void EngineRig::draw_sizes() {
              .flush_latency = microseconds(50, 1500),
              .torn_sectors = true};
     for (uint64_t i = 0; i < count; ++i) {
+        disk_.memory = options_.memory && i == 0;
         // Superblocks, checkpoint slots and the journal lie on the first one, beside its data.
         add_disk(round_up(data_each, block_bytes) + 8 * block_bytes +
                  (i == 0 ? create_options_.journal_bytes : 0));

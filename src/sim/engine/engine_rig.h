@@ -21,6 +21,7 @@ struct EngineRigOptions {
     IndexKind index = IndexKind::ordered;
     engine::CommitRules rules{};
     uint64_t data_bytes = 0;  // what all disks have for data; 0: drawn, and small
+    bool memory = false;      // the first disk, of two at least, is persistent memory
     // Gets every operation of the disks. Outlives the rig.
     TraceHash* trace = nullptr;
 };

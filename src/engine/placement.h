@@ -1,0 +1,45 @@
+// Placement: on which device the blocks of a transaction lie, while there is room on it. Where a
+// pool has persistent memory beside other devices, small transactions go there: their group then
+// waits for no device's flush. All others go to the rest, each segment to one of them.
+//
+// What was written stays where it is; nothing on the media depends on this. Immutable: a pool that
+// grows gets another one, and a transaction keeps the one that its space was reserved by.
+//
+// Used on core 0. Does not suspend.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "hash.h"
+
+namespace ros2s::engine {
+
+class Placement {
+  public:
+    // A transaction's payload is small up to so many bytes.
+    static constexpr uint64_t small_bytes_max = 64 * 1024;
+
+    // With one more device, which has the next number.
+    [[nodiscard]] std::shared_ptr<const Placement> with_device(bool is_memory) const {
+        auto grown = std::make_shared<Placement>(*this);
+        (is_memory ? grown->memory_ : grown->others_).push_back(grown->devices_++);
+        return grown;
+    }
+    [[nodiscard]] uint32_t devices() const { return devices_; }
+    // For a segment under a dkey, in a transaction with so much payload.
+    [[nodiscard]] uint32_t home(uint64_t payload_bytes, std::string_view dkey,
+                                uint64_t segment) const {
+        const bool is_small = payload_bytes <= small_bytes_max;
+        const auto& homes = others_.empty() || (is_small && !memory_.empty()) ? memory_ : others_;
+        if (homes.size() == 1) return homes.front();
+        return homes[(hash_text(dkey) + segment) % homes.size()];
+    }
+
+  private:
+    uint32_t devices_ = 0;
+    std::vector<uint32_t> memory_, others_;
+};
+
+}  // namespace ros2s::engine
