@@ -2,6 +2,10 @@
 // (Within UCX's own formats, that is: who forges those is not kept out, see 0403-ucx.md.)
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
 #include "attack_support.h"
 
 namespace ros2s::fabric::ucx {
@@ -147,7 +151,74 @@ Task<> frames_for_nobody(Stage& stage) {
 }
 TEST(UcxAttack, frames_for_nobody) { Stage().run(frames_for_nobody); }
 
-// UCX's own put, get and atomics, at addresses that are mapped, known, and even granted.
+// UCX's own get, put and atomic addition, at addresses of another process's choice.
+class OneSided {
+  public:
+    static constexpr std::byte given{0xee}, untaken{0x11};
+
+    OneSided(RawUcx& raw, ucp_ep_h endpoint) : raw_(raw), endpoint_(endpoint) {
+        std::memset(source_.data(), static_cast<int>(given), source_.size());
+        std::memset(sink_.data(), static_cast<int>(untaken), sink_.size());
+        // The key of some memory of its own: tcp's keys say nothing that the other side checks.
+        ucp_mem_map_params_t map{};
+        map.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+        map.address = source_.data();
+        map.length = source_.size();
+        EXPECT_EQ(raw_.ucx().ucp_mem_map(raw_.context(), &map, &handle_), UCS_OK);
+        void* packed = nullptr;
+        size_t packed_bytes = 0;
+        EXPECT_EQ(raw_.ucx().ucp_rkey_pack(raw_.context(), handle_, &packed, &packed_bytes),
+                  UCS_OK);
+        EXPECT_EQ(raw_.ucx().ucp_ep_rkey_unpack(endpoint_, packed, &key_), UCS_OK);
+        raw_.ucx().ucp_rkey_buffer_release(packed);
+    }
+    OneSided(const OneSided&) = delete;
+    OneSided& operator=(const OneSided&) = delete;
+    // After its endpoint is closed, which ends what nobody answered.
+    ~OneSided() {
+        for (void* request : requests_) {
+            if (request != nullptr && !UCS_PTR_IS_ERR(request)) {
+                raw_.ucx().ucp_request_free(request);
+            }
+        }
+        EXPECT_EQ(raw_.ucx().ucp_mem_unmap(raw_.context(), handle_), UCS_OK);
+    }
+    void send(Bytes memory) {
+        const auto at = reinterpret_cast<uint64_t>(memory.data());
+        const ucp_request_param_t plain{};
+        for (const size_t size : {size_t{8}, memory.size()}) {
+            requests_.push_back(
+                raw_.ucx().ucp_get_nbx(endpoint_, sink_.data(), size, at, key_, &plain));
+            requests_.push_back(
+                raw_.ucx().ucp_put_nbx(endpoint_, source_.data(), size, at, key_, &plain));
+        }
+        ucp_request_param_t wide{};
+        wide.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
+        wide.datatype = ucp_dt_make_contig(8);
+        requests_.push_back(raw_.ucx().ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD,
+                                                         source_.data(), 1, at, key_, &wide));
+    }
+    [[nodiscard]] bool has_read_nothing() { return is_all(sink_.bytes(), untaken); }
+    // Before the endpoint is closed.
+    void release() { raw_.ucx().ucp_rkey_destroy(std::exchange(key_, nullptr)); }
+
+    static bool is_all(ConstBytes bytes, std::byte value) {
+        return std::ranges::all_of(bytes, [value](std::byte each) { return each == value; });
+    }
+
+  private:
+    static constexpr size_t size_max = 4096;
+    RawUcx& raw_;
+    ucp_ep_h endpoint_;
+    AlignedBuffer source_{size_max}, sink_{size_max};
+    ucp_mem_h handle_ = nullptr;
+    ucp_rkey_h key_ = nullptr;
+    std::vector<void*> requests_;
+};
+
+constexpr std::byte kept{0x5a};
+
+// At addresses that are mapped, known, and even granted.
 Task<> one_sided_operations(Stage& stage) {
     RawUcx raw;
     Attacker attacker{.ucx = raw};
@@ -157,66 +228,66 @@ Task<> one_sided_operations(Stage& stage) {
     EXPECT_TRUE(granted);
     if (!granted) co_return;
     AlignedBuffer secret(4096);
+    OneSided operations(raw, attacker.endpoint);
     for (const Bytes memory : {secret.bytes(), *granted}) {
-        std::memset(memory.data(), 0x5a, memory.size());
-    }
-    AlignedBuffer own(4096);
-    std::memset(own.data(), 0xee, own.size());
-    // The key of some memory of its own: tcp's keys say nothing that the other side checks.
-    ucp_mem_map_params_t map{};
-    map.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-    map.address = own.data();
-    map.length = own.size();
-    ucp_mem_h handle = nullptr;
-    EXPECT_EQ(raw.ucx().ucp_mem_map(raw.context(), &map, &handle), UCS_OK);
-    void* packed = nullptr;
-    size_t packed_bytes = 0;
-    EXPECT_EQ(raw.ucx().ucp_rkey_pack(raw.context(), handle, &packed, &packed_bytes), UCS_OK);
-    ucp_rkey_h key = nullptr;
-    EXPECT_EQ(raw.ucx().ucp_ep_rkey_unpack(attacker.endpoint, packed, &key), UCS_OK);
-    std::vector<void*> requests;
-    const ucp_request_param_t plain{};
-    for (const Bytes memory : {secret.bytes(), *granted}) {
-        const auto at = reinterpret_cast<uint64_t>(memory.data());
-        for (const size_t size : {size_t{8}, size_t{4096}}) {
-            requests.push_back(
-                raw.ucx().ucp_put_nbx(attacker.endpoint, own.data(), size, at, key, &plain));
-            requests.push_back(
-                raw.ucx().ucp_get_nbx(attacker.endpoint, own.data(), size, at, key, &plain));
-        }
-        ucp_request_param_t wide{};
-        wide.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
-        wide.datatype = ucp_dt_make_contig(8);
-        requests.push_back(raw.ucx().ucp_atomic_op_nbx(attacker.endpoint, UCP_ATOMIC_OP_ADD,
-                                                       own.data(), 1, at, key, &wide));
+        std::memset(memory.data(), static_cast<int>(kept), memory.size());
+        operations.send(memory);
     }
     // Long after they came, and after others were served in between.
     for (int i = 0; i < 10; ++i) {
         co_await attacker.look(stage);
         co_await stage.bystander_is_served();
     }
-    for (const Bytes memory : {secret.bytes(), *granted}) {
-        for (const std::byte each : memory) {
-            if (each != std::byte{0x5a}) ADD_FAILURE() << "written by UCX's own operations";
-            if (each != std::byte{0x5a}) break;
-        }
-    }
-    for (const std::byte each : own.bytes()) {
-        if (each != std::byte{0xee}) ADD_FAILURE() << "read by UCX's own operations";
-        if (each != std::byte{0xee}) break;
-    }
+    EXPECT_TRUE(OneSided::is_all(secret.bytes(), kept)) << "written by UCX's own operations";
+    EXPECT_TRUE(OneSided::is_all(*granted, kept)) << "written by UCX's own operations";
+    EXPECT_TRUE(operations.has_read_nothing()) << "read by UCX's own operations";
     EXPECT_TRUE(attacker.victim->alive());
     stage.bystander->free(*granted);
-    raw.ucx().ucp_rkey_destroy(key);
-    raw.ucx().ucp_rkey_buffer_release(packed);
+    operations.release();
     co_await attacker.finish(stage);
     co_await attacker.look(stage);
-    for (void* request : requests) {
-        if (request != nullptr && !UCS_PTR_IS_ERR(request)) raw.ucx().ucp_request_free(request);
-    }
-    EXPECT_EQ(raw.ucx().ucp_mem_unmap(raw.context(), handle), UCS_OK);
 }
 TEST(UcxAttack, one_sided_operations_change_nothing) { Stage().run(one_sided_operations); }
+
+// What the test before this one rests on: the same operations do read and write memory that was
+// never registered, where the peer's context has them.
+TEST(UcxAttack, one_sided_operations_work_on_a_context_that_has_them) {
+    RawUcx victim, raw;
+    const std::vector<std::byte> address = victim.address();
+    ucp_ep_params_t parameters{};
+    parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+    parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
+    ucp_ep_h endpoint = nullptr;
+    ASSERT_EQ(raw.ucx().ucp_ep_create(raw.worker(), &parameters, &endpoint), UCS_OK);
+    AlignedBuffer secret(4096);
+    std::memset(secret.data(), static_cast<int>(kept), secret.size());
+    {
+        OneSided operations(raw, endpoint);
+        operations.send(secret.bytes());
+        // The addition comes last, and to the first eight bytes alone.
+        const auto is_changed = [&] {
+            return !operations.has_read_nothing() && secret.bytes()[0] != kept &&
+                   secret.bytes()[0] != OneSided::given &&
+                   OneSided::is_all(secret.bytes().subspan(8), OneSided::given);
+        };
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!is_changed() && std::chrono::steady_clock::now() < until) {
+            raw.progress();
+            victim.progress();
+        }
+        EXPECT_TRUE(is_changed());
+        operations.release();
+        ucp_request_param_t flush{};
+        void* closing = raw.ucx().ucp_ep_close_nbx(endpoint, &flush);
+        while (closing != nullptr && !UCS_PTR_IS_ERR(closing) &&
+               raw.ucx().ucp_request_check_status(closing) == UCS_INPROGRESS &&
+               std::chrono::steady_clock::now() < until) {
+            raw.progress();
+            victim.progress();
+        }
+        if (closing != nullptr && !UCS_PTR_IS_ERR(closing)) raw.ucx().ucp_request_free(closing);
+    }
+}
 
 }  // namespace
 }  // namespace ros2s::fabric::ucx
