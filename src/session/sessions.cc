@@ -91,6 +91,7 @@ Result<SessionUse> SessionTable::attach(const Ticket& ticket, Door door, const U
     // Ending a session revokes its tickets, so that a redeemed one has a session.
     ROS2S_CHECK(found != sessions_.end() && !found->second->ending);
     ++found->second->connections;
+    found->second->deserted = false;
     found->second->last_use = reactor_.now();
     return SessionUse(*found->second);
 }
@@ -99,7 +100,7 @@ void SessionTable::detach(SessionId id) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
     ROS2S_CHECK(found->second->connections > 0);
-    --found->second->connections;
+    found->second->deserted = --found->second->connections == 0;
     found->second->last_use = reactor_.now();
 }
 
@@ -134,13 +135,14 @@ Task<> SessionTable::close_all() {
 }
 
 Task<> SessionTable::reap(StopToken stop) {
-    while (co_await sleep_for(reactor_, options_.idle_max / 4, stop)) {
+    const Duration pause = std::min(options_.idle_max, options_.deserted_max) / 4;
+    while (co_await sleep_for(reactor_, pause, stop)) {
         for (;;) {
-            const Time before = reactor_.now() - options_.idle_max;
             const auto unused = std::ranges::find_if(sessions_, [&](const auto& each) {
                 const Session& session = *each.second;
+                const Duration most = session.deserted ? options_.deserted_max : options_.idle_max;
                 return !session.ending && session.connections == 0 && session.in_use_ == 0 &&
-                       session.last_use <= before;
+                       session.last_use <= reactor_.now() - most;
             });
             if (unused == sessions_.end()) break;
             metrics_.reaped.add();

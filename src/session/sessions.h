@@ -1,7 +1,8 @@
 // SessionTable: who is connected. A session is one authenticated association of a client with this
 // server: opened over the control plane by a certificate's subject, entered by data-plane
 // connections with tickets, ended by the client, by an operator, or by itself when nobody used it
-// for a while and no connection is attached.
+// for a while and no connection is attached: soon where it had one, whose end is mostly its
+// client's.
 //
 // Until there is tenancy, the tenant is the certificate's subject: sessions of one subject share a
 // tenant number.
@@ -65,6 +66,7 @@ class Session {
     ServiceTerms terms;
     uint32_t connections = 0;  // of the data plane
     Time last_use{};
+    bool deserted = false;  // it had connections, and all have ended
     bool ending = false;
 
   private:
@@ -113,6 +115,9 @@ class SessionTable {
         uint32_t per_subject_max = 256;
         // Without a connection and a call for this long a session ends.
         Duration idle_max = std::chrono::seconds(60);
+        // The same of one whose connections have all ended: a client that lives connects again
+        // within a second or two, and each attempt is a call.
+        Duration deserted_max = std::chrono::seconds(5);
     };
     SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log = {});
     ~SessionTable();  // after close_all()

@@ -199,6 +199,45 @@ TEST(Sessions, ThatNobodyUsesEndByThemselves) {
     rig.world.run(reap_a_while(rig));
 }
 
+// A client that died leaves its session for seconds; one that lost its connection and lives keeps
+// it, by the calls with which it comes back.
+Task<> desert(Rig& rig) {
+    StopSource stop;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+    const SessionId dead = (*rig.sessions.open(request()))->id;
+    const SessionId alive = (*rig.sessions.open(request()))->id;
+    const auto enter = [&](SessionId id) {
+        const auto use = rig.sessions.find(id, "CN=alice");
+        const auto issued = rig.sessions.issue_ticket(**use);
+        EXPECT_TRUE(rig.sessions.attach(issued->ticket, Purpose::link, Uuid{{1}}));
+    };
+    for (const SessionId each : {dead, alive}) {
+        enter(each);
+        enter(each);
+    }
+    for (const SessionId each : {dead, alive}) rig.sessions.detach(each);
+    co_await sleep_for(rig.world.core(), 100s);
+    EXPECT_TRUE(rig.recorder.ended.empty()) << "each has a connection left";
+    for (const SessionId each : {dead, alive}) rig.sessions.detach(each);
+    for (int i = 0; i < 5; ++i) {
+        co_await sleep_for(rig.world.core(), 2s);
+        EXPECT_TRUE(rig.sessions.find(alive, "CN=alice"));
+    }
+    EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{dead.value});
+    enter(alive);
+    co_await sleep_for(rig.world.core(), 100s);
+    EXPECT_EQ(rig.sessions.metrics().live.value(), 1u);
+    stop.request_stop();
+    co_await nursery.join();
+    rig.sessions.detach(alive);
+}
+
+TEST(Sessions, OfADeadClientEndSoon) {
+    Rig rig;
+    rig.world.run(desert(rig));
+}
+
 // ---- regions -------------------------------------------------------------------------------
 
 TEST(Regions, AreCheckedWithoutOverflow) {
