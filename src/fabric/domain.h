@@ -27,7 +27,7 @@ class Listener {
 
 struct ListenOptions {
     Limits limits;
-    uint32_t handshakes_max = 64;  // under way or done and not accepted; more are turned away
+    uint32_t handshakes_max = 64;  // under way or done and not accepted; the longest makes room
     // As long as connect() waits: a handshake that a busy machine draws out is not cut off.
     Duration handshake_within = std::chrono::seconds(5);
 };

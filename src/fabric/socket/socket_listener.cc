@@ -45,12 +45,22 @@ Task<> SocketListener::run(SocketListener& self) {
         }
         const int on = 1;  // refused by Unix sockets, which need it not
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        if (self.greeting_.running() + self.ready_.size() >= self.options_.handshakes_max) {
+        if (self.greeting_.running() + self.ready_.size() >= self.options_.handshakes_max &&
+            !self.stop_longest()) {
             self.turn_away(peer.get(), Answer::busy);
             continue;
         }
         co_await self.greeting_.spawn(greet(self, std::move(peer)));
     }
+}
+
+bool SocketListener::stop_longest() noexcept {
+    if (under_way_.empty()) return false;
+    Greeting& longest = *under_way_.front();
+    under_way_.pop_front();
+    longest.makes_room = true;
+    longest.stop.request_stop();
+    return true;
 }
 
 // Best effort: who does not read the answer finds the socket closed.
@@ -63,12 +73,16 @@ void SocketListener::turn_away(int fd, Answer answer) noexcept {
     (void)::send(fd, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-Task<bool> SocketListener::greet_within(int fd, Hello& hello, std::vector<std::byte>& appended,
-                                        StopToken stop) {
+Task<bool> SocketListener::greet_within(int fd, const Greeting& greeting, Hello& hello,
+                                        std::vector<std::byte>& appended, StopToken stop) {
     std::array<std::byte, sizeof(Hello)> bytes{};
     const auto received = co_await receive_all(reactor_, fd, bytes, stop);
     if (!received) {
-        counters_.handshakes_refused.add();
+        if (greeting.makes_room && !closed_) {
+            turn_away(fd, Answer::busy);
+        } else {
+            counters_.handshakes_refused.add();
+        }
         co_return false;
     }
     const auto decoded = Hello::decode(bytes);
@@ -86,12 +100,15 @@ Task<bool> SocketListener::greet_within(int fd, Hello& hello, std::vector<std::b
 }
 
 Task<> SocketListener::greet(SocketListener& self, Descriptor socket) {
+    Greeting greeting;
+    const auto place = self.under_way_.insert(self.under_way_.end(), &greeting);
+    if (self.closed_) greeting.stop.request_stop();
     Deadline deadline(self.reactor_, self.reactor_.now() + self.options_.handshake_within,
-                      self.stop_.token());
+                      greeting.stop.token());
     Hello hello;
     std::vector<std::byte> appended;
     std::unique_ptr<Endpoint> endpoint;
-    if (co_await self.greet_within(socket.get(), hello, appended, deadline.token())) {
+    if (co_await self.greet_within(socket.get(), greeting, hello, appended, deadline.token())) {
         auto made = co_await self.handshakes_.finish(std::move(socket), hello, std::move(appended),
                                                      self.options_.limits, deadline.token());
         if (made) {
@@ -101,6 +118,7 @@ Task<> SocketListener::greet(SocketListener& self, Descriptor socket) {
         }
     }
     co_await deadline.finish();
+    if (!greeting.makes_room) self.under_way_.erase(place);
     if (endpoint == nullptr) co_return;
     self.ready_.push_back(std::move(endpoint));
     self.arrival_.wake_all();
@@ -124,6 +142,8 @@ Task<> SocketListener::close() {
     stop_.request_stop();
     arrival_.wake_all();
     co_await accepting_.join();
+    while (stop_longest()) {
+    }
     co_await greeting_.join();
     while (!ready_.empty()) {
         const auto endpoint = std::move(ready_.front());

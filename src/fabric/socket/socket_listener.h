@@ -1,8 +1,10 @@
 // SocketListener: a Listener over a listening socket. It accepts, reads hellos and answers those
 // that are not welcome; what a welcome peer gets is its provider's to do (Handshakes::finish).
-// Handshakes run side by side, bounded in number and time.
+// Handshakes run side by side, bounded in number and time: where there are as many as there may be,
+// the one that has taken longest makes room, so that who says nothing keeps nobody out.
 #pragma once
 #include <deque>
+#include <list>
 #include <memory>
 
 #include "ros2s/fabric/domain.h"
@@ -37,10 +39,18 @@ class SocketListener final : public Listener {
     Task<> close() override;
 
   private:
+    // A handshake under way.
+    struct Greeting {
+        StopSource stop;
+        bool makes_room = false;  // for another one
+    };
     static Task<> run(SocketListener& self);
     static Task<> greet(SocketListener& self, Descriptor socket);
-    Task<bool> greet_within(int fd, Hello& hello, std::vector<std::byte>& appended, StopToken stop);
+    Task<bool> greet_within(int fd, const Greeting& greeting, Hello& hello,
+                            std::vector<std::byte>& appended, StopToken stop);
     void turn_away(int fd, Answer answer) noexcept;
+    // False where none is under way: all of them are done and wait for accept().
+    bool stop_longest() noexcept;
 
     Reactor& reactor_;
     Counters& counters_;
@@ -51,6 +61,7 @@ class SocketListener final : public Listener {
     StopSource stop_;
     Event arrival_;
     std::deque<std::unique_ptr<Endpoint>> ready_;
+    std::list<Greeting*> under_way_;  // but those that make room; in the order of their coming
     Nursery greeting_;
     Nursery accepting_;
     bool closed_ = false;
