@@ -1,0 +1,48 @@
+// LatencyHistogram: how long things took, in buckets whose bounds are the same everywhere, so that
+// histograms of several cores and machines can be added up.
+//
+// Thread rule: as Counter: one core adds, any thread reads; a reader may see a bucket without its
+// share of the sum yet.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "ros2s/base/metrics.h"
+
+namespace ros2s {
+
+class LatencyHistogram {
+  public:
+    // Upper ends, inclusive, in nanoseconds: 10 µs to 10 s in steps of 1, 2, 5. One more bucket has
+    // what took longer.
+    static constexpr std::array<uint64_t, 19> bounds_ns{
+        10'000,        20'000,        50'000,        100'000,       200'000,
+        500'000,       1'000'000,     2'000'000,     5'000'000,     10'000'000,
+        20'000'000,    50'000'000,    100'000'000,   200'000'000,   500'000'000,
+        1'000'000'000, 2'000'000'000, 5'000'000'000, 10'000'000'000};
+
+    void add(uint64_t nanoseconds) noexcept {
+        const auto* const bound = std::ranges::lower_bound(bounds_ns, nanoseconds);
+        counts_[static_cast<size_t>(bound - bounds_ns.begin())].add();
+        sum_ns_.add(nanoseconds);
+    }
+    // Of one bucket alone; `bounds_ns.size()` is the one beyond.
+    [[nodiscard]] uint64_t count(size_t bucket) const noexcept { return counts_[bucket].value(); }
+    [[nodiscard]] uint64_t sum_ns() const noexcept { return sum_ns_.value(); }
+
+  private:
+    std::array<Counter, bounds_ns.size() + 1> counts_;
+    Counter sum_ns_;
+};
+
+// Called once per histogram: a Prometheus name (ros2store_…_seconds), a help sentence, what was
+// done, from a fixed set of words.
+using HistogramVisitor =
+    std::function<void(std::string_view name, std::string_view help, std::string_view operation,
+                       const LatencyHistogram& histogram)>;
+
+}  // namespace ros2s
