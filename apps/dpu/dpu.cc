@@ -95,12 +95,18 @@ Task<> Dpu::stop() {
 
 std::vector<exporter::Source> Dpu::metrics() const {
     std::vector<exporter::Source> sources;
-    sources.push_back({.list = [this](const MetricVisitor& visit) {
-        sessions_.metrics().visit(visit);
-        tickets_.metrics().visit(visit);
-        control_->visit_metrics(visit);
-        link_.metrics().visit(visit);
-    }});
+    sources.push_back({.list =
+                           [this](const MetricVisitor& visit) {
+                               sessions_.metrics().visit(visit);
+                               tickets_.metrics().visit(visit);
+                               control_->visit_metrics(visit);
+                               link_.metrics().visit(visit);
+                           },
+                       .times =
+                           [this](const HistogramVisitor& visit) {
+                               link_.visit_times(visit);
+                               control_->visit_times(visit);
+                           }});
     catalog_.pools.add_metrics(sources);
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});

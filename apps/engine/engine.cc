@@ -41,7 +41,7 @@ Task<Result<>> Engine::begin(Report& report) {
     for (const std::string& directory : settings_.pool_directories()) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
-    router_ = std::make_unique<StoreRouter>(sessions_, pools_);
+    router_ = std::make_unique<StoreRouter>(environment_.reactor, sessions_, pools_);
     ROS2S_CO_TRY_ASSIGN(const auto places, settings_.data_addresses("the settings", report));
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, *router_, gate_);
     for (const daemon::Listen& place : places) {
@@ -80,11 +80,17 @@ Task<> Engine::stop() {
 
 std::vector<exporter::Source> Engine::metrics() const {
     std::vector<exporter::Source> sources;
-    sources.push_back({.list = [this](const MetricVisitor& visit) {
-        sessions_.metrics().visit(visit);
-        tickets_.metrics().visit(visit);
-        control_->visit_metrics(visit);
-    }});
+    sources.push_back({.list =
+                           [this](const MetricVisitor& visit) {
+                               sessions_.metrics().visit(visit);
+                               tickets_.metrics().visit(visit);
+                               control_->visit_metrics(visit);
+                           },
+                       .times =
+                           [this](const HistogramVisitor& visit) {
+                               router_->visit_times(visit);
+                               control_->visit_times(visit);
+                           }});
     router_->add_metrics(sources);
     pools_.add_metrics(sources);
     data_->add_metrics(sources);

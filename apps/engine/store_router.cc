@@ -2,8 +2,9 @@
 
 namespace ros2s::engined {
 
-StoreRouter::StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools)
-    : sessions_(sessions) {
+StoreRouter::StoreRouter(Reactor& reactor, session::SessionTable& sessions,
+                         control::PoolCatalog& pools)
+    : reactor_(reactor), sessions_(sessions) {
     for (const std::string& name : pools.names()) {
         servers_.emplace(name, std::make_unique<remote::StoreServer>(*pools.find(name)));
     }
@@ -17,7 +18,9 @@ Task<> StoreRouter::serve(rpc::Request& request) {
         co_return co_await request.fail({.code = Code::not_found},
                                         "the session's pool is not served here");
     }
+    const Time begun = reactor_.now();
     co_await server->second->serve(request);
+    times_.add(request.method(), reactor_.now() - begun);
 }
 
 void StoreRouter::add_metrics(std::vector<exporter::Source>& sources) const {

@@ -10,6 +10,7 @@
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/remote/store_server.h"
+#include "ros2s/rpc/method_times.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::engined {
@@ -17,17 +18,20 @@ namespace ros2s::engined {
 class StoreRouter final : public rpc::Service {
   public:
     // One server for each pool that there is now.
-    StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools);
+    StoreRouter(Reactor& reactor, session::SessionTable& sessions, control::PoolCatalog& pools);
 
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
     // The counters of each pool's server, with its label `pool`. They live as long as this.
     void add_metrics(std::vector<exporter::Source>& sources) const;
+    void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
 
   private:
+    Reactor& reactor_;
     session::SessionTable& sessions_;
     std::map<std::string, std::unique_ptr<remote::StoreServer>, std::less<>> servers_;
+    rpc::MethodTimes times_{remote::method_names};
 };
 
 }  // namespace ros2s::engined

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
@@ -123,6 +124,7 @@ class ControlServer {
 
     [[nodiscard]] ControlCounters counters() const;
     void visit_metrics(const MetricVisitor& visit) const;
+    void visit_times(const HistogramVisitor& visit) const;
 
   private:
     struct Parts;

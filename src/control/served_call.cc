@@ -84,8 +84,11 @@ void ServedCall::admit() {
 Task<> ServedCall::run(std::shared_ptr<ServedCall> call) {
     uint32_t& running = call->gate_.by_subject[call->served_.subject];  // stays put in a map
     ++running;
-    Result<> result = call->served_.call.check(call->gate_.reactor.now());
+    const Time begun = call->gate_.reactor.now();
+    Result<> result = call->served_.call.check(begun);
     if (result) result = co_await call->handle(call->served_);
+    const Duration took = call->gate_.reactor.now() - begun;
+    call->gate_.times[std::string(call->name())].add(static_cast<uint64_t>(took.count()));
     if (--running == 0) call->gate_.by_subject.erase(call->served_.subject);
     call->finish(result);
 }

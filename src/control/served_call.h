@@ -15,7 +15,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/call.h"
@@ -34,6 +36,7 @@ struct CallGate {
     uint32_t subject_max;
     std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, cancelled;
+    std::map<std::string, LatencyHistogram, std::less<>> times;  // by method, of which few are
 };
 
 // What a handler gets: on whose behalf, until when, and where to say what is wrong.
@@ -58,6 +61,8 @@ class ServedCall : public grpc::ServerUnaryReactor,
 
   private:
     [[nodiscard]] virtual Task<Result<>> handle(Served& served) = 0;
+    // "OpenSession".
+    [[nodiscard]] virtual std::string_view name() const = 0;
     // Which of the three ways a call reaches the core by; see the picture.
     class Crossing;
     static Crossing arrive(std::shared_ptr<ServedCall> call);
@@ -93,6 +98,11 @@ grpc::ServerUnaryReactor* serve(CallGate& gate, grpc::CallbackServerContext* con
       private:
         Task<Result<>> handle(Served& served) override {
             return (service_.*method_)(served, request_, reply_);
+        }
+        [[nodiscard]] std::string_view name() const override {
+            std::string_view message = Request::descriptor()->name();
+            message.remove_suffix(std::string_view("Request").size());
+            return message;
         }
         const Request& request_;
         Reply& reply_;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
@@ -18,32 +19,62 @@
 namespace ros2s::exporter {
 namespace {
 
-void visit_sources(const std::vector<Source>& sources,
-                   std::map<std::string, prometheus::MetricFamily>& families) {
+using Families = std::map<std::string, prometheus::MetricFamily>;
+
+prometheus::MetricFamily& family_of(Families& families, std::string_view name,
+                                    std::string_view help, prometheus::MetricType type) {
+    prometheus::MetricFamily& family = families[std::string(name)];
+    if (family.name.empty()) family = {std::string(name), std::string(help), type, {}};
+    return family;
+}
+
+prometheus::ClientMetric::Histogram picture_of(const LatencyHistogram& times) {
+    constexpr double nanoseconds = 1e9;
+    prometheus::ClientMetric::Histogram picture;
+    for (size_t i = 0; i <= LatencyHistogram::bounds_ns.size(); ++i) {
+        picture.sample_count += times.count(i);
+        const double bound = i < LatencyHistogram::bounds_ns.size()
+                                 ? static_cast<double>(LatencyHistogram::bounds_ns[i]) / nanoseconds
+                                 : std::numeric_limits<double>::infinity();
+        picture.bucket.push_back({picture.sample_count, bound});
+    }
+    picture.sample_sum = static_cast<double>(times.sum_ns()) / nanoseconds;
+    return picture;
+}
+
+void visit_times(const Source& source, Families& families) {
+    source.times([&](std::string_view name, std::string_view help, std::string_view operation,
+                     const LatencyHistogram& times) {
+        prometheus::ClientMetric metric;
+        for (const auto& [label, text] : source.labels) metric.label.push_back({label, text});
+        metric.label.push_back({"operation", std::string(operation)});
+        metric.histogram = picture_of(times);
+        family_of(families, name, help, prometheus::MetricType::Histogram)
+            .metric.push_back(std::move(metric));
+    });
+}
+
+void visit_sources(const std::vector<Source>& sources, Families& families) {
     for (const Source& source : sources) {
         if (source.others) {
             visit_sources(source.others(), families);
             continue;
         }
         source.list([&](std::string_view name, std::string_view help, uint64_t value) {
-            prometheus::MetricFamily& family = families[std::string(name)];
             const bool is_counter = name.ends_with("_total");
-            if (family.name.empty()) {
-                family.name = name;
-                family.help = help;
-                family.type =
-                    is_counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
-            }
+            prometheus::MetricFamily& family = family_of(
+                families, name, help,
+                is_counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge);
             prometheus::ClientMetric metric;
             for (const auto& [label, text] : source.labels) metric.label.push_back({label, text});
             (is_counter ? metric.counter.value : metric.gauge.value) = static_cast<double>(value);
             family.metric.push_back(std::move(metric));
         });
+        if (source.times) visit_times(source, families);
     }
 }
 
-Task<> visit_all(const std::vector<Source>& sources,
-                 std::map<std::string, prometheus::MetricFamily>& families) {
+Task<> visit_all(const std::vector<Source>& sources, Families& families) {
     visit_sources(sources, families);
     co_return;
 }
@@ -53,7 +84,7 @@ class Sources final : public prometheus::Collectable {
     Sources(OsReactor& reactor, std::vector<Source> sources)
         : reactor_(reactor), sources_(std::move(sources)) {}
     [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
-        std::map<std::string, prometheus::MetricFamily> families;
+        Families families;
         run_blocking(reactor_, [&] { return visit_all(sources_, families); });
         std::vector<prometheus::MetricFamily> all;
         for (auto& [name, family] : families) all.push_back(std::move(family));

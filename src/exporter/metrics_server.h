@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/blocking.h"
@@ -25,6 +26,8 @@ namespace ros2s::exporter {
 struct Source {
     std::vector<std::pair<std::string, std::string>> labels{};
     std::function<void(const MetricVisitor&)> list;
+    // Histograms, which get the further label `operation`; beside `list`.
+    std::function<void(const HistogramVisitor&)> times{};
     // Sources that come and go, asked for at each scrape; instead of `list`.
     std::function<std::vector<Source>()> others{};
 };

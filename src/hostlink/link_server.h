@@ -21,6 +21,7 @@
 
 #include "ros2s/hostlink/stored_replies.h"
 #include "ros2s/hostlink/wire.h"
+#include "ros2s/rpc/method_times.h"
 #include "ros2s/rpc/server.h"
 #include "ros2s/session/mounts.h"
 
@@ -53,6 +54,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<> session_ending(session::Session& session) override;
 
     [[nodiscard]] const LinkServerMetrics& metrics() const { return metrics_; }
+    void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
     // Updates that were answered again instead of being done again.
     [[nodiscard]] uint64_t replies_returned() const { return replies_.returned().value(); }
 
@@ -101,6 +103,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     session::Mounts& mounts_;
     const Placement placement_;
     LinkServerMetrics metrics_;
+    rpc::MethodTimes times_{method_names};
     StoredReplies replies_;
     std::vector<std::unique_ptr<Scratch>> unused_;
 };

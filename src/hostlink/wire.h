@@ -6,8 +6,10 @@
 // decode_…() takes any bytes; what it accepts is within the limits below. Errors of every decoder:
 // corrupt. Payload: of a write its bytes, of a read what was read; of read_many see there.
 #pragma once
+#include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ros2s/fs/file_system.h"
@@ -29,6 +31,9 @@ enum class Method : uint16_t {
     readdir = 7,
     read_many = 8,
 };
+// From 1 on; in figures and for people.
+inline constexpr std::array<std::string_view, 8> method_names{
+    "read", "write", "sync", "punch_hole", "lookup", "get_attributes", "readdir", "read_many"};
 
 using rpc::Buffer;
 

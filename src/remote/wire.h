@@ -7,9 +7,11 @@
 // request's operations follows in their order, that of a fetch's items in theirs. Errors of every
 // decoder: corrupt.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ros2s/object/object_store.h"
@@ -31,6 +33,10 @@ enum class Method : uint16_t {
     list_containers = 8,
     space = 9,
 };
+// From 1 on; in figures and for people.
+inline constexpr std::array<std::string_view, 9> method_names{
+    "describe",          "fetch",           "update", "list", "query", "create_container",
+    "destroy_container", "list_containers", "space"};
 
 using rpc::Buffer;
 

@@ -13,6 +13,7 @@
 #include "name_load.h"
 #include "peers.h"
 #include "ros2s/offload/host_files.h"
+#include "scraped.h"
 
 namespace ros2s::tests {
 namespace {
@@ -80,6 +81,13 @@ TEST_P(DpuServer, ServesFilesToHosts) {
     ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
     run_blocking(*reactor,
                  [&] { return write_and_read(host->file_system(), other->file_system()); });
+    const std::string counters = dpu.metrics();
+    for (const char* method : {"read", "write"}) {
+        expect_histogram(counters, "ros2store_request_duration_seconds", method, 1);
+    }
+    for (const char* method : {"OpenSession", "Mount", "MakeDirectory", "CreateFile"}) {
+        expect_histogram(counters, "ros2store_control_call_duration_seconds", method, 1);
+    }
     close(other);
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

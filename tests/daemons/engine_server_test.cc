@@ -11,6 +11,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "scraped.h"
 
 namespace ros2s::tests {
 namespace {
@@ -113,6 +114,11 @@ TEST_P(EngineServer, ServesAFileSystem) {
               std::string::npos)
         << counters;
     EXPECT_GT(value_in(counters, "ros2store_reactor_steps_total{reactor=\"0\"}"), 0);
+    for (const char* method : {"fetch", "update"}) {
+        expect_histogram(counters, "ros2store_request_duration_seconds", method, 1);
+    }
+    expect_histogram(counters, "ros2store_request_duration_seconds", "destroy_container", 0);
+    expect_histogram(counters, "ros2store_control_call_duration_seconds", "OpenSession", 1);
     const double arrivals = value_in(counters, "ros2store_reactor_arrivals_total{reactor=\"1\"}");
     if (GetParam().reactors == 1) {
         EXPECT_EQ(arrivals, -1) << counters;
