@@ -3,16 +3,36 @@
 #include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::connection {
+namespace {
+
+// How long opening waits for a server that was there and is going: it may be restarted.
+constexpr Duration patience = std::chrono::seconds(10);
+constexpr Duration pause = std::chrono::milliseconds(50);
+
+// A server that ends cancels what it has not done.
+bool may_come_back(const Error& error) {
+    return error.code == Code::disconnected || error.code == Code::closed ||
+           error.code == Code::cancelled;
+}
+
+}  // namespace
 
 Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Options options,
                                                            Report& report) {
-    std::unique_ptr<Connection> connection(new Connection);
-    const auto begun = co_await connection->begin(reactor, std::move(options), report);
-    if (!begun) {
+    bool was_there = false;
+    for (const Time until = reactor.now() + patience;;) {
+        std::unique_ptr<Connection> connection(new Connection);
+        Report attempt;
+        const auto begun = co_await connection->begin(reactor, options, attempt);
+        if (begun) co_return std::move(connection);
+        const bool has_session = connection->tickets_ && connection->tickets_->session();
+        was_there = was_there || has_session || begun.error().code == Code::closed;
         co_await connection->close();
-        co_return fail(begun.error());
+        if (!was_there || !may_come_back(begun.error()) || reactor.now() >= until) {
+            co_return report.fail(begun.error(), attempt.text());
+        }
+        co_await sleep_for(reactor, pause);
     }
-    co_return std::move(connection);
 }
 
 Connection::~Connection() { ROS2S_CHECK(control_ == nullptr); }

@@ -9,6 +9,8 @@ constexpr Duration pause = std::chrono::milliseconds(5);
 // How long a call waits for the mount to be found again.
 constexpr Duration patience = std::chrono::seconds(30);
 
+constexpr Duration opening_patience = std::chrono::seconds(10);
+
 // There is no such container, or it is not for this host: waiting does not help.
 bool is_final(Code code) {
     return code == Code::not_found || code == Code::denied || code == Code::invalid ||
@@ -28,9 +30,23 @@ HostMooring::HostMooring(Reactor& reactor, control::ControlClient& control,
       reopening_(reactor, 1) {}
 
 Task<Result<>> HostMooring::mount(Report& report) {
-    const auto session = tickets_.session();
-    if (!session) co_return fail(Code::disconnected);
-    co_return co_await mount_in(*session, report);
+    // A DPU that is gone since the session was opened may come back: the channel gets another
+    // session then.
+    for (const Time until = reactor_.now() + opening_patience;;) {
+        Report attempt;
+        Result<> mounted = fail(Code::disconnected);
+        if (const auto session = tickets_.session()) {
+            mounted = co_await mount_in(*session, attempt);
+        }
+        if (mounted) co_return mounted;
+        const Code code = mounted.error().code;
+        const bool may_come_back = code == Code::disconnected || code == Code::cancelled ||
+                                   code == Code::closed || code == Code::stale;
+        if (!may_come_back || reactor_.now() >= until) {
+            co_return report.fail(mounted.error(), attempt.text());
+        }
+        (void)co_await sleep_for(reactor_, 10 * pause);
+    }
 }
 
 Task<Result<>> HostMooring::mount_in(session::SessionId session, Report& report) {

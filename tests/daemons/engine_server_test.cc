@@ -5,6 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
 #include "append_load.h"
 #include "engine_process.h"
 #include "ros2s/fs/dfs.h"
@@ -134,6 +138,39 @@ TEST_P(EngineServer, ServesAFileSystem) {
                           said),
               0);
     EXPECT_NE(said.find("renamed"), std::string::npos) << said;
+}
+
+// ---- an engine that goes while somebody comes
+
+Task<> open_meanwhile(Client& client, OsReactor& reactor, direct::DirectOptions options,
+                      std::atomic<bool>& opened) {
+    co_await client.open(reactor, std::move(options));
+    opened = true;
+}
+
+// The control plane let him in, and then nobody listens on the data plane: the engine is dying, and
+// comes back.
+TEST_P(EngineServer, WhoMeetsADyingOneWaitsForTheNext) {
+    if (GetParam().provider != "shm") GTEST_SKIP() << "its socket cannot be taken away";
+    ASSERT_TRUE(engine.start());
+    const std::string door = engine.places().engine_data;
+    std::filesystem::rename(door, door + ".away");
+    std::atomic<bool> opened = false;
+    std::thread guest([&] {
+        run_blocking(*reactor, [&] {
+            return open_meanwhile(client, *reactor, engine.options("shm"), opened);
+        });
+    });
+    // Several attempts; then a restart.
+    ::usleep(500'000);
+    EXPECT_FALSE(opened);
+    engine.kill_hard();
+    EXPECT_TRUE(engine.start());
+    guest.join();
+    ASSERT_NE(client.files, nullptr);
+    run_blocking(*reactor, [&] { return write_and_read(client); });
+    run_blocking(*reactor, [&] { return client.close(); });
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // ---- kill -9, again and again, under load
