@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ros2s/base/log_fields.h"
+
 namespace ros2s::dpud {
 
 // Lets the tenant's sessions in, and says who else came.
@@ -20,7 +22,10 @@ class TenantDomains::Door final : public rpc::Gate {
     void misused(const rpc::Guest& guest, const fabric::Peer& peer) override {
         sessions_.audit().say(
             fmt::format("session {} of {} ({}) named memory of somebody else in a request: refused",
-                        guest.session, subject_, peer.name));
+                        guest.session, subject_, peer.name),
+            log_fields({{"session", fmt::to_string(guest.session)},
+                        {"tenant", subject_},
+                        {"peer", peer.name}}));
     }
 
   private:

@@ -58,6 +58,7 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                                     v1::OpenSessionReply& reply) {
     Report& report = served.report;
     ROS2S_CO_TRY_ASSIGN(auto wanted, decode(request, served.subject, report));
+    wanted.from = served.peer;
     ROS2S_CO_TRY_ASSIGN(const auto terms, decode(request.qos(), report));
     if (ground_.draining) {
         co_return report.fail(Code::closed,

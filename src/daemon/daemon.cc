@@ -12,6 +12,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "daemon_log.h"
 #include "ros2s/daemon/reactor_source.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -113,7 +114,7 @@ int serve(const Program& program) {
         return failed(program, report, started.error());
     }
     ThreadPool blocking(4);
-    const Log log = log_to_stderr();
+    const Log log = daemon_log(program.name);
     const api::Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());

@@ -6,7 +6,7 @@
 
 namespace ros2s::session {
 
-void AuditLines::say(std::string_view what) {
+void AuditLines::say(std::string_view what, std::string_view fields) {
     count_.add();
     const int64_t second =
         std::chrono::floor<std::chrono::seconds>(reactor_.now().time_since_epoch()).count();
@@ -19,7 +19,7 @@ void AuditLines::say(std::string_view what) {
     const std::string more =
         unsaid_ == 0 ? "" : fmt::format(" ({} more before were not said)", unsaid_);
     unsaid_ = 0;
-    log_.warning(fmt::format("audit: {}{}", what, more));
+    log_.warning(fmt::format("audit: {}{}{}", what, more, fields));
 }
 
 }  // namespace ros2s::session

@@ -18,7 +18,8 @@ inline constexpr uint32_t audit_lines_per_second_max = 20;
 class AuditLines {
   public:
     AuditLines(Reactor& reactor, Log log) : reactor_(reactor), log_(std::move(log)) {}
-    void say(std::string_view what);
+    // `fields`: of log_fields().
+    void say(std::string_view what, std::string_view fields = {});
     // Said or not.
     [[nodiscard]] uint64_t count() const { return count_.value(); }
 

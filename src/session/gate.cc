@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/base/log_fields.h"
+
 namespace ros2s::session {
 
 SessionGate::SessionGate(SessionTable& sessions, Purpose purpose)
@@ -19,10 +21,12 @@ Result<rpc::Guest> admit(SessionTable& sessions, Door door, std::string_view of,
         return rpc::Guest{.session = use->id.value, .tenant = use->tenant};
     };
     if (const auto guest = enter()) return guest;
-    sessions.audit().say(fmt::format(
-        "a connection to the data plane{}{} by {} was refused: its ticket is {}",
-        of.empty() ? "" : " of ", of, peer.name,
-        whose.subject.empty() ? "none that is waited for" : whose.subject + "'s, for another"));
+    sessions.audit().say(
+        fmt::format(
+            "a connection to the data plane{}{} by {} was refused: its ticket is {}",
+            of.empty() ? "" : " of ", of, peer.name,
+            whose.subject.empty() ? "none that is waited for" : whose.subject + "'s, for another"),
+        log_fields({{"tenant", whose.subject}, {"peer", peer.name}}));
     return fail(Code::denied);
 }
 

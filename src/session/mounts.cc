@@ -19,10 +19,12 @@ std::string key_of(const std::string& pool, const std::string& container) {
 void Mount::say_if_foreign(fs::FileHandle handle) const {
     const auto holder = owner_.holders.find(handle);
     if (holder == owner_.holders.end() || holder->second == &owner_.session) return;
-    owner_.sessions.foreign(fmt::format(
-        "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
-        owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
-        holder->second->id.value, holder->second->request.subject));
+    owner_.sessions.foreign(
+        fmt::format(
+            "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
+            owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
+            holder->second->id.value, holder->second->request.subject),
+        fields_of(owner_.session));
 }
 
 Result<> Mount::refer(fs::NodeId node) {
@@ -96,7 +98,8 @@ Result<MountUse> Mounts::find(const Session& session, MountId id) const {
         sessions_.foreign(
             fmt::format("session {} of {} asked for mount {}, which is session {}'s of {}: refused",
                         session.id.value, session.request.subject, id.value,
-                        holder->second->id.value, holder->second->request.subject));
+                        holder->second->id.value, holder->second->request.subject),
+            fields_of(session));
     }
     return fail(Code::stale);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
+#include "ros2s/base/log_fields.h"
 
 namespace ros2s::session {
 
@@ -18,6 +19,12 @@ void SessionMetrics::visit(const MetricVisitor& visit) const {
           refused.value());
     visit("ros2store_sessions_foreign_total",
           "Requests for a session, mount or handle that is another's", foreign.value());
+}
+
+std::string fields_of(const Session& session) {
+    return log_fields({{"session", fmt::to_string(session.id.value)},
+                       {"tenant", session.request.subject},
+                       {"peer", session.request.from}});
 }
 
 SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log)
@@ -50,9 +57,9 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();
     metrics_.live.add();
-    log_.info(fmt::format("session {} opened by {} for {} of pool {} ({})", id.value,
+    log_.info(fmt::format("session {} opened by {} for {} of pool {} ({}){}", id.value,
                           opened.request.subject, to_string(opened.request.purpose),
-                          opened.request.pool, opened.request.program));
+                          opened.request.pool, opened.request.program, fields_of(opened)));
     return SessionUse(opened);
 }
 
@@ -62,7 +69,9 @@ Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject,
     if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
     if (const std::string& owner = found->second->request.subject; owner != subject) {
         foreign(fmt::format("{} ({}) asked for session {}, which is {}'s: refused", subject,
-                            from.empty() ? "here" : from, id.value, owner));
+                            from.empty() ? "here" : from, id.value, owner),
+                log_fields(
+                    {{"session", fmt::to_string(id.value)}, {"tenant", subject}, {"peer", from}}));
         return fail(Code::stale);
     }
     found->second->last_use = reactor_.now();
@@ -120,7 +129,8 @@ Task<> SessionTable::end(Session& session) {
     while (session.in_use_ > 0) co_await session.idle;
     // By index: a watcher may come or go meanwhile.
     for (size_t i = 0; i < watchers_.size(); ++i) co_await watchers_[i]->session_ending(session);
-    log_.info(fmt::format("session {} of {} ended", session.id.value, session.request.subject));
+    log_.info(fmt::format("session {} of {} ended{}", session.id.value, session.request.subject,
+                          fields_of(session)));
     const auto subject = subjects_.find(session.request.subject);
     if (--subject->second.sessions == 0) subjects_.erase(subject);
     sessions_.erase(session.id);

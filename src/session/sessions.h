@@ -52,6 +52,7 @@ struct SessionRequest {
     Purpose purpose = Purpose::store;
     std::string pool;
     std::string program;  // for people: "fio 3.33, process 4711"
+    std::string from{};  // where the control plane was called from: "ipv4:192.0.2.7:51234", "unix:"
 };
 
 class Session {
@@ -75,6 +76,9 @@ class Session {
     uint32_t in_use_ = 0;
     Event idle;  // woken when in_use_ falls to 0
 };
+
+// For log lines about it.
+[[nodiscard]] std::string fields_of(const Session& session);
 
 // A call that works with a session.
 class [[nodiscard]] SessionUse {
@@ -157,9 +161,9 @@ class SessionTable {
     void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
 
     // Somebody reached for what is another's; counted, and said.
-    void foreign(std::string_view what) {
+    void foreign(std::string_view what, std::string_view fields) {
         metrics_.foreign.add();
-        audit_.say(what);
+        audit_.say(what, fields);
     }
     [[nodiscard]] AuditLines& audit() { return audit_; }
 

@@ -342,6 +342,58 @@ class Life(WithDirectory):
             stranger.kill()
 
 
+# In a mount namespace of its own: a socket where the journal's is, and the program that is told so.
+JOURNAL = """
+import os, pathlib, signal, socket, subprocess, sys
+subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+pathlib.Path("/run/systemd/journal").mkdir(parents=True)
+journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+journal.bind("/run/systemd/journal/socket")
+journal.settimeout(60)
+errors, into = os.pipe()
+of = os.fstat(into)
+daemon = subprocess.Popen(sys.argv[1:], stderr=into, stdin=subprocess.DEVNULL, stdout=into,
+                          env=os.environ | {"JOURNAL_STREAM": f"{of.st_dev}:{of.st_ino}"})
+os.close(into)
+said = ""
+while "MESSAGE=stopped" not in said:
+    entry = journal.recv(65536).decode()
+    if "MESSAGE=ready\\n" in entry:
+        daemon.send_signal(signal.SIGTERM)
+    said += entry + "---\\n"
+status = daemon.wait(60)
+sys.stdout.write(said)
+sys.stdout.write("STDERR=" + os.read(errors, 65536).decode())
+sys.exit(status)
+"""
+
+
+class Log(WithDirectory):
+    def test_lines_have_time_and_fields(self):
+        uris = self.up("--size", SIZE)["uris"]
+        run("ls", uris["offload"])
+        log = (self.pool / "run/dpu.log").read_text()
+        self.assertRegex(log, r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info: ready$")
+        self.assertRegex(log, r"(?m)^\S+Z info: session (\d+) opened by CN=client for link of pool "
+                              r'pool \(.*\) \[session=\1 tenant="CN=client" peer=unix:\]$')
+        self.assertRegex(log, r'(?m) info: session (\d+) of CN=client ended \[session=\1 ')
+
+    @unittest.skipUnless(os.geteuid() == 0 and subprocess.run(
+        ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/run"], capture_output=True,
+        check=False).returncode == 0, "no mount namespaces here")
+    def test_entries_of_the_journal(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        done = subprocess.run(
+            ["unshare", "-m", sys.executable, "-c", JOURNAL,
+             BIN / "ros2store-engine", "--config", self.pool / "engine.yaml"],
+            capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        entries = done.stdout.split("---\n")
+        self.assertIn("MESSAGE=ready\nPRIORITY=6\nSYSLOG_IDENTIFIER=ros2store-engine\n", entries)
+        self.assertEqual(entries[-1], "STDERR=", "nothing twice")
+
+
 class Refusals(WithDirectory):
     def test_a_directory_that_is_too_long(self):
         deep = self.scratch / ("d" * 100)

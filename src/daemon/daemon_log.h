@@ -1,0 +1,27 @@
+// The log of a daemon. Under systemd each line is an entry of the journal, with its level and its
+// fields (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT=, ROS2STORE_PEER=; elsewhere it is
+// a line on standard error:
+//
+//     2026-11-21T00:31:02.123456Z info: session 7 of CN=alice ended [session=7 tenant="CN=alice"]
+//
+// Any thread.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s::daemon {
+
+// `program`: what the journal calls it.
+[[nodiscard]] Log daemon_log(const std::string& program, LogLevel least = LogLevel::info);
+
+// Exposed for tests.
+[[nodiscard]] std::string text_line(LogLevel level, std::string_view line, WallTime now);
+// "MESSAGE=…", "PRIORITY=…", …
+[[nodiscard]] std::vector<std::string> journal_entry(LogLevel level, std::string_view line,
+                                                     std::string_view program);
+
+}  // namespace ros2s::daemon
