@@ -256,15 +256,39 @@ Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill) {
 std::string last_words(const DaemonPlaces& places) {
     constexpr std::streamoff tail = 16 * 1024;
     std::ifstream log(places.log, std::ios::ate);
-    log.seekg(std::max(std::streamoff{0}, static_cast<std::streamoff>(log.tellg()) - tail));
-    const std::string complaint = places.program + ": ";
-    std::string line, last, complained;
-    while (std::getline(log, line)) {
-        if (line.empty()) continue;
-        if (line.starts_with(complaint)) complained = line.substr(complaint.size());
-        last = line;
+    const auto size = static_cast<std::streamoff>(log.tellg());
+    log.seekg(std::max(std::streamoff{0}, size - tail));
+    std::string line;
+    if (size > tail) std::getline(log, line);  // not from its beginning
+    std::vector<std::string> lines;
+    while (std::getline(log, line)) lines.push_back(std::move(line));
+    return last_words(lines, places.program);
+}
+
+std::string last_words(const std::vector<std::string>& lines, const std::string& program) {
+    const std::string complaint = program + ": ";
+    std::string error, stray;
+    for (const std::string& line : lines) {
+        if (line.starts_with(complaint)) return line.substr(complaint.size());
+        // Behind the time, where there is one.
+        const size_t space = line.find(' ');
+        const bool has_time = space != line.npos && line.front() >= '0' && line.front() <= '9' &&
+                              line[space - 1] == 'Z';
+        const std::string_view said = std::string_view(line).substr(has_time ? space + 1 : 0);
+        if (said.starts_with("error: ")) {
+            error = said.substr(said.find(' ') + 1);
+        } else if (stray.empty() && !said.starts_with("warning: ") && !said.starts_with("info: ") &&
+                   !said.starts_with("debug: ")) {
+            stray = said;  // of the C library, a sanitizer, a failed check
+        }
     }
-    return complained.empty() ? last : complained;
+    return stray.empty() ? error : stray;
+}
+
+std::string how_it_ended(const DaemonPlaces& places) {
+    const std::string words = last_words(places);
+    return words.empty() ? "it was killed, or ended without a word"
+                         : fmt::format("its last error was: {}", words);
 }
 
 }  // namespace ros2s::cli

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "ros2s/api/owner.h"
@@ -39,7 +40,12 @@ struct DaemonPlaces {
 // sentence: busy (it does not end), cancelled, denied.
 [[nodiscard]] Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill);
 
-// What it said last: of its complaints if there is one, otherwise of all. "" without a log.
+// What of its log says why it ended: its complaint, or a line that is none of a log, or else the
+// last error. "" where it was killed, say.
 [[nodiscard]] std::string last_words(const DaemonPlaces& places);
+[[nodiscard]] std::string last_words(const std::vector<std::string>& lines,
+                                     const std::string& program);
+// The same for people: "it was killed, or ended without a word".
+[[nodiscard]] std::string how_it_ended(const DaemonPlaces& places);
 
 }  // namespace ros2s::cli

@@ -1,5 +1,6 @@
 // doctor: what this machine lacks for pools, mounts and networks, and the command that mends each.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -10,6 +11,9 @@
 #include "doctor_providers.h"
 #include "doctor_server.h"
 #include "pool_place.h"
+#include "ros2s/api/owner.h"
+#include "ros2s/api/service_places.h"
+#include "session.h"
 
 namespace ros2s::cli {
 namespace {
@@ -85,6 +89,23 @@ pki::Seconds now(const Workplace& work) {
     return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
 }
 
+// Of the daemons that `ros2store up DIR` starts, those that were stopped in good order.
+std::vector<Finding> look_for_daemons(const std::string& directory) {
+    std::vector<Finding> findings;
+    const api::ServicePlaces places(directory);
+    const auto look = [&](std::string_view program, const std::string& settings,
+                          const std::string& socket) {
+        if (::access(settings.c_str(), F_OK) != 0 || ::access(socket.c_str(), F_OK) == 0) return;
+        findings.push_back({.what = "daemon",
+                            .grade = Grade::missing,
+                            .found = fmt::format("{} is not running", program),
+                            .remedy = "ros2store up " + shell_word(directory)});
+    };
+    look(api::engine_program, places.engine_settings, places.engine_control);
+    look("ros2store-dpu", places.dpu_settings, places.dpu_control);
+    return findings;
+}
+
 Task<Result<>> look_at_network(Workplace work, DoctorOptions options, api::Uri uri) {
     ROS2S_CO_TRY_ASSIGN(const ExaminedServer server,
                         server_of(uri, options.certificates, work.report));
@@ -103,6 +124,7 @@ Task<Result<>> look_here(Workplace work, DoctorOptions options, std::string dire
     findings.add(options.certificates.empty()
                      ? look_for_certificates(directory, now(work))
                      : look_at_certificates(options.certificates, now(work)));
+    findings.add(look_for_daemons(directory));
     for (ExaminedServer& server : servers_of(directory)) {
         findings.add(co_await look_at_server(work, std::move(server)));
     }

@@ -130,7 +130,7 @@ Task<Result<>> end_services(Workplace work, const std::string& directory, bool k
         } else if (service.running.ended != 0) {
             work.session.say(fmt::format("{} had ended by itself (process {}): {}",
                                          service.places.program, service.running.ended,
-                                         last_words(service.places)));
+                                         how_it_ended(service.places)));
         }
         // An empty record says that this end was wanted.
         if (const auto lock = RunLock::take(service.places.pid); !lock) {

@@ -16,7 +16,7 @@ struct ExaminedServer {
 // api::server_place().
 [[nodiscard]] Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certificates,
                                                Report& report);
-// Those that `ros2store up DIR` started, as far as their sockets are there.
+// Those that `ros2store up DIR` started, as far as their sockets are there: a killed one's are.
 [[nodiscard]] std::vector<ExaminedServer> servers_of(const std::string& directory);
 
 }  // namespace ros2s::cli

@@ -302,6 +302,21 @@ bool inside_on_host(const Place& from, const Place& to) {
 
 // ---- words -----------------------------------------------------------------------------------
 
+namespace {
+
+// A daemon that a URI leads to, and that is gone.
+std::string what_starts_it(std::string_view uri) {
+    Report ignored;
+    const auto parsed = api::Uri::parse(uri, ignored);
+    if (parsed && !parsed->dir.empty()) {
+        return "start what does not run: ros2store up " + shell_word(parsed->dir);
+    }
+    return fmt::format("`ros2store doctor {}` says what does not run",
+                       parsed ? shell_word(uri) : "URI");
+}
+
+}  // namespace
+
 std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error,
                                std::string_view local) {
     if (error.code == Code::no_space && !local.empty()) {
@@ -310,7 +325,7 @@ std::unexpected<Error> explain(Workplace work, std::string_view what, const Erro
                                "full); make room there, or write to another place",
                                what, local));
     }
-    std::string_view remedy;
+    std::string remedy;
     switch (error.code) {
         case Code::no_space:
             remedy =
@@ -323,6 +338,7 @@ std::unexpected<Error> explain(Workplace work, std::string_view what, const Erro
                 "a copy, and look at the disk";
             break;
         case Code::is_directory: remedy = "; `ros2store ls` shows what is in it"; break;
+        case Code::disconnected: remedy = "; " + what_starts_it(what); break;
         default: break;
     }
     return work.report.fail(error, fmt::format("{}: {}{}", what, describe(error), remedy));

@@ -163,7 +163,7 @@ void report_services(const Session& session, const std::vector<Service>& service
             session.say(running.ended == 0
                             ? fmt::format("daemon      {} does not run", name)
                             : fmt::format("daemon      {} has ended by itself (process {}): {}",
-                                          name, running.ended, last_words(service.places)));
+                                          name, running.ended, how_it_ended(service.places)));
         } else {
             session.say(fmt::format("daemon      {}: process {}{}{}", name, running.pid,
                                     since_text(running), sessions_text(service)));

@@ -360,8 +360,11 @@ void TreeCopy::note(size_t index, const Error& error) {
     items_[index].failure = error;
     if (!stopped_) return;
     if (work_.report.empty()) {
-        explain(work_, fmt::format("copying {}", path_of(index)), error,
-                to_.local ? std::string_view(to_.shown) : std::string_view());
+        // Which pool it was, where that is to be mended.
+        const bool names_pool = !to_.local && error.code == Code::no_space;
+        explain(work_,
+                fmt::format("copying {}{}", path_of(index), names_pool ? " to " + to_.shown : ""),
+                error, to_.local ? std::string_view(to_.shown) : std::string_view());
     }
     // Without its root there is no tree, and what is full or was told to stop stays so.
     if (index == 0 || error.code == Code::no_space || error.code == Code::cancelled ||

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "daemon_process.h"
 #include "describe.h"
 #include "json.h"
 #include "progress.h"
@@ -9,6 +10,25 @@
 
 namespace ros2s::cli {
 namespace {
+
+TEST(LastWords, SayWhyADaemonEnded) {
+    const auto words = [](const std::vector<std::string>& lines) {
+        return last_words(lines, "ros2store-dpu");
+    };
+    const std::string at = "2026-11-21T00:31:02.123456Z ";
+    EXPECT_EQ(words({}), "");
+    // What goes on is no cause of an end.
+    EXPECT_EQ(words({at + "info: ready", at + "warning: audit: a stranger", ""}), "");
+    EXPECT_EQ(words({"info: ready", "debug: more"}), "");
+    EXPECT_EQ(words({at + "error: the disk failed", at + "info: session 1 ended"}),
+              "the disk failed");
+    EXPECT_EQ(words({"error: one", "error: two"}), "two");
+    EXPECT_EQ(words({at + "error: one", "sync.cc:7: CHECK failed: x > 0",
+                     "This is a bug in ros2store; please report it.", at + "info: two"}),
+              "sync.cc:7: CHECK failed: x > 0");
+    EXPECT_EQ(words({at + "error: one", "ros2store-dpu: the port is taken", "free(): invalid"}),
+              "the port is taken");
+}
 
 TEST(Json, ValuesAndNesting) {
     const Json value = Json::object({{"name", "a\"b\\c\n"},

@@ -116,6 +116,7 @@ NetworkContainer::~NetworkContainer() = default;
 Task<Result<std::unique_ptr<NetworkContainer>>> NetworkContainer::open(
     const Call& call, Environment environment, Uri uri, NetworkOptions options, Report& report) {
     auto parts = std::make_unique<Parts>();
+    const std::string directory = uri.dir;
     const auto opened =
         co_await parts->open(call, environment, std::move(uri), std::move(options), report);
     if (!opened) {
@@ -123,6 +124,10 @@ Task<Result<std::unique_ptr<NetworkContainer>>> NetworkContainer::open(
         if (opened.error().code == Code::not_found &&
             report.text().contains(client_certificates() + "/")) {
             report.say("or name the directory that has them in ROS2STORE_CERTS");
+        }
+        // A killed daemon leaves its sockets, so that the way to it seemed to be there.
+        if (opened.error().code == Code::disconnected && !directory.empty()) {
+            report.say(fmt::format("start what does not run: ros2store up {}", directory));
         }
         co_return fail(opened.error());
     }

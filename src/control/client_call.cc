@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <initializer_list>
 
 namespace ros2s::control {
 
@@ -21,13 +23,35 @@ PendingCall::Done PendingCall::done() {
     };
 }
 
+std::string why_unanswered(std::string_view grpc_text) {
+    const auto says = [grpc_text](std::initializer_list<std::string_view> words) {
+        return std::ranges::any_of(words,
+                                   [&](std::string_view each) { return grpc_text.contains(each); });
+    };
+    // Before the rest: gRPC joins what it knows about each attempt.
+    if (says({"handshake", "Handshake", "SSL", "TLS", "certificate"})) {
+        return "the TLS handshake with it fails: `ros2store doctor URI` says which of the "
+               "certificates does not fit";
+    }
+    if (says({"Connection refused", "No such file or directory"})) {
+        return "nobody listens there: the daemon does not run";
+    }
+    if (says({"DNS", "resolution"})) return "its name is not known here";
+    if (says({"Socket closed", "GOAWAY", "reset", "Broken pipe", "recvmsg"})) {
+        return "the connection to it ended: see that it runs, and that it takes this certificate "
+               "(`ros2store doctor URI`)";
+    }
+    return "see that it runs, and that the way to it is open (`ros2store doctor URI`)";
+}
+
 Error failure(const std::string& address, const grpc::Status& status, Report& report) {
     Report theirs;
     const Error error = to_error(status, theirs);
-    report.say(error.code == Code::disconnected
-                   ? fmt::format("the control plane at {} does not answer ({}); see that it runs, "
-                                 "and that certificates fit: ros2store certs show",
-                                 address, theirs.text())
+    // A sentence of ours comes with the error whole.
+    const bool is_ours = !status.error_details().empty();
+    report.say(error.code == Code::disconnected && !is_ours
+                   ? fmt::format("the control plane at {} does not answer: {}", address,
+                                 why_unanswered(theirs.text()))
                    : theirs.text());
     return error;
 }

@@ -100,6 +100,9 @@ class PendingCall {
     Stopped stopped_;
 };
 
+// In words, what gRPC says where no server answered: "nobody listens there: the daemon does not
+// run".
+[[nodiscard]] std::string why_unanswered(std::string_view grpc_text);
 // The error of a status that is not OK; the report says which server it was, where it matters.
 [[nodiscard]] Error failure(const std::string& address, const grpc::Status& status, Report& report);
 

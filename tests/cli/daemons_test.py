@@ -151,7 +151,10 @@ class Life(WithDirectory):
         self.assertEqual(status["daemons"][0]["ended_pid"], engine)
         self.assertEqual(status["daemons"][1]["pid"], dpu)
         said = run("status", self.pool).stdout
-        self.assertIn(f"ros2store-engine has ended by itself (process {engine}): ", said)
+        self.assertIn(f"ros2store-engine has ended by itself (process {engine}): it was killed, "
+                      "or ended without a word", said)
+        self.assertEqual(status["daemons"][0]["last_words"], "")
+        self.assertIn(f"its log: {self.pool}/run/engine.log", said)
         self.assertIn(f"ros2store up {self.pool}", said)
         again = self.up()
         self.assertEqual([each["changed"] for each in again["daemons"]], [True, False])
@@ -163,6 +166,27 @@ class Life(WithDirectory):
         self.assertIn(f"ros2store-engine had ended by itself (process {engine})", said)
         self.assertFalse((self.pool / "run/engine.control").exists())
         self.assertNotIn("ended by itself", run("status", self.pool).stdout)
+
+    def test_commands_after_a_kill(self):
+        """They say who does not run, and what starts it, in words of ours."""
+        uris = self.up("--size", SIZE)["uris"]
+        engine, dpu = self.pids()
+        # An error that it said stands beside its end.
+        with open(self.pool / "run/dpu.log", "a", encoding="ascii") as log:
+            log.write("2026-11-21T00:00:00.000000Z error: the device is on fire\n"
+                      "2026-11-21T00:00:01.000000Z info: session 1 ended\n")
+        for pid, way in ((dpu, "offload"), (engine, "direct")):
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: pid not in processes_of(self.scratch), "its end")
+            for command in ("ls", "cat", "stat"):
+                said = self.refused(command, uris[way],
+                                    says=["does not answer: nobody listens there",
+                                          f"ros2store up {self.pool}"])
+                for word in ("failed to connect", "UNKNOWN", "last error", "errno"):
+                    self.assertNotIn(word, said)
+        said = run("status", self.pool).stdout
+        self.assertIn(f"ros2store-dpu has ended by itself (process {dpu}): its last error was: "
+                      "the device is on fire", said)
 
     def test_up_at_once_after_a_kill(self):
         """A killed daemon has its lock until the kernel has cleared it away."""

@@ -82,6 +82,16 @@ class Running(Doctor):
                             self.certs("storage"))
         self.assert_wrong(findings, "TLS", "speaks no TLS", "not that of the data plane")
 
+    def test_servers_that_were_stopped(self):
+        run("down", self.pool)
+        for program in ("ros2store-engine", "ros2store-dpu"):
+            self.assertIn({"what": "daemon", "grade": "missing",
+                           "found": f"{program} is not running",
+                           "remedy": f"ros2store up {self.pool}"}, self.ask(self.pool))
+        said = run("doctor", self.pool, expect=1)
+        self.assertIn(f"→ ros2store up {self.pool}", said.stdout)
+        self.assertNotIn("nothing is missing", said.stdout)
+
     def test_a_server_on_tcp(self):
         run("down", self.pool)
         self.refused("doctor", self.by_directory(), says=[f"ros2store up {self.pool}"])
