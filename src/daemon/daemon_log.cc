@@ -1,3 +1,5 @@
+// The place in the code would be this one for every line.
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include "daemon_log.h"
 
 #include <fmt/format.h>
