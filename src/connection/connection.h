@@ -25,10 +25,10 @@ struct Options {
 
 class Connection {
   public:
-    // A server that was there and is gone in the middle of it, to be restarted perhaps, is waited for,
-    // 10 s at most; where none was, that is said at once.
-    // Errors, with a sentence: those of control::ControlClient, not_found (no such pool),
-    // unsupported (no common provider; this machine lacks it), those of rpc::Channel::open().
+    // A server that was there and is gone in the middle of it, to be restarted perhaps, is waited
+    // for, 10 s at most; where none was, that is said at once. Errors, with a sentence: those of
+    // control::ControlClient, not_found (no such pool), unsupported (no common provider; this
+    // machine lacks it), those of rpc::Channel::open().
     [[nodiscard]] static Task<Result<std::unique_ptr<Connection>>> open(Reactor& reactor,
                                                                         Options options,
                                                                         Report& report);
