@@ -111,7 +111,8 @@ void add_creation(Command<UpOptions>& command, bool container) {
     command.app.add_option("--devices", options.devices, "how many device files")
         ->default_str(std::to_string(default_devices));
     command.app.add_option("--device-dir", options.device_directories,
-                           "put the device files here instead, taking turns (repeat it per disk)");
+                           "put the device files here instead, taking turns (repeat it per disk); "
+                           "an NVMe namespace (/dev/ng0n1) is used whole");
     command.app.add_option("--pool", options.pool, "the pool's name in URIs")
         ->default_str(default_pool);
     if (container) {
@@ -184,10 +185,15 @@ void add_pool(CLI::App& app, Arguments& arguments) {
     add("query", "a pool's devices, space and containers", pool_query, pool_help);
     Command<GrowOptions> grow(pool, arguments, "grow", "add a device file to a pool", pool_grow);
     grow.app.add_option("place", grow.options->place, pool_help)->required();
-    grow.app.add_option("--size", grow.options->size, "of the new device file: 512M, 4G, 1T")
-        ->required();
+    grow.app.add_option("--size", grow.options->size, "of the new device file: 512M, 4G, 1T");
     grow.app.add_option("--device-dir", grow.options->device_directory,
-                        "put the file here instead, on another disk, say");
+                        "put the file here instead, on another disk, say; an NVMe namespace "
+                        "(/dev/ng0n1) is used whole");
+    grow.app.parse_complete_callback([options = grow.options] {
+        if (options->size.empty() && options->device_directory.empty()) {
+            throw CLI::RequiredError("--size");
+        }
+    });
     auto destroy = add("destroy", "remove a pool and everything in it", pool_destroy, pool_help);
     destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");
 }

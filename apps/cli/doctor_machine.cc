@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "process.h"
+#include "ros2s/api/pool_directory.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "session.h"
@@ -235,7 +236,10 @@ std::vector<Finding> look_at_directory(const std::string& directory) {
 
 std::optional<std::string> in_memory(const std::string& path) {
     struct statfs system{};
-    if (statfs(path.c_str(), &system) != 0 || system.f_type != tmpfs_magic) return std::nullopt;
+    if (api::namespace_bytes(path) || statfs(path.c_str(), &system) != 0 ||
+        system.f_type != tmpfs_magic) {
+        return std::nullopt;
+    }
     return fmt::format("{} is in memory (tmpfs): nothing in it survives a restart", path);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -36,6 +37,15 @@ Result<> check_outside_pools(const std::string& directory, Report& report) {
 
 Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& options) {
     ROS2S_CO_TRY(check_outside_pools(options.directory, work.report));
+    const auto namespaces = std::ranges::count_if(
+        options.device_directories,
+        [](const auto& place) { return api::namespace_bytes(place).has_value(); });
+    if (options.size && namespaces > 0) {
+        co_return work.report.fail(Code::invalid,
+                                   "an NVMe namespace is used whole: leave --size out");
+    }
+    const auto devices_at_least =
+        namespaces > 0 ? static_cast<uint32_t>(options.device_directories.size()) : default_devices;
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
                         size_of(options.size.value_or(default_size), work.report));
     Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
@@ -43,7 +53,7 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
         .directory = options.directory,
         .pool = options.pool.value_or(default_pool),
         .bytes = bytes,
-        .devices = options.devices.value_or(default_devices),
+        .devices = options.devices.value_or(devices_at_least),
         .device_directories = options.device_directories,
         .container = options.container.value_or(default_container),
         .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
@@ -84,7 +94,17 @@ Task<Result<>> pool_create(Workplace work, UpOptions options) {
 
 Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, size_of(options.size, work.report));
+    const auto whole = api::namespace_bytes(options.device_directory);
+    if (whole.has_value() != options.size.empty()) {
+        co_return work.report.fail(Code::invalid,
+                                   whole ? "an NVMe namespace is used whole: leave --size out"
+                                         : "--size is required: that of the new device file, 1T "
+                                           "say");
+    }
+    uint64_t bytes = whole.value_or(0);
+    if (!whole) {
+        ROS2S_CO_TRY_ASSIGN(bytes, size_of(options.size, work.report));
+    }
     ROS2S_CO_TRY_ASSIGN(const auto before, api::read_pool_directory(directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(before.directory, work.report));
     if (api::is_served(before.directory, owner)) {

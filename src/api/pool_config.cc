@@ -31,6 +31,10 @@ config::Table describe(PoolConfig& c) {
           config::flag("page_cache", c.page_cache,
                        "Goes through the kernel's page cache, for file systems without O_DIRECT. "
                        "Slower, and takes memory beyond the limit above."),
+          config::flag("accept_copies", c.accept_copies,
+                       "Opens the pool though a device is another medium (an NVMe namespace with "
+                       "another identity) than the one that it was made on: a copy takes its place "
+                       "for good. Otherwise such a pool is refused."),
           config::duration("poll", c.poll, 0s, 10ms,
                            "How long the working thread looks for work before it sleeps. Longer "
                            "costs processor time, shorter adds the time of a wake-up.")}}};

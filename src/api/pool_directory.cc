@@ -99,16 +99,22 @@ std::vector<DevicePlace> place_devices(const std::string& directory, const PoolC
     return places;
 }
 
+uint64_t bytes_of(const DevicePlace& place, uint64_t file_bytes) {
+    return place.namespace_bytes > 0 ? place.namespace_bytes : file_bytes;
+}
+
 Task<Result<>> make_devices(const Call& call, Environment environment, const PoolCreation& creation,
-                            const std::vector<DevicePlace>& places, uint64_t device_bytes,
+                            const std::vector<DevicePlace>& places, uint64_t file_bytes,
                             Report& report) {
-    const uint64_t total = device_bytes * places.size();
-    for (size_t i = 0; i < places.size(); ++i) {
-        const auto progress = [&creation, i, device_bytes, total](uint64_t done) {
-            if (creation.progress) creation.progress(i * device_bytes + done, total);
+    uint64_t total = 0, before = 0;
+    for (const auto& place : places) total += bytes_of(place, file_bytes);
+    for (const auto& place : places) {
+        const auto progress = [&creation, before, total](uint64_t done) {
+            if (creation.progress) creation.progress(before + done, total);
         };
-        ROS2S_CO_TRY(co_await make_device(call, environment, places[i], device_bytes,
+        ROS2S_CO_TRY(co_await make_device(call, environment, place, file_bytes,
                                           creation.config.page_cache, progress, report));
+        before += bytes_of(place, file_bytes);
     }
     co_return {};
 }
@@ -135,18 +141,18 @@ Task<Result<>> make_container(const Call& call, Environment environment,
 Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCreation& creation,
                          std::string directory, Report& report) {
     const auto places = place_devices(directory, creation);
-    const auto device_bytes = round_down(creation.bytes / creation.devices, block_bytes);
-    ROS2S_CO_TRY(check_space(places, device_bytes, {directory, index_bytes}, report));
+    const auto file_bytes = round_down(creation.bytes / creation.devices, block_bytes);
+    ROS2S_CO_TRY(check_space(places, file_bytes, {directory, index_bytes}, report));
     if (const auto marked = replace_file(in(directory, half_made_name), "\n"); !marked) {
         co_return cannot("write in", directory, marked.error(), report);
     }
-    ROS2S_CO_TRY(co_await make_devices(call, environment, creation, places, device_bytes, report));
-    PoolDirectory pool{.directory = directory,
-                       .config = creation.config,
-                       .device_bytes = device_bytes * creation.devices};
+    ROS2S_CO_TRY(co_await make_devices(call, environment, creation, places, file_bytes, report));
+    PoolDirectory pool{.directory = directory, .config = creation.config};
     pool.config.pool = creation.pool;
-    for (size_t i = 0; i < places.size(); ++i)
+    for (size_t i = 0; i < places.size(); ++i) {
         pool.devices.push_back(in(directory, device_name(i)));
+        pool.device_bytes += bytes_of(places[i], file_bytes);
+    }
     ROS2S_CO_TRY(co_await StoreStack::format(environment, pool, report));
     ROS2S_CO_TRY(co_await make_container(call, environment, pool, creation.container, report));
     if (call.stop.stop_requested()) {
@@ -182,9 +188,9 @@ Result<std::string> growing_in(const std::string& directory, Report& report) {
 }
 
 Result<uint64_t> bytes_of_device(const std::string& device, Report& report) {
-    struct stat status{};
-    if (::stat(device.c_str(), &status) == 0) return static_cast<uint64_t>(status.st_size);
-    const auto error = fail_errno(errno).error();
+    const auto bytes = device_bytes(device);
+    if (bytes) return *bytes;
+    const Error error = bytes.error();
     std::error_code no_link;
     const auto target = std::filesystem::read_symlink(device, no_link).string();
     if (no_link) return cannot("open the device file", device, error, report);

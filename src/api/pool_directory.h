@@ -1,7 +1,8 @@
 // A pool directory: where an embedded pool lives on this machine.
 //
 //     DIR/config.yaml   the pool's name and settings, with their documentation (config.h)
-//     DIR/device-0 …    the device files; symbolic links where they lie on other disks
+//     DIR/device-0 …    the device files; symbolic links where they lie on other disks, or to the
+//                       character devices of NVMe namespaces (/dev/ng0n1)
 //     DIR/index/        the engine's index
 //     DIR/owner         who has it open (owner.h)
 //
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,14 +33,18 @@ namespace ros2s::api {
 struct PoolCreation {
     std::string directory;
     std::string pool = "pool";           // its name in URIs
-    uint64_t bytes = uint64_t{4} << 30;  // over all devices together
+    uint64_t bytes = uint64_t{4} << 30;  // over all device files together
     uint32_t devices = 1;                // 1 to 16
     // Other places for the device files, taken in turn: one per disk. Empty: the directory itself.
+    // One that is the character device of an NVMe namespace is a device by itself, used whole.
     std::vector<std::string> device_directories;
     std::string container = "main";  // made at once; empty: none
     PoolConfig config;               // what config.yaml says; its own `pool` is not looked at
     std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
+
+// Of the NVMe namespace whose character device `path` is, or links to; nothing where it is none.
+[[nodiscard]] std::optional<uint64_t> namespace_bytes(const std::string& path);
 
 inline constexpr uint64_t pool_bytes_min = uint64_t{64} << 20;
 inline constexpr uint32_t pool_devices_max = 16;

@@ -126,8 +126,11 @@ Result<> remove_device(const std::string& path) {
     if (!error) {
         // A relative link starts where it lies, not where this process happens to be.
         if (target.is_relative()) target = std::filesystem::path(path).parent_path() / target;
-        ROS2S_TRY(remove_file(target));
-        ROS2S_TRY(remove_file(target.string() + ".new"));
+        // A namespace's character device stays, and what is on it too.
+        if (!std::filesystem::is_character_file(target, error)) {
+            ROS2S_TRY(remove_file(target));
+            ROS2S_TRY(remove_file(target.string() + ".new"));
+        }
     }
     ROS2S_TRY(remove_file(path + ".new"));
     return remove_file(path);

@@ -36,7 +36,7 @@ std::unexpected<Error> cannot(std::string_view do_what, const std::string& path,
 [[nodiscard]] Result<> sync_directory(const std::string& directory);
 
 // Removes a device file, the file behind a link first, and what its making left. One that is not
-// there is no error.
+// there is no error. Of a namespace the link alone goes.
 [[nodiscard]] Result<> remove_device(const std::string& path);
 // Removes every file of a pool but `owner`, device files behind links too; half-made goes last, so
 // that a removal that is interrupted is gone on with. Errors: those of the file system.

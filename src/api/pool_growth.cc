@@ -11,7 +11,6 @@
 #include "pool_files.h"
 #include "ros2s/api/owner.h"
 #include "ros2s/config/units.h"
-#include "ros2s/device/uring/file_device.h"
 #include "settled_stack.h"
 
 namespace ros2s::api {
@@ -20,7 +19,7 @@ namespace {
 // Before anything is written.
 Result<DevicePlace> plan(const PoolDirectory& pool, const PoolGrowth& growth,
                          const std::string& read_only_reason, Report& report) {
-    if (growth.bytes < pool_bytes_min) {
+    if (growth.bytes < pool_bytes_min && !namespace_bytes(growth.device_directory)) {
         return report.fail(
             Code::invalid,
             fmt::format("{} are too little for a device: it needs {} at least",
@@ -87,9 +86,8 @@ Task<Result<>> grow(const Call& call, Environment environment, const PoolDirecto
         if (const auto ended = end_growth(pool, report); !ended) co_return ended;
         co_return written;
     }
-    ROS2S_CO_TRY_ASSIGN(auto opened, co_await device::FileDevice::open(
-                                         environment.reactor, device,
-                                         {.buffered = pool.config.page_cache}, report));
+    ROS2S_CO_TRY_ASSIGN(auto opened,
+                        co_await open_device(environment, device, pool.config.page_cache, report));
     ROS2S_CO_TRY(co_await stack.engine().grow(std::move(opened), report));
     if (growth.progress) growth.progress(growth.bytes, growth.bytes);
     co_return end_growth(pool, report);

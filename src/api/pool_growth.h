@@ -24,7 +24,8 @@ class StoreStack;
 struct PoolGrowth {
     std::string directory;
     uint64_t bytes = 0;  // of the new device file; at least pool_bytes_min
-    // Where the file goes, with a link to it in the pool's directory. Empty: into that itself.
+    // Where the file goes, with a link to it in the pool's directory, or the character device of an
+    // NVMe namespace, used whole. Empty: into that itself.
     std::string device_directory;
     // Of the new file, and once more when the pool has taken it in.
     std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "device_files.h"
 #include "pool_files.h"
 #include "ros2s/api/pool_directory.h"
 
@@ -38,9 +39,8 @@ void look_for_devices(PoolRemains& remains) {
     const size_t numbers = std::max<size_t>(device_numbers(remains.directory), 1);
     for (size_t i = 0; i < numbers; ++i) {
         const auto path = in(remains.directory, device_name(i));
-        struct stat status{};
-        if (::stat(path.c_str(), &status) == 0) {
-            remains.bytes += static_cast<uint64_t>(status.st_size);
+        if (const auto bytes = device_bytes(path)) {
+            remains.bytes += *bytes;
             continue;
         }
         std::error_code no_link;

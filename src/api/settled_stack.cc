@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "device_files.h"
 #include "pool_files.h"
 
 namespace ros2s::api {
@@ -34,7 +35,7 @@ Task<Result<std::unique_ptr<StoreStack>>> open_settled(Environment environment,
     if (!stack && stack.error().code == Code::invalid && std::filesystem::exists(added, error)) {
         // An older device knows of the new one, so it belongs to the pool.
         directory.devices.push_back(added);
-        directory.device_bytes += std::filesystem::file_size(added, error);
+        directory.device_bytes += device_bytes(added).value_or(0);
         refusal = {};
         stack = co_await StoreStack::open(environment, directory, refusal);
         if (stack) {

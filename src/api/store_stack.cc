@@ -1,7 +1,7 @@
 #include "store_stack.h"
 
+#include "device_files.h"
 #include "pool_files.h"
-#include "ros2s/device/uring/file_device.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
 
 namespace ros2s::api {
@@ -17,8 +17,7 @@ Task<Result<Devices>> open_devices(Environment environment, PoolDirectory direct
                                    Report& report) {
     Devices devices;
     for (const auto& path : directory.devices) {
-        auto opened = co_await device::FileDevice::open(
-            environment.reactor, path, {.buffered = directory.config.page_cache}, report);
+        auto opened = co_await open_device(environment, path, directory.config.page_cache, report);
         if (!opened) {
             co_await close_all(devices);
             co_return fail(opened.error());
@@ -29,7 +28,9 @@ Task<Result<Devices>> open_devices(Environment environment, PoolDirectory direct
 }
 
 engine::EngineOptions options_of(const PoolConfig& config) {
-    return {.memory_bytes = config.memory_bytes, .groups_in_flight = config.groups_in_flight};
+    return {.memory_bytes = config.memory_bytes,
+            .groups_in_flight = config.groups_in_flight,
+            .accept_copies = config.accept_copies};
 }
 
 engine::EngineOptions options_in(const Environment& environment, const PoolConfig& config) {

@@ -1,6 +1,6 @@
 // StoreStack: from a pool's files to the ObjectStore that file systems stand on:
 //
-//     ClientStore (counts) → EngineStore → FileDevice (io_uring) and the RocksDB index
+//     ClientStore (counts) → EngineStore → FileDevice or NvmeDevice, and the RocksDB index
 //
 // Used on the environment's core; close() before destruction. That nobody else has the pool open
 // is the business of who composes (EmbeddedPool, create_pool); the devices' locks stand behind it.
@@ -21,7 +21,7 @@ class StoreStack {
     // Makes an empty pool on device files that exist. Errors: those of EngineStore::create.
     [[nodiscard]] static Task<Result<>> format(Environment environment, PoolDirectory directory,
                                                Report& report);
-    // Errors: those of FileDevice::open and EngineStore::open.
+    // Errors: those of open_device() and EngineStore::open.
     [[nodiscard]] static Task<Result<std::unique_ptr<StoreStack>>> open(Environment environment,
                                                                         PoolDirectory directory,
                                                                         Report& report);

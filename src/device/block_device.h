@@ -1,6 +1,6 @@
 // BlockDevice: where bytes live. A fixed range of 4 KiB blocks that can be read, written, flushed
-// and discarded. Implementations: uring (a file, O_DIRECT), sim (a simulated disk that loses,
-// tears, misdirects and rots); one contract suite runs on all.
+// and discarded. Implementations: uring (a file, O_DIRECT), nvme (a namespace, passthrough), sim (a
+// simulated disk that loses, tears, misdirects and rots); one contract suite runs on all.
 //
 // Owned by a Pool; used on the core it was opened on. Several operations may be in flight; they
 // complete in any order.
@@ -19,6 +19,7 @@
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
+#include "ros2s/device/identity.h"
 #include "ros2s/runtime/task.h"
 
 namespace ros2s {
@@ -45,6 +46,8 @@ class BlockDevice {
     [[nodiscard]] virtual const DeviceCounters& counters() const noexcept = 0;
     // Persistent memory: a write is durable when it completes, and a flush costs nothing.
     [[nodiscard]] virtual bool is_memory() const noexcept { return false; }
+    // Kind::none where the medium has none, as a file.
+    [[nodiscard]] virtual DeviceIdentity identity() const { return {}; }
 
     // Errors of each: io (os_errno says which). Reading or writing beyond size() is our bug.
     virtual Task<Result<>> read(uint64_t offset, Bytes into) = 0;

@@ -48,6 +48,9 @@ struct EngineOptions {
     // Request slots whose last answer is kept for retries.
     uint32_t replies_max = 65536;
     bool read_only = false;
+    // A device that is another medium than the one recorded, with the same content, takes its
+    // place.
+    bool accept_copies = false;
     // Reactors that the targets are spread over besides the one that the pool is opened on (which
     // has its share of them, and the committer). They run, and outlive the pool; requests are made
     // on any of these cores. Those that are left without a target are not used.

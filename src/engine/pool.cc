@@ -113,7 +113,9 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
                             "of one pool",
                             name, found[i].pool.to_string(), devices[other]->name(), pool));
         }
-        if (number >= places.size() || newest.devices[number] != found[i].devices[number]) {
+        if (number >= places.size() ||
+            newest.devices[number].uuid != found[i].devices[number].uuid ||
+            newest.devices[number].blocks != found[i].devices[number].blocks) {
             return report.fail(Code::invalid,
                                fmt::format("{} is no longer a device of pool {}", name, pool));
         }
@@ -135,6 +137,47 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
     Superblock superblock = newest;
     superblock.device_number = 0;
     return superblock;
+}
+
+std::array<uint8_t, 32> identity_of(const device::BlockDevice& device) {
+    const device::DeviceIdentity identity = device.identity();
+    std::array<uint8_t, 32> bytes{};
+    bytes[0] = static_cast<uint8_t>(identity.kind);
+    std::ranges::copy(identity.bytes, bytes.begin() + 1);
+    return bytes;
+}
+
+device::DeviceIdentity identity_in(const std::array<uint8_t, 32>& bytes) {
+    device::DeviceIdentity identity;
+    identity.kind = static_cast<device::DeviceIdentity::Kind>(bytes[0]);
+    std::copy_n(bytes.begin() + 1, identity.bytes.size(), identity.bytes.begin());
+    return identity;
+}
+
+// Compares the devices with what was recorded of them. What is new is for renew_superblocks() to
+// write.
+Result<> check_identities(const EngineStore::Devices& devices, Superblock& superblock,
+                          bool accept_copies, Report& report) {
+    bool changed = false;
+    for (size_t i = 0; i < devices.size(); ++i) {
+        auto& recorded = superblock.devices[i].identity;
+        const auto found = identity_of(*devices[i]);
+        if (found[0] == 0 || found == recorded) continue;
+        if (recorded[0] != 0 && !accept_copies) {
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} is {}, and device {} of pool {} is {}: it is a copy, or the wrong "
+                            "disk. Name the original; or, where the copy is to take its place for "
+                            "good, write `io: {{accept_copies: true}}` in config.yaml for one "
+                            "opening",
+                            devices[i]->name(), devices[i]->identity().to_string(), i,
+                            superblock.pool.to_string(), identity_in(recorded).to_string()));
+        }
+        recorded = found;
+        changed = true;
+    }
+    superblock.generation += changed ? 1 : 0;
+    return {};
 }
 
 Task<> close_all(EngineStore::Devices& devices) {
@@ -167,7 +210,8 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
         .targets = target_count,
         .index_directory = std::string(index_directory)};
     for (const device::BlockDevice* device : devices) {
-        pool.devices.push_back({Uuid::make(env.reactor.random()), blocks_of(*device)});
+        pool.devices.push_back(
+            {Uuid::make(env.reactor.random()), blocks_of(*device), identity_of(*device)});
         const auto number = static_cast<uint32_t>(pool.devices.size() - 1);
         if (pool.journal_blocks < journal_blocks_least ||
             pool.data_first(number) + 16 > pool.data_end(number)) {
@@ -402,6 +446,7 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
         Result<Superblock> matched = match_devices(devices, found, report);
         if (matched) {
             superblock = std::move(*matched);
+            result = check_identities(devices, superblock, options.accept_copies, report);
         } else {
             result = fail(matched.error());
         }
@@ -552,7 +597,8 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
         co_return result;
     }
     ++grown.generation;
-    grown.devices.push_back({Uuid::make(parts.env.reactor.random()), blocks_of(*device)});
+    grown.devices.push_back(
+        {Uuid::make(parts.env.reactor.random()), blocks_of(*device), identity_of(*device)});
     // The new device first: as long as only it knows, the pool opens without it.
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     parts.devices.push_back(std::move(device));

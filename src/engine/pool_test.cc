@@ -254,6 +254,43 @@ TEST(Pool, ATornCopyOfASuperblockIsMadeAgain) {
     pool.world.run(lose_the_copies_in_turn(pool));
 }
 
+device::DeviceIdentity namespace_with(uint8_t last) {
+    device::DeviceIdentity identity{.kind = device::DeviceIdentity::Kind::eui64};
+    identity.bytes[7] = last;
+    return identity;
+}
+
+Task<> exchange_a_disk_for_a_copy(Pool& pool) {
+    pool.disks[1]->identity = namespace_with(1);
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write(0, 4, 5));
+    EXPECT_OK(co_await pool.close());
+    // A file, say an image of it, is no other medium.
+    pool.disks[1]->identity = {};
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.close());
+    pool.disks[1]->identity = namespace_with(2);
+    const auto refused = co_await pool.open();
+    EXPECT_EQ(refused.error().code, Code::invalid);
+    EXPECT_THAT(pool.report.text(),
+                testing::HasSubstr("device-1 is eui.0000000000000002, and device 1 of "));
+    EXPECT_THAT(pool.report.text(), testing::HasSubstr("is eui.0000000000000001: it is a copy"));
+    pool.options.accept_copies = true;
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.close());
+    // For good: now the original is the copy.
+    pool.options.accept_copies = false;
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.expect(0, 4, 5));
+    EXPECT_OK(co_await pool.close());
+    pool.disks[1]->identity = namespace_with(1);
+    EXPECT_EQ((co_await pool.open()).error().code, Code::invalid);
+}
+TEST(Pool, ACopyIsNotTakenForTheOriginal) {
+    Pool pool(1, 2, 4 << 20);
+    pool.world.run(exchange_a_disk_for_a_copy(pool));
+}
+
 Task<> grow_twice_at_once(Pool& pool) {
     co_await pool.start();
     pool.add_disk(4 << 20);

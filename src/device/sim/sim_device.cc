@@ -34,6 +34,7 @@ SimDevice::SimDevice(Reactor& reactor, SimDisk& disk, bool is_first)
 SimDevice::~SimDevice() { ROS2S_CHECK(closed_); }
 
 const std::string& SimDevice::name() const noexcept { return disk_.name(); }
+DeviceIdentity SimDevice::identity() const { return disk_.identity; }
 std::string SimDevice::path() const { return "simulated disk"; }
 uint64_t SimDevice::size() const noexcept { return disk_.size(); }
 const DeviceCounters& SimDevice::counters() const noexcept { return counters_; }

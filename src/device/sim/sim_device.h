@@ -26,6 +26,7 @@ class SimDevice final : public BlockDevice {
     [[nodiscard]] uint64_t size() const noexcept override;
     [[nodiscard]] const DeviceCounters& counters() const noexcept override;
     [[nodiscard]] bool is_memory() const noexcept override;
+    [[nodiscard]] DeviceIdentity identity() const override;
     Task<Result<>> read(uint64_t offset, Bytes into) override;
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
     Task<Result<>> flush() override;

@@ -42,6 +42,7 @@
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/random.h"
 #include "ros2s/base/result.h"
+#include "ros2s/device/identity.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::device {
@@ -89,6 +90,8 @@ class SimDisk {
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] uint64_t size() const { return options_.size; }
     [[nodiscard]] bool is_memory() const { return options_.memory; }
+    // None, until a test gives it one.
+    DeviceIdentity identity;
     [[nodiscard]] uint64_t operations() const { return operations_; }
     [[nodiscard]] size_t unflushed_writes() const { return unflushed_.size(); }
     [[nodiscard]] size_t writes_in_flight() const;

@@ -140,7 +140,7 @@ Task<Result<>> FileDevice::discard(uint64_t offset, uint64_t length) {
 Task<> FileDevice::close() {
     while (in_flight_ > 0) co_await idle_;
     if (is_first_) {
-        LockedFile::release(fd_);
+        unlock_and_close(fd_);
     } else {
         close_everywhere(fd_);
     }

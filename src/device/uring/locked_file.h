@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ros2s/base/result.h"
+#include "ros2s/device/lock/exclusive.h"
 #include "ros2s/device/uring/file_device.h"
 
 namespace ros2s::device {
@@ -17,13 +18,11 @@ class LockedFile {
                                                        Report& report);
     LockedFile(LockedFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
     LockedFile& operator=(LockedFile&&) = delete;
-    ~LockedFile() { release(fd_); }
+    ~LockedFile() { unlock_and_close(fd_); }
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
-    // The caller takes over, and calls release() in the end.
+    // The caller takes over, and calls unlock_and_close() in the end.
     [[nodiscard]] int take() noexcept { return std::exchange(fd_, -1); }
-    // Unlocks, also for children that still hold a copy, and closes. -1 is nothing.
-    static void release(int fd) noexcept;
 
   private:
     // Everything but the lock.

@@ -38,7 +38,8 @@ struct SuperblockLayout {
     uint32_t segment_blocks;
     char index_directory[64];  // ends with a zero byte
     DeviceLayout devices[pool_devices_max];
-    std::byte reserved[4096 - 168 - pool_devices_max * sizeof(DeviceLayout)];
+    std::array<uint8_t, 32> identities[pool_devices_max];
+    std::byte reserved[4096 - 168 - pool_devices_max * (sizeof(DeviceLayout) + 32)];
 };
 static_assert(sizeof(SuperblockLayout) == block_bytes);
 
@@ -81,6 +82,7 @@ void encode(const Superblock& superblock, Bytes block) {
     std::ranges::copy(superblock.index_directory, layout.index_directory);
     for (size_t i = 0; i < superblock.devices.size(); ++i) {
         layout.devices[i] = {superblock.devices[i].uuid, superblock.devices[i].blocks};
+        layout.identities[i] = superblock.devices[i].identity;
     }
     layout.crc = layout_crc(layout);
     std::memcpy(block.data(), &layout, sizeof layout);
@@ -113,7 +115,8 @@ Result<Superblock> decode_superblock(ConstBytes block) {
                           .targets = layout.targets,
                           .index_directory = {}};
     for (uint32_t i = 0; i < layout.device_count; ++i) {
-        superblock.devices.push_back({layout.devices[i].uuid, layout.devices[i].blocks});
+        superblock.devices.push_back(
+            {layout.devices[i].uuid, layout.devices[i].blocks, layout.identities[i]});
     }
     const std::string_view name(layout.index_directory, sizeof layout.index_directory);
     if (!name.contains('\0')) return fail(Code::corrupt);

@@ -3,6 +3,7 @@
 // and when a device is added, each time with a higher generation; the newest valid one counts.
 // docs/formats/superblock.md describes it.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct Superblock {
     struct Device {
         Uuid uuid;
         uint64_t blocks = 0;
+        // Which medium it is: the kind, then what identifies it (docs/formats/superblock.md). All
+        // zeros: nothing does, as with a file.
+        std::array<uint8_t, 32> identity{};
         friend bool operator==(const Device&, const Device&) = default;
     };
     std::vector<Device> devices;

@@ -16,6 +16,11 @@ VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
 GUEST = Path(__file__).parent.absolute() / "guest"
 MEMORY = "3G"
 NVME_BYTES = 2 << 30
+# Two small namespaces behind a second controller, which takes 128 KiB at once: of 512 B and of 4 KiB
+# blocks. And one behind a third, whose disk fails: here it cannot be read, there not be written.
+SMALL_BYTES = 96 << 20
+BAD_BYTES = 256 << 20
+UNREADABLE, UNWRITABLE = (BAD_BYTES >> 9) // 2, (BAD_BYTES >> 9) // 4 * 3
 # Regions of persistent memory are 16 MiB-aligned, after a label of 2 MiB.
 PMEM_BYTES = 514 << 20
 
@@ -88,7 +93,8 @@ def boot(kernel, script, folder, log, seconds, echo):
 
 
 def machine(kernel, script, seconds, folder, output, status):
-    for name, size in (("nvme", NVME_BYTES), ("pmem", PMEM_BYTES)):
+    for name, size in (("nvme", NVME_BYTES), ("small", SMALL_BYTES), ("large", SMALL_BYTES),
+                       ("bad", BAD_BYTES), ("pmem", PMEM_BYTES)):
         with open(folder / name, "wb") as file:
             file.truncate(size)
     words = {"start": GUEST / "start", "modules": kernel.modules, "checkout": Path.cwd(),
@@ -112,9 +118,27 @@ def machine(kernel, script, seconds, folder, output, status):
         "-device", "vhost-user-fs-pci,chardev=root,tag=host,queue-size=1024",
         "-drive", f"file={folder}/nvme,if=none,id=nvme,format=raw,cache=unsafe,discard=unmap",
         "-device", "nvme,serial=lab0,drive=nvme",
+        *more_namespaces(folder),
         "-object",
         f"memory-backend-file,id=pmem,share=on,mem-path={folder}/pmem,size={PMEM_BYTES}",
         "-device", "nvdimm,id=nvdimm,memdev=pmem,label-size=2M"]
+
+
+def more_namespaces(folder):
+    file = "if=none,format=raw,cache=unsafe,discard=unmap"
+    errors = [f"inject-error.{number}.{word}" for number, (kind, sector) in
+              enumerate((("read", UNREADABLE), ("write", UNWRITABLE)))
+              for word in ("event=none", f"iotype={kind}", f"sector={sector}", "errno=5")]
+    return [
+        "-device", "nvme,id=second,serial=lab1,mdts=5",
+        "-drive", f"file={folder}/small,id=small,{file}",
+        "-device", "nvme-ns,drive=small,bus=second,nsid=1",
+        "-drive", f"file={folder}/large,id=large,{file}",
+        "-device", "nvme-ns,drive=large,bus=second,nsid=2,logical_block_size=4096,"
+                   "physical_block_size=4096",
+        "-blockdev", ",".join(["driver=blkdebug,node-name=bad", "image.driver=file",
+                               f"image.filename={folder}/bad", *errors]),
+        "-device", "nvme,id=third,serial=lab2", "-device", "nvme-ns,drive=bad,bus=third,nsid=1"]
 
 
 def copy_output(stream, log, echo):

@@ -1,0 +1,27 @@
+// DeviceIdentity: which medium a device is, wherever it is plugged in. Recorded in the superblock
+// (docs/formats/superblock.md), so that a copy is not taken for the original. Files have none.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace ros2s::device {
+
+struct DeviceIdentity {
+    // As they lie on the media.
+    enum class Kind : uint8_t {
+        none = 0,
+        nguid = 1,   // 16 bytes, of an NVMe namespace
+        eui64 = 2,   // 8 bytes, of an NVMe namespace that has no NGUID
+        serial = 3,  // 20 characters of the controller, then 4 bytes of the namespace's number
+    };
+    Kind kind = Kind::none;
+    std::array<uint8_t, 24> bytes{};
+
+    friend bool operator==(const DeviceIdentity&, const DeviceIdentity&) = default;
+    // "eui.5254000000000001", "serial lab0, namespace 1"; "" where there is none.
+    [[nodiscard]] std::string to_string() const;
+};
+
+}  // namespace ros2s::device

@@ -1,0 +1,182 @@
+#include "command_ring.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/fork.h"
+
+namespace ros2s::device {
+namespace {
+
+constexpr unsigned entries = 256;
+constexpr unsigned reaped_at_once = 64;
+constexpr uint32_t attempts_max = 100;
+// As in the core's own ring: with fewer commands in the kernel one more is handed over at once.
+constexpr unsigned keeps_a_device_busy = 8;
+constexpr unsigned submit_group = 4;
+
+}  // namespace
+
+Result<std::unique_ptr<CommandRing>> CommandRing::create(Reactor& reactor, bool polled,
+                                                         Report& report) {
+    std::unique_ptr<CommandRing> made(new CommandRing(reactor, polled));
+    io_uring_params params{};
+    // Twice the entries: completions that poll() has not fetched never overflow.
+    params.cq_entries = entries * 2;
+    params.flags = IORING_SETUP_SQE128 | IORING_SETUP_CQE32 | IORING_SETUP_CQSIZE |
+                   IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+    if (polled) params.flags |= IORING_SETUP_IOPOLL;
+    const int result = io_uring_queue_init_params(entries, &made->ring_, &params);
+    if (result == -EINVAL) {
+        return report.fail(Code::unsupported,
+                           "this kernel has no NVMe passthrough by io_uring: Linux 5.19 has");
+    }
+    if (result < 0) {
+        const Error error = fail_errno(-result).error();
+        return report.fail(error, fmt::format("NVMe passthrough needs io_uring, and io_uring_setup "
+                                              "failed ({}): allow it, or raise the limit on locked "
+                                              "memory",
+                                              describe(error)));
+    }
+    made->open_ = true;
+    close_in_forked_child(made->ring_.ring_fd);
+    io_uring_ring_dontfork(&made->ring_);
+    return made;
+}
+
+CommandRing::~CommandRing() {
+    ROS2S_CHECK(in_kernel_ == 0 && first_waiting_ == nullptr && !attached_);
+    if (!open_) return;
+    // Exit closes the descriptor itself.
+    forget_in_forked_child(ring_.ring_fd);
+    io_uring_queue_exit(&ring_);
+}
+
+void CommandRing::submit(Pending& pending) noexcept {
+    if (!attached_) {
+        attached_ = true;
+        reactor_.attach(*this);
+        if (!polled_) ROS2S_CHECK(watcher_.try_spawn(watch()));
+    }
+    if (in_kernel_ >= entries || first_waiting_ != nullptr) return keep(pending);
+    begin(pending);
+}
+
+void CommandRing::keep(Pending& pending) noexcept {
+    pending.next = nullptr;
+    (first_waiting_ == nullptr ? first_waiting_ : last_waiting_->next) = &pending;
+    last_waiting_ = &pending;
+}
+
+void CommandRing::begin(Pending& pending) noexcept {
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    if (sqe == nullptr) return keep(pending);  // the kernel refused the last ones for now
+    std::memset(sqe, 0, 2 * sizeof *sqe);
+    sqe->opcode = IORING_OP_URING_CMD;
+    sqe->fd = pending.fd;
+    sqe->cmd_op = NVME_URING_CMD_IO;
+    sqe->user_data = reinterpret_cast<uint64_t>(&pending);
+    std::memcpy(sqe->cmd, &pending.command, sizeof pending.command);
+    ++in_kernel_;
+    ++unsubmitted_;
+    if (in_kernel_ - unsubmitted_ < keeps_a_device_busy || unsubmitted_ >= submit_group) {
+        hand_over();
+    }
+}
+
+void CommandRing::hand_over() noexcept {
+    while (unsubmitted_ > 0) {
+        const int result = io_uring_submit(&ring_);
+        if (result == -EINTR) continue;
+        if (result < 0) {
+            // Short of memory, or its completions have to be fetched first: poll() tries again.
+            ROS2S_CHECK(result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
+            return;
+        }
+        unsubmitted_ = io_uring_sq_ready(&ring_);
+    }
+}
+
+bool CommandRing::begin_waiting() noexcept {
+    bool any = false;
+    while (first_waiting_ != nullptr && in_kernel_ < entries) {
+        Pending& pending = *first_waiting_;
+        first_waiting_ = pending.next;
+        const unsigned before = in_kernel_;
+        begin(pending);
+        if (in_kernel_ == before) break;
+        any = true;
+    }
+    return any;
+}
+
+bool CommandRing::reap() noexcept {
+    // Also fetches what waits for this task to enter the kernel.
+    std::array<io_uring_cqe*, reaped_at_once> completions;
+    if (polled_ && in_kernel_ > 0) io_uring_get_events(&ring_);
+    const unsigned count = io_uring_peek_batch_cqe(&ring_, completions.data(), reaped_at_once);
+    for (unsigned i = 0; i < count; ++i) {
+        auto& pending = *reinterpret_cast<Pending*>(completions[i]->user_data);
+        pending.result = completions[i]->res;
+        --in_kernel_;
+        const bool again = pending.result == -EAGAIN || pending.result == -EINTR;
+        if (again && ++pending.attempts <= attempts_max) {
+            keep(pending);
+        } else {
+            reactor_.post(pending.waiter);
+        }
+    }
+    io_uring_cq_advance(&ring_, count);
+    return count > 0;
+}
+
+bool CommandRing::poll() noexcept {
+    bool found = in_kernel_ > 0 && reap();
+    found |= begin_waiting();
+    hand_over();
+    return found;
+}
+
+bool CommandRing::prepare_sleep() noexcept {
+    if (poll()) return false;
+    if (in_kernel_ == 0) return true;
+    if (unsubmitted_ > 0 || polled_) {
+        sched_yield();
+        return false;
+    }
+    if (watched_) return true;
+    // Its watcher asks the reactor's ring in the next turn; then the core may sleep.
+    asked_to_watch_.set();
+    return false;
+}
+
+Task<> CommandRing::watch() {
+    while (!stop_.stop_requested()) {
+        co_await asked_to_watch_;
+        asked_to_watch_.reset();
+        if (stop_.stop_requested()) break;
+        watched_ = true;
+        // What came is fetched by poll(), in the turn that this wakes.
+        const auto seen = co_await reactor_.ring()->poll(ring_.ring_fd, POLLIN, stop_.token());
+        watched_ = false;
+        ROS2S_CHECK(seen || seen.error().code == Code::cancelled);
+    }
+}
+
+Task<> CommandRing::close() {
+    ROS2S_CHECK(in_kernel_ == 0 && first_waiting_ == nullptr);
+    if (!attached_) co_return;
+    stop_.request_stop();
+    asked_to_watch_.set();
+    co_await watcher_.join();
+    reactor_.detach(*this);
+    attached_ = false;
+}
+
+}  // namespace ros2s::device

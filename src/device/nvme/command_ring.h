@@ -1,0 +1,96 @@
+// CommandRing: a core's way to an NVMe namespace: io_uring with large entries (128 bytes in, 32
+// out), which passthrough demands. It stands beside the core's own Ring, whose entries are small.
+//
+//   execute(command) ─ entry ─ the kernel ─ the namespace's queue ─ completion ─ poll() ─ waiter
+//
+// The reactor polls it as long as it polls at all. Before a sleep with commands in flight the
+// reactor's Ring is asked to watch this ring's descriptor. Where the driver has poll queues
+// (nvme.poll_queues, an administrator's choice), completions raise no interrupt: then the core does
+// not sleep while a command is in flight.
+//
+// Used on its reactor's core from the first execute() on; made anywhere. Memory of a command
+// belongs to the device until it completes. close() before destruction.
+#pragma once
+#include <liburing.h>
+#include <linux/nvme_ioctl.h>
+
+#include <coroutine>
+#include <memory>
+#include <vector>
+
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/ring.h"
+#include "ros2s/runtime/stop.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::device {
+
+class CommandRing final : Poller {
+  public:
+    // Errors: unsupported (the kernel has no large entries: Linux 5.19 has), denied, no_memory.
+    [[nodiscard]] static Result<std::unique_ptr<CommandRing>> create(Reactor& reactor, bool polled,
+                                                                     Report& report);
+    ~CommandRing() override;
+    CommandRing(const CommandRing&) = delete;
+    CommandRing& operator=(const CommandRing&) = delete;
+
+    // co_await ring.execute(fd, command): 0, an NVMe status (positive), or -errno. `fd` is a
+    // namespace's character device.
+    [[nodiscard]] auto execute(int fd, const nvme_uring_cmd& command) noexcept {
+        struct Awaiter {
+            CommandRing& ring;
+            Pending pending;
+            bool await_ready() const noexcept { return false; }
+            void await_suspend(std::coroutine_handle<> handle) noexcept {
+                pending.waiter = handle;
+                ring.submit(pending);
+            }
+            int32_t await_resume() const noexcept { return pending.result; }
+        };
+        return Awaiter{*this, Pending{.fd = fd, .command = command}};
+    }
+    // On its core, with no command in flight.
+    Task<> close();
+    [[nodiscard]] bool is_polled() const noexcept { return polled_; }
+
+  private:
+    struct Pending {
+        int fd = -1;
+        nvme_uring_cmd command{};
+        int32_t result = 0;
+        uint32_t attempts = 0;
+        std::coroutine_handle<> waiter{};
+        Pending* next = nullptr;
+    };
+
+    CommandRing(Reactor& reactor, bool polled) noexcept
+        : reactor_(reactor), polled_(polled), asked_to_watch_(reactor), watcher_(reactor, 1) {}
+    void submit(Pending& pending) noexcept;
+    void begin(Pending& pending) noexcept;
+    void hand_over() noexcept;
+    bool reap() noexcept;
+    bool begin_waiting() noexcept;
+    void keep(Pending& pending) noexcept;
+    Task<> watch();
+    bool poll() noexcept override;
+    bool prepare_sleep() noexcept override;
+
+    Reactor& reactor_;
+    io_uring ring_{};
+    const bool polled_;
+    bool open_ = false;      // of ring_
+    bool attached_ = false;  // to the reactor
+    bool watched_ = false;
+    unsigned in_kernel_ = 0;
+    unsigned unsubmitted_ = 0;
+    // Commands beyond what the kernel's queue takes, in order.
+    Pending* first_waiting_ = nullptr;
+    Pending* last_waiting_ = nullptr;
+    StopSource stop_;
+    Event asked_to_watch_;
+    Nursery watcher_;
+};
+
+}  // namespace ros2s::device

@@ -1,0 +1,246 @@
+#include "namespace.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/nvme_ioctl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "ros2s/device/lock/exclusive.h"
+#include "ros2s/device/nvme/nvme_device.h"
+#include "ros2s/runtime/fork.h"
+
+namespace ros2s::device {
+namespace {
+
+constexpr uint8_t admin_identify = 0x06;
+constexpr uint32_t identify_namespace = 0, identify_controller = 1;
+constexpr uint64_t identify_bytes = 4096;
+// Where the kernel does not say how much one command may move.
+constexpr uint32_t transfer_bytes_default = 128 << 10;
+// A command counts blocks in 16 bits.
+constexpr uint32_t transfer_lbas_max = 1 << 16;
+
+template <class T>
+T at(ConstBytes bytes, size_t offset) {
+    T value;
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+}
+
+bool is_zero(ConstBytes bytes) {
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+DeviceIdentity identity_of(uint32_t number, ConstBytes of_namespace, ConstBytes of_controller) {
+    const ConstBytes nguid = of_namespace.subspan(104, 16), eui64 = of_namespace.subspan(120, 8);
+    DeviceIdentity identity;
+    if (!is_zero(nguid)) {
+        identity.kind = DeviceIdentity::Kind::nguid;
+        std::memcpy(identity.bytes.data(), nguid.data(), nguid.size());
+    } else if (!is_zero(eui64)) {
+        identity.kind = DeviceIdentity::Kind::eui64;
+        std::memcpy(identity.bytes.data(), eui64.data(), eui64.size());
+    } else {
+        identity.kind = DeviceIdentity::Kind::serial;
+        std::memcpy(identity.bytes.data(), of_controller.data() + 4, 20);
+        std::memcpy(identity.bytes.data() + 20, &number, sizeof number);
+    }
+    return identity;
+}
+
+Result<> identify(int fd, uint32_t number, uint32_t what, Bytes answer) {
+    nvme_admin_cmd command{};
+    command.opcode = admin_identify;
+    command.nsid = what == identify_namespace ? number : 0;
+    command.addr = reinterpret_cast<uint64_t>(answer.data());
+    command.data_len = identify_bytes;
+    command.cdw10 = what;
+    const int status = ::ioctl(fd, NVME_IOCTL_ADMIN_CMD, &command);
+    if (status < 0) return fail_errno(errno);
+    if (status > 0) return fail(Error{Code::io, EIO, static_cast<uint64_t>(status)});
+    return {};
+}
+
+uint64_t number_in(const std::string& file) {
+    std::ifstream text(file);
+    uint64_t number = 0;
+    text >> number;
+    return number;
+}
+
+// "nvme0n1" of "ng0n1".
+std::string block_name(const std::string& name) { return "nvme" + name.substr(2); }
+
+std::string queue_file(const std::string& name, std::string_view what) {
+    return fmt::format("/sys/class/block/{}/queue/{}", block_name(name), what);
+}
+
+// The controller's limit is among them, and what the driver can describe to it: in the worst case
+// each page of memory lies elsewhere.
+uint32_t transfer_limit(const std::string& name, uint32_t lba_bytes) {
+    const uint64_t command = number_in(queue_file(name, "max_hw_sectors_kb")) << 10;
+    const uint64_t segments = number_in(queue_file(name, "max_segments")) * block_bytes;
+    uint64_t limit = uint64_t{transfer_lbas_max} * lba_bytes;
+    for (const uint64_t each : {command, segments}) {
+        limit = std::min(limit, each == 0 ? transfer_bytes_default : each);
+    }
+    return static_cast<uint32_t>(std::max(round_down<uint64_t>(limit, block_bytes), block_bytes));
+}
+
+std::unexpected<Error> cannot_open(const std::string& path, int error, Report& report) {
+    const Error code = fail_errno(error).error();
+    switch (error) {
+        case EACCES:
+        case EPERM:
+            return report.fail(code, fmt::format("{}: user {} may not use the namespace; run as "
+                                                 "root, or give this user the character and the "
+                                                 "block device, and CAP_SYS_ADMIN",
+                                                 path, geteuid()));
+        case EBUSY:
+            return report.fail(code, fmt::format("{}: its block device is in use (mounted, part of "
+                                                 "a RAID or a volume, or somebody's pool): see "
+                                                 "lsblk, and free it first",
+                                                 path));
+        case ENOENT:
+        case ENODEV:
+        case ENXIO:
+            return report.fail(
+                code, fmt::format("{}: there is no such namespace; see `nvme list`", path));
+        default:
+            return report.fail(code, fmt::format("{}: cannot open it ({})", path, describe(code)));
+    }
+}
+
+// The block device of the namespace, held exclusively: what is mounted is refused, and nobody
+// mounts or formats it meanwhile.
+Result<int> claim_block_device(const std::string& path, const std::string& name, Report& report) {
+    const std::string block = "/dev/" + block_name(name);
+    struct stat status{};
+    if (::stat(block.c_str(), &status) != 0) return -1;  // hidden, as a path of a multipath device
+    const int fd = ::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
+    if (fd < 0) return cannot_open(path, errno, report);
+    close_in_forked_child(fd);
+    return fd;
+}
+
+Result<> ask_controller(Namespace& space, Report& report) {
+    const int number = ::ioctl(space.fd, NVME_IOCTL_ID);
+    if (number <= 0) return cannot_open(space.path, errno, report);
+    space.number = static_cast<uint32_t>(number);
+    AlignedBuffer of_namespace(identify_bytes), of_controller(identify_bytes);
+    for (const auto& [what, answer] : {std::pair{identify_namespace, of_namespace.bytes()},
+                                       std::pair{identify_controller, of_controller.bytes()}}) {
+        const auto asked = identify(space.fd, space.number, what, answer);
+        if (asked) continue;
+        if (asked.error().code == Code::denied) return cannot_open(space.path, EPERM, report);
+        return report.fail(asked.error(), fmt::format("{}: the controller does not identify it: {}",
+                                                      space.path, describe(asked.error())));
+    }
+    ROS2S_TRY_ASSIGN(space.format, read_identify(space.path, space.number, of_namespace.bytes(),
+                                                 of_controller.bytes(), report));
+    return {};
+}
+
+}  // namespace
+
+Result<NamespaceFormat> read_identify(const std::string& path, uint32_t number,
+                                      ConstBytes of_namespace, ConstBytes of_controller,
+                                      Report& report) {
+    const auto flbas = at<uint8_t>(of_namespace, 26);
+    const size_t index = (flbas & 0x0fU) | (flbas >> 1 & 0x30U);
+    const ConstBytes lba_format = of_namespace.subspan(128 + 4 * index, 4);
+    const auto metadata = at<uint16_t>(lba_format, 0);
+    const auto shift = at<uint8_t>(lba_format, 2);
+    const auto lbas = at<uint64_t>(of_namespace, 0);
+    if (metadata != 0) {
+        return report.fail(
+            Code::unsupported,
+            fmt::format("{}: its format has {} bytes of metadata per block; format it without "
+                        "(nvme id-ns shows the formats, nvme format --lbaf chooses)",
+                        path, metadata));
+    }
+    if (shift < 9 || shift > 12) {
+        return report.fail(Code::unsupported,
+                           fmt::format("{}: its blocks have 2^{} bytes; 512 to 4096 are usable "
+                                       "(nvme id-ns shows the formats, nvme format chooses)",
+                                       path, shift));
+    }
+    if (lbas == 0 || lbas > (uint64_t{1} << 63) >> shift) {
+        return report.fail(Code::corrupt, fmt::format("{}: says that it has {} blocks of {} bytes",
+                                                      path, lbas, 1U << shift));
+    }
+    NamespaceFormat format{.size = round_down<uint64_t>(lbas << shift, block_bytes),
+                           .lba_bytes = uint32_t{1} << shift,
+                           .has_volatile_cache = (at<uint8_t>(of_controller, 525) & 1U) != 0,
+                           .can_deallocate = (at<uint16_t>(of_controller, 520) & 4U) != 0,
+                           .identity = identity_of(number, of_namespace, of_controller),
+                           .model = {}};
+    format.model.assign(reinterpret_cast<const char*>(of_controller.data()) + 24, 40);
+    format.model.erase(format.model.find_last_not_of(' ') + 1);
+    return format;
+}
+
+std::optional<std::string> namespace_name(const std::string& path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0 || !S_ISCHR(status.st_mode)) return {};
+    std::error_code failed;
+    const auto device = std::filesystem::read_symlink(
+        fmt::format("/sys/dev/char/{}:{}", major(status.st_rdev), minor(status.st_rdev)), failed);
+    const std::string name = device.filename();
+    if (failed || !std::filesystem::exists("/sys/class/nvme-generic/" + name, failed)) return {};
+    return name;
+}
+
+std::optional<uint64_t> nvme_bytes(const std::string& path) {
+    const auto name = namespace_name(path);
+    if (!name) return {};
+    return number_in(fmt::format("/sys/class/block/{}/size", block_name(*name))) * 512;
+}
+
+Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Report& report) {
+    const auto name = namespace_name(path);
+    if (!name) {
+        co_return report.fail(Code::invalid,
+                              path + ": is no NVMe namespace's character device (/dev/ng0n1, say)");
+    }
+    Namespace space;
+    space.path = path;
+    space.fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (space.fd < 0) co_return cannot_open(path, errno, report);
+    close_in_forked_child(space.fd);
+    // The lock first: it tells who has it.
+    auto opened = co_await lock_exclusively(reactor, space.fd, path, report);
+    if (opened) {
+        const auto claimed = claim_block_device(path, *name, report);
+        if (claimed) {
+            space.claim = *claimed;
+            opened = ask_controller(space, report);
+        } else {
+            opened = fail(claimed.error());
+        }
+    }
+    if (!opened) {
+        space.close();
+        co_return fail(opened.error());
+    }
+    space.transfer_bytes_max = transfer_limit(*name, space.format.lba_bytes);
+    space.has_poll_queues = number_in(queue_file(*name, "io_poll")) == 1;
+    co_return std::move(space);
+}
+
+void Namespace::close() noexcept {
+    if (claim >= 0) close_everywhere(claim);
+    unlock_and_close(fd);
+    fd = claim = -1;
+}
+
+}  // namespace ros2s::device

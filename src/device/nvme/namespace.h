@@ -1,0 +1,50 @@
+// Namespace: an NVMe namespace opened by its character device (/dev/ngXnY), locked, and what its
+// controller says of it. Opening asks the controller by ioctl, which blocks for moments.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+#include "ros2s/device/identity.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::device {
+
+// What "Identify Namespace" and "Identify Controller" answer, as far as it concerns us.
+struct NamespaceFormat {
+    uint64_t size = 0;  // bytes, a multiple of block_bytes
+    uint32_t lba_bytes = 0;
+    bool has_volatile_cache = false;
+    bool can_deallocate = false;
+    // The namespace's part of an identity, or the controller's serial with its number.
+    DeviceIdentity identity;
+    std::string model;
+};
+// From the two answers of 4096 bytes each. Errors: unsupported (an LBA size other than 512 to 4096,
+// metadata beside the blocks), corrupt (what no controller may say); the report says which.
+[[nodiscard]] Result<NamespaceFormat> read_identify(const std::string& path, uint32_t number,
+                                                    ConstBytes of_namespace,
+                                                    ConstBytes of_controller, Report& report);
+
+struct Namespace {
+    std::string path;
+    int fd = -1;     // of the character device; the lock is on it
+    int claim = -1;  // of the block device, open exclusively; -1: there is none
+    uint32_t number = 0;
+    NamespaceFormat format;
+    uint32_t transfer_bytes_max = 0;
+    bool has_poll_queues = false;
+
+    // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace), those
+    // of read_identify(), io.
+    [[nodiscard]] static Task<Result<Namespace>> open(Reactor& reactor, std::string path,
+                                                      Report& report);
+    void close() noexcept;
+};
+
+// "ng0n1" where `path` is, or links to, an NVMe namespace's character device.
+[[nodiscard]] std::optional<std::string> namespace_name(const std::string& path);
+
+}  // namespace ros2s::device

@@ -1,0 +1,91 @@
+// NvmeDevice: a BlockDevice on an NVMe namespace, by passthrough: commands in io_uring entries to
+// the character device /dev/ngXnY, past the kernel's block layer. 4 KiB blocks on LBAs of 512 to
+// 4096 bytes; transfers are split to what one command may move.
+//
+// Durability: flush() is the Flush command where the controller has a volatile cache. Where it has
+// none, a completed write is durable, and nothing is sent. Force Unit Access is not used: a group's
+// data and record need one flush of each device in any case (docs/decisions/0801-nvme.md).
+//
+// discard() is Dataset Management, deallocate, where the controller has it.
+//
+// One process at a time: a lock on the character device, and the block device held exclusively, so
+// that nothing mounts or formats it meanwhile. handle_on() makes a ring for another core; the first
+// one's close() drops the lock, and comes last.
+//
+// A command that the controller may take later is repeated a few times, reads and writes alone: a
+// failed flush is never repeated. A namespace that goes away fails what is in flight and all that
+// follows.
+//
+// Used on the core it was opened on, or made for by handle_on(); that core's Ring is io_uring.
+#pragma once
+#include <linux/nvme_ioctl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ros2s/base/log.h"
+#include "ros2s/device/block_device.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::device {
+
+class CommandRing;
+struct Namespace;
+
+// Bytes of the NVMe namespace whose character device `path` is, or links to; nothing where it is no
+// such device. Does not open it.
+[[nodiscard]] std::optional<uint64_t> nvme_bytes(const std::string& path);
+
+class NvmeDevice final : public BlockDevice {
+  public:
+    // `log` gets a line for the first failure of each kind. Errors: not_found, denied, busy (the
+    // report says by whom), invalid (no such device), unsupported (its format, or a kernel or a
+    // Ring without passthrough), io.
+    [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
+                                                                         std::string path, Log log,
+                                                                         Report& report);
+    ~NvmeDevice() override;
+    NvmeDevice(const NvmeDevice&) = delete;
+    NvmeDevice& operator=(const NvmeDevice&) = delete;
+
+    [[nodiscard]] const std::string& name() const noexcept override;
+    [[nodiscard]] std::string path() const override;
+    [[nodiscard]] uint64_t size() const noexcept override;
+    [[nodiscard]] const DeviceCounters& counters() const noexcept override { return counters_; }
+    [[nodiscard]] DeviceIdentity identity() const override;
+    Task<Result<>> read(uint64_t offset, Bytes into) override;
+    Task<Result<>> write(uint64_t offset, ConstBytes from) override;
+    Task<Result<>> flush() override;
+    Task<Result<>> discard(uint64_t offset, uint64_t length) override;
+    // Errors: those of dup(2), and of making a ring.
+    [[nodiscard]] Result<std::unique_ptr<BlockDevice>> handle_on(Reactor& reactor) override;
+    Task<> close() override;
+
+  private:
+    struct Transfer;
+    NvmeDevice(Reactor& reactor, std::unique_ptr<Namespace> space,
+               std::unique_ptr<CommandRing> ring, bool is_first, Log log);
+    void check_range(uint64_t offset, uint64_t length) const;
+    [[nodiscard]] nvme_uring_cmd command_for(uint8_t opcode, uint64_t offset,
+                                             uint64_t length) const;
+    Task<Result<>> transfer(uint8_t opcode, uint64_t offset, std::byte* address, uint64_t length);
+    Task<> move_part(Transfer& transfer, uint64_t from, uint64_t length);
+    Task<int32_t> execute_patiently(nvme_uring_cmd command);
+    void tell(std::string_view doing, uint64_t offset, uint64_t length, int32_t result);
+    void began() noexcept;
+    Result<> ended(Result<> result) noexcept;
+
+    Reactor& reactor_;
+    std::unique_ptr<Namespace> space_;
+    std::unique_ptr<CommandRing> ring_;
+    const bool is_first_;  // and unlocks; the others are handle_on()'s
+    Log log_;
+    std::optional<int32_t> told_;  // the last failure that was logged
+    size_t in_flight_ = 0;
+    Event idle_;
+    DeviceCounters counters_;
+};
+
+}  // namespace ros2s::device

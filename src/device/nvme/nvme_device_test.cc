@@ -1,0 +1,123 @@
+// What can be seen of NVMe without a namespace: what controllers answer, statuses, and refusals.
+#include "ros2s/device/nvme/nvme_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "namespace.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "status.h"
+
+namespace ros2s::device {
+namespace {
+
+using testing::HasSubstr;
+
+// The answers of a controller whose namespace has `lbas` blocks of 2^`shift` bytes.
+struct Answers {
+    AlignedBuffer of_namespace{4096}, of_controller{4096};
+    explicit Answers(uint64_t lbas, uint8_t shift, uint8_t format = 0) {
+        std::memset(of_namespace.data(), 0, 4096);
+        std::memset(of_controller.data(), 0, 4096);
+        std::memcpy(of_namespace.data(), &lbas, sizeof lbas);
+        put(of_namespace, 26, (format & 0x0fU) | (format & 0x30U) << 1);
+        put(of_namespace, 128 + 4 * format + 2, shift);
+        std::memcpy(of_controller.data() + 4, "S1234               ", 20);
+        std::memcpy(of_controller.data() + 24, "A disk                                  ", 40);
+    }
+    static void put(AlignedBuffer& answer, size_t at, unsigned value) {
+        answer.data()[at] = static_cast<std::byte>(value);
+    }
+    Result<NamespaceFormat> read(Report& report) const {
+        return read_identify("/dev/ng0n1", 7, of_namespace.bytes(), of_controller.bytes(), report);
+    }
+};
+
+TEST(NvmeIdentify, TakesBlocksOf512And4096Bytes) {
+    for (const auto& [shift, format] : {std::pair{uint8_t{9}, uint8_t{0}}, {12, 3}, {12, 17}}) {
+        Report report;
+        const auto read = Answers(1001, shift, format).read(report);
+        ASSERT_TRUE(read) << report.text();
+        EXPECT_EQ(read->lba_bytes, 1U << shift);
+        EXPECT_EQ(read->size, (uint64_t{1001} << shift) / 4096 * 4096);
+        EXPECT_EQ(read->model, "A disk");
+        EXPECT_FALSE(read->has_volatile_cache);
+        EXPECT_FALSE(read->can_deallocate);
+    }
+}
+
+TEST(NvmeIdentify, TellsCacheAndDeallocation) {
+    Answers answers(1000, 12);
+    Answers::put(answers.of_controller, 525, 0x07);
+    Answers::put(answers.of_controller, 520, 0x04);
+    Report report;
+    const auto read = answers.read(report);
+    ASSERT_TRUE(read);
+    EXPECT_TRUE(read->has_volatile_cache);
+    EXPECT_TRUE(read->can_deallocate);
+}
+
+TEST(NvmeIdentify, RefusesWhatItCannotUse) {
+    Report metadata, size, none;
+    Answers answers(1000, 12);
+    Answers::put(answers.of_namespace, 128, 8);
+    EXPECT_EQ(answers.read(metadata).error().code, Code::unsupported);
+    EXPECT_THAT(metadata.text(), HasSubstr("8 bytes of metadata"));
+    EXPECT_EQ(Answers(1000, 16).read(size).error().code, Code::unsupported);
+    EXPECT_THAT(size.text(), HasSubstr("2^16 bytes"));
+    EXPECT_EQ(Answers(0, 12).read(none).error().code, Code::corrupt);
+    EXPECT_EQ(Answers(~uint64_t{0}, 12).read(none).error().code, Code::corrupt);
+}
+
+TEST(NvmeIdentify, TheBestIdentityThereIs) {
+    Answers answers(1000, 12);
+    Report report;
+    EXPECT_EQ(answers.read(report)->identity.to_string(), "serial S1234, namespace 7");
+    for (size_t i = 0; i < 8; ++i) Answers::put(answers.of_namespace, 120 + i, 0x50 + i);
+    EXPECT_EQ(answers.read(report)->identity.to_string(), "eui.5051525354555657");
+    Answers::put(answers.of_namespace, 119, 1);
+    EXPECT_EQ(answers.read(report)->identity.to_string(), "nguid.00000000000000000000000000000001");
+}
+
+TEST(NvmeStatus, BecomesAnErrorOfTheDevice) {
+    EXPECT_EQ(command_error(0x4281), (Error{Code::io, EIO, 0x281}));
+    EXPECT_EQ(command_error(0x371), (Error{Code::io, ENODEV, 0x371}));
+    EXPECT_EQ(command_error(0x4020), (Error{Code::io, EROFS, 0x20}));
+    EXPECT_EQ(command_error(0x7c0), (Error{Code::io, EIO, 0x7c0}));
+    EXPECT_EQ(command_error(-ENODEV), (Error{Code::io, ENODEV, 0}));
+    EXPECT_EQ(describe_failure(0x4281), "NVMe status 0x281: the medium could not be read");
+    EXPECT_THAT(describe_failure(-ENODEV), HasSubstr("the namespace is gone"));
+    EXPECT_THAT(describe_failure(0x7c0), HasSubstr("0x7c0"));
+}
+
+TEST(NvmeStatus, RepeatsWhatTheControllerAllows) {
+    EXPECT_TRUE(may_repeat(0x082));
+    EXPECT_FALSE(may_repeat(0x4281));
+    EXPECT_FALSE(may_repeat(0));
+    EXPECT_FALSE(may_repeat(-ENODEV));
+}
+
+TEST(NvmeDevice, OthersAreNoNamespaces) {
+    EXPECT_FALSE(nvme_bytes("/dev/null"));
+    EXPECT_FALSE(nvme_bytes("/dev/there-is-none"));
+    EXPECT_FALSE(nvme_bytes("/"));
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    if ((*reactor)->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "no io_uring here";
+    const auto opened = (*reactor)->run(NvmeDevice::open(**reactor, "/dev/null", {}, report));
+    EXPECT_EQ(opened.error().code, Code::invalid);
+    EXPECT_THAT(report.text(), HasSubstr("/dev/null: is no NVMe namespace"));
+}
+
+TEST(NvmeDevice, NeedsIoUring) {
+    Report report;
+    auto reactor = OsReactor::create({.ring = RingChoice::threads}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    const auto opened = (*reactor)->run(NvmeDevice::open(**reactor, "/dev/ng0n1", {}, report));
+    EXPECT_EQ(opened.error().code, Code::unsupported);
+    EXPECT_THAT(report.text(), HasSubstr("needs io_uring"));
+}
+
+}  // namespace
+}  // namespace ros2s::device

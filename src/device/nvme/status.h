@@ -1,0 +1,19 @@
+// NVMe status codes, as the kernel hands them on: bits 0 to 7 the code, 8 to 10 its type, bit 14
+// "do not retry".
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::device {
+
+// `result` of a command that failed: a status (positive), or -errno. Always `io`, with an errno;
+// detail is the status, 0 where there is none.
+[[nodiscard]] Error command_error(int32_t result) noexcept;
+// "NVMe status 0x281: the medium could not be read", "No such device: the namespace is gone".
+[[nodiscard]] std::string describe_failure(int32_t result);
+// The controller says that the same command may succeed later, and a read or write may be repeated.
+[[nodiscard]] bool may_repeat(int32_t result) noexcept;
+
+}  // namespace ros2s::device
