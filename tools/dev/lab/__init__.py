@@ -8,7 +8,7 @@ from pathlib import Path
 import build
 import console
 
-from lab import kernel, vm
+from lab import kernel, power, vm
 
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
@@ -83,9 +83,13 @@ def run_suites(names, seconds, tally):
         started = time.monotonic()
         log = LOGS / f"{name}.log"
         try:
-            status = vm.run(guest, SUITES / f"{name}.sh", log, seconds)
-            ended = "" if status == 0 else f"ended with {status}"
-        except vm.Failure as why:
+            if name == "power":
+                ended = "" if power.run(guest, SUITES / "power.sh", log, seconds, tally, folder()) \
+                    else "see above"
+            else:
+                status = vm.run(guest, SUITES / f"{name}.sh", log, seconds)
+                ended = "" if status == 0 else f"ended with {status}"
+        except (vm.Failure, power.Unavailable) as why:
             ended = str(why)
         if not tally.add(f"{name} ({time.monotonic() - started:.0f} s)", not ended):
             show(log, ended)

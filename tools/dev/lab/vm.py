@@ -38,15 +38,15 @@ def look():
                               "tools/packages-lab.txt")
 
 
-def run(kernel, script, log, seconds, echo=False):
+def run(kernel, script, log, seconds, echo=False, more=()):
     """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
     returns its exit status. What it prints goes to the file `log`. Raises Failure, also where it
-    takes more than `seconds`."""
+    takes more than `seconds`. `more` are further words for QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
         folder = Path(folder)
         files = serve_root(folder)
         try:
-            return boot(kernel, script, folder, log, seconds, echo)
+            return boot(kernel, script, folder, log, seconds, echo, more)
         finally:
             files.terminate()
             files.wait()
@@ -67,10 +67,19 @@ def serve_root(folder):
     return files
 
 
-def boot(kernel, script, folder, log, seconds, echo):
+def wait_until(condition):
+    give_up = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > give_up:
+            raise Failure("what the guest needs did not come within 30 s")
+        time.sleep(0.05)
+
+
+def boot(kernel, script, folder, log, seconds, echo, more):
     output, status = socket.socketpair(), socket.socketpair()
     command = ["timeout", "-k", "5", str(seconds), "nice", "-n", "5", "qemu-system-x86_64",
-               *machine(kernel, script, seconds, folder, output[1].fileno(), status[1].fileno())]
+               *machine(kernel, script, seconds, folder, output[1].fileno(), status[1].fileno()),
+               *more]
     with open(folder / "qemu.log", "wb") as said:
         guest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                                  pass_fds=(output[1].fileno(), status[1].fileno()))
@@ -99,7 +108,9 @@ def machine(kernel, script, seconds, folder, output, status):
             file.truncate(size)
     words = {"start": GUEST / "start", "modules": kernel.modules, "checkout": Path.cwd(),
              "command": script, "seconds": seconds}
-    line = "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable "
+    # no_timer_check: on a busy machine the first tick may come so late that the kernel panics.
+    line = "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr random.trust_cpu=on " \
+           "tsc=reliable no_timer_check "
     return [
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max", "-smp", "2",

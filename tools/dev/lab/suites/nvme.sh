@@ -1,7 +1,9 @@
 # A pool straight on an NVMe namespace: commands from io_uring to /dev/ng0n1, past the block layer.
 source tools/dev/lab/guest/hardware
-modules nvme
-wait_for test -c /dev/ng0n1 -a -c /dev/ng1n1 -a -c /dev/ng1n2
+nvme_device
+wait_for namespace_of lab1 2
+small=/dev/$(namespace_of lab1 1)
+large=/dev/$(namespace_of lab1 2)
 PATH=$PWD/build/release/bin:$PATH
 pool=/run/pool
 uri="ros2s+local:///pool/main/%s?dir=$pool"
@@ -48,20 +50,20 @@ killed() {
     kill_writer verify "$(at killed)" </run/acknowledged
 }
 
-check "the device's contract, 512 B blocks" contract /dev/ng1n1
-check "the device's contract, 4 KiB blocks" contract /dev/ng1n2
-check "a pool on the namespace" ros2store up --no-daemons $pool --device-dir /dev/ng0n1
+check "the device's contract, 512 B blocks" contract "/dev/ng${small#/dev/nvme}"
+check "the device's contract, 4 KiB blocks" contract "/dev/ng${large#/dev/nvme}"
+check "a pool on the namespace" ros2store up --no-daemons $pool --device-dir "$nvme_passthrough"
 check "it says what carries it" eval 'ros2store status $pool && ros2store pool query $pool'
 check "a tree" there_and_back
 check "fio, verified" verified
 check "why shows NVMe passthrough" eval 'ros2store why "$(at fio)" | tee /dev/stderr | grep "NVMe passthrough"'
 check "killed under load, it has all that was acknowledged" killed
 check "a second pool there is refused" refused_with "holds something" \
-    ros2store up --no-daemons /run/second --device-dir /dev/ng0n1
+    ros2store up --no-daemons /run/second --device-dir "$nvme_passthrough"
 mkdir -p /run/mnt
 check "and so is one on what is mounted" eval \
-    'mkfs.ext4 -q /dev/nvme1n1 && mount /dev/nvme1n1 /run/mnt &&
-     refused_with "in use" ros2store up --no-daemons /run/second --device-dir /dev/ng1n1'
+    'mkfs.ext4 -q "$small" && mount "$small" /run/mnt &&
+     refused_with "in use" ros2store up --no-daemons /run/second --device-dir "/dev/ng${small#/dev/nvme}"'
 check "its daemons serve it" ros2store up $pool
-check "nothing mounts it meanwhile" refused_with "already mounted\|busy" mount /dev/nvme0n1 /run/mnt
+check "nothing mounts it meanwhile" refused_with "already mounted\|busy" mount "$nvme" /run/mnt
 check "they stop" ros2store down $pool

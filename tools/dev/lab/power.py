@@ -1,0 +1,119 @@
+"""Loss of power that loses something: a pool on an emulated NVMe namespace whose writes and flushes are
+recorded under load. Then, for points of the record drawn from a seed, the disks as a loss of power could
+have left them there, with random parts of what no flush covered; each is opened on this machine and
+asked for everything that had been acknowledged by then. The control does the same with the pool's
+flushes left out of the record, and must lose something."""
+
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import console
+
+from lab import recorder, vm
+
+BIN = Path("build/release/bin").absolute()
+POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
+POINTS = 12
+# The control ends with the first loss, and loses something at almost every point.
+CONTROL_POINTS = 6
+ACKNOWLEDGEMENT = 24
+LEAST = 200
+
+
+class Unavailable(Exception):
+    """This machine cannot look into the guest's file system."""
+
+
+def run(guest, script, log, seconds, tally, folder):
+    """The suite's rows. Raises vm.Failure."""
+    with tempfile.TemporaryDirectory(prefix="power-", dir=folder) as scratch:
+        scratch = Path(scratch)
+        ended = threading.Event()
+        result = {}
+        thread = threading.Thread(target=lambda: result.update(
+            record=recorder.record(scratch, (POOL_BYTES, PLACE_BYTES), ended)))
+        thread.start()
+        vm.wait_until((scratch / "acknowledged").exists)
+        try:
+            status = vm.run(guest, script, log, seconds, more=recorded_namespaces(scratch))
+        finally:
+            ended.set()
+            thread.join()
+        if not tally.add("power: the guest's load", status == 0):
+            return False
+        return check(result["record"], scratch, tally)
+
+
+def recorded_namespaces(scratch):
+    words = ["-device", "nvme,id=recorded,serial=lab3"]
+    for number in range(2):
+        words += ["-blockdev", f"driver=nbd,node-name=disk{number},server.type=unix,"
+                               f"server.path={scratch}/disk-{number}",
+                  "-device", f"nvme-ns,drive=disk{number},bus=recorded,nsid={number + 1}"]
+    return words + ["-chardev", f"socket,id=acknowledged,path={scratch}/acknowledged", "-device",
+                    "virtserialport,chardev=acknowledged,name=lab.acknowledged"]
+
+
+def check(record, scratch, tally):
+    seed = random.SystemRandom().getrandbits(32) if "ROS2STORE_SEED" not in os.environ \
+        else int(os.environ["ROS2STORE_SEED"])
+    count = sum(len(data) for _, data in record.acknowledged) // ACKNOWLEDGEMENT
+    print(f"{len(record.writes)} writes, {len(record.flushes)} flushes, {count} acknowledgements; "
+          f"seed {seed} (ROS2STORE_SEED)", flush=True)
+    if not tally.add(f"power: a load worth it ({count} acknowledged)", count >= LEAST):
+        return False
+    lost = [at for at in points(record, seed, POINTS) if not survives(record, at, seed, scratch)]
+    kept = tally.add(f"power: nothing acknowledged is lost at {POINTS} points"
+                     + (f"; lost at {lost}" if lost else ""), not lost)
+    caught = any(not survives(record, at, seed, scratch, flushes=False)
+                 for at in points(record, seed, CONTROL_POINTS))
+    return tally.add("power: without its flushes it is caught", caught) and kept
+
+
+def points(record, seed, count):
+    """Half of them anywhere in the load, half just around flushes, where what counts happens."""
+    chosen = random.Random(seed)
+    first, last = record.acknowledged[len(record.acknowledged) // 8][0], record.position
+    flushes = [position for position, disk in record.flushes if disk == 0 and position > first]
+    anywhere = [chosen.randrange(first, last) for _ in range(count // 2)]
+    return sorted(anywhere + [max(first, chosen.choice(flushes) - chosen.randrange(-1, 3))
+                              for _ in range(count - count // 2)])
+
+
+def survives(record, position, seed, scratch, flushes=True):
+    """Whether a pool that lost power there has everything that was acknowledged."""
+    chosen = random.Random(seed * 1000003 + position)
+    unit = chosen.choice((512, 4096))
+    pool = recorder.after_power_loss(record, 0, POOL_BYTES, position, chosen, unit, flushes)
+    place = recorder.after_power_loss(record, 1, PLACE_BYTES, position, chosen, 4096)
+    (scratch / "pool.img").write_bytes(pool)
+    (scratch / "place.img").write_bytes(place)
+    promised = b"".join(data for at, data in record.acknowledged if at <= position)
+    (scratch / "promised").write_bytes(promised[:len(promised) // ACKNOWLEDGEMENT * ACKNOWLEDGEMENT])
+    done = subprocess.run(["unshare", "-m", "bash", "-c", OPEN_AND_VERIFY, "verify", scratch, BIN],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                          timeout=300)
+    said = (done.stdout + done.stderr).strip().splitlines()
+    if done.returncode == 64:
+        raise Unavailable(said[-1] if said else "mount failed")
+    if flushes and done.returncode != 0:
+        print(f"point {position}, units of {unit}:", *said[:8], sep="\n    ", flush=True)
+        shutil.copytree(scratch, f"build/lab/lost-{position}", dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("disk-*", "acknowledged"))
+    return done.returncode == 0
+
+
+OPEN_AND_VERIFY = r"""
+mkdir -p "$1/place"
+mount -o loop "$1/place.img" "$1/place" || exit 64
+ln -sfn "$1/pool.img" "$1/place/pool/device-0"
+"$2/kill_writer" verify "ros2s+local:///pool/main/killed?dir=$1/place/pool" <"$1/promised"
+status=$?
+umount "$1/place"
+exit $status
+"""

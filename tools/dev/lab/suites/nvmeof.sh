@@ -1,0 +1,73 @@
+# NVMe over Fabrics: the kernel's own target exports a namespace over TCP and over RDMA (Soft-RoCE), the
+# guest connects to itself, and fio and a pool use what appears. Function, not speed.
+source tools/dev/lab/guest/hardware
+soft_roce
+ip addr add 10.77.0.1/24 dev rdma0
+modules nvme nvmet nvmet-tcp nvmet-rdma nvme-fabrics nvme-tcp nvme-rdma
+mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+PATH=$PWD/build/release/bin:$PATH
+target=/sys/kernel/config/nvmet
+host=nqn.2014-08.org.nvmexpress:uuid:7d6e0f0a-3f0e-4d55-9d6b-6f1d0a6c0001
+
+# exported NAME BLOCK-DEVICE TRANSPORT ADDRESS PORT
+exported() {
+    local subsystem=$target/subsystems/$1 port=$target/ports/$5
+    mkdir "$subsystem" && echo 1 >"$subsystem/attr_allow_any_host" &&
+        mkdir "$subsystem/namespaces/1" && echo -n "$2" >"$subsystem/namespaces/1/device_path" &&
+        echo 1 >"$subsystem/namespaces/1/enable" && mkdir "$port" &&
+        echo ipv4 >"$port/addr_adrfam" && echo "$3" >"$port/addr_trtype" &&
+        echo "$4" >"$port/addr_traddr" && echo "$5" >"$port/addr_trsvcid" &&
+        ln -s "$subsystem" "$port/subsystems/$1"
+}
+
+connected() {
+    nvme connect -t "$1" -a "$2" -s "$3" -n "$4" --hostnqn=$host --hostid="${host##*:}" && wait_for imported "$4" &&
+        imported "$4"
+}
+
+# imported NAME: "nvme5n1", the namespace of the subsystem that was connected.
+imported() {
+    local each
+    for each in /sys/class/block/nvme*; do
+        if [ "$(cat "$each/device/subsysnqn" 2>/dev/null)" = "$1" ] && [ -c "/dev/ng${each##*/nvme}" ]; then
+            echo "${each##*/}"
+            return
+        fi
+    done
+    return 1
+}
+
+verified() {
+    fio --name="$2" --filename="/dev/$1" --rw=randwrite --bs=16k --size=4M --iodepth=8 --verify=crc32c \
+        --do_verify=1 "${@:3}"
+}
+
+# pool_on NAME NAMESPACE: the engine on it, by passthrough.
+pool_on() {
+    local query="?dir=/run/$1"
+    local uri="ros2s+local:///pool/main/tree$query"
+    blkdiscard -z "/dev/$2" &&
+        ros2store up --no-daemons "/run/$1" --device-dir "/dev/ng${2#nvme}" &&
+        ros2store cp -r /usr/include/fmt "$uri" && ros2store cp -r "$uri" "/run/$1-back" &&
+        diff -r /usr/include/fmt "/run/$1-back" && ros2store why "${uri%"$query"}/core.h$query" | tee /dev/stderr |
+        grep -q "NVMe passthrough"
+}
+
+# through TRANSPORT ADDRESS PORT BLOCK-DEVICE
+through() {
+    local name=lab-$1 namespace
+    check "$1: the kernel's target exports $4" exported "$name" "/dev/$4" "$1" "$2" "$3"
+    check "$1: connected" connected "$1" "$2" "$3" "$name"
+    namespace=$(imported "$name")
+    check "$1: fio on the block device, verified" verified "$namespace" block --ioengine=libaio --direct=1
+    check "$1: fio by passthrough, verified" verified "ng${namespace#nvme}" passthrough --ioengine=io_uring_cmd \
+        --cmd_type=nvme
+    check "$1: a pool on it: a tree, there and back" pool_on "pool-$1" "$namespace"
+    check "$1: disconnected" nvme disconnect -n "$name"
+}
+
+wait_for namespace_of lab1 2
+through tcp 127.0.0.1 4420 "$(namespace_of lab1 1)"
+before=$(rdma_packets)
+through rdma 10.77.0.1 4421 "$(namespace_of lab1 2)"
+check "and that went over the adapter" test "$(rdma_packets)" -gt $((before + 1000))
