@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "append_load.h"
 #include "dpu_process.h"
@@ -283,6 +287,35 @@ void DpuServerOverShm::expect_what_is_open_stays(bool killed) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
+// A host has its session and its connection when the DPU dies, and no mount yet: the DPU asks an
+// engine for it that does not answer.
+TEST_P(DpuServerOverShm, WhoMeetsADyingOneWaitsForTheNext) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    ASSERT_EQ(::kill(engine.pid(), SIGSTOP), 0);
+    std::unique_ptr<HostFiles> host;
+    Report report;
+    std::thread guest([&] { host = open(report); });
+    const std::string entered =
+        "ros2store_server_connections_greeted_total{provider=\"shm\",tenant=\"CN=client\"} 1\n";
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (dpu.metrics().find(entered) == std::string::npos &&
+           std::chrono::steady_clock::now() < until) {
+        ::usleep(10'000);
+    }
+    ::usleep(200'000);
+    dpu.kill_hard();
+    EXPECT_EQ(::kill(engine.pid(), SIGCONT), 0);
+    EXPECT_TRUE(dpu.start());
+    guest.join();
+    ASSERT_NE(host, nullptr) << report.text();
+    EXPECT_TRUE(run_blocking(*reactor, [&] {
+        return host->file_system().mkdir(call, fs::root_node, "directory", 0755, {});
+    }));
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
 TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsKilled) { expect_what_is_open_stays(true); }
 TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsStopped) {
     expect_what_is_open_stays(false);
