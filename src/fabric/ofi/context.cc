@@ -118,6 +118,7 @@ bool Context::may_sleep() const noexcept {
 Result<Context> Context::open(const Options& options, const Choice& choice, Report& report) {
     ROS2S_TRY_ASSIGN(const OfiLibrary* ofi, ofi_library(report));
     Context made;
+    made.peers_max_ = choice.peers_max;
     const int status = made.create(*ofi, choice);
     if (status == 0) return made;
     return report.fail(

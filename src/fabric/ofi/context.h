@@ -44,6 +44,7 @@ class Context {
     [[nodiscard]] bool may_sleep() const noexcept;
     // What a peer needs to reach the endpoint: a socket address.
     [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
+    [[nodiscard]] size_t peers_max() const noexcept { return peers_max_; }
 
   private:
     Context() = default;
@@ -58,6 +59,7 @@ class Context {
     Handle<fid_cq> completions_;
     Handle<fid_ep> endpoint_;
     int event_ = -1;
+    size_t peers_max_ = 0;
     std::vector<std::byte> address_;
 };
 

@@ -28,11 +28,12 @@ std::span<char* const> settings() {
         // Over verbs a frame goes through libfabric's own buffers of this size, several for one. It
         // registers 2048 of them for each domain, while the first connection waits.
         "FI_OFI_RXM_BUFFER_SIZE=8192",
-        // A queue of completions has room for all that so many connections can have under way.
+        // A queue of completions has room for all that so many connections can have under way, and
+        // the receiving side for all frames of a session in pieces.
         // Soft-RoCE's has 32767 entries; libfabric's defaults need more.
-        "FI_UNIVERSE_SIZE=255",
+        "FI_UNIVERSE_SIZE=100",
         "FI_OFI_RXM_MSG_TX_SIZE=64",
-        "FI_OFI_RXM_MSG_RX_SIZE=64",
+        "FI_OFI_RXM_MSG_RX_SIZE=256",
         // Libraries of PSM, with which Debian's is linked: no handlers of signals, SIGTERM among
         // them.
         "IPATH_NO_BACKTRACE=1",

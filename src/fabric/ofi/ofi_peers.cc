@@ -16,7 +16,8 @@ sa_family_t family_of(std::string_view address) {
 
 }  // namespace
 
-Peers::Peers(fid_av* known, ConstBytes own) : known_(known), own_(as_text(own)) {}
+Peers::Peers(fid_av* known, ConstBytes own, size_t peers_max)
+    : known_(known), peers_max_(peers_max), own_(as_text(own)) {}
 
 Result<Peer*> Peers::acquire(ConstBytes address) {
     const std::string name(as_text(address));
@@ -26,7 +27,7 @@ Result<Peer*> Peers::acquire(ConstBytes address) {
     }
     auto found = all_.find(name);
     if (found == all_.end()) {
-        if (all_.size() >= peers_max) {
+        if (all_.size() >= peers_max_) {
             if (idle_ == 0) return fail(Code::no_memory);
             forget_oldest();
         }

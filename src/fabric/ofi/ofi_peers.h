@@ -23,11 +23,8 @@ struct Peer {
 
 class Peers {
   public:
-    // A queue of completions has room for so many connections (FI_UNIVERSE_SIZE).
-    static constexpr size_t peers_max = 250;
-
     // `own`: the address of our endpoint, to compare with.
-    Peers(fid_av* known, ConstBytes own);
+    Peers(fid_av* known, ConstBytes own, size_t peers_max);
     // The peer at this address, with one more lane. Errors: unsupported (an address of another
     // kind than ours), no_memory (peers_max of them have lanes), io.
     [[nodiscard]] Result<Peer*> acquire(ConstBytes address);
@@ -41,6 +38,7 @@ class Peers {
     void forget_oldest() noexcept;
 
     fid_av* known_;
+    const size_t peers_max_;
     std::string own_;
     All all_;
     size_t idle_ = 0;

@@ -12,7 +12,7 @@ using lanes::FrameHeader;
 OfiWorker::OfiWorker(Reactor& reactor, Counters& counters, Context context)
     : Worker(reactor, counters),
       context_(std::move(context)),
-      peers_(context_.peers(), context_.address()),
+      peers_(context_.peers(), context_.address(), context_.peers_max()),
       retrying_(reactor, 1) {
     for (size_t i = 0; i < receives_count; ++i) {
         // Its bytes stay as they are.

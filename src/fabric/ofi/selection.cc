@@ -10,6 +10,11 @@ namespace {
 constexpr std::string_view tcp = "ofi+tcp;ofi_rxm";
 constexpr std::string_view verbs = "ofi+verbs;ofi_rxm";
 
+// A queue of completions of an adapter has room for so many connections (FI_UNIVERSE_SIZE); that of
+// tcp grows.
+constexpr size_t peers_over_verbs_max = 95;
+constexpr size_t peers_over_tcp_max = 4096;
+
 // The adapter's name, with its port or without: an adapter's ports are devices of their own to
 // libfabric, which goes by the address of their network interface.
 Result<std::string> adapter_of(const Options& options, const std::vector<std::string>& fit,
@@ -81,7 +86,8 @@ Result<Choice> select(const Options& options, const Machine& machine, Report& re
                                              ? interface_of(options, fit, report)
                                              : adapter_of(options, fit, report));
     return Choice{.provider = options.provider.substr(std::string_view("ofi+").size()),
-                  .domain = std::move(domain)};
+                  .domain = std::move(domain),
+                  .peers_max = options.provider == tcp ? peers_over_tcp_max : peers_over_verbs_max};
 }
 
 }  // namespace ros2s::fabric::ofi
