@@ -142,8 +142,9 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Descriptor socket, He
         (void)co_await send_all(reactor_, socket.get(), object_bytes(ours), stop);
     }
     if (done) done = co_await answer(socket.get(), ours, wire->channel(), stop);
+    if (done && worker_->may_cross()) wire->greet();
     if (done) done = co_await wire->met(stop);
-    if (done) wire->greet();
+    if (done && !worker_->may_cross()) wire->greet();
     if (!done) {
         co_await wire->close();
         co_return fail(done.error());

@@ -1,6 +1,7 @@
 // A Domain over a worker (worker.h): sessions are set up over a TCP socket, by hellos with the
 // addresses of both workers behind them, and then by one empty frame each way, the connecting
-// side's first, which shows that data can pass before anybody relies on it.
+// side's first where the library wants it so, which shows that data can pass before anybody relies
+// on it.
 #pragma once
 #include <functional>
 #include <memory>

@@ -35,6 +35,10 @@ class Worker : public Poller {
     [[nodiscard]] virtual Result<std::unique_ptr<Lane>> open_lane(const PeerAddress& peer,
                                                                   LaneUser& user) = 0;
 
+    // Whether both sides may begin to connect at the same time. If not, the listening one waits for
+    // the other's first message, which draws the set-up out.
+    [[nodiscard]] virtual bool may_cross() const noexcept = 0;
+
     [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
     [[nodiscard]] Flusher& flusher() noexcept { return flusher_; }
     // A channel for the wire: what comes for it goes there. Random, and not zero.

@@ -20,6 +20,8 @@ class OfiWorker final : public lanes::Worker {
     [[nodiscard]] Result<std::unique_ptr<lanes::Lane>> open_lane(const lanes::PeerAddress& peer,
                                                                  lanes::LaneUser& user) override;
 
+    [[nodiscard]] bool may_cross() const noexcept override { return false; }
+
     // The lanes'.
     enum class Posted : uint8_t { under_way, later, refused };
     [[nodiscard]] Posted post(Sending& sending, const Peer& peer) noexcept;

@@ -14,6 +14,8 @@ class UcxWorker final : public lanes::Worker {
     [[nodiscard]] Result<std::unique_ptr<lanes::Lane>> open_lane(const lanes::PeerAddress& peer,
                                                                  lanes::LaneUser& user) override;
 
+    [[nodiscard]] bool may_cross() const noexcept override { return true; }
+
   private:
     bool progress() noexcept override;
     bool arm_events() noexcept override;
