@@ -2,6 +2,7 @@
 
 Each prints one line, with its seconds, and what it said where it failed; the last line is
 "N passed, N failed". Names on the command line choose among them."""
+import functools
 import subprocess
 import sys
 import time
@@ -17,6 +18,17 @@ class Tests(list):
     def __call__(self, function):
         self.append(function)
         return function
+
+    def each(self, *values):
+        """`@test.each(a, b)` before a function of one argument: a test for each value, called
+        FUNCTION:VALUE."""
+        def add(function):
+            for value in values:
+                one = functools.partial(function, value)
+                one.__name__ = f"{function.__name__}:{value}"
+                self.append(one)
+            return function
+        return add
 
     def run(self, names, call=lambda function: function()):
         """The exit status. `call` is how one is called."""

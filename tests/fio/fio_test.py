@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """usage: fio_test.py BUILD_DIRECTORY [NAME…]
 
-The fio plug-in on real pools, with fio's own verification, and what it says when it cannot work.
+The fio plug-in on real pools, embedded, behind an engine and behind a DPU daemon, with fio's own
+verification, and what it says when it cannot work.
 The last line is "N passed, N failed".
 """
 import json
@@ -16,16 +17,22 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import runner  # noqa: E402
 
 test = runner.Tests()
+LOCAL, OFFLOAD = "ros2s+local", "ros2s+dpu"
+WAYS = (LOCAL, "ros2s provider=shm", "ros2s provider=ucx+tcp", OFFLOAD)
 
 
 class Pool:
-    def __init__(self, size="512MiB"):
+    """`way`: the scheme of its URI, and a parameter."""
+
+    def __init__(self, size="512MiB", way=LOCAL):
         self.top = tempfile.mkdtemp(prefix="ros2store-fio.")
         self.directory = f"{self.top}/pool"
-        self.uri = f"ros2s+local:///pool/main?dir={self.directory}"
-        done = subprocess.run([CLI, "up", "--no-daemons", self.directory, "--size", size],
-                              capture_output=True,
-                              text=True)
+        scheme, _, parameter = way.partition(" ")
+        self.uri = f"{scheme}:///pool/main?dir={self.directory}" + (parameter and f"&{parameter}")
+        self.is_served = way != LOCAL
+        daemons = () if self.is_served else ("--no-daemons",)
+        done = subprocess.run([CLI, "up", *daemons, self.directory, "--size", size],
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         self.said = done.stdout
 
@@ -55,6 +62,8 @@ class Pool:
         return self
 
     def __exit__(self, *error):
+        if self.is_served:
+            subprocess.run([CLI, "down", "--kill", self.directory], capture_output=True, check=False)
         subprocess.run(["rm", "-rf", self.top], check=False)
 
 
@@ -66,9 +75,9 @@ def total(report, direction, key="total_ios"):
     return sum(job[direction][key] for job in report["jobs"])
 
 
-@test
-def verified_at_depths_1_and_32():
-    with Pool() as pool:
+@test.each(*WAYS)
+def verified_at_depths_1_and_32(way):
+    with Pool(way=way) as pool:
         for depth in (1, 32):
             # One after the other is slow on a machine that does much else.
             size, count = ("2M", 512) if depth == 1 else ("16M", 4096)
@@ -109,9 +118,9 @@ def corrupt_bytes_are_named_by_file():
         assert "restore the file" in said, said
 
 
-@test
-def verification_would_notice():
-    with Pool() as pool:
+@test.each(LOCAL, OFFLOAD)
+def verification_would_notice(way):
+    with Pool(way=way) as pool:
         job = ("--name=f", "--size=1M", "--bs=4k", "--iodepth=8")
         pool.fio(*job, "--rw=write", "--verify=pattern", "--verify_pattern=0x11")
         pool.fio(*job, "--rw=read", "--verify=pattern", "--verify_pattern=0x11")
@@ -120,26 +129,26 @@ def verification_would_notice():
         assert "bad pattern" in said or "verify" in said, said
 
 
-@test
-def sizes_that_are_not_multiples_of_a_block():
-    with Pool() as pool:
+@test.each(*WAYS)
+def sizes_that_are_not_multiples_of_a_block(way):
+    with Pool(way=way) as pool:
         job = ("--name=f", "--size=24M", "--bsrange=512-1500k", "--bs_unaligned=1", "--iodepth=16")
         pool.fio(*job, "--rw=write", "--verify=crc32c", "--verify_fatal=1")
         pool.fio("--name=g", "--size=64M", "--bs=4M", "--iodepth=4", *WRITE)
         pool.fio("--name=h", "--size=4M", "--bs=4k", "--iodepth=8", "--registered=0", *WRITE)
 
 
-@test
-def batches():
-    with Pool() as pool:
+@test.each(LOCAL, OFFLOAD)
+def batches(way):
+    with Pool(way=way) as pool:
         pool.fio("--name=f", "--size=16M", "--bs=4k", "--iodepth=32", "--iodepth_batch=16",
                  "--iodepth_batch_complete_min=4", "--iodepth_batch_complete_max=32",
                  "--iodepth_low=8", *WRITE)
 
 
-@test
-def trim_reads_as_zeros():
-    with Pool() as pool:
+@test.each(LOCAL, OFFLOAD)
+def trim_reads_as_zeros(way):
+    with Pool(way=way) as pool:
         job = ("--name=f", "--filename=f", "--size=8M", "--bs=64k", "--iodepth=8")
         pool.fio(*job, "--rw=write", "--verify=pattern", "--verify_pattern=0xaa")
         for kind in ("randtrim", "trim"):
@@ -151,9 +160,9 @@ def trim_reads_as_zeros():
         assert total(report, "trim") > 0 and total(report, "write") > 0
 
 
-@test
-def threads_share_the_pool():
-    with Pool() as pool:
+@test.each(LOCAL, OFFLOAD)
+def threads_share_the_pool(way):
+    with Pool(way=way) as pool:
         report, _ = pool.fio("--thread", "--name=own", "--numjobs=4", "--size=8M", "--bs=4k",
                              "--iodepth=8", *WRITE)
         assert len(report["jobs"]) == 4
@@ -161,9 +170,9 @@ def threads_share_the_pool():
                  "--offset_increment=4M", "--bs=4k", "--iodepth=8", *WRITE)
 
 
-@test
-def several_files_in_one_job():
-    with Pool() as pool:
+@test.each(LOCAL, OFFLOAD)
+def several_files_in_one_job(way):
+    with Pool(way=way) as pool:
         job = ("--name=many", "--nrfiles=2", "--size=16M", "--bs=4k", "--iodepth=16")
         pool.fio(*job, *WRITE)
         pool.fio(*job, *READ_BACK)
@@ -186,9 +195,19 @@ def processes_one_after_the_other():
         pool.fio("--create_serialize=0", "--name=own", "--size=1M", *WRITE)
 
 
-@test
-def syncs_layout_and_unlink():
-    with Pool() as pool:
+@test.each(*WAYS[1:])
+def processes_side_by_side(way):
+    with Pool(way=way) as pool:
+        report, _ = pool.fio("--name=own", "--numjobs=3", "--size=4M", "--bs=16k", "--iodepth=8",
+                             *WRITE)
+        assert len(report["jobs"]) == 3 and total(report, "read") == 3 * 256, report
+        pool.fio("--name=same", "--filename=same", "--numjobs=2", "--size=4M",
+                 "--offset_increment=4M", "--bs=4k", "--iodepth=8", *WRITE)
+
+
+@test.each(LOCAL, OFFLOAD)
+def syncs_layout_and_unlink(way):
+    with Pool(way=way) as pool:
         pool.fio("--name=s", "--size=1M", "--bs=4k", "--iodepth=4", "--fsync=4", *WRITE)
         pool.fio("--name=d", "--size=1M", "--bs=4k", "--iodepth=4", "--fdatasync=4", *WRITE)
         _, said = pool.fio("--name=laid", "--filename=dir-less", "--size=4M", "--rw=read",

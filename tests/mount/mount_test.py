@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """usage: mount_test.py BUILD_DIRECTORY [NAME…]
 
-ros2store-fuse on real pools: that files mean what they should through the kernel, that nothing
-acknowledged is lost when its process is killed, and that it starts, refuses and ends as it says.
+ros2store-fuse on real pools, embedded, behind an engine and behind a DPU daemon: that files mean
+what they should through the kernel, that nothing acknowledged is lost when a process is killed, and
+that it starts, refuses and ends as it says.
 The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
 import errno
@@ -24,7 +25,8 @@ import runner  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
-URI = "ros2s+local:///pool/main?dir="
+LOCAL, DIRECT, OFFLOAD = SCHEMES = "ros2s+local", "ros2s", "ros2s+dpu"
+URI = f"{LOCAL}:///pool/main?dir="
 
 
 def pattern(size, seed):
@@ -41,9 +43,10 @@ def is_running(pid):
 
 
 class Pool:
-    """A fresh pool and a mount point; unmounted and removed at the end."""
+    """A fresh pool, with daemons where the scheme needs them, and a mount point; all ended,
+    unmounted and removed at the end."""
 
-    def __init__(self, size="256MiB", owner=None):
+    def __init__(self, size="256MiB", owner=None, scheme=LOCAL):
         self.top = tempfile.mkdtemp(prefix="ros2store-mount.")
         self.directory, self.mount_point = f"{self.top}/pool", f"{self.top}/mnt"
         os.mkdir(self.mount_point)
@@ -51,8 +54,10 @@ class Pool:
             for path in (self.top, self.mount_point):
                 os.chown(path, owner, owner)
         self.owner = owner
-        self.uri = URI + self.directory
-        self.run(CLI, "up", "--no-daemons", self.directory, "--size", size)
+        self.is_served = scheme != LOCAL
+        self.uri = f"{scheme}:///pool/main?dir={self.directory}"
+        daemons = () if self.is_served else ("--no-daemons",)
+        self.run(CLI, "up", *daemons, self.directory, "--size", size)
 
     def become_owner(self):
         if self.owner is not None:
@@ -74,6 +79,9 @@ class Pool:
         return self.pid()
 
     def pid(self):
+        """Of the process that has it mounted."""
+        if self.is_served:
+            return process_with(self.uri, self.mount_point)
         with open(f"{self.directory}/owner") as file:
             return int(file.readline().split()[1])
 
@@ -95,10 +103,31 @@ class Pool:
     def __enter__(self):
         return self
 
+    def daemon(self, program):
+        status = json.loads(self.run(CLI, "--json", "status", self.directory).stdout)
+        return next(each["pid"] for each in status["daemons"] if each["program"] == program)
+
     def __exit__(self, *error):
         if self.is_mounted():
             subprocess.run(["umount", "-l", self.mount_point], check=False)
+        if self.is_served:
+            subprocess.run([CLI, "down", "--kill", self.directory], capture_output=True, check=False)
         subprocess.run(["rm", "-rf", self.top], check=False)
+
+
+def process_with(*words):
+    """The mount's process with these words in its command line."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                line = file.read().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if line[0] == os.fsencode(FUSE) and {*map(os.fsencode, words)} <= {*line}:
+            found.append(int(name))
+    assert len(found) == 1, f"{words}: {found}"
+    return found[0]
 
 
 def write(path, content):
@@ -139,9 +168,9 @@ def corrupt_bytes_are_logged_with_the_way_to_the_file():
         assert f"`find {pool.mount_point} -xdev -inum {inode}` names the file" in said, said
 
 
-@test
-def posix_checks_on_a_real_pool():
-    with Pool("1GiB") as pool:
+@test.each(*SCHEMES)
+def posix_checks_on_a_real_pool(scheme):
+    with Pool("1GiB", scheme=scheme) as pool:
         pid = pool.mount()
         done = subprocess.run([sys.executable, "-B", f"{HERE}/posix_checks.py", pool.mount_point],
                               capture_output=True, text=True)
@@ -172,10 +201,20 @@ class Writer(threading.Thread):
         except OSError:
             pass
 
+    def expect_all(self, content):
+        """Each block as it was acknowledged; one may be as it was being written."""
+        for block in range(self.blocks):
+            found = content[block * 4096:(block + 1) * 4096]
+            turn = self.acknowledged[block]
+            allowed = [pattern(4096, turn) if turn else bytes(4096)]
+            if self.in_flight[0] == block:
+                allowed.append(pattern(4096, self.in_flight[1]))
+            assert found in allowed, f"block {block}: turn {turn}, found {found[:16]}"
 
-@test
-def nothing_acknowledged_is_lost_when_it_is_killed():
-    with Pool() as pool:
+
+@test.each(*SCHEMES)
+def nothing_acknowledged_is_lost_when_it_is_killed(scheme):
+    with Pool(scheme=scheme) as pool:
         for round_number in range(3):
             pid = pool.mount()
             os.makedirs(pool.path(f"d{round_number}/deep"))
@@ -183,23 +222,14 @@ def nothing_acknowledged_is_lost_when_it_is_killed():
                 write(pool.path(f"d{round_number}/deep/{i}"), pattern(i * 5000, i))
             blocks = 64
             write(pool.path("log"), bytes(blocks * 4096))
-            writers = [Writer(pool.path("log"), blocks)]
-            for writer in writers:
-                writer.start()
-            wait_until(lambda: writers[0].turns > 300, "writes")
+            writer = Writer(pool.path("log"), blocks)
+            writer.start()
+            wait_until(lambda: writer.turns > 300, "writes")
             os.kill(pid, signal.SIGKILL)
-            for writer in writers:
-                writer.join()
+            writer.join()
             wait_until(lambda: not is_running(pid), "the killed process to end")
             pid = pool.mount()  # the dead mount is taken away
-            content = read(pool.path("log"))
-            for block in range(blocks):
-                found = content[block * 4096:(block + 1) * 4096]
-                turn = writers[0].acknowledged[block]
-                allowed = [pattern(4096, turn) if turn else bytes(4096)]
-                if writers[0].in_flight[0] == block:
-                    allowed.append(pattern(4096, writers[0].in_flight[1]))
-                assert found in allowed, f"block {block}: turn {turn}, found {found[:16]}"
+            writer.expect_all(read(pool.path("log")))
             for before in range(round_number + 1):
                 for i in range(20):
                     assert read(pool.path(f"d{before}/deep/{i}")) == pattern(i * 5000, i)
@@ -207,8 +237,33 @@ def nothing_acknowledged_is_lost_when_it_is_killed():
 
 
 @test
-def a_signal_unmounts_also_while_files_are_open():
-    with Pool() as pool:
+def a_mount_goes_on_when_the_daemons_behind_it_are_killed():
+    with Pool(scheme=OFFLOAD) as pool:
+        pid = pool.mount()
+        blocks = 64
+        write(pool.path("log"), bytes(blocks * 4096))
+        writer = Writer(pool.path("log"), blocks)
+        writer.start()
+        try:
+            for program in ("ros2store-engine", "ros2store-dpu"):
+                turns = writer.turns
+                wait_until(lambda: writer.turns > turns + 100, "writes")
+                os.kill(pool.daemon(program), signal.SIGKILL)
+                pool.run(CLI, "up", pool.directory)
+            turns = writer.turns
+            wait_until(lambda: writer.turns > turns + 100, f"writes after {turns}")
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            writer.join()
+        wait_until(lambda: not is_running(pid), "its end")
+        pid = pool.mount()
+        writer.expect_all(read(pool.path("log")))
+        pool.unmount(pid)
+
+
+@test.each(*SCHEMES)
+def a_signal_unmounts_also_while_files_are_open(scheme):
+    with Pool(scheme=scheme) as pool:
         pid = pool.mount()
         path = pool.path("mapped")
         size, pages = 16 << 20, range(0, 16 << 20, 8192)  # more writes than one queue takes
@@ -238,9 +293,9 @@ def a_signal_unmounts_also_while_files_are_open():
         pool.wait_for_end(pid)
 
 
-@test
-def foreground_until_interrupted():
-    with Pool() as pool:
+@test.each(*SCHEMES)
+def foreground_until_interrupted(scheme):
+    with Pool(scheme=scheme) as pool:
         process = subprocess.Popen([FUSE, "--foreground", pool.uri, pool.mount_point],
                                    stderr=subprocess.PIPE, text=True)
         wait_until(pool.is_mounted, "the mount")
@@ -251,9 +306,9 @@ def foreground_until_interrupted():
         assert not pool.is_mounted()
 
 
-@test
-def read_only_mount():
-    with Pool() as pool:
+@test.each(*SCHEMES)
+def read_only_mount(scheme):
+    with Pool(scheme=scheme) as pool:
         pid = pool.mount()
         write(pool.path("a"), b"a")
         pool.unmount(pid)
