@@ -119,7 +119,7 @@ def bundle(tree):
         name = needed.pop()
         if name in bundled or any(tree.rglob(name)):
             continue
-        owner = owners()[name]
+        owner = owner_of(Path(libraries[name]))
         if owner in UBUNTU:
             continue
         bundled[name] = owner
@@ -140,7 +140,7 @@ def services(tree):
         shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)
         program = build.folder("release") / f"bin/ros2store-{daemon}"
         settings = output_of(program, "--print-config")
-        changed = settings.replace('pools: ""', f"pools: {pools}")
+        changed = re.sub('^(# )?pools: ""$', f"pools: {pools}", settings, flags=re.MULTILINE)
         assert changed != settings
         (tree / SETTINGS / f"{daemon}.yaml").write_text(changed, encoding="utf-8")
     (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}/dpu.yaml\n/{SETTINGS}/engine.yaml\n",
@@ -189,6 +189,13 @@ def owners():
     listed = output_of("dpkg", "-S", f"*/{folder}/*.so*")
     return {Path(path).name: package for package, path in
             re.findall(r"^([^:,\s]+)(?::\w+)?: (\S+)$", listed, re.MULTILINE)}
+
+
+def owner_of(library):
+    """Its package, also where the name that programs ask for is a choice among several
+    (update-alternatives), which belongs to none."""
+    known = owners().get(library.name)
+    return known or output_of("dpkg", "-S", library.resolve()).partition(":")[0]
 
 
 def elf_files(tree):

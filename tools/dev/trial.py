@@ -34,7 +34,27 @@ USES = (
         grep -q "data plane: ucx+tcp at 127.0.0.1:7401" /log
         kill -TERM $!
         wait $!"""),
-    ("ros2store-dpu starts", "ros2store-dpu --version"),
+    ("ros2store-dpu serves a host by the settings in /etc, and drains", """
+        trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT
+        begin() {
+            $1 --config /etc/ros2store/${1#ros2store-}.yaml 2>/$1.log &
+            for i in $(seq 600); do grep -q "info: ready" /$1.log && return; sleep 0.1; done
+            cat /$1.log; false; }
+        begin ros2store-engine; engine=$!
+        begin ros2store-dpu; dpu=$!
+        cat /ros2store-dpu.log
+        ros2store doctor ros2s+dpu://127.0.0.1/pool/main
+        cp -r /etc/apt /tree; echo hello >/tree/a
+        ros2store cp -r /tree ros2s+dpu://127.0.0.1/pool/main/tree
+        ros2store cp -r ros2s+dpu://127.0.0.1/pool/main/tree /from-dpu
+        diff -r /tree /from-dpu
+        ros2store why ros2s+dpu://127.0.0.1/pool/main/tree/a | tee /why
+        grep -q "host link over shm .*, ucx+tcp to its engine" /why
+        exec 3<>/dev/tcp/127.0.0.1/7509
+        printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3
+        grep -q '^ros2store_link_written_bytes_total' <&3
+        kill -TERM $dpu; wait $dpu
+        kill -TERM $engine; wait $engine"""),
     ("their units are sound, and their user is made", """
         apt-get install -q -y --no-install-recommends systemd
         dpkg-reconfigure ros2store
