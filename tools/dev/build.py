@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import console
+import sysroot
 
 NEWS_SECONDS = 30  # without a terminal, a line of progress this often
 LAST_LINES = 20  # of the log, where nothing else tells why it failed
@@ -17,10 +18,12 @@ LAST_LINES = 20  # of the log, where nothing else tells why it failed
 def add_arguments(parser):
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--preset", default="release", help="release (default), asan or tsan")
+    parser.add_argument("--arch", choices=("arm64",),
+                        help="cross-built for it, in build/arm64, with a sysroot of Debian's packages")
 
 
 def run(options):
-    return 0 if make(options.preset, options.targets) else 1
+    return 0 if make(options.arch or options.preset, options.targets) else 1
 
 
 def folder(preset):
@@ -66,6 +69,8 @@ def configure(preset):
 
 def make(preset, targets=()):
     """Configures and builds; true when it worked. The log is build/<preset>/build.log."""
+    if preset == "arm64" and not sysroot.prepare():
+        return False
     console.step(f"build {preset}" + (f": {' '.join(targets)}" if targets else ""))
     if not configure(preset):
         return False

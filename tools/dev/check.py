@@ -1,8 +1,9 @@
-"""./dev check: lint, layers, package, sanitizers, simulation, fuzzing, lab. Each thing is counted
-once."""
+"""./dev check: lint, layers, package, sanitizers, simulation, fuzzing, lab, arm64. Each thing is
+counted once."""
 
 from pathlib import Path
 
+import arm64
 import build
 import console
 import fuzz
@@ -41,4 +42,5 @@ def run(options):
         test.ctest("tsan", tally, label="|".join(THREADED), environment=environment)
         test.ctest("tsan", tally, names=SPREAD, environment=environment)
     lab.selection(tally)
+    arm64.selection(tally)
     return tally.close()

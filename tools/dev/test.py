@@ -28,7 +28,7 @@ def run(options):
     return tally.close()
 
 
-def ctest(preset, tally, names=(), exclude_label=None, label=None, environment=None):
+def ctest(preset, tally, names=(), without=None, exclude_label=None, label=None, environment=None):
     """Runs the tests of a built preset and adds them to the tally."""
     folder = build.folder(preset)
     results = (folder / "ctest.xml").absolute()
@@ -41,6 +41,8 @@ def ctest(preset, tally, names=(), exclude_label=None, label=None, environment=N
                                                         str(folder / "ctest.log")]
     if names:
         command += ["-R", "|".join(map(re.escape, names))]
+    if without:
+        command += ["-E", without]
     if exclude_label:
         command += ["-LE", f"^{exclude_label}$"]
     if label:

@@ -1,0 +1,105 @@
+"""An arm64 DPU daemon between an amd64 host and an amd64 engine, as with a BlueField: the DPU's
+program runs under qemu-user, everything else natively, so that each format on the wires and in
+shared memory is met by both architectures.
+
+usage: dpu_test.py NATIVE-BUILD ARM64-BUILD SYSROOT [unittest options]"""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+NATIVE, ARM64, SYSROOT = (Path(sys.argv.pop(1)) for _ in range(3))
+EMULATED = ["qemu-aarch64-static", "-L", SYSROOT]
+PATIENCE_SECONDS = 120
+TREE = Path("/usr/include/fmt")
+ENGINE = """
+pools: {scratch}/pool
+control: {{listen: "unix:{scratch}/engine.ctl", certificates: {scratch}/certs}}
+data: {{listen: "ucx+tcp 127.0.0.1:0"}}
+"""
+DPU = """
+pools: pool
+engine: {{control: "unix:{scratch}/engine.ctl", providers: ucx+tcp, certificates: {scratch}/certs}}
+control: {{listen: "unix:{scratch}/dpu.ctl", certificates: {scratch}/certs}}
+data: {{listen: "shm {scratch}/dpu.sock"}}
+"""
+
+
+def run(*words, **more):
+    done = subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=300, check=False, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{words}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class WithPool(unittest.TestCase):
+    def setUp(self):
+        self.scratch = Path(tempfile.mkdtemp(prefix="ros2s-arm-"))
+        self.addCleanup(shutil.rmtree, self.scratch)
+        self.store(["certs", "init", self.scratch / "certs"])
+        self.store(["up", "--no-daemons", self.scratch / "pool", "--size", "128MiB"])
+
+    def store(self, words):
+        return run(NATIVE / "bin/ros2store", *words,
+                   env={"ROS2STORE_CERTS": str(self.scratch / "certs")})
+
+    def start(self, words, settings, name):
+        (self.scratch / f"{name}.yaml").write_text(settings.format(scratch=self.scratch))
+        log = self.scratch / f"{name}.log"
+        with open(log, "wb") as said:
+            daemon = subprocess.Popen([*words, "--config", self.scratch / f"{name}.yaml"],
+                                      stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        self.addCleanup(self.end, daemon)
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while "ready" not in log.read_text():
+            self.assertIsNone(daemon.poll(), f"{name} ended:\n{log.read_text()}")
+            self.assertLess(time.monotonic(), give_up, f"{name} is not ready:\n{log.read_text()}")
+            time.sleep(0.05)
+        return daemon
+
+    @staticmethod
+    def end(daemon):
+        if daemon.poll() is None:
+            daemon.kill()
+        daemon.wait()
+
+    def there_and_back(self, uri, name):
+        self.store(["cp", "-r", TREE, f"{uri[0]}/{name}{uri[1]}"])
+        self.store(["cp", "-r", f"{uri[0]}/{name}{uri[1]}", self.scratch / name])
+        run("diff", "-r", TREE, self.scratch / name)
+
+
+class ArmDpu(WithPool):
+    def test_a_tree_and_verified_fio_through_it(self):
+        self.start([NATIVE / "bin/ros2store-engine"], ENGINE, "engine")
+        dpu = self.start([*EMULATED, ARM64 / "bin/ros2store-dpu"], DPU, "dpu")
+        uri = "ros2s+dpu:///pool/main", f"?socket={self.scratch}/dpu.ctl"
+        self.there_and_back(uri, "tree")
+        run("fio", "--name=arm", "--thread", "--filename=arm", "--rw=randrw", "--bs=16k", "--size=4M",
+            "--iodepth=8", "--verify=crc32c", "--do_verify=1",
+            f"--ioengine=external:{NATIVE}/plugins/fio/libros2store-fio.so",
+            f"--uri={''.join(uri)}", cwd=self.scratch,
+            env={"ROS2STORE_CERTS": str(self.scratch / "certs")})
+        dpu.send_signal(signal.SIGTERM)
+        self.assertEqual(dpu.wait(PATIENCE_SECONDS), 0)
+
+
+class ArmPool(WithPool):
+    def test_a_pool_of_the_other_architecture(self):
+        """What an amd64 program wrote an arm64 one reads."""
+        uri = "ros2s+local:///pool/main", f"?dir={self.scratch}/pool"
+        self.there_and_back(uri, "native")
+        for path in sorted(TREE.iterdir()):
+            read = run(*EMULATED, ARM64 / "bin/ros2store", "cat",
+                       f"{uri[0]}/native/{path.name}{uri[1]}")
+            self.assertEqual(read, path.read_text(), path)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,47 @@
+"""The part of ./dev check for arm64, which a BlueField's cores are: a cross-build, whose programs run
+under qemu-user."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import build
+import console
+import sysroot
+import test
+
+# Of `./dev check`: minutes, not more. `./dev build --arch arm64` builds the rest too.
+MODULES = ("base", "runtime", "device_sim", "rpc", "session", "hostlink")
+DPU_TEST = ("tests/arm64/dpu_test.py", "ArmDpu")
+NEEDED = ("mmdebstrap", "qemu-aarch64-static")
+# qemu-user lacks io_uring, where what falls back on threads is tried, and openat2.
+NOT_UNDER_QEMU = "Uring|io_uring|LocalFs"
+
+
+def selection(tally):
+    console.step("arm64")
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        print(f"not run: arm64: there is no {missing[0]}: apt-get install the packages of "
+              "tools/packages-arm64.txt", flush=True)
+        return
+    if not sysroot.prepare():
+        print("not run: arm64: no sysroot could be made", flush=True)
+        return
+    tests = [f"{module}_test" for module in MODULES]
+    if tally.add("arm64 build", build.make("arm64", ["ros2store-dpu", *tests])):
+        test.ctest("arm64", tally, label="|".join(MODULES), without=NOT_UNDER_QEMU)
+        dpu(tally)
+
+
+def dpu(tally):
+    """An arm64 DPU daemon between an amd64 host and an amd64 engine."""
+    script, *cases = DPU_TEST
+    log = build.folder("arm64") / "dpu_test.log"
+    with open(log, "wb") as said:
+        done = subprocess.run(
+            ["python3", "-B", Path(script).absolute(), build.folder("release").absolute(),
+             build.folder("arm64").absolute(), sysroot.ROOT.absolute(), *cases],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
+    if not tally.add("an arm64 DPU daemon between amd64 processes", done.returncode == 0):
+        print(log.read_text(errors="replace")[-4000:])
