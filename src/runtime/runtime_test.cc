@@ -118,7 +118,7 @@ Task<> note(Reactor& reactor, std::vector<int>& order, int n, Duration delay) {
 }
 Task<> sleepers(Reactor& reactor, std::vector<int>& order) {
     Nursery nursery(reactor, 2);
-    co_await nursery.spawn(note(reactor, order, 3, 60ms));
+    co_await nursery.spawn(note(reactor, order, 3, 400ms));
     co_await nursery.spawn(note(reactor, order, 1, 10ms));
     co_await nursery.spawn(note(reactor, order, 2, 20ms));  // begins when the second ends
     EXPECT_EQ(nursery.running(), 2U);
