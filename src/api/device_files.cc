@@ -15,6 +15,7 @@
 #include "ros2s/api/pool_directory.h"
 #include "ros2s/config/units.h"
 #include "ros2s/device/nvme/nvme_device.h"
+#include "ros2s/device/pmem/pmem_device.h"
 #include "ros2s/device/uring/file_device.h"
 
 namespace ros2s::api {
@@ -154,6 +155,9 @@ Task<Result<std::unique_ptr<device::BlockDevice>>> open_device(Environment envir
     if (namespace_bytes(path)) {
         co_return co_await device::NvmeDevice::open(environment.reactor, path, environment.log,
                                                     report);
+    }
+    if (device::pmem_bytes(path)) {
+        co_return co_await device::PmemDevice::open(environment.reactor, path, {}, report);
     }
     co_return co_await device::FileDevice::open(environment.reactor, path, {.buffered = page_cache},
                                                 report);

@@ -62,6 +62,10 @@ Result<LockedFile> LockedFile::open_unlocked(const std::string& path, int flags,
     if (!S_ISREG(status.st_mode)) {
         return report.fail(Code::invalid, path + ": is not a regular file");
     }
+    // io_uring hands EAGAIN to whoever has O_NONBLOCK set: writes on a DAX file system, say.
+    if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK) != 0) {
+        return open_failed(path, errno, false, report);
+    }
     return file;
 }
 

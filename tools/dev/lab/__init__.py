@@ -13,7 +13,7 @@ from lab import kernel, power, vm
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
 # Of ./dev check: minutes, not more.
-SELECTION = ("hardware", "net", "nvme", "rdma_pool")
+SELECTION = ("hardware", "net", "nvme", "pmem", "rdma_pool")
 
 
 def add_arguments(parser):

@@ -1,0 +1,113 @@
+#include "mapping.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <libpmem.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "ros2s/device/lock/exclusive.h"
+#include "ros2s/runtime/fork.h"
+
+namespace ros2s::device {
+namespace {
+
+std::unexpected<Error> open_failed(const std::string& path, int error, Report& report) {
+    const Error code = fail_errno(error).error();
+    const char* remedy = error == ENOENT ? "; check the path"
+                         : error == EACCES || error == EPERM
+                             ? "; run as its owner, or change its mode"
+                             : "";
+    return report.fail(code,
+                       fmt::format("{}: cannot open it ({}){}", path, describe(code), remedy));
+}
+
+std::unexpected<Error> no_memory_there(const std::string& path, Report& report) {
+    return report.fail(
+        Code::unsupported,
+        fmt::format("{}: is no persistent memory. Name a devdax device, or a file on a file system "
+                    "that is mounted with -o dax",
+                    path));
+}
+
+// Of a character device: the device class that the kernel keeps it in, as "dax".
+std::optional<uint64_t> devdax_bytes(const struct stat& status) {
+    const auto device =
+        fmt::format("/sys/dev/char/{}:{}", major(status.st_rdev), minor(status.st_rdev));
+    std::error_code missing;
+    const auto subsystem = std::filesystem::read_symlink(device + "/subsystem", missing);
+    if (missing || subsystem.filename() != "dax") return {};
+    std::ifstream file(device + "/size");
+    uint64_t bytes = 0;
+    if (!(file >> bytes)) return {};
+    return bytes;
+}
+
+}  // namespace
+
+std::optional<uint64_t> pmem_bytes(const std::string& path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) return {};
+    if (S_ISCHR(status.st_mode)) return devdax_bytes(status);
+    if (!S_ISREG(status.st_mode)) return {};
+    struct statx more{};
+    if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS, &more) != 0) return {};
+    if ((more.stx_attributes & STATX_ATTR_DAX) == 0) return {};
+    return static_cast<uint64_t>(status.st_size);
+}
+
+Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
+    Reactor& reactor, std::string path, PmemDeviceOptions options, Report& report) {
+    auto made = std::make_shared<Mapping>(path);
+    // O_NONBLOCK, so that a named pipe in this place is refused below and does not block.
+    made->lock = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (made->lock < 0) co_return open_failed(path, errno, report);
+    close_in_forked_child(made->lock);
+    struct stat status{};
+    if (::fstat(made->lock, &status) != 0) co_return open_failed(path, errno, report);
+    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
+        co_return report.fail(Code::invalid, path + ": is neither a file nor a devdax device");
+    }
+    if (!options.ordinary_file && !pmem_bytes(path)) co_return no_memory_there(path, report);
+    ROS2S_CO_TRY(co_await lock_exclusively(reactor, made->lock, path, report));
+    size_t length = 0;
+    int is_memory = 0;
+    void* const address = pmem_map_file(path.c_str(), 0, 0, 0, &length, &is_memory);
+    if (address == nullptr) co_return open_failed(path, errno, report);
+    made->memory = static_cast<std::byte*>(address);
+    made->size = length;
+    made->is_memory = is_memory != 0;
+    if (!made->is_memory && !options.ordinary_file) co_return no_memory_there(path, report);
+    if (length == 0 || length % block_bytes != 0) {
+        co_return report.fail(
+            Code::corrupt, fmt::format("{}: has {} bytes, which is no multiple of {}: it was cut "
+                                       "off. Restore it from a copy",
+                                       path, length, block_bytes));
+    }
+    ::madvise(address, length, MADV_DONTFORK);
+    co_return made;
+}
+
+PmemDevice::Mapping::~Mapping() {
+    if (memory != nullptr) pmem_unmap(memory, size);
+    unlock_and_close(lock);
+}
+
+Result<> PmemDevice::Mapping::store(uint64_t offset, ConstBytes from) const {
+    std::byte* const to = memory + offset;
+    if (is_memory) {
+        pmem_memcpy(to, from.data(), from.size(), PMEM_F_MEM_NONTEMPORAL);
+        return {};
+    }
+    std::memcpy(to, from.data(), from.size());
+    if (pmem_msync(to, from.size()) != 0) return fail(Error{Code::io, errno, 0});
+    return {};
+}
+
+}  // namespace ros2s::device

@@ -1,0 +1,33 @@
+// The mapping of a PmemDevice, and the lock on what is mapped. Private to device/pmem.
+#pragma once
+#include <string>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+#include "ros2s/device/pmem/pmem_device.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::device {
+
+struct PmemDevice::Mapping {
+    // Errors: as PmemDevice::open.
+    [[nodiscard]] static Task<Result<std::shared_ptr<Mapping>>> make(Reactor& reactor,
+                                                                     std::string path,
+                                                                     PmemDeviceOptions options,
+                                                                     Report& report);
+    explicit Mapping(std::string name) : path(std::move(name)) {}
+    ~Mapping();
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    // Copies into it; durable when it returns. Errors: io (msync of an ordinary file).
+    [[nodiscard]] Result<> store(uint64_t offset, ConstBytes from) const;
+
+    std::string path;
+    int lock = -1;  // the descriptor that is locked
+    std::byte* memory = nullptr;
+    uint64_t size = 0;
+    bool is_memory = false;  // else: an ordinary file, by msync
+};
+
+}  // namespace ros2s::device

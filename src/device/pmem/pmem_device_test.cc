@@ -1,0 +1,90 @@
+// What is no persistent memory is refused, with a sentence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "ros2s/device/pmem/pmem_device.h"
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s::device {
+namespace {
+
+using testing::HasSubstr;
+
+class PmemPlaces : public testing::Test {
+  protected:
+    PmemPlaces() {
+        char name[] = "ros2store-test-XXXXXX";
+        directory_ = mkdtemp(name);
+        Report report;
+        reactor_ = std::move(*OsReactor::create({.ring = RingChoice::threads}, report));
+    }
+    ~PmemPlaces() override { std::filesystem::remove_all(directory_); }
+
+    // The refusal of opening `path`: its code and sentence.
+    std::pair<Code, std::string> refusal(const std::string& path, PmemDeviceOptions options) {
+        Report report;
+        const auto opened = reactor_->run(PmemDevice::open(*reactor_, path, options, report));
+        EXPECT_FALSE(opened);
+        return {opened ? Code::invalid : opened.error().code, report.text()};
+    }
+
+    std::string directory_;
+    std::unique_ptr<OsReactor> reactor_;
+};
+
+TEST_F(PmemPlaces, AnOrdinaryFileIsNone) {
+    const std::string path = directory_ + "/file";
+    std::ofstream(path) << std::string(block_bytes, '\0');
+    EXPECT_EQ(pmem_bytes(path), std::nullopt);
+    const auto [code, text] = refusal(path, {});
+    EXPECT_EQ(code, Code::unsupported);
+    EXPECT_THAT(text, HasSubstr(path + ": is no persistent memory"));
+    EXPECT_THAT(text, HasSubstr("-o dax"));
+}
+
+TEST_F(PmemPlaces, ACharacterDeviceOfAnotherKindIsNone) {
+    EXPECT_EQ(pmem_bytes("/dev/null"), std::nullopt);
+    EXPECT_EQ(refusal("/dev/null", {}).first, Code::unsupported);
+}
+
+TEST_F(PmemPlaces, NothingThere) {
+    EXPECT_EQ(pmem_bytes(directory_ + "/none"), std::nullopt);
+    const auto [code, text] = refusal(directory_ + "/none", {});
+    EXPECT_EQ(code, Code::not_found);
+    EXPECT_THAT(text, HasSubstr("check the path"));
+}
+
+TEST_F(PmemPlaces, APipeAndADirectory) {
+    const std::string pipe = directory_ + "/pipe";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    EXPECT_EQ(refusal(pipe, {.ordinary_file = true}).first, Code::invalid);
+    EXPECT_NE(refusal(directory_, {.ordinary_file = true}).second, "");
+}
+
+TEST_F(PmemPlaces, AFileThatWasCutOff) {
+    const std::string path = directory_ + "/file";
+    std::ofstream(path) << std::string(block_bytes + 1, '\0');
+    const auto [code, text] = refusal(path, {.ordinary_file = true});
+    EXPECT_EQ(code, Code::corrupt);
+    EXPECT_THAT(text, HasSubstr("4097 bytes"));
+}
+
+TEST_F(PmemPlaces, OneProcessAtATime) {
+    const std::string path = directory_ + "/file";
+    std::ofstream(path) << std::string(block_bytes, '\0');
+    Report report;
+    auto first = reactor_->run(
+        PmemDevice::open(*reactor_, path, PmemDeviceOptions{.ordinary_file = true}, report));
+    ASSERT_TRUE(first) << report.text();
+    EXPECT_EQ((*first)->path(), "libpmem, ordinary file, msync");
+    EXPECT_EQ(refusal(path, {.ordinary_file = true}).first, Code::busy);
+    reactor_->run((*first)->close());
+}
+
+}  // namespace
+}  // namespace ros2s::device
