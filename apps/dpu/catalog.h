@@ -33,7 +33,8 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                        Report& report) override;
     [[nodiscard]] std::string keeper(const std::string& pool,
                                      const std::string& container) const override {
-        return served.keeper(pool, container);
+        const std::string engine = pools.keeper(pool);
+        return engine.empty() ? served.keeper(pool, container) : engine;
     }
 };
 

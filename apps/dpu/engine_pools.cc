@@ -37,6 +37,11 @@ object::ObjectStore* EnginePools::find(std::string_view pool) {
     return found == pools_.end() ? nullptr : &found->second->store();
 }
 
+std::string EnginePools::keeper(const std::string& pool) const {
+    const auto found = pools_.find(pool);
+    return found == pools_.end() ? std::string() : found->second->path_without_address();
+}
+
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {

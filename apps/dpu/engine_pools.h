@@ -23,6 +23,9 @@ class EnginePools {
     [[nodiscard]] std::vector<std::string> names() const;
     // Null where there is none of that name.
     [[nodiscard]] object::ObjectStore* find(std::string_view pool);
+    // For hosts: what carries that pool's I/O behind this DPU. Empty where there is none of that
+    // name.
+    [[nodiscard]] std::string keeper(const std::string& pool) const;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner, Report& report);

@@ -44,7 +44,10 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
     auto parts =
         std::make_unique<Parts>(Parts{.environment = environment, .directory = std::move(found)});
     parts->ownership = std::move(ownership);
-    ROS2S_CO_TRY_ASSIGN(parts->stack, co_await open_settled(environment, parts->directory, report));
+    // In a process that serves others it is embedded in nothing.
+    const std::string_view name = self.program == engine_program ? "engine" : "embedded engine";
+    ROS2S_CO_TRY_ASSIGN(parts->stack,
+                        co_await open_settled(environment, parts->directory, report, name));
     parts->path = parts->stack->store().path();
     std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(std::move(parts)));
     if (const auto why = pool->parts_->stack->engine().read_only_reason(); !why.empty()) {

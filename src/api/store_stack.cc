@@ -71,14 +71,16 @@ Task<Result<>> StoreStack::format(Environment environment, PoolDirectory directo
 }
 
 Task<Result<std::unique_ptr<StoreStack>>> StoreStack::open(Environment environment,
-                                                           PoolDirectory directory,
-                                                           Report& report) {
+                                                           PoolDirectory directory, Report& report,
+                                                           std::string_view engine_name) {
+    auto options = options_in(environment, directory.config);
+    options.name = engine_name;
     ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
     std::unique_ptr<StoreStack> stack(new StoreStack);
-    ROS2S_CO_TRY_ASSIGN(stack->engine_, co_await engine::EngineStore::open(
-                                            engine_environment(environment), std::move(devices),
-                                            index_in(directory, environment.log),
-                                            options_in(environment, directory.config), report));
+    ROS2S_CO_TRY_ASSIGN(stack->engine_,
+                        co_await engine::EngineStore::open(
+                            engine_environment(environment), std::move(devices),
+                            index_in(directory, environment.log), std::move(options), report));
     stack->client_ =
         std::make_unique<client::ClientStore>(environment.reactor, *stack->engine_, environment.log,
                                               client::ClientStore::Store::in_this_process);

@@ -67,7 +67,7 @@ struct OpenedSession {
 
 struct MountedAt {
     session::MountId id{};
-    std::string keeper;  // of its files, for people, where that is no store of ours; else empty
+    std::string keeper;  // of its files, for people; empty: nothing is told
 };
 
 struct PoolFacts {

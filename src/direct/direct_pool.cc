@@ -1,5 +1,7 @@
 #include "direct_pool.h"
 
+#include <fmt/format.h>
+
 #include "ros2s/client/client_store.h"
 #include "ros2s/connection/connection.h"
 #include "ros2s/remote/remote_store.h"
@@ -62,6 +64,10 @@ Task<> DirectPool::close() { return parts_->close(); }
 object::ObjectStore& DirectPool::store() { return *parts_->client; }
 
 std::string DirectPool::path() const { return parts_->client->path(); }
+
+std::string DirectPool::path_without_address() const {
+    return fmt::format("{} to its {}", provider(), parts_->remote->path_there());
+}
 
 std::string DirectPool::provider() const { return parts_->connection->channel().provider(); }
 

@@ -44,8 +44,10 @@ class DirectPool {
     Task<> close();
 
     [[nodiscard]] object::ObjectStore& store();
-    // "direct over ucx+tcp to 127.0.0.1:7401: embedded engine, …".
+    // "ucx+tcp to 127.0.0.1:7401, engine, io_uring, O_DIRECT, 1 device".
     [[nodiscard]] std::string path() const;
+    // The same for people who shall not hear where the engine is: "ucx+tcp to its engine, …".
+    [[nodiscard]] std::string path_without_address() const;
     // By which the engine is reached: "ucx+tcp".
     [[nodiscard]] std::string provider() const;
     void visit_metrics(const MetricVisitor& visit) const;

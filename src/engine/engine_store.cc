@@ -52,8 +52,8 @@ object::Features EngineStore::features() const {
 
 std::string EngineStore::path() const {
     const size_t count = parts_->devices.size();
-    return "embedded engine, " + parts_->devices[0]->path() + ", " + std::to_string(count) +
-           (count == 1 ? " device" : " devices") +
+    return std::string(parts_->options.name) + ", " + parts_->devices[0]->path() + ", " +
+           std::to_string(count) + (count == 1 ? " device" : " devices") +
            (cores() == 1 ? "" : ", " + std::to_string(cores()) + " cores");
 }
 

@@ -35,6 +35,8 @@ struct CreateOptions {
 };
 
 struct EngineOptions {
+    // What path() begins with.
+    std::string_view name = "embedded engine";
     // Everything that grows with load or with the pool: cached entries, staged payload, bounce
     // buffers, checkpoints being written. Whoever opens the index gives it `index_share()`.
     uint64_t memory_bytes = 512 << 20;

@@ -31,6 +31,8 @@ class RemoteStore final : public object::ObjectStore {
 
     [[nodiscard]] object::Features features() const override { return description_.features; }
     [[nodiscard]] std::string path() const override;
+    // The server's own: "engine, io_uring, O_DIRECT, 1 device".
+    [[nodiscard]] const std::string& path_there() const { return description_.path; }
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,

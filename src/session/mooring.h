@@ -19,7 +19,7 @@ class Mooring {
   public:
     virtual ~Mooring() = default;
     [[nodiscard]] virtual Place place() const = 0;
-    // For people: what keeps the files there, where that is no store of ours; else empty.
+    // For people: what keeps the files there; empty: nothing is told.
     [[nodiscard]] virtual std::string keeper() const { return {}; }
     // After something that was asked at `from` failed with `stale` or was lost. True: the mount has
     // another place now, ask there. False: it has not, so that the answer stands. Waits while a

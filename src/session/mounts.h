@@ -31,8 +31,9 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
-    // For people: what keeps such a container's files, where that is no store of ours and promises
-    // less; else empty.
+    // For people: what keeps such a container's files, how it is reached, and what it promises
+    // where that is less than our own stores do. Nothing that helps to reach it. Empty: nothing is
+    // told.
     [[nodiscard]] virtual std::string keeper(const std::string& /*pool*/,
                                              const std::string& /*container*/) const {
         return {};

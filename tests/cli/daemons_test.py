@@ -273,6 +273,10 @@ class Life(WithDirectory):
             with self.subTest(way=way):
                 self.assertEqual(run("cat", uri.replace("?", "/one?")).stdout,
                                  Path(__file__).read_text())
+                path = answer("why", uri.replace("?", "/one?"))["io_path"]
+                engine = r"engine, .+, 1 device"
+                self.assertRegex(path, rf"^host link over shm to the DPU at \S+, \S+ to its {engine}$"
+                                 if way == "offload" else rf"^shm to \S+, {engine}$")
         made = uris["offload"].replace("main", "second")
         run("container", "create", made)
         self.assertEqual(answer("ls", made)["entries"], [])

@@ -25,12 +25,22 @@ namespace {
 using fs::Window;
 using offload::HostFiles;
 using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const Call call;
 
 class DpuServer : public testing::TestWithParam<const char*> {
   protected:
+    // Of a file that is open on a host. It names what is behind the DPU, but not where that is.
+    void expect_path(const std::string& path) {
+        EXPECT_TRUE(path.starts_with("host link over shm to the DPU at ")) << path;
+        EXPECT_THAT(path, HasSubstr(fmt::format(", {} to its engine, ", GetParam())));
+        EXPECT_THAT(path, EndsWith(" 1 device"));
+        EXPECT_THAT(path, Not(HasSubstr(engine.places().engine_data)));
+    }
     DpuServer() {
         Report report;
         auto made = OsReactor::create({.thread_name = "host"}, report);
@@ -51,7 +61,7 @@ class DpuServer : public testing::TestWithParam<const char*> {
     std::unique_ptr<OsReactor> reactor;
 };
 
-Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other) {
+Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, std::string& path) {
     const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
     EXPECT_TRUE(made);
     const auto opened = co_await files.create(call, made->node, "file", 0644, {.write = true}, {});
@@ -71,8 +81,7 @@ Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other) {
               Result<uint64_t>(written.size()));
     read.resize(written.size());
     EXPECT_TRUE(read == written);
-    const auto path = other.path_report(there->handle);
-    EXPECT_TRUE(path && path->path.starts_with("host link over shm")) << path->path;
+    path = other.path_report(there->handle).value_or(fs::PathReport{}).path;
     EXPECT_TRUE(co_await other.close(call, there->handle));
     EXPECT_TRUE(co_await files.close(call, opened->handle));
 }
@@ -83,8 +92,10 @@ TEST_P(DpuServer, ServesFilesToHosts) {
     auto host = open(report);
     auto other = open(report);
     ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
+    std::string path;
     run_blocking(*reactor,
-                 [&] { return write_and_read(host->file_system(), other->file_system()); });
+                 [&] { return write_and_read(host->file_system(), other->file_system(), path); });
+    expect_path(path);
     const std::string counters = dpu.metrics();
     for (const char* method : {"read", "write"}) {
         expect_histogram(counters, "ros2store_request_duration_seconds", method, 1);

@@ -17,6 +17,7 @@ namespace ros2s::tests {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Opened {
   public:
@@ -81,8 +82,9 @@ TEST_F(NetworkUri, AllWaysLeadToTheSameFiles) {
     struct Way {
         std::string uri, path;
     };
+    const std::string data = engine.places().engine_data;
     const std::array<Way, 5> ways{
-        {{uri("ros2s"), "shm to " + engine.places().engine_data},
+        {{uri("ros2s"), fmt::format("shm to {}, engine, ", data)},
          {uri("ros2s", "&provider=ucx+tcp"), "ucx+tcp to 127.0.0.1:"},
          {uri("ros2s", "&provider=ofi+tcp%3Bofi_rxm"), "ofi+tcp;ofi_rxm to 127.0.0.1:"},
          {uri("ros2s+dpu"), "host link over shm to the DPU at " + engine.places().dpu_data},
@@ -100,6 +102,8 @@ TEST_F(NetworkUri, AllWaysLeadToTheSameFiles) {
             EXPECT_EQ(found.bytes, content) << way.uri << " and " << other.uri;
             EXPECT_THAT(found.path, HasSubstr(other.path));
             EXPECT_THAT(found.path, HasSubstr("ros2store_channel_requests_total"));
+            EXPECT_THAT(found.path, HasSubstr("engine, "));
+            EXPECT_THAT(found.path, Not(HasSubstr("embedded")));
         }
     }
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -91,7 +91,7 @@ def a_row_is_of_the_provider_that_it_names():
     pool = served.Served(BUILD / "bin/ros2store", top / "p", "ucx+tcp")
     try:
         pool.make("256M")
-        side = compare.served_side("offload", BUILD, pool, "ros2s+dpu", r"host link over shm .*",
+        side = compare.served_side("offload", BUILD, pool, "ros2s+dpu", r"host link over shm .*, ucx\+tcp to its engine, .*",
                                    "ucx+tcp")
         compare.fill(side, SHARED["size"])
         figures = [compare.measure(row(key), side, SHARED)

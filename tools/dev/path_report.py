@@ -6,7 +6,8 @@ import re
 
 import shown
 
-EMBEDDED = r"embedded engine, io_uring, O_DIRECT, \d+ devices?"
+ENGINE = r"engine, io_uring, O_DIRECT, \d+ devices?"
+EMBEDDED = f"embedded {ENGINE}"
 
 
 @dataclasses.dataclass(frozen=True)

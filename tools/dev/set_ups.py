@@ -5,6 +5,7 @@ import statistics
 
 import compare
 import hops
+import path_report
 
 HEADS = {"write-1m": "1 MiB write", "read-1m": "1 MiB read", "randread-1": "4 KiB read, depth 1",
          "randread-32": "4 KiB read, depth 32",
@@ -15,9 +16,12 @@ ROWS = tuple(row for row in compare.ROWS if row.key in HEADS)
 def sides(built, raw, embedded, over_shm, over_tcp, over_ofi):
     """`over_shm`, `over_tcp`, `over_ofi`: pools whose DPU reaches its engine so."""
     def direct(provider, address):
-        return rf"{re.escape(provider)} to {address}, {compare.path_report.EMBEDDED}"
+        return rf"{re.escape(provider)} to {address}, {path_report.ENGINE}"
 
-    link = r"host link over shm to the DPU at {}/run/dpu\.data\.[0-9a-f]{{16}}"
+    def link(pool):
+        return (rf"host link over shm to the DPU at {re.escape(str(pool.directory))}/run/dpu\.data\."
+                rf"[0-9a-f]{{16}}, {re.escape(pool.provider)} to its {path_report.ENGINE}")
+
     return [
         raw, embedded,
         compare.served_side("direct, shm (no NIC)", built, over_shm, "ros2s",
@@ -27,11 +31,11 @@ def sides(built, raw, embedded, over_shm, over_tcp, over_ofi):
         compare.served_side("direct, ofi+tcp;ofi_rxm", built, over_ofi, "ros2s",
                             direct("ofi+tcp;ofi_rxm", r"127\.0\.0\.1:\d+"), "ofi+tcp;ofi_rxm"),
         compare.served_side("offload, shm (no NIC)", built, over_shm, "ros2s+dpu",
-                            link.format(re.escape(str(over_shm.directory))), "shm"),
+                            link(over_shm), "shm"),
         compare.served_side("offload, ucx+tcp behind", built, over_tcp, "ros2s+dpu",
-                            link.format(re.escape(str(over_tcp.directory))), "ucx+tcp"),
+                            link(over_tcp), "ucx+tcp"),
         compare.served_side("offload, ofi+tcp;ofi_rxm behind", built, over_ofi, "ros2s+dpu",
-                            link.format(re.escape(str(over_ofi.directory))), "ofi+tcp;ofi_rxm"),
+                            link(over_ofi), "ofi+tcp;ofi_rxm"),
     ]
 
 

@@ -49,7 +49,7 @@ USES = (
         ros2store cp -r ros2s+dpu://127.0.0.1/pool/main/tree /from-dpu
         diff -r /tree /from-dpu
         ros2store why ros2s+dpu://127.0.0.1/pool/main/tree/a | tee /why
-        grep -q "host link over shm to the DPU at /run/ros2store/dpu.sock" /why
+        grep -q "host link over shm .*, ucx+tcp to its engine" /why
         exec 3<>/dev/tcp/127.0.0.1/7509
         printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3
         grep -q '^ros2store_link_written_bytes_total' <&3
