@@ -34,11 +34,15 @@ struct stat to_stat(const fs::Attributes& attributes) noexcept {
 }
 
 void reply_error(fuse_req_t request, const Error& error) noexcept {
-    fuse_reply_err(request, to_errno(error));
+    const int number = to_errno(error);
+    // ENOTCONN is the kernel's word for a mount whose process is gone, and who hears it unmounts;
+    // here a daemon is away, and may come back.
+    fuse_reply_err(request, number == ENOTCONN ? EHOSTDOWN : number);
 }
 
 void reply(fuse_req_t request, const Result<>& result) noexcept {
-    fuse_reply_err(request, result ? 0 : to_errno(result.error()));
+    if (!result) return reply_error(request, result.error());
+    fuse_reply_err(request, 0);
 }
 
 fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes) {

@@ -1,6 +1,6 @@
 // RegionTable: the memory that a client of a session lets the trusted side reach, as it described
-// it over the control plane. The data plane looks a region up by its number and checks each access
-// here before it puts or gets; the numbers are what a request's window carries as its key.
+// it over the control plane: what a data plane checks each access against before it puts or gets,
+// where regions outlive requests. None does so yet: requests carry the fabric's own keys.
 //
 // A descriptor is the client's word and nothing more: `key` is opaque to everybody but the
 // provider, and what the provider's hardware or segment table does not grant, this table cannot

@@ -520,6 +520,23 @@ def refusal_without_the_device():
 
 
 @test
+def a_mount_whose_daemon_is_away_is_not_dead():
+    with Pool(scheme=OFFLOAD) as pool:
+        pid = pool.mount()
+        write(pool.path("file"), b"still here")
+        os.kill(pool.daemon("ros2store-dpu"), signal.SIGKILL)
+        try:
+            os.statvfs(pool.mount_point)
+            found = 0
+        except OSError as error:
+            found = error.errno
+        assert found == errno.EHOSTDOWN, os.strerror(found)  # ENOTCONN: its process is gone
+        pool.run(CLI, "up", pool.directory)
+        assert read(pool.path("file")) == b"still here"
+        pool.unmount(pid)
+
+
+@test
 def a_failure_in_the_background_is_reported():
     with Pool() as pool:
         refused(pool, "sh", "-c", f"ulimit -n 6; exec {FUSE} '{pool.uri}' {pool.mount_point}")
