@@ -36,6 +36,10 @@ std::string why_unanswered(std::string_view grpc_text) {
     if (says({"Connection refused", "No such file or directory"})) {
         return "nobody listens there: the daemon does not run";
     }
+    if (says({"Network is unreachable", "No route to host"})) {
+        return "it is unreachable: this machine has no route to it";
+    }
+    if (says({"Permission denied"})) return "permission denied: its socket is not for this user";
     if (says({"DNS", "resolution"})) return "its name is not known here";
     if (says({"Socket closed", "GOAWAY", "reset", "Broken pipe", "recvmsg"})) {
         return "the connection to it ended: see that it runs, and that it takes this certificate "

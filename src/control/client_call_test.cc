@@ -1,0 +1,26 @@
+#include "client_call.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ros2s::control {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(WhyUnanswered, SaysWhatAPersonCanActOn) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"failed to connect to all addresses; last error: UNKNOWN: Ssl handshake failed", "TLS"},
+        {"last error: UNKNOWN: unix:/x: Connection refused", "nobody listens there"},
+        {"last error: UNKNOWN: ipv4:10.0.0.1:7400: Network is unreachable", "no route to it"},
+        {"last error: UNKNOWN: unix:/x: Permission denied", "not for this user"},
+        {"DNS resolution failed for nowhere:7400", "its name is not known here"},
+        {"Socket closed", "the connection to it ended"},
+        {"something new", "see that it runs"},
+    };
+    for (const auto& [text, says] : cases)
+        EXPECT_THAT(why_unanswered(text), HasSubstr(says)) << text;
+}
+
+}  // namespace
+}  // namespace ros2s::control
