@@ -106,14 +106,15 @@ void Draft::build_array(const object::Operation& operation, Change& change) {
         change.hole_first = round_up(extent.offset, block_bytes) / block_bytes;
         const uint64_t end = extent.end() / block_bytes;
         change.hole_count = end > change.hole_first ? end - change.hole_first : 0;
-        need(change.dkey, extent.offset / block_bytes, 1);
-        need(change.dkey, end, 1);
+        if (extent.offset % block_bytes != 0) need(change.dkey, extent.offset / block_bytes, 1);
+        if (extent.end() % block_bytes != 0) need(change.dkey, end, 1);
     } else if (operation.kind == Kind::set_size) {
         change.size_rule = Change::SizeRule::exactly;
         change.size = operation.size;
         change.hole_first = round_up(operation.size, block_bytes) / block_bytes;
         change.hole_count = array_blocks_max - change.hole_first;
-        need(change.dkey, operation.size / block_bytes, 1);
+        const bool edge = operation.size % block_bytes != 0;
+        if (edge) need(change.dkey, operation.size / block_bytes, 1);
     }
 }
 

@@ -204,6 +204,45 @@ TEST(Pool, IsFullGrowsAndGoesOn) {
     pool.world.run(fill_and_grow(pool));
 }
 
+Task<Result<object::Commit>> change_array(Pool& pool, object::Operation operation) {
+    operation.object = {1, 1};
+    operation.akey = {"a"};
+    object::Transaction transaction;
+    transaction.operations.push_back(std::move(operation));
+    co_return co_await pool.store->update(pool.call, pool.container, transaction);
+}
+Task<> free_a_full_pool(Pool& pool) {
+    using Kind = object::Operation::Kind;
+    co_await pool.start();
+    uint64_t written = 0;
+    for (const uint64_t blocks : {16, 1}) {
+        Result<object::Commit> last;
+        while ((last = co_await pool.write(written, blocks, 1))) ++written;
+        EXPECT_EQ(last.error().code, Code::no_space);
+    }
+    const auto space = [&pool] { return pool.store->space(pool.call); };
+    const auto full = *co_await space();
+    EXPECT_EQ(full.free_bytes, 0U);
+    EXPECT_OK(co_await change_array(
+        pool, {.kind = Kind::set_size, .dkey = object::Dkey::integer(0), .size = 0}));
+    EXPECT_OK(co_await change_array(pool, {.kind = Kind::punch_extent,
+                                           .dkey = object::Dkey::integer(1),
+                                           .extent = {block_bytes, 2 * block_bytes}}));
+    for (int turns = 0; turns < 1000 && (*co_await space()).free_bytes < 18 * block_bytes;
+         ++turns) {
+        co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ((*co_await space()).free_bytes, 18 * block_bytes);
+    EXPECT_OK(co_await pool.write(written, 16, 2));
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_OK(co_await pool.expect(written, 16, 2));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, AFullOneIsFreedByWhatTakesNoBlock) {
+    Pool pool(1, 1, 4 << 20);
+    pool.world.run(free_a_full_pool(pool));
+}
+
 // Leaves the old device's superblocks as a crash does that comes when only the new one is written.
 Task<> grow_half(Pool& pool) {
     co_await pool.start();

@@ -67,6 +67,9 @@ class Container {
         EXPECT_EQ(ros2s_file_close(file), 0);
         return content;
     }
+    int truncate(const std::string& name, uint64_t size) {
+        return ros2s_truncate(fs_, name.c_str(), size);
+    }
     int unlink(const std::string& name) { return ros2s_unlink(fs_, name.c_str()); }
 
   private:
@@ -127,6 +130,9 @@ TEST_F(FullPool, IsToldAndGoesOnAndTakesWritesAgain) {
             << end;
     }
 
+    // Nor does cutting off whole blocks.
+    EXPECT_EQ(second.truncate("kept", 4096), 0) << ros2s_last_error();
+    EXPECT_EQ(second.read("kept", mib), kept.substr(0, 4096));
     // Removing takes no room. In its first half minute a DPU keeps the contents of what hosts
     // remove (0521), so most is removed by the direct way; it can be used once the record of it is
     // durable.
