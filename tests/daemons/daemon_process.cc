@@ -15,6 +15,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "strike.h"
+
 namespace ros2s::tests {
 
 DaemonProcess::~DaemonProcess() {
@@ -67,6 +69,24 @@ void DaemonProcess::kill_hard() {
 int DaemonProcess::stop() {
     ::kill(pid_, SIGTERM);
     return wait();
+}
+
+void DaemonProcess::strike_at(const std::string& function) {
+    tests::strike_at(pid_, program_, function);
+}
+void DaemonProcess::expect_struck() {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    int status = 0, ended = 0;
+    while (ended == 0 && std::chrono::steady_clock::now() < until) {
+        ended = ::waitpid(pid_, &status, WNOHANG);
+        (void)::poll(nullptr, 0, 1);
+    }
+    if (ended == 0) {
+        ADD_FAILURE() << "it did not come to where it was to be struck: " << log();
+        return kill_hard();
+    }
+    pid_ = 0;
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP) << status << ": " << log();
 }
 
 uint16_t free_port() {

@@ -19,6 +19,9 @@ class DaemonProcess {
     void kill_hard();  // -9
     // SIGTERM, and its exit status.
     int stop();
+    // It dies as soon as it enters that function (strike.h), and must within a minute.
+    void strike_at(const std::string& function);
+    void expect_struck();
     [[nodiscard]] int pid() const { return pid_; }
     [[nodiscard]] std::string log() const;
 

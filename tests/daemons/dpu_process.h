@@ -25,6 +25,8 @@ class DpuProcess {
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
     int stop() { return process_.stop(); }
+    void strike_at(const std::string& function) { process_.strike_at(function); }
+    void expect_struck() { process_.expect_struck(); }
     [[nodiscard]] int pid() const { return process_.pid(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
     // What it exports for Prometheus now.
