@@ -30,9 +30,10 @@ config::Table describe(Settings& s) {
                        "Its control plane: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
           config::text("name", s.engine_name,
                        "The name that its certificate must have; empty: the host above."),
-          config::text("providers", s.engine_providers,
-                       "Providers to reach it by, best first, separated by commas: ucx+tcp, "
-                       "ucx+rc, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm, shm (on this machine)."),
+          config::text(
+              "providers", s.engine_providers,
+              "Providers to reach it by, best first, separated by commas: ucx+tcp, "
+              "ucx+rc, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm, ofi+verbs, shm (on this machine)."),
           config::text("certificates", s.engine_certificates,
                        "A directory with ca.crt, client.crt and client.key, by which the engine "
                        "knows this DPU."),

@@ -36,11 +36,12 @@ config::Table describe(Settings& s) {
                        "init` makes them. Renewed files are taken up without a restart.")}},
         {"data",
          "The data plane: bytes of trusted clients, whom the control plane has let in.",
-         {config::text("listen", s.data,
-                       "Providers and where each listens, separated by commas: shm PATH (this "
-                       "machine), ucx+tcp IP:PORT, ucx+rc IP:PORT (RDMA), or the "
-                       "same with ofi+tcp;ofi_rxm and ofi+verbs;ofi_rxm. Clients take the first "
-                       "of these that they were told to use."),
+         {config::text(
+              "listen", s.data,
+              "Providers and where each listens, separated by commas: shm PATH (this "
+              "machine), ucx+tcp IP:PORT, ucx+rc IP:PORT (RDMA), or the "
+              "same with ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and ofi+verbs. Clients take the first "
+              "of these that they were told to use."),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx and ofi providers: lo, eth0, or "
                        "mlx5_0:1.")}},

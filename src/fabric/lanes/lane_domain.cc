@@ -135,7 +135,7 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Descriptor socket, He
     ours.session = reactor_.random().next();
     auto wire = std::make_unique<LaneWire>(*worker_);
     const auto peer = decode_greeting(appended);
-    Result<> done = peer ? wire->open(*peer) : fail(peer.error());
+    Result<> done = peer ? wire->open(*peer, false) : fail(peer.error());
     if (!done) {
         ours.answer = Answer::refused;
         ours.seal();
@@ -176,7 +176,7 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string addres
     Hello hello = introduce(limits);
     auto wire = std::make_unique<LaneWire>(*worker_);
     const auto peer = co_await ask(socket.get(), address, hello, wire->channel(), stop, report);
-    Result<> done = peer ? wire->open(*peer) : fail(peer.error());
+    Result<> done = peer ? wire->open(*peer, true) : fail(peer.error());
     if (peer) {
         if (done) {
             wire->greet();

@@ -18,8 +18,9 @@ LaneWire::~LaneWire() {
     worker_.forget(*this);
 }
 
-Result<> LaneWire::open(const PeerAddress& peer) {
-    ROS2S_TRY_ASSIGN(lane_, worker_.open_lane(peer, *this));
+Result<> LaneWire::open(PeerAddress peer, bool connects) {
+    const Ends ends{.peer = std::move(peer), .channel = channel_, .connects = connects};
+    ROS2S_TRY_ASSIGN(lane_, worker_.open_lane(ends, *this));
     return {};
 }
 

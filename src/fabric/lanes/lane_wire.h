@@ -25,7 +25,7 @@ class LaneWire final : public Wire, private LaneUser {
 
     [[nodiscard]] uint64_t channel() const noexcept { return channel_; }
     // Makes the lane towards the peer. Errors: Worker::open_lane()'s.
-    [[nodiscard]] Result<> open(const PeerAddress& peer);
+    [[nodiscard]] Result<> open(PeerAddress peer, bool connects);
     // Sends the empty first message.
     void greet() noexcept;
     // Waits for the peer's first message. Errors: disconnected, cancelled.

@@ -20,6 +20,13 @@ namespace ros2s::fabric::lanes {
 
 class LaneWire;
 
+// What a lane is to lead between.
+struct Ends {
+    PeerAddress peer;
+    uint64_t channel = 0;   // ours
+    bool connects = false;  // our side of the session does
+};
+
 class Worker : public Poller {
   public:
     Worker(Reactor& reactor, Counters& counters);
@@ -32,7 +39,7 @@ class Worker : public Poller {
     // What a peer needs to reach this worker.
     [[nodiscard]] virtual const std::vector<std::byte>& address() const noexcept = 0;
     // Errors: unsupported (no way from our device to the peer's), no_memory, io.
-    [[nodiscard]] virtual Result<std::unique_ptr<Lane>> open_lane(const PeerAddress& peer,
+    [[nodiscard]] virtual Result<std::unique_ptr<Lane>> open_lane(const Ends& ends,
                                                                   LaneUser& user) = 0;
 
     // Whether both sides may begin to connect at the same time. If not, the listening one waits for

@@ -3,8 +3,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <cerrno>
-#include <functional>
 
 namespace ros2s::fabric::ofi {
 namespace {
@@ -13,44 +11,12 @@ namespace {
 constexpr size_t sends_max = 1024;
 constexpr size_t receives_max = 256;
 
-using Info = std::unique_ptr<fi_info, std::function<void(fi_info*)>>;
-
-Error error_of(int status) {
-    switch (-status) {
-        case FI_ENOMEM: return {Code::no_memory, 0, 0};
-        case FI_ENODATA:
-        case FI_ENOSYS: return {Code::unsupported, 0, 0};
-        default: return {Code::io, 0, 0};
-    }
-}
-
-// The device's own: tcp offers all. It has an address for each protocol: the first of IPv4, else
-// the first.
-fi_info* choose(fi_info* found, const std::string& domain) {
-    fi_info* chosen = nullptr;
-    for (fi_info* each = found; each != nullptr; each = each->next) {
-        if (each->domain_attr->name != domain) continue;
-        if (each->addr_format == FI_SOCKADDR_IN) return each;
-        if (chosen == nullptr) chosen = each;
-    }
-    return chosen;
-}
-
 }  // namespace
 
 int Context::create(const OfiLibrary& ofi, const Choice& choice) {
     const Settings ours(environment_);
-    const Info hints(ofi.fi_dupinfo(nullptr), [&](fi_info* info) {
-        // The names are ours.
-        info->fabric_attr->prov_name = nullptr;
-        info->domain_attr->name = nullptr;
-        ofi.fi_freeinfo(info);
-    });
+    Info hints = make_hints(ofi);
     if (!hints) return -FI_ENOMEM;
-    std::string provider = choice.provider;
-    std::string domain = choice.domain;
-    hints->fabric_attr->prov_name = provider.data();
-    hints->domain_attr->name = domain.data();
     hints->caps = FI_MSG | FI_SEND | FI_RECV;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -62,12 +28,9 @@ int Context::create(const OfiLibrary& ofi, const Choice& choice) {
     hints->tx_attr->size = sends_max;
     hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->rx_attr->size = receives_max;
-    fi_info* found = nullptr;
-    int status = ofi.fi_getinfo(api_version, nullptr, nullptr, 0, hints.get(), &found);
-    const Info owned(found, [&](fi_info* info) { ofi.fi_freeinfo(info); });
+    Info info;
+    int status = find_offer(ofi, std::move(hints), choice, info);
     if (status != 0) return status;
-    fi_info* const info = choose(found, choice.domain);
-    if (info == nullptr) return -FI_ENODATA;
     fid_fabric* fabric = nullptr;
     status = ofi.fi_fabric(info->fabric_attr, &fabric, nullptr);
     if (status != 0) return status;
@@ -121,11 +84,7 @@ Result<Context> Context::open(const Options& options, const Choice& choice, Repo
     made.peers_max_ = choice.peers_max;
     const int status = made.create(*ofi, choice);
     if (status == 0) return made;
-    return report.fail(
-        error_of(status),
-        "provider " + options.provider + " cannot be opened on device " + options.device +
-            ": libfabric says '" + ofi->fi_strerror(-status) +
-            "': check that the device is up and has an IP address, or name another as device=");
+    return cannot_open(*ofi, options, status, report);
 }
 
 }  // namespace ros2s::fabric::ofi

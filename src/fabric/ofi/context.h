@@ -7,23 +7,11 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "ofi_library.h"
-#include "selection.h"
+#include "offer.h"
 
 namespace ros2s::fabric::ofi {
-
-struct Closer {
-    template <class Object>
-    void operator()(Object* object) const noexcept {
-        fi_close(&object->fid);
-    }
-};
-template <class Object>
-using Handle = std::unique_ptr<Object, Closer>;
 
 class Context {
   public:

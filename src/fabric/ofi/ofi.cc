@@ -1,5 +1,6 @@
 #include "ofi.h"
 
+#include "message_worker.h"
 #include "ofi_worker.h"
 #include "ros2s/fabric/lanes/lane_domain.h"
 #include "selection.h"
@@ -18,6 +19,14 @@ Result<std::vector<std::string>> devices(const std::string& provider, Report& re
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
     ROS2S_CHECK(reactor.ring() != nullptr);
     ROS2S_TRY_ASSIGN(const Choice choice, select(options, look_at_machine(), report));
+    if (choice.connections) {
+        ROS2S_TRY_ASSIGN(MessageContext context, MessageContext::open(options, choice, report));
+        return lanes::make_domain(
+            reactor, {.provider = std::move(options.provider), .device = std::move(options.device)},
+            [&](Counters& counters) {
+                return std::make_unique<MessageWorker>(reactor, counters, std::move(context));
+            });
+    }
     ROS2S_TRY_ASSIGN(Context context, Context::open(options, choice, report));
     return lanes::make_domain(
         reactor, {.provider = std::move(options.provider), .device = std::move(options.device)},

@@ -18,7 +18,7 @@
 namespace ros2s::fabric::ofi {
 
 struct Options {
-    std::string provider = "ofi+tcp;ofi_rxm";  // or ofi+verbs;ofi_rxm
+    std::string provider = "ofi+tcp;ofi_rxm";  // or ofi+verbs;ofi_rxm, ofi+verbs
     // The one device that carries data: "lo", "eth0" (tcp), "mlx5_0" or "mlx5_0:1" (verbs).
     std::string device;
 };

@@ -32,10 +32,10 @@ Task<> OfiWorker::end() {
     }
 }
 
-Result<std::unique_ptr<lanes::Lane>> OfiWorker::open_lane(const lanes::PeerAddress& peer,
+Result<std::unique_ptr<lanes::Lane>> OfiWorker::open_lane(const lanes::Ends& ends,
                                                           lanes::LaneUser& user) {
-    ROS2S_TRY_ASSIGN(Peer* const known, peers_.acquire(peer.address));
-    return std::make_unique<OfiLane>(*this, *known, peer.channel, user);
+    ROS2S_TRY_ASSIGN(Peer* const known, peers_.acquire(ends.peer.address));
+    return std::make_unique<OfiLane>(*this, *known, ends.peer.channel, user);
 }
 
 OfiWorker::Posted OfiWorker::post(Sending& sending, const Peer& peer) noexcept {

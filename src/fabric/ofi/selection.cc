@@ -8,7 +8,8 @@ using lanes::list;
 namespace {
 
 constexpr std::string_view tcp = "ofi+tcp;ofi_rxm";
-constexpr std::string_view verbs = "ofi+verbs;ofi_rxm";
+constexpr std::string_view verbs_rxm = "ofi+verbs;ofi_rxm";
+constexpr std::string_view verbs = "ofi+verbs";
 
 // A queue of completions of an adapter has room for so many connections (FI_UNIVERSE_SIZE); that of
 // tcp grows.
@@ -61,10 +62,10 @@ Result<std::string> interface_of(const Options& options, const std::vector<std::
 
 Result<std::vector<std::string>> fitting(const std::string& provider, const Machine& machine,
                                          Report& report) {
-    if (provider != tcp && provider != verbs) {
+    if (provider != tcp && provider != verbs_rxm && provider != verbs) {
         return report.fail(Code::invalid, "'" + provider +
                                               "' is no provider of libfabric: choose "
-                                              "ofi+tcp;ofi_rxm or ofi+verbs;ofi_rxm");
+                                              "ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm or ofi+verbs");
     }
     const auto& fit = provider == tcp ? machine.interfaces : machine.adapters;
     if (!fit.empty()) return fit;
@@ -87,6 +88,7 @@ Result<Choice> select(const Options& options, const Machine& machine, Report& re
                                              : adapter_of(options, fit, report));
     return Choice{.provider = options.provider.substr(std::string_view("ofi+").size()),
                   .domain = std::move(domain),
+                  .connections = options.provider == verbs,
                   .peers_max = options.provider == tcp ? peers_over_tcp_max : peers_over_verbs_max};
 }
 

@@ -19,9 +19,10 @@ using lanes::Machine;
                                                        const Machine& machine, Report& report);
 
 struct Choice {
-    std::string provider;  // by libfabric's name: "tcp;ofi_rxm"
-    std::string domain;    // of libfabric: "lo", "mlx5_0"
-    size_t peers_max = 0;  // that may have sessions at a time
+    std::string provider;      // by libfabric's name: "tcp;ofi_rxm"
+    std::string domain;        // of libfabric: "lo", "mlx5_0"
+    bool connections = false;  // each session has one of its own
+    size_t peers_max = 0;      // that may have sessions at a time, where not
 };
 // Errors: invalid, unsupported; the report names the provider and what to do.
 [[nodiscard]] Result<Choice> select(const Options& options, const Machine& machine, Report& report);

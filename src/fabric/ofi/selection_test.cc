@@ -22,6 +22,7 @@ TEST(OfiSelection, names_one_provider_and_one_device) {
     } const cases[] = {{{"ofi+tcp;ofi_rxm", "lo"}, "tcp;ofi_rxm", "lo"},
                        {{"ofi+tcp;ofi_rxm", "eth0"}, "tcp;ofi_rxm", "eth0"},
                        {{"ofi+verbs;ofi_rxm", "mlx5_0"}, "verbs;ofi_rxm", "mlx5_0"},
+                       {{"ofi+verbs", "mlx5_0:1"}, "verbs", "mlx5_0"},
                        {{"ofi+verbs;ofi_rxm", "irdma0:1"}, "verbs;ofi_rxm", "irdma0"}};
     for (const auto& each : cases) {
         Report report;
@@ -29,6 +30,7 @@ TEST(OfiSelection, names_one_provider_and_one_device) {
         ASSERT_TRUE(choice) << report.text();
         EXPECT_EQ(choice->provider, each.provider);
         EXPECT_EQ(choice->domain, each.domain);
+        EXPECT_EQ(choice->connections, each.provider == "verbs");
     }
 }
 
@@ -48,7 +50,8 @@ TEST(OfiSelection, what_is_not_there_is_an_error_with_a_remedy) {
         {{verbs, ""}, server, Code::invalid, {verbs, "device=", "irdma0"}},
         {{tcp, ""}, laptop, Code::invalid, {tcp, "device=", "lo, eth0"}},
         {{tcp, "eth9"}, laptop, Code::unsupported, {tcp, "eth9", "lo, eth0"}},
-        {{"ofi+verbs", "mlx5_0"}, server, Code::invalid, {"'ofi+verbs'", tcp, verbs}},
+        {{"ofi+verbs", "mlx5_0"}, laptop, Code::unsupported, {"ofi+verbs", "RDMA adapter", tcp}},
+        {{"ofi+rdma", "mlx5_0"}, server, Code::invalid, {"'ofi+rdma'", tcp, verbs, "ofi+verbs"}},
         {{"", "lo"}, server, Code::invalid, {tcp}},
     };
     for (const auto& each : cases) {

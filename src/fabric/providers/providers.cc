@@ -13,8 +13,8 @@ namespace ros2s::fabric {
 
 namespace {
 
-constexpr std::array<const char*, 6> names{"shm",      "ucx+tcp",         "ucx+rc",
-                                           "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm"};
+constexpr std::array<const char*, 7> names{
+    "shm", "ucx+tcp", "ucx+rc", "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm", "ofi+verbs"};
 
 bool is_of_ofi(std::string_view provider) { return provider.starts_with("ofi+"); }
 
@@ -43,7 +43,7 @@ Result<std::vector<std::string>> devices_of(const std::string& provider, Report&
 }  // namespace
 
 std::string_view provider_names() {
-    return "shm, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm and ofi+verbs;ofi_rxm";
+    return "shm, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and ofi+verbs";
 }
 
 bool is_provider(std::string_view name) { return std::ranges::find(names, name) != names.end(); }

@@ -9,7 +9,7 @@
 
 namespace ros2s::fabric {
 
-// "shm, ucx+tcp, … and ofi+verbs;ofi_rxm".
+// "shm, ucx+tcp, … and ofi+verbs".
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 

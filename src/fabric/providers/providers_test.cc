@@ -9,7 +9,7 @@ namespace {
 
 TEST(Providers, each_is_here_or_says_why_not) {
     const auto all = look_at_providers();
-    ASSERT_EQ(all.size(), 6U);
+    ASSERT_EQ(all.size(), 7U);
     for (const Availability& each : all) {
         EXPECT_TRUE(is_provider(each.provider)) << each.provider;
         EXPECT_NE(provider_names().find(each.provider), std::string_view::npos) << each.provider;

@@ -9,9 +9,9 @@ UcxWorker::UcxWorker(Reactor& reactor, Counters& counters, Context context)
     set_handlers();
 }
 
-Result<std::unique_ptr<lanes::Lane>> UcxWorker::open_lane(const lanes::PeerAddress& peer,
+Result<std::unique_ptr<lanes::Lane>> UcxWorker::open_lane(const lanes::Ends& ends,
                                                           lanes::LaneUser& user) {
-    return UcxLane::open(context_, peer, user);
+    return UcxLane::open(context_, ends.peer, user);
 }
 
 // UCX 1.13 does not look whether a message's number, of 16 bits, is within its table of handlers,

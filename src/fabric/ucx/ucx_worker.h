@@ -11,7 +11,7 @@ class UcxWorker final : public lanes::Worker {
     [[nodiscard]] const std::vector<std::byte>& address() const noexcept override {
         return context_.address();
     }
-    [[nodiscard]] Result<std::unique_ptr<lanes::Lane>> open_lane(const lanes::PeerAddress& peer,
+    [[nodiscard]] Result<std::unique_ptr<lanes::Lane>> open_lane(const lanes::Ends& ends,
                                                                  lanes::LaneUser& user) override;
 
     [[nodiscard]] bool may_cross() const noexcept override { return true; }

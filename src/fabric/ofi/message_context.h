@@ -1,0 +1,74 @@
+// MessageContext: what message endpoints of libfabric stand on: fabric, domain, a queue of
+// completions, a queue of events of connections, and the endpoint that listens for them.
+#pragma once
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <vector>
+
+#include "offer.h"
+#include "ros2s/base/bytes.h"
+#include "ros2s/fabric/socket/socket.h"
+
+namespace ros2s::fabric::ofi {
+
+class MessageContext {
+  public:
+    // Of one endpoint, with libfabric at a time.
+    static constexpr size_t sends_max = 32;
+    static constexpr size_t receives_max = 16;
+    // What the queue of completions has room for: Soft-RoCE's ends at 32767 entries.
+    static constexpr size_t endpoints_max = 16384 / (sends_max + receives_max);
+
+    // Loads libfabric where no one has, and listens on the device. Errors: unsupported, no_memory,
+    // io; the report says why.
+    [[nodiscard]] static Result<MessageContext> open(const Options& options, const Choice& choice,
+                                                     Report& report);
+    MessageContext(MessageContext&&) = default;
+    MessageContext& operator=(MessageContext&&) = delete;
+    ~MessageContext() = default;
+
+    [[nodiscard]] fid_domain* domain() const noexcept { return domain_.get(); }
+    [[nodiscard]] fid_cq* completions() const noexcept { return completions_.get(); }
+    [[nodiscard]] fid_eq* events() const noexcept { return events_.get(); }
+    // An endpoint of ours, not yet connected: towards the address, where libfabric may wait for
+    // the network to resolve it; or for a peer that asks. None: libfabric refuses.
+    [[nodiscard]] Handle<fid_ep> make_endpoint(ConstBytes address);
+    [[nodiscard]] Handle<fid_ep> make_endpoint(fi_info& request) { return enable(request); }
+    // Frees what a peer's request came with.
+    void free(fi_info* request) const noexcept { free_info_(request); }
+    void reject(const fi_info& request) noexcept;
+
+    // Readable when a queue has something, after may_sleep() said so, or after signal().
+    [[nodiscard]] int event_descriptor() const noexcept { return events_of_all_.get(); }
+    [[nodiscard]] bool may_sleep() const noexcept;
+    void signal() noexcept;
+    // Where it listens: a socket address.
+    [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
+
+  private:
+    MessageContext() = default;
+    int create(const OfiLibrary& ofi, const Choice& choice);
+    int create_queues();
+    int listen();
+    int wait_on(fid& queue);
+    [[nodiscard]] Handle<fid_ep> enable(fi_info& info);
+
+    // In the order in which they need each other.
+    std::vector<char*> environment_;  // the one that libfabric saw
+    std::function<void(fi_info*)> free_info_;
+    std::function<fi_info*(const fi_info*)> copy_info_;
+    Info offer_;
+    Descriptor signal_;
+    Descriptor events_of_all_;
+    Handle<fid_fabric> fabric_;
+    Handle<fid_domain> domain_;
+    Handle<fid_eq> events_;
+    Handle<fid_cq> completions_;
+    Handle<fid_pep> listening_;
+    std::vector<std::byte> address_;
+};
+
+}  // namespace ros2s::fabric::ofi

@@ -1,0 +1,151 @@
+#include "message_lane.h"
+
+#include <cstring>
+
+#include "message_worker.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::fabric::ofi {
+
+using lanes::FrameHeader;
+
+MessageLane::MessageLane(MessageWorker& worker, const lanes::Ends& ends, lanes::LaneUser& user)
+    : worker_(worker),
+      user_(&user),
+      channel_(ends.channel),
+      peer_channel_(ends.peer.channel),
+      connects_(ends.connects) {
+    worker_.add(*this);
+}
+
+MessageLane::~MessageLane() {
+    ROS2S_CHECK(endpoint_ == nullptr && waiting_.empty() && sent_.empty());
+    worker_.remove(*this);
+}
+
+Result<> MessageLane::connect(ConstBytes address) {
+    auto endpoint = worker_.context().make_endpoint(address);
+    if (endpoint == nullptr) return ros2s::fail(Code::unsupported);
+    if (!prepare(std::move(endpoint))) return ros2s::fail(Code::no_memory);
+    const ConnectionRequest request{.channel = peer_channel_};
+    if (fi_connect(endpoint_.get(), address.data(), &request, sizeof request) == 0) return {};
+    return ros2s::fail(Code::unsupported);
+}
+
+void MessageLane::accept(fi_info& request) noexcept {
+    auto endpoint = worker_.context().make_endpoint(request);
+    if (endpoint == nullptr || !prepare(std::move(endpoint)) ||
+        fi_accept(endpoint_.get(), nullptr, 0) != 0) {
+        fail(End::failed);
+    }
+}
+
+// What the peer sends finds memory as soon as it can send.
+bool MessageLane::prepare(Handle<fid_ep> endpoint) noexcept {
+    endpoint_ = std::move(endpoint);
+    for (size_t i = 0; i < MessageContext::receives_max; ++i) {
+        Slot* const slot = worker_.slots().take();
+        if (slot == nullptr || !receive_into(*slot)) return false;
+    }
+    return true;
+}
+
+bool MessageLane::receive_into(Slot& slot) noexcept {
+    slot.lane = this;
+    slot.incoming = true;
+    return fi_recv(endpoint_.get(), slot.bytes, Slot::size, slot.descriptor, 0, &slot) == 0;
+}
+
+void MessageLane::connected() noexcept {
+    connected_ = true;
+    hand_over();
+}
+
+void MessageLane::send(Frame* frame) noexcept {
+    if (frame != nullptr) ++frames_;
+    if (failed_) return complete(frame);
+    waiting_.push_back(frame);
+    hand_over();
+}
+
+void MessageLane::hand_over() noexcept {
+    while (connected_ && !failed_ && !waiting_.empty() && sends_ < MessageContext::sends_max) {
+        if (!post(waiting_.front())) return fail(End::failed);
+        complete(waiting_.front());
+        waiting_.pop_front();
+    }
+}
+
+bool MessageLane::post(const Frame* frame) noexcept {
+    Slot* const slot = worker_.slots().take();
+    if (slot == nullptr) return false;
+    slot->lane = this;
+    slot->incoming = false;
+    const FrameHeader header{.channel = peer_channel_, .sequence = sequence_++};
+    std::memcpy(slot->bytes, &header, sizeof header);
+    const size_t used = frame != nullptr ? frame->used : 0;
+    if (used > 0) std::memcpy(slot->bytes + sizeof header, frame->bytes, used);
+    if (fi_send(endpoint_.get(), slot->bytes, sizeof header + used, slot->descriptor, 0, slot) !=
+        0) {
+        worker_.slots().give(*slot);
+        return false;
+    }
+    ++sends_;
+    return true;
+}
+
+void MessageLane::completed(Slot& slot, size_t length, bool well) noexcept {
+    if (!slot.incoming) {
+        --sends_;
+        worker_.slots().give(slot);
+        return well ? hand_over() : fail(End::peer_died);
+    }
+    if (!well || failed_) {
+        worker_.slots().give(slot);
+        return fail(End::peer_died);
+    }
+    FrameHeader header;
+    const ConstBytes bytes(slot.bytes, length);
+    if (length >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
+    if (length < sizeof header || header.channel != channel_) {
+        worker_.slots().give(slot);
+        return fail(End::violation);
+    }
+    worker_.take(bytes.first(sizeof header), bytes.subspan(sizeof header), true);
+    if (endpoint_ != nullptr && !receive_into(slot)) fail(End::failed);
+}
+
+void MessageLane::complete(Frame* frame) noexcept {
+    if (frame != nullptr) sent_.push_back(frame);
+    if (user_ != nullptr) user_->lane_sent();
+}
+
+void MessageLane::fail(End how) noexcept {
+    if (std::exchange(failed_, true)) return;
+    while (!waiting_.empty()) {
+        complete(waiting_.front());
+        waiting_.pop_front();
+    }
+    if (user_ != nullptr) user_->lane_failed(how);
+}
+
+Frame* MessageLane::take_sent() noexcept {
+    if (sent_.empty()) return nullptr;
+    Frame* const frame = sent_.back();
+    sent_.pop_back();
+    --frames_;
+    return frame;
+}
+
+bool MessageLane::wind_up(bool force) noexcept {
+    if (ended_) return true;
+    const bool all_sent = waiting_.empty() && sends_ == 0;
+    if (!all_sent && !failed_ && !force) return false;
+    fail(End::closed_here);
+    ended_ = true;
+    endpoint_.reset();
+    worker_.slots().orphan(*this);
+    return true;
+}
+
+}  // namespace ros2s::fabric::ofi

@@ -1,0 +1,75 @@
+// MessageLane: the way to one peer over a connection of its own: an endpoint of messages, whose
+// memory for what comes is its own, too, so that what comes in is known to be of this peer.
+//
+// Frames are copied into registered slots, and are their owner's again then; those that find the
+// connection not made yet, or enough with the adapter, wait here in order.
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "message_context.h"
+#include "ros2s/fabric/lanes/greeting.h"
+#include "ros2s/fabric/lanes/lane.h"
+#include "ros2s/fabric/lanes/worker.h"
+#include "slots.h"
+
+namespace ros2s::fabric::ofi {
+
+class MessageWorker;
+
+class MessageLane final : public lanes::Lane {
+  public:
+    // Connects, or waits for the peer to; connect() and accept() say when to begin.
+    MessageLane(MessageWorker& worker, const lanes::Ends& ends, lanes::LaneUser& user);
+    MessageLane(const MessageLane&) = delete;
+    MessageLane& operator=(const MessageLane&) = delete;
+    ~MessageLane() override;
+    // Errors: unsupported (no way to this address), no_memory.
+    [[nodiscard]] Result<> connect(ConstBytes address);
+    [[nodiscard]] bool waits_for(uint64_t channel) const noexcept {
+        return endpoint_ == nullptr && !connects_ && !failed_ && channel == channel_;
+    }
+    void accept(fi_info& request) noexcept;
+
+    void send(Frame* frame) noexcept override;
+    [[nodiscard]] Frame* take_sent() noexcept override;
+    [[nodiscard]] size_t frames_under_way() const noexcept override { return frames_; }
+    void leave() noexcept override { user_ = nullptr; }
+    [[nodiscard]] bool wind_up(bool force) noexcept override;
+
+    // The worker's: what libfabric tells.
+    [[nodiscard]] bool is(const fid* endpoint) const noexcept {
+        return endpoint_ != nullptr && &endpoint_->fid == endpoint;
+    }
+    void connected() noexcept;
+    // The peer has left: to be told when what it sent before is taken in.
+    void left() noexcept { left_ = true; }
+    [[nodiscard]] bool has_left() const noexcept { return left_; }
+    void completed(Slot& slot, size_t length, bool well) noexcept;
+    void fail(End how) noexcept;
+
+  private:
+    bool prepare(Handle<fid_ep> endpoint) noexcept;
+    bool receive_into(Slot& slot) noexcept;
+    void hand_over() noexcept;
+    bool post(const Frame* frame) noexcept;
+    void complete(Frame* frame) noexcept;
+
+    MessageWorker& worker_;
+    lanes::LaneUser* user_;
+    const uint64_t channel_;       // ours
+    const uint64_t peer_channel_;  // the peer's
+    const bool connects_;
+    Handle<fid_ep> endpoint_;
+    bool connected_ = false;
+    bool left_ = false;
+    bool failed_ = false;
+    bool ended_ = false;
+    uint64_t sequence_ = 0;
+    size_t sends_ = 0;   // with the adapter
+    size_t frames_ = 0;  // given to us and not taken back
+    std::deque<Frame*> waiting_;
+    std::vector<Frame*> sent_;
+};
+
+}  // namespace ros2s::fabric::ofi
