@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "describe.h"
+
 namespace ros2s::cli {
 namespace {
 
@@ -18,6 +20,15 @@ Task<Result<control::ServerFacts>> ask(Workplace work, control::ClientOptions op
     Call call = work.call;
     call.deadline = work.environment.reactor.now() + answer_max;
     co_return co_await client->query_server(call, report);
+}
+
+// What it says is wrong; empty: nothing.
+std::string trouble_of(const control::ServerFacts& facts) {
+    if (!facts.serving) return "it drains, and takes no new sessions";
+    if (facts.absent.empty()) return {};
+    const auto& [pool, since] = facts.absent.front();
+    return fmt::format("it cannot reach the engine of the pool '{}' since {}; its log says why",
+                       pool, time_text(since, true));
 }
 
 }  // namespace
@@ -47,7 +58,7 @@ Task<Result<>> ask_services(Workplace work, std::string directory, std::vector<S
                             std::chrono::floor<std::chrono::seconds>(answer_max).count());
         } else if (facts) {
             service.sessions = facts->sessions;
-            if (!facts->serving) service.trouble = "it drains, and takes no new sessions";
+            service.trouble = trouble_of(*facts);
         } else {
             service.trouble = why.empty() ? describe(facts.error()) : why.text();
         }

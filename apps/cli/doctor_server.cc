@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "describe.h"
 #include "doctor_certificates.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/fabric/deadline.h"
@@ -179,6 +180,21 @@ Finding describe(const Result<control::ServerFacts>& facts, const Report& report
     return finding;
 }
 
+// Engines behind a DPU; `remedy` starts them, where this is their machine.
+std::vector<Finding> describe_absent(const control::ServerFacts& facts,
+                                     const ExaminedServer& server) {
+    std::vector<Finding> findings;
+    for (const auto& [pool, since] : facts.absent) {
+        findings.push_back({.what = "engine",
+                            .grade = Grade::wrong,
+                            .found = fmt::format(
+                                "behind this DPU, of the pool '{}': it cannot be reached since {}",
+                                pool, time_text(since, true)),
+                            .remedy = server.engine_start});
+    }
+    return findings;
+}
+
 bool is_here(const std::vector<fabric::Availability>& providers, const std::string& name) {
     return std::ranges::any_of(
         providers, [&](const auto& each) { return each.here && each.provider == name; });
@@ -276,6 +292,7 @@ Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server)
     if (client) facts = co_await (*client)->query_server(call, asking);
     findings.push_back(describe(facts, asking));
     if (facts) {
+        std::ranges::move(describe_absent(*facts, server), std::back_inserter(findings));
         std::ranges::move(co_await look_at_data_plane(work, *facts, near),
                           std::back_inserter(findings));
     }

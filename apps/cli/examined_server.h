@@ -9,7 +9,8 @@ namespace ros2s::cli {
 
 struct ExaminedServer {
     api::ServerPlace place;
-    std::string start;  // what starts it: a command or a sentence
+    std::string start;         // what starts it: a command or a sentence
+    std::string engine_start;  // the same of the engine behind a DPU
 };
 
 // The server of a URI; `certificates`: a directory instead of the usual one. Errors: those of

@@ -22,6 +22,9 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     [[nodiscard]] std::vector<std::string> directories(std::string_view pool) const override {
         return served.containers(pool);
     }
+    [[nodiscard]] std::vector<control::AbsentPool> absent() const override {
+        return pools.absent();
+    }
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,

@@ -37,7 +37,11 @@ Task<Result<>> Dpu::begin(Report& report) {
         ROS2S_CO_TRY(co_await front_.listen(place, settings_.ucx_device, environment_.log, report));
     }
     tenants_.begin(places, link_);
-    co_return co_await open_control(report);
+    ROS2S_CO_TRY(co_await open_control(report));
+    catalog_.pools.watch(environment_.log, [this](const std::string& pool, bool reachable) {
+        control_->set_pool_serving(pool, reachable);
+    });
+    co_return Result<>{};
 }
 
 Task<Result<>> Dpu::open_pools(Report& report) {
@@ -83,6 +87,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
 }
 
 Task<> Dpu::stop() {
+    co_await catalog_.pools.stop();
     if (control_) co_await control_->stop(settings_.common.drain);
     co_await front_.drain();
     co_await tenants_.drain();

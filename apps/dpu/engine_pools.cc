@@ -9,22 +9,75 @@ namespace {
 
 // As long as a host waits for its DPU: by then it has opened again what it had open.
 constexpr Duration orphan_grace = std::chrono::seconds(30);
+// A shorter absence is no news.
+constexpr Duration glance = std::chrono::milliseconds(500);
 
 }  // namespace
 
 Task<Result<>> EnginePools::open(direct::DirectOptions options, const Log& log, Report& report) {
     const std::string name = options.pool;
+    // Hosts hear that this process is there, and the engine is not.
+    options.absence_errno = rpc::absent_behind;
     ROS2S_CO_TRY_ASSIGN(auto pool,
                         co_await direct::DirectPool::open(reactor_, options, log, report));
     log.info(fmt::format("the pool '{}': {}", name, pool->path()));
-    pools_.emplace(name, std::move(pool));
+    pools_.emplace(name, Pool{.direct = std::move(pool), .engine = options.control});
     co_return Result<>{};
 }
 
 Task<> EnginePools::close() {
-    for (auto& [name, pool] : pools_) co_await pool->close();
+    for (auto& [name, pool] : pools_) co_await pool.direct->close();
     pools_.clear();
 }
+
+// ---- an engine that is away ------------------------------------------------------------------
+
+void EnginePools::watch(const Log& log, Heard heard) {
+    ROS2S_CHECK(watching_.try_spawn(keep_watch(*this, log, std::move(heard))));
+}
+
+Task<> EnginePools::stop() {
+    stopping_.request_stop();
+    co_await watching_.join();
+}
+
+Task<> EnginePools::keep_watch(EnginePools& self, Log log, Heard heard) {
+    do {
+        for (auto& [name, pool] : self.pools_) self.look_at(name, pool, log, heard);
+    } while (co_await sleep_for(self.reactor_, glance, self.stopping_.token()));
+}
+
+void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
+                          const Heard& heard) const {
+    const auto& absence = pool.direct->absence();
+    const bool is_news = absence.has_value() != pool.told_absent.has_value();
+    if (absence) pool.told_absent = absence->since;
+    if (!is_news) return;
+    heard(name, !absence);
+    if (absence) {
+        log.warning(fmt::format(
+            "the engine at {}, which has the pool '{}', cannot be reached ({}): start "
+            "ros2store-engine there, or mend the way to it; what hosts ask of it waits 30 s, then "
+            "it fails",
+            pool.engine, name, absence->why.empty() ? "it ended the connection" : absence->why));
+        return;
+    }
+    const auto away =
+        std::chrono::round<std::chrono::seconds>(reactor_.wall_time() - *pool.told_absent);
+    log.info(fmt::format("the engine at {}, which has the pool '{}', is back after {} s",
+                         pool.engine, name, away.count()));
+    pool.told_absent.reset();
+}
+
+std::vector<control::AbsentPool> EnginePools::absent() const {
+    std::vector<control::AbsentPool> absent;
+    for (const auto& [name, pool] : pools_) {
+        if (const auto& absence = pool.direct->absence()) absent.push_back({name, absence->since});
+    }
+    return absent;
+}
+
+// ---- pools -----------------------------------------------------------------------------------
 
 std::vector<std::string> EnginePools::names() const {
     std::vector<std::string> names;
@@ -34,12 +87,12 @@ std::vector<std::string> EnginePools::names() const {
 
 object::ObjectStore* EnginePools::find(std::string_view pool) {
     const auto found = pools_.find(pool);
-    return found == pools_.end() ? nullptr : &found->second->store();
+    return found == pools_.end() ? nullptr : &found->second.direct->store();
 }
 
 std::string EnginePools::keeper(const std::string& pool) const {
     const auto found = pools_.find(pool);
-    return found == pools_.end() ? std::string() : found->second->path_without_address();
+    return found == pools_.end() ? std::string() : found->second.direct->path_without_address();
 }
 
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
@@ -65,8 +118,13 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
 void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {
     for (const auto& [name, pool] : pools_) {
         sources.push_back(
-            {.labels = {{"side", "engine"}, {"pool", name}, {"provider", pool->provider()}},
-             .list = [&pool = *pool](const MetricVisitor& visit) { pool.visit_metrics(visit); }});
+            {.labels = {{"side", "engine"}, {"pool", name}, {"provider", pool.direct->provider()}},
+             .list = [&pool = *pool.direct](const MetricVisitor& visit) {
+                 visit("ros2store_engine_reachable",
+                       "1; 0 while the engine that has the pool cannot be reached",
+                       pool.absence() ? 0 : 1);
+                 pool.visit_metrics(visit);
+             }});
     }
 }
 

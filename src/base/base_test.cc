@@ -72,6 +72,15 @@ TEST(Result, TryReturnsTheFirstError) {
     EXPECT_EQ(describe(fail_errno(5).error()),
               "the device or kernel reported an error (Input/output error)");
 }
+TEST(Result, ALostConnectionSaysWhoseAndSinceWhen) {
+    constexpr uint64_t since = 1'795'233'274;
+    EXPECT_EQ(describe(Error{Code::disconnected, 0, 0}), "the connection to the peer is lost");
+    EXPECT_EQ(describe(Error{Code::disconnected, 0, since}),
+              "the connection to the peer is lost, since 2026-11-21 03:54:34 UTC");
+    EXPECT_EQ(
+        describe(Error{Code::disconnected, EREMOTEIO, since}),
+        "the DPU answers, but cannot reach the engine behind it since 2026-11-21 03:54:34 UTC");
+}
 
 }  // namespace
 }  // namespace ros2s

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "ros2s/base/bytes.h"
 
@@ -41,7 +42,32 @@ std::string_view describe(Code code) noexcept {
     return "unknown error";
 }
 
+namespace {
+
+std::string in_utc(uint64_t seconds) {
+    const auto count = static_cast<std::time_t>(seconds);
+    std::tm parts{};
+    ::gmtime_r(&count, &parts);
+    char text[64];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts)};
+}
+
+// Of rpc: os_errno tells whose connection it is, detail since when there is none.
+std::string describe_absence(const Error& error) {
+    const bool behind = error.os_errno == EREMOTEIO;
+    std::string text{behind ? "the DPU answers, but cannot reach the engine behind it"
+                            : describe(error.code)};
+    if (error.detail != 0)
+        text.append(behind ? " since " : ", since ").append(in_utc(error.detail));
+    return text;
+}
+
+}  // namespace
+
 std::string describe(const Error& error) {
+    if (error.code == Code::disconnected && (error.detail != 0 || error.os_errno == EREMOTEIO)) {
+        return describe_absence(error);
+    }
     std::string text{describe(error.code)};
     if (error.code == Code::corrupt && error.detail > 0) {
         text += ", in the 4 KiB at byte ";

@@ -45,9 +45,12 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));
     ROS2S_CO_TRY_ASSIGN(domain_,
                         fabric::open_domain(reactor, opened.provider, options.ucx_device, report));
-    ROS2S_CO_TRY_ASSIGN(channel_, co_await rpc::Channel::open(
-                                      reactor, *domain_, opened.address, *tickets_,
-                                      {.service = options.service, .client = client_}, report));
+    ROS2S_CO_TRY_ASSIGN(
+        channel_,
+        co_await rpc::Channel::open(
+            reactor, *domain_, opened.address, *tickets_,
+            {.service = options.service, .client = client_, .absence_errno = options.absence_errno},
+            report));
     co_return Result<>{};
 }
 

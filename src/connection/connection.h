@@ -21,6 +21,7 @@ struct Options {
     control::SessionWish wish;  // its client is drawn by open()
     uint32_t service = 0;       // to speak to, of the data plane
     std::string ucx_device;     // of all but shm
+    int32_t absence_errno = 0;  // rpc::ChannelOptions
 };
 
 class Connection {

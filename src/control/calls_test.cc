@@ -395,8 +395,19 @@ TEST_F(Calls, HealthIsServedAndDrained) {
     constexpr const char* check = "/grpc.health.v1.Health/Check";
     // HealthCheckResponse.status: 1 is SERVING, 2 NOT_SERVING.
     EXPECT_EQ(exchange(channel(), check, ""), "\x08\x01");
+    // HealthCheckRequest.service
+    const std::string pool = "\x0a\x09pool/pool";
+    EXPECT_EQ(exchange(channel(), check, pool), "\x08\x01");
+    run_on(*rig_->server_reactor, [&] { rig_->server->set_pool_serving("pool", false); });
+    EXPECT_EQ(exchange(channel(), check, pool), "\x08\x02");
+    EXPECT_EQ(exchange(channel(), check, ""), "\x08\x01");
+    run_on(*rig_->server_reactor, [&] { rig_->server->set_pool_serving("pool", true); });
+    EXPECT_EQ(exchange(channel(), check, pool), "\x08\x01");
+    EXPECT_EQ(exchange(channel(), check, "\x0a\x0apool/other"), "status 5");
     run_on(*rig_->server_reactor, [&] { rig_->server->drain(); });
     EXPECT_EQ(exchange(channel(), check, ""), "\x08\x02");
+    run_on(*rig_->server_reactor, [&] { rig_->server->set_pool_serving("pool", true); });
+    EXPECT_EQ(exchange(channel(), check, pool), "\x08\x02");
     EXPECT_TRUE(rig_->here([&] { return client_->keep_alive(call_, session_, report_); }))
         << "what there is goes on";
 }

@@ -132,9 +132,13 @@ Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& 
     ServerFacts facts{.program = reply.program(),
                       .serving = reply.serving(),
                       .sessions = reply.sessions(),
-                      .data = {}};
+                      .data = {},
+                      .absent = {}};
     for (const v1::DataAddress& each : reply.data()) {
         facts.data.emplace_back(each.provider(), each.address());
+    }
+    for (const v1::AbsentPool& each : reply.absent()) {
+        facts.absent.emplace_back(each.pool(), WallTime(Duration(each.since_ns())));
     }
     co_return facts;
 }

@@ -81,6 +81,8 @@ struct ServerFacts {
     bool serving = false;
     uint64_t sessions = 0;                                  // that are open, of everybody
     std::vector<std::pair<std::string, std::string>> data;  // provider, address
+    // Pools whose engine, behind the server, it cannot reach, and since when.
+    std::vector<std::pair<std::string, WallTime>> absent;
 };
 
 class ControlClient {

@@ -143,10 +143,19 @@ Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts g
         fmt::format("control plane on {}", fmt::join(parts->addresses, ", ")));
     ROS2S_CHECK(
         parts->background.try_spawn(parts->ground.parts.sessions.reap(parts->stopping.token())));
-    co_return std::unique_ptr<ControlServer>(new ControlServer(std::move(parts)));
+    std::unique_ptr<ControlServer> server(new ControlServer(std::move(parts)));
+    for (const std::string& pool : server->parts_->ground.parts.pools.names()) {
+        server->set_pool_serving(pool, true);
+    }
+    co_return server;
 }
 
 const std::vector<std::string>& ControlServer::addresses() const { return parts_->addresses; }
+
+void ControlServer::set_pool_serving(const std::string& pool, bool serving) {
+    if (parts_->ground.draining) return;
+    parts_->server->GetHealthCheckService()->SetServingStatus("pool/" + pool, serving);
+}
 
 void ControlServer::drain() {
     parts_->ground.draining = true;

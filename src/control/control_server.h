@@ -35,6 +35,12 @@
 
 namespace ros2s::control {
 
+// A pool whose engine, behind this server, cannot be reached now.
+struct AbsentPool {
+    std::string name;
+    WallTime since{};
+};
+
 // The pools of this server. The composer's.
 class PoolCatalog {
   public:
@@ -47,6 +53,7 @@ class PoolCatalog {
     [[nodiscard]] virtual std::vector<std::string> directories(std::string_view /*pool*/) const {
         return {};
     }
+    [[nodiscard]] virtual std::vector<AbsentPool> absent() const { return {}; }
     // A container with an empty file system in it, in a pool that find() knows. Errors come with a
     // sentence: exists, invalid, no_space, read_only.
     virtual Task<Result<object::ContainerRecord>> create_container(
@@ -116,6 +123,9 @@ class ControlServer {
 
     // As `listen`, with the ports that were taken for 0.
     [[nodiscard]] const std::vector<std::string>& addresses() const;
+    // What health says of the service "pool/NAME": SERVING at first, for each pool that there is.
+    // Nothing changes once the server drains.
+    void set_pool_serving(const std::string& pool, bool serving);
     // Health says NOT_SERVING and no session is opened any more; what there is goes on.
     void drain();
     // Drains, takes no calls any more, lets those in progress end for `grace`, then cancels them,

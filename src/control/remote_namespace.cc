@@ -4,6 +4,7 @@
 
 #include "client_call.h"
 #include "fields.h"
+#include "ros2s/rpc/options.h"
 
 namespace ros2s::control {
 namespace {
@@ -119,6 +120,8 @@ struct RemoteNamespace::Sender {
         constexpr Duration pause = std::chrono::milliseconds(20);
         Reactor& reactor = names.client_.parts().reactor;
         if (error.code == Code::stale) co_return co_await names.mooring_.moved(call, at);
+        // The server is there, and has waited itself.
+        if (error.os_errno == rpc::absent_behind) co_return false;
         // A server that ends cancels what it has not done.
         const bool lost = error.code == Code::disconnected || error.code == Code::cancelled;
         if (!lost || !call.check(reactor.now()) || reactor.now() >= until) co_return false;

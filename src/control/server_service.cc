@@ -12,6 +12,11 @@ Task<Result<>> ServerService::query(Served&, const v1::QueryServerRequest&,
         into.set_provider(each.provider);
         into.set_address(each.address);
     }
+    for (const AbsentPool& each : ground_.parts.pools.absent()) {
+        v1::AbsentPool& into = *reply.add_absent();
+        into.set_pool(each.name);
+        into.set_since_ns(each.since.time_since_epoch().count());
+    }
     co_return Result<>{};
 }
 

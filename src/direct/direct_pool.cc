@@ -30,7 +30,8 @@ Task<Result<>> DirectPool::Parts::open(Reactor& reactor, DirectOptions options, 
                                                   .program = options.program,
                                                   .providers = options.providers},
                                          .service = remote::object_service,
-                                         .ucx_device = options.ucx_device},
+                                         .ucx_device = options.ucx_device,
+                                         .absence_errno = options.absence_errno},
                                         report));
     ROS2S_CO_TRY_ASSIGN(remote,
                         co_await remote::RemoteStore::open(call, connection->channel(), report));
@@ -70,6 +71,10 @@ std::string DirectPool::path_without_address() const {
 }
 
 std::string DirectPool::provider() const { return parts_->connection->channel().provider(); }
+
+const std::optional<rpc::Absence>& DirectPool::absence() const {
+    return parts_->connection->channel().absence();
+}
 
 void DirectPool::visit_metrics(const MetricVisitor& visit) const {
     parts_->client->metrics().visit(visit);

@@ -10,6 +10,7 @@
 // forked child must not use it, nor destroy it.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/rpc/channel.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::direct {
@@ -29,6 +31,7 @@ struct DirectOptions {
     std::string program{};               // for people
     std::vector<std::string> providers;  // best first: "shm", "ucx+tcp"
     std::string ucx_device = "lo";       // of all but shm
+    int32_t absence_errno = 0;           // rpc::ChannelOptions
 };
 
 class DirectPool {
@@ -50,6 +53,8 @@ class DirectPool {
     [[nodiscard]] std::string path_without_address() const;
     // By which the engine is reached: "ucx+tcp".
     [[nodiscard]] std::string provider() const;
+    // While the engine cannot be reached.
+    [[nodiscard]] const std::optional<rpc::Absence>& absence() const;
     void visit_metrics(const MetricVisitor& visit) const;
 
   private:

@@ -16,6 +16,11 @@ bool is_final(const Error& error) {
            error.code == Code::unsupported || error.code == Code::invalid;
 }
 
+uint64_t seconds_of(WallTime time) {
+    return static_cast<uint64_t>(
+        std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count());
+}
+
 template <class Pieces>
 uint64_t bytes_of(const Pieces& pieces) {
     uint64_t bytes = 0;
@@ -76,6 +81,7 @@ Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection
     while (connection) {
         self.connection_ = connection.get();
         self.refusal_.reset();
+        self.absence_.reset();
         self.changed_.wake_all();
         if (self.closing_.stop_requested()) connection->leave();
         co_await connection->receive_all();
@@ -84,6 +90,7 @@ Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection
         connection.reset();
         if (self.closing_.stop_requested()) break;
         self.metrics_.connections_lost.add();
+        self.absence_ = Absence{.since = self.reactor_.wall_time()};
         connection = co_await self.reconnect();
     }
     self.changed_.wake_all();
@@ -99,6 +106,7 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
         Report report;
         auto connection = co_await connect(report);
         if (connection) co_return std::move(*connection);
+        absence_->why = report.empty() ? describe(connection.error()) : report.text();
         if (is_final(connection.error())) {
             refusal_ = connection.error();
             changed_.wake_all();
@@ -125,7 +133,9 @@ Task<Result<ClientConnection*>> Channel::connected(StopToken stop) {
     if (refusal_) co_return fail(*refusal_);
     // Lost again in this very moment: the caller looks once more.
     if (!waited_in_vain) co_return nullptr;
-    co_return fail(Code::disconnected);
+    co_return fail(Error{.code = Code::disconnected,
+                         .os_errno = options_.absence_errno,
+                         .detail = absence_ ? seconds_of(absence_->since) : 0});
 }
 
 // ---- calls ----------------------------------------------------------------------------------

@@ -79,6 +79,12 @@ class ReplyReader {
     virtual Result<> read(const Reply& reply) = 0;
 };
 
+// A connection that was lost and has not come back.
+struct Absence {
+    WallTime since{};
+    std::string why{};  // the last attempt failed; empty before that
+};
+
 class ClientConnection;
 
 class Channel {
@@ -94,7 +100,8 @@ class Channel {
 
     // Errors: what the server answered; what `reader` returned; cancelled, deadline (also where the
     // request may have been done, when no answer came in time); disconnected (no connection for
-    // ChannelOptions::patience, or a request that may not be repeated was lost); too_large (payload
+    // ChannelOptions::patience, detail = since when, in seconds from 1970; or a request that may
+    // not be repeated was lost); too_large (payload
     // or body; detail = the limit); no_memory (more than staging has); closed; denied, bad_version
     // and unsupported, as of open(), when it cannot reconnect. Suspends.
     Task<Result<>> call(const Call& call, const CallRequest& request, ReplyReader& reader);
@@ -107,6 +114,7 @@ class Channel {
     [[nodiscard]] const std::string& provider() const { return domain_.provider(); }
     [[nodiscard]] const std::string& address() const { return address_; }
     [[nodiscard]] bool is_connected() const { return connection_ != nullptr; }
+    [[nodiscard]] const std::optional<Absence>& absence() const { return absence_; }
     [[nodiscard]] const ChannelMetrics& metrics() const { return metrics_; }
 
     // Fails what is under way with `closed`, and returns when nothing of it is left. Must be
@@ -134,6 +142,7 @@ class Channel {
     ChannelMetrics metrics_;
     WelcomeBody welcome_;
     ClientConnection* connection_ = nullptr;  // keep()'s, while it is up
+    std::optional<Absence> absence_;
     StepNames step_names_;
     std::optional<Error> refusal_;  // why there is none, where waiting is in vain
     Event changed_;                 // of the two, or closing

@@ -1,6 +1,7 @@
 // Options of both ends of a connection, and the one place that turns them into the fabric's
 // budgets.
 #pragma once
+#include <cerrno>
 #include <cstdint>
 
 #include "ros2s/base/uuid.h"
@@ -8,6 +9,10 @@
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::rpc {
+
+// The os_errno of `disconnected` where the server that was asked is there, and one that it needs
+// behind it cannot be reached (detail as of Channel::call()).
+inline constexpr int32_t absent_behind = EREMOTEIO;
 
 // Bytes unless said otherwise.
 struct ChannelOptions {
@@ -25,6 +30,9 @@ struct ChannelOptions {
     Duration backoff_most = std::chrono::seconds(1);
     // How long a request waits for a connection to come back, each time that it is lost.
     Duration patience = std::chrono::seconds(30);
+    // The os_errno of those that waited in vain. A server that answers others by this channel says
+    // absent_behind.
+    int32_t absence_errno = 0;
     // How long a request that was given up waits for its answer before its windows are taken away.
     Duration answer_within = std::chrono::milliseconds(500);
 

@@ -135,16 +135,28 @@ Task<> patience(Stage& stage) {
     const Time begin = stage.core().now();
     Outcome outcome;
     co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);
-    EXPECT_EQ(outcome.result, Result<>(fail(Code::disconnected)));
+    EXPECT_TRUE((*channel)->absence());
+    if (!(*channel)->absence()) co_return;
+    const auto since = std::chrono::floor<std::chrono::seconds>((*channel)->absence()->since);
+    EXPECT_EQ(outcome.result,
+              Result<>(fail(Error{Code::disconnected, absent_behind,
+                                  static_cast<uint64_t>(since.time_since_epoch().count())})));
+    EXPECT_FALSE((*channel)->absence()->why.empty());
     EXPECT_GE(stage.core().now() - begin, 30s);
     EXPECT_LT(stage.core().now() - begin, 31s);
     // The waits between attempts have a bound, and so has their number.
     EXPECT_LT((*channel)->metrics().connections_failed.value(), 80U);
     EXPECT_GT((*channel)->metrics().connections_failed.value(), 30U);
+    co_await stage.start();
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 2), 10, outcome);
+    EXPECT_TRUE(outcome.result);
+    EXPECT_FALSE((*channel)->absence());
     co_await stage.leave(*channel);
+    co_await stage.stop();
 }
 TEST(Reconnect, PatienceEnds) {
     Stage stage(3);
+    stage.channel_options.absence_errno = absent_behind;
     stage.world.run(patience(stage));
 }
 

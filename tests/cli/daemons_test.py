@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 BIN = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
@@ -187,6 +188,54 @@ class Life(WithDirectory):
         said = run("status", self.pool).stdout
         self.assertIn(f"ros2store-dpu has ended by itself (process {dpu}): its last error was: "
                       "the device is on fire", said)
+
+    def test_a_dpu_without_its_engine(self):
+        """The DPU daemon, its log, counters and hosts say which process is away, and since when."""
+        uri = self.up("--size", SIZE)["uris"]["offload"]
+        engine, dpu = self.pids()
+        address = next(each for each in self.daemons()["ros2store-dpu"]["addresses"]
+                       if each.startswith("metrics ")).partition(" ")[2]
+
+        def counted(value):
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as counters:
+                found = [line for line in counters.read().decode().splitlines()
+                         if line.startswith("ros2store_engine_reachable{")]
+            self.assertEqual(len(found), 1, found)
+            self.assertIn('pool="pool"', found[0])
+            return found[0].endswith(f" {value}")
+
+        def lines(words):
+            log = (self.pool / "run/dpu.log").read_text(encoding="utf-8")
+            return [line for line in log.splitlines() if words in line]
+
+        self.assertTrue(counted(1))
+        for turn in (1, 2):
+            os.kill(engine, signal.SIGKILL)
+            wait_until(lambda: counted(0), "the news of the engine's end")
+            wait_until(lambda: len(lines("cannot be reached")) == turn, "the log's line")
+            self.assertIn("it cannot reach the engine of the pool 'pool' since 20",
+                          self.daemons()["ros2store-dpu"]["trouble"])
+            if turn == 1:
+                found = json.loads(run("--json", "doctor", self.pool, expect=1).stdout)["findings"]
+                wrong = next(each for each in found if each["what"] == "engine")
+                self.assertIn("behind this DPU, of the pool 'pool'", wrong["found"])
+                self.assertEqual(wrong["remedy"], f"ros2store up {self.pool}")
+                # The documented half minute passes, and then the host hears whom it waited for.
+                said = self.refused("ls", uri, says=["cannot reach the engine behind it since 20",
+                                                     f"ros2store up {self.pool}"])
+                self.assertNotIn("engine.control", said)
+            self.up()
+            wait_until(lambda: len(lines("is back after")) == turn, "the log's line")
+            self.assertTrue(counted(1))
+            self.assertNotIn("cannot reach", self.daemons()["ros2store-dpu"]["trouble"] or "")
+            self.assertEqual(run("ls", uri).stdout, "")
+            engine, still = self.pids()
+            self.assertEqual(still, dpu)
+        went = lines("cannot be reached")
+        self.assertEqual(len(went), 2)
+        for part in (" warning: ", f"the engine at unix:{self.pool}/run/engine.control",
+                     "the pool 'pool'", "start ros2store-engine there"):
+            self.assertIn(part, went[0])
 
     def test_up_at_once_after_a_kill(self):
         """A killed daemon has its lock until the kernel has cleared it away."""
