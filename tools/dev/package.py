@@ -2,22 +2,22 @@
 
 One package holds everything that a machine needs. It runs on Debian 12 and on Ubuntu 22.04 (which
 BlueField's system is): libraries that Ubuntu has under another name lie in it, in a folder of their
-own, and nothing in it may ask for more of the C and C++ libraries than Ubuntu's. docs/packaging.md
-says what lies where."""
+own, and nothing in it may ask for more of the C and C++ libraries than Ubuntu's. That for arm64 is
+made of a cross-build and its sysroot. docs/packaging.md says what lies where."""
 
 import gzip
 import os
 import re
 import shutil
 import subprocess
-from functools import lru_cache
 from pathlib import Path
 
 import build
 import console
+import system
 import trial
+from system import output_of
 
-OUT = Path("build/package")
 MAINTAINER = "The ros2store authors <ros2store@localhost>"
 PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of who needs them
 # What our programs load by themselves, so that no link names it.
@@ -52,35 +52,38 @@ UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": 
 def add_arguments(parser):
     parser.add_argument("--try", action="store_true", dest="tried",
                         help="install it in a fresh Debian 12 chroot and start its programs (root)")
+    parser.add_argument("--arch", choices=("arm64",), help="of a cross-build for it")
 
 
 def run(options):
     tally = console.Tally()
-    made = make(tally)
+    made = make(tally, system.of(options.arch))
     if made and options.tried:
-        trial.install_and_start(made, tally)
+        trial.install_and_start(made, tally, options.arch)
     return tally.close()
 
 
-def make(tally):
+def make(tally, debian=None):
     """Builds and checks the package; returns its path, or nothing where something is wrong."""
-    if not tally.add("release build", build.make("release")):
+    debian = debian or system.of(None)
+    if not tally.add(f"{debian.preset} build", build.make(debian.preset, debian.targets)):
         return None
     console.step("package")
-    tree = OUT / "tree"
-    shutil.rmtree(OUT, ignore_errors=True)
-    install(tree)
-    services(tree)
-    bundled = bundle(tree)
-    documents(tree, bundled)
+    out = Path("build/package" if debian.preset == "release" else f"build/package-{debian.preset}")
+    tree = out / "tree"
+    shutil.rmtree(out, ignore_errors=True)
+    install(debian, tree)
+    services(debian, tree)
+    bundled = bundle(debian, tree)
+    documents(debian, tree, bundled)
     binaries = elf_files(tree)
-    depends = dependencies(tree, binaries, bundled)
+    depends = dependencies(debian, tree, binaries, bundled)
     sound = report(tally, "no symbol is newer than Ubuntu 22.04's", too_new(binaries))
     sound &= report(tally, "each library is bundled, or a package that Ubuntu 22.04 has",
                     not_in_ubuntu(depends))
     if not sound:
         return None
-    made = archive(tree, depends)
+    made = archive(debian, tree, depends)
     print(f"{made}: {made.stat().st_size >> 10} KiB; depends on {depends}\n"
           f"    install it:  apt-get install ./{made}")
     return made
@@ -92,45 +95,36 @@ def report(tally, name, complaints):
     return not complaints
 
 
-def output_of(*words, **more):
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False, **more)
-    if done.returncode != 0:
-        raise SystemExit(f"dev: {words[0]} failed:\n{done.stderr}")
-    return done.stdout
-
-
-def install(tree):
-    with open(build.log_of("release"), "a", encoding="utf-8") as log:
-        subprocess.run(["cmake", "--install", build.folder("release"), "--strip", "--prefix",
+def install(debian, tree):
+    with open(build.log_of(debian.preset), "a", encoding="utf-8") as log:
+        subprocess.run(["cmake", "--install", build.folder(debian.preset), "--strip", "--prefix",
                         tree.absolute() / "usr"], check=True, stdout=log)
 
 
-def bundle(tree):
+def bundle(debian, tree):
     """Adds what the binaries need and Ubuntu lacks, and what that needs; returns the packages by
     library."""
     folder = tree / PRIVATE
     folder.mkdir(parents=True, exist_ok=True)
-    libraries = dict(re.findall(r"^\s*(\S+) \(.*=> (/\S+)$", output_of("ldconfig", "-p"),
-                                re.MULTILINE))
     bundled = {}
     needed = LOADED + [name for path in elf_files(tree) for name in needed_by(path)]
     while needed:
         name = needed.pop()
         if name in bundled or any(tree.rglob(name)):
             continue
-        owner = owner_of(Path(libraries[name]))
+        library = debian.libraries[name]
+        owner = debian.owner_of(library)
         if owner in UBUNTU:
             continue
         bundled[name] = owner
-        added = [copy_library(Path(libraries[name]), folder / name)]
+        added = [copy_library(library, folder / name)]
         if name.startswith("libucs."):
-            added += ucx_modules(Path(libraries[name]).parent / UCX_MODULES, folder / UCX_MODULES)
+            added += ucx_modules(library.parent / UCX_MODULES, folder / UCX_MODULES)
         needed += [each for path in added for each in needed_by(path)]
     return bundled
 
 
-def services(tree):
+def services(debian, tree):
     """The daemons' units, their user, and their settings: all defaults, and the pools to serve."""
     units, users = tree / "usr/lib/systemd/system", tree / "usr/lib/sysusers.d"
     for folder in (units, users, tree / SETTINGS, (tree / POOL[1:]).parent, tree / "DEBIAN"):
@@ -138,8 +132,8 @@ def services(tree):
     shutil.copy("src/daemon/ros2store.sysusers", users / "ros2store.conf")
     for daemon, pools in (("engine", POOL), ("dpu", "pool")):
         shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)
-        program = build.folder("release") / f"bin/ros2store-{daemon}"
-        settings = output_of(program, "--print-config")
+        program = build.folder(debian.preset) / f"bin/ros2store-{daemon}"
+        settings = output_of(*debian.runner, program, "--print-config")
         changed = re.sub('^(# )?pools: ""$', f"pools: {pools}", settings, flags=re.MULTILINE)
         assert changed != settings
         (tree / SETTINGS / f"{daemon}.yaml").write_text(changed, encoding="utf-8")
@@ -166,36 +160,19 @@ def ucx_modules(source, folder):
     return [copy_library(path, folder / path.name) for path in sorted(source.glob("*.so.0"))]
 
 
-def documents(tree, bundled):
+def documents(debian, tree, bundled):
     """The licences of what lies in the package, and what changed."""
     folder = tree / "usr/share/doc/ros2store"
     folder.mkdir(parents=True)
     licences = ["ros2store:\n\n" + Path("LICENSE").read_text(encoding="utf-8")]
     for owner in sorted(set(bundled.values())):
         names = ", ".join(name for name in sorted(bundled) if bundled[name] == owner)
-        text = Path(f"/usr/share/doc/{owner}/copyright").read_text(encoding="utf-8")
-        licences.append(f"{names}, as {owner} of Debian 12:\n\n{text}")
+        licences.append(f"{names}, as {owner} of Debian 12:\n\n{debian.licence_of(owner)}")
     (folder / "copyright").write_text(("\n" + "=" * 80 + "\n").join(licences), encoding="utf-8")
     with open(folder / "changelog.gz", "wb") as file, \
             gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
         packed.write(Path("CHANGELOG.md").read_bytes())
     shutil.copy("README.md", folder)
-
-
-@lru_cache(maxsize=1)
-def owners():
-    """The package of each shared library of this machine."""
-    folder = output_of("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
-    listed = output_of("dpkg", "-S", f"*/{folder}/*.so*")
-    return {Path(path).name: package for package, path in
-            re.findall(r"^([^:,\s]+)(?::\w+)?: (\S+)$", listed, re.MULTILINE)}
-
-
-def owner_of(library):
-    """Its package, also where the name that programs ask for is a choice among several
-    (update-alternatives), which belongs to none."""
-    known = owners().get(library.name)
-    return known or output_of("dpkg", "-S", library.resolve()).partition(":")[0]
 
 
 def elf_files(tree):
@@ -213,24 +190,26 @@ def too_new(binaries):
     return complaints
 
 
-def dependencies(tree, binaries, bundled):
+def dependencies(debian, tree, binaries, bundled):
     """What our own binaries need, in the version that dpkg finds, and what the bundled ones need; as
     the field of a package."""
-    control = OUT / "debian/control"
+    out = tree.parent
+    control = out / "debian/control"
     control.parent.mkdir(parents=True)
     control.write_text("Source: ros2store\n\nPackage: ros2store\nArchitecture: any\n",
                        encoding="utf-8")
     own = [path for path in binaries
            if path.name not in bundled and UCX_MODULES not in path.parts]
-    said = output_of("dpkg-shlibdeps", "-O", "--ignore-missing-info", "--warnings=0",
-                     f"-l{(tree / PRIVATE).absolute()}", f"-l{(tree / 'usr/lib').absolute()}",
-                     *[f"-e{path.absolute()}" for path in own], cwd=OUT)
+    said = debian.shlibdeps(out, "-O", "--ignore-missing-info", "--warnings=0",
+                            f"-l{(tree / PRIVATE).absolute()}",
+                            f"-l{(tree / 'usr/lib').absolute()}",
+                            *[f"-e{path.absolute()}" for path in own])
     fields = {each.split()[0]: each
               for each in said.strip().removeprefix("shlibs:Depends=").split(", ")}
     for path in binaries:
         for name in needed_by(path):
             if name not in bundled and not any(tree.rglob(name)):
-                fields.setdefault(owners()[name], owners()[name])
+                fields.setdefault(debian.owners[name], debian.owners[name])
     return ", ".join(text for name, text in sorted(fields.items())
                      if name not in bundled.values())
 
@@ -248,14 +227,13 @@ def not_in_ubuntu(depends):
     return complaints
 
 
-def archive(tree, depends):
-    architecture = output_of("dpkg", "--print-architecture").strip()
+def archive(debian, tree, depends):
     text = Path("CMakeLists.txt").read_text(encoding="utf-8")
     version = re.search(r"project\(ros2store VERSION ([\d.]+)", text)[1]
     size = sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file()) >> 10
     (tree / "DEBIAN/control").write_text(f"""Package: ros2store
 Version: {version}
-Architecture: {architecture}
+Architecture: {debian.architecture}
 Maintainer: {MAINTAINER}
 Installed-Size: {size}
 Section: admin
@@ -267,7 +245,7 @@ Description: POSIX files on objects on a disk
  An object storage system for GPU training and inference, and POSIX files on it:
  programs, a library with a C interface, a FUSE mount, and a plug-in for fio.
 """, encoding="utf-8")
-    made = OUT / f"ros2store_{version}_{architecture}.deb"
+    made = tree.parent / f"ros2store_{version}_{debian.architecture}.deb"
     # Files of the build may be private to whoever built.
     for path in tree.rglob("*"):
         if not path.is_symlink():

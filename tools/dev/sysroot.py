@@ -2,15 +2,18 @@
 build/sysroot-arm64."""
 
 import hashlib
+import io
 import os
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import console
 
 ROOT = Path("build/sysroot-arm64")
+DATABASE = ROOT / "var/lib/dpkg"
 RELEASE = "bookworm"
 PACKAGES = Path("tools/packages.txt")
 BASE = ("libc6-dev", "libstdc++-12-dev")
@@ -35,14 +38,15 @@ def prepare():
     with open(log, "wb") as said:
         done = subprocess.run(
             ["mmdebstrap", "--architectures=arm64", "--variant=extract", "--mode=root",
-             "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+             "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--skip=cleanup/apt",
              f"--include={','.join(packages)}", RELEASE, ROOT, *sources()],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
     if done.returncode != 0:
         print(log.read_text(errors="replace")[-2000:])
         print(f"dev: mmdebstrap made no arm64 sysroot; the whole log is in {log}")
         return False
-    for part in ("dev", "usr/share/doc", "usr/share/man", "usr/share/locale", "var"):
+    note_packages()
+    for part in ("dev", "usr/share/man", "usr/share/locale", "var/cache", "var/lib/apt"):
         shutil.rmtree(ROOT / part, ignore_errors=True)
     links_inside()
     cmake_inside()
@@ -66,6 +70,34 @@ def sources():
     folder = Path("/etc/apt")
     lists = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("debian*"))]
     return [path for path in lists if path.is_file()]
+
+
+def note_packages():
+    """Fills the sysroot's dpkg database, as far as it is about shared libraries: which package a file
+    is of, and what its symbols ask of a version. `./dev package --arch arm64` reads it."""
+    info, stanzas = DATABASE / "info", []
+    for deb in sorted((ROOT / "var/cache/apt/archives").glob("*.deb")):
+        control = output_of("dpkg-deb", "-f", deb).decode()
+        name = re.search(r"^Package: (\S+)$", control, re.MULTILINE)[1]
+        if name.endswith("-dev"):
+            continue
+        if re.search(r"^Multi-Arch: same$", control, re.MULTILINE):
+            name += ":arm64"
+        stanzas.append(f"Status: install ok installed\n{control}\n")
+        with tarfile.open(fileobj=io.BytesIO(output_of("dpkg-deb", "--ctrl-tarfile", deb))) as parts:
+            for part in ("shlibs", "symbols"):
+                if f"./{part}" in parts.getnames():
+                    (info / f"{name}.{part}").write_bytes(parts.extractfile(f"./{part}").read())
+        with tarfile.open(fileobj=io.BytesIO(output_of("dpkg-deb", "--fsys-tarfile", deb))) as files:
+            # /lib is /usr/lib here.
+            (info / f"{name}.list").write_text("".join(
+                re.sub("^/lib/", "/usr/lib/", each.lstrip(".")) + "\n"
+                for each in files.getnames() if ".so" in each), encoding="utf-8")
+    (DATABASE / "status").write_text("".join(stanzas), encoding="utf-8")
+
+
+def output_of(*words):
+    return subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout
 
 
 def links_inside():

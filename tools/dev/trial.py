@@ -71,15 +71,22 @@ USES = (
 )
 
 
-def install_and_start(package, tally):
+def install_and_start(package, tally, architecture=None):
+    """`architecture`: another one than the machine's, whose programs qemu-user runs."""
     if os.geteuid() != 0:
         tally.add("a chroot needs root: sudo ./dev package --try", False)
+        return
+    if architecture and not Path("/proc/sys/fs/binfmt_misc/qemu-aarch64").exists():
+        tally.add("the kernel must start arm64 programs by qemu: apt-get install qemu-user-static "
+                  "binfmt-support, and mount binfmt_misc", False)
         return
     with tempfile.TemporaryDirectory(prefix="ros2store-chroot-") as folder:
         os.chmod(folder, 0o755)
         root = Path(folder) / "root"
         console.step(f"a fresh {RELEASE} for the package")
-        made = subprocess.run(["debootstrap", "--variant=minbase", RELEASE, root, mirror()],
+        foreign = [f"--arch={architecture}"] if architecture else []
+        made = subprocess.run(["debootstrap", *foreign, "--variant=minbase", RELEASE, root,
+                               mirror()],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if not tally.add("debootstrap", made.returncode == 0):
             print((made.stdout + made.stderr)[-2000:])
