@@ -111,6 +111,30 @@ Task<> dies_before_it_reads_server(Server& server) {
     server.endpoint->abandon();
 }
 
+// Whoever waits for room is told once, though he also gives up at that very moment.
+Task<> send_until_ended(Endpoint& endpoint, StopToken stop, Error& how) {
+    AlignedBuffer buffer(32 << 10);
+    Result<> sent;
+    while (sent) sent = co_await endpoint.send(buffer.bytes(), {}, stop);
+    how = sent.error();
+}
+Task<> ends_and_gives_up_client(Client& client) {
+    StopSource stop;
+    Nursery nursery(client.core, 2);
+    Error first, second;
+    co_await nursery.spawn(send_until_ended(*client.endpoint, stop.token(), first));
+    co_await nursery.spawn(send_until_ended(*client.endpoint, stop.token(), second));
+    while (client.domain->counters().waits_for_room.value() < 2) {
+        co_await sleep_for(client.core, std::chrono::milliseconds(1));
+    }
+    client.endpoint->abandon();
+    stop.request_stop();
+    co_await nursery.join();
+    EXPECT_EQ(first.code, Code::disconnected);
+    EXPECT_EQ(second.code, Code::disconnected);
+}
+Task<> ends_and_gives_up_server(Server& server) { co_await server.endpoint->end_event(); }
+
 // Others of the same listener live on.
 Task<> others_live_client(Client& client) {
     auto second = co_await connect(client);
@@ -142,6 +166,7 @@ std::vector<Case> death_cases() {
         {"client_dies_midway", client_dies_midway_client, client_dies_midway_server},
         {"server_dies_midway", server_dies_midway_client, server_dies_midway_server},
         {"peer_dies_before_it_reads", dies_before_it_reads_client, dies_before_it_reads_server},
+        {"waits_for_room_ends_and_gives_up", ends_and_gives_up_client, ends_and_gives_up_server},
         {"others_live_on", others_live_client, others_live_server},
     };
 }

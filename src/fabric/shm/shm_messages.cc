@@ -38,8 +38,8 @@ Task<Result<>> ShmEndpoint::send(ConstBytes head, ConstBytes body, StopToken sto
                 : StopCallback(token.source(), fire), endpoint(self), outgoing(queued) {}
             static void fire(StopCallback& callback) noexcept {
                 auto& wait = static_cast<Wait&>(callback);
-                // What has begun cannot be taken back.
-                if (wait.outgoing.sent > 0 || wait.outgoing.done) return;
+                // What has begun stays, and what the end woke is not queued any more.
+                if (wait.outgoing.sent > 0 || wait.outgoing.done || !wait.endpoint.alive()) return;
                 wait.cancelled = true;
                 wait.endpoint.unlink(wait.outgoing);
                 wait.endpoint.reactor_.post(wait.outgoing.waiter);
