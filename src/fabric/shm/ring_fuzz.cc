@@ -1,0 +1,240 @@
+// A peer that writes what it likes into the shared memory of its session, rings, indices, grants
+// and all, and into its socket, between any two turns of the other side: at worst that side's
+// session ends. Both sides are tried: the server, and the client of a false server.
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "shm_endpoint.h"
+
+using namespace ros2s;
+using namespace ros2s::fabric;
+using namespace ros2s::fabric::shm;
+
+namespace {
+
+constexpr uint64_t domain = 7, peer_domain = 8, session = 9;
+constexpr Limits limits{.message_bytes_max = 20'000,
+                        .incoming_bytes_max = 40'000,
+                        .outgoing_bytes_max = 40'000,
+                        .reply_bytes = 256,
+                        .regions_max = 4,
+                        .memory_bytes_max = 16'384,
+                        .answer_within = std::chrono::milliseconds(1)};
+
+// The input, bit by bit; zeros where it is over.
+class Script {
+  public:
+    explicit Script(ConstBytes bytes) : rest_(bytes) {}
+    [[nodiscard]] bool over() const { return rest_.empty(); }
+    template <class T>
+    T take() {
+        T value{};
+        const ConstBytes from = bytes(sizeof value);
+        std::memcpy(&value, from.data(), from.size());
+        return value;
+    }
+    ConstBytes bytes(size_t most) {
+        const ConstBytes taken = rest_.first(std::min(most, rest_.size()));
+        rest_ = rest_.subspan(taken.size());
+        return taken;
+    }
+
+  private:
+    ConstBytes rest_;
+};
+
+ShmHello layout_of() {
+    ShmHello layout{.to_server_bytes = ring_bytes_least,
+                    .to_client_bytes = ring_bytes_least,
+                    .payload_bytes = limits.memory_bytes_max,
+                    .slots = limits.regions_max};
+    layout.control_bytes = control_bytes(layout);
+    return layout;
+}
+
+class Trial {
+  public:
+    Trial(Reactor& reactor, Counters& counters, Sessions& sessions, ConstBytes input)
+        : reactor_(reactor),
+          counters_(counters),
+          sessions_(sessions),
+          script_(input),
+          sending_(reactor, 8) {}
+
+    Task<> run() {
+        make_victim();
+        while (!script_.over()) {
+            if (peer_step()) continue;
+            if (victim_is_server_) {
+                co_await server_step();
+            } else {
+                co_await client_step();
+            }
+            co_await yield(reactor_);
+            look_at_messages();
+        }
+        stop_.request_stop();
+        peer_.reset();
+        co_await sending_.join();
+        co_await victim_->close();
+    }
+
+  private:
+    void make_victim() {
+        victim_is_server_ = (script_.take<uint8_t>() & 1) == 0;
+        auto control = Segment::create("control", layout_.control_bytes);
+        auto payload = Segment::create("payload", layout_.payload_bytes);
+        int ends[2] = {-1, -1};
+        ROS2S_CHECK(control && payload &&
+                    ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+        control_ = control->bytes();
+        peer_ = Descriptor(ends[1]);
+        Hello hello{.domain = peer_domain,
+                    .message_bytes_max = 20'000,
+                    .incoming_bytes_max = 40'000,
+                    .operations_max = 16};
+        victim_ = std::make_unique<ShmEndpoint>(
+            reactor_, counters_, sessions_, ShmEndpoint::settle(limits),
+            ShmSession{.domain = domain,
+                       .session = session,
+                       .peer = hello,
+                       .layout = layout_,
+                       .initiates = victim_is_server_},
+            std::move(*control), std::move(*payload), Descriptor(ends[0]));
+    }
+    [[nodiscard]] SharedWord& word(uint8_t index) const {
+        return reinterpret_cast<SharedWord*>(control_.data())[index % 8];
+    }
+    // False: it is the victim's turn.
+    bool peer_step() {
+        switch (script_.take<uint8_t>() % 8) {
+            case 0: return false;
+            case 1: write_entry(); return true;
+            case 2: {
+                const uint64_t at = script_.take<uint32_t>() % (control_.size() - 64);
+                const ConstBytes bytes = script_.bytes(script_.take<uint8_t>() % 64);
+                std::ranges::copy(bytes, control_.begin() + static_cast<long>(at));
+                return true;
+            }
+            case 3: word(script_.take<uint8_t>()).value = script_.take<uint64_t>(); return true;
+            case 4:
+                word(script_.take<uint8_t>()).value += 64 * script_.take<uint8_t>();
+                return true;
+            case 5: write_grant(); return true;
+            case 6: (void)::send(peer_.get(), "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL); return true;
+            default: word(script_.take<uint8_t>()).value = script_.take<uint8_t>(); return true;
+        }
+    }
+    // An entry whose fields make sense more often than not.
+    void write_entry() {
+        const Packet header{.type = static_cast<Packet::Type>(1 + script_.take<uint8_t>() / 128),
+                            .length = script_.take<uint16_t>(),
+                            .operation = script_.take<uint16_t>(),
+                            .offset = script_.take<uint16_t>()};
+        Bytes ring = control_.subspan(control_page_bytes, layout_.to_server_bytes);
+        if (!victim_is_server_) {
+            ring = control_.subspan(control_page_bytes + layout_.to_server_bytes,
+                                    layout_.to_client_bytes);
+        }
+        uint64_t& tail = word(victim_is_server_ ? 4 : 6).value;
+        const uint64_t place = tail / entry_alignment * entry_alignment % ring.size();
+        std::memcpy(ring.data() + place, &header, sizeof header);
+        tail += entry_bytes(header.length);
+    }
+    void write_grant() {
+        const uint32_t slot = script_.take<uint8_t>() % layout_.slots;
+        auto* grants = reinterpret_cast<SharedGrant*>(control_.data() + grants_offset(layout_));
+        grants[slot] = {.state = uint64_t{1} << 32 | (script_.take<uint8_t>() & 7),
+                        .address = script_.take<uint16_t>(),
+                        .length = script_.take<uint16_t>(),
+                        .lease = 0,
+                        .expires = Time::max().time_since_epoch().count(),
+                        .padding = {}};
+    }
+
+    void look_at_messages() {
+        Message message;
+        while (victim_->try_receive(message)) {
+            ROS2S_CHECK(message.bytes().size() <= limits.message_bytes_max);
+            (void)victim_->reply(message, as_bytes("answer"));
+            message = Message();
+        }
+    }
+    Task<> server_step() {
+        RemoteKey key{.rights = Rights::read_write,
+                      .domain = peer_domain,
+                      .session = session,
+                      .slot = script_.take<uint8_t>() % 8U,
+                      .generation = 1,
+                      .address = script_.take<uint16_t>(),
+                      .length = script_.take<uint16_t>()};
+        key.seal();
+        std::vector<std::byte> memory(script_.take<uint16_t>() % 20'000);
+        const uint64_t offset = script_.take<uint16_t>();
+        switch (script_.take<uint8_t>() % 4) {
+            case 0: (void)co_await victim_->put(key, offset, memory); break;
+            case 1: (void)co_await victim_->get(key, offset, memory); break;
+            case 2: {
+                const auto mapped = victim_->map(key, offset, memory.size(), Rights::write);
+                if (mapped) std::ranges::fill(mapped->bytes(), std::byte{2});
+                break;
+            }
+            default: begin_send(memory.size());
+        }
+    }
+    Task<> client_step() {
+        const size_t size = 1 + script_.take<uint16_t>() % 8000;
+        if (script_.take<uint8_t>() % 2 == 0) {
+            begin_send(size);
+            co_return;
+        }
+        const auto memory = victim_->allocate(size);
+        if (!memory) co_return;
+        if (auto region = victim_->grant(*memory, Rights::read_write)) co_await region->revoke();
+        victim_->free(*memory);
+    }
+    void begin_send(size_t size) { (void)sending_.try_spawn(send(*victim_, size, stop_.token())); }
+    static Task<> send(Endpoint& victim, size_t size, StopToken stop) {
+        const std::vector<std::byte> bytes(size);
+        (void)co_await victim.send(bytes, {}, stop);
+    }
+
+    Reactor& reactor_;
+    Counters& counters_;
+    Sessions& sessions_;
+    Script script_;
+    const ShmHello layout_ = layout_of();
+    bool victim_is_server_ = true;
+    Bytes control_;
+    Descriptor peer_;
+    std::unique_ptr<Endpoint> victim_;
+    StopSource stop_;
+    Nursery sending_;
+};
+
+struct Ground {
+    Ground() {
+        Report report;
+        auto made = OsReactor::create({}, report);
+        ROS2S_CHECK(made);
+        reactor = std::move(*made);
+        sessions = std::make_unique<Sessions>(*reactor);
+    }
+    std::unique_ptr<OsReactor> reactor;
+    Counters counters;
+    std::unique_ptr<Sessions> sessions;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    static auto* const ground = new Ground;
+    Trial trial(*ground->reactor, ground->counters, *ground->sessions,
+                std::as_bytes(std::span(data, size)));
+    ground->reactor->run(trial.run());
+    return 0;
+}
