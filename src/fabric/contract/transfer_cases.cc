@@ -8,9 +8,9 @@ namespace {
 
 constexpr uint64_t kib = 1024;
 constexpr uint64_t mib = kib * kib;
-constexpr std::array<uint64_t, 14> sizes{
-    0,    1,        63,           64,      65,      4095,         4096,
-    4097, 60 * kib, 64 * kib + 1, mib - 1, 5 * mib, 16 * mib + 3, 64 * mib - 4096};
+constexpr std::array<uint64_t, 14> sizes{0,       1,       63,           64,       65,
+                                         4095,    4096,    4097,         60 * kib, 64 * kib + 1,
+                                         mib - 1, 5 * mib, 16 * mib + 3, 64 * mib};
 constexpr std::array<uint64_t, 3> offsets{0, 1, 4095};
 
 struct Lent {
@@ -37,7 +37,7 @@ Task<> take_back(Client& client, Lent& lent) {
 }
 
 Task<> all_sizes_client(Client& client) {
-    Lent lent = co_await lend(client, 64 * mib, Rights::read_write);
+    Lent lent = co_await lend(client, 65 * mib, Rights::read_write);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(lent.memory.data()) % block_bytes, 0U);
     for (const uint64_t size : sizes) {
         for (const uint64_t offset : offsets) {
@@ -258,8 +258,9 @@ Task<> budgets_server(Server& server) {
 }  // namespace
 
 std::vector<Case> transfer_cases() {
+    const Limits large{.memory_bytes_max = 65 * mib};
     return {
-        {"transfers_of_all_sizes", all_sizes_client, all_sizes_server},
+        {"transfers_of_all_sizes", all_sizes_client, all_sizes_server, large, large},
         {"thousands_of_transfers", many_client, many_server},
         {"ordered_puts", ordered_client, ordered_server},
         {"revoked_midway", revoked_midway_client, revoked_midway_server},

@@ -87,6 +87,48 @@ Task<> revocation_waits_for_its_end(Stage& stage) {
 }
 TEST(ShmMapping, revocation_waits_for_its_end) { Stage().run(revocation_waits_for_its_end); }
 
+// A server that neither ends what it does nor answers: the connection is ended first, then the
+// memory is the client's again, and no later session of the two has it.
+Task<> revocation_ends_the_connection(Stage& stage) {
+    using namespace std::chrono_literals;
+    Report report;
+    auto client = co_await stage.honest->connect(stage.address(),
+                                                 {.limits = {.memory_bytes_max = 1 << 20}}, report);
+    auto server = co_await stage.listener->accept();
+    EXPECT_TRUE(client && server) << report.text();
+    if (!client || !server) co_return;
+    auto granted = std::make_unique<Granted>(**client, both);
+    auto mapping = (*server)->map(granted->region.key(), 0, 8192, Rights::write);
+    EXPECT_TRUE(mapping);
+    if (!mapping) co_return;
+    const Time asked = stage.core().now();
+    co_await granted->region.revoke();
+    const Duration waited = stage.core().now() - asked;
+    EXPECT_GE(waited, Limits{}.answer_within);
+    EXPECT_LT(waited, 10 * Limits{}.answer_within);
+    EXPECT_EQ((*client)->ended(), End::unanswered);
+    EXPECT_EQ(stage.honest->counters().of(End::unanswered).value(), 1U);
+    EXPECT_NE(co_await how_it_ended(stage, **server), End::none);
+
+    auto next = co_await stage.honest->connect(stage.address(), {}, report);
+    auto next_server = co_await stage.listener->accept();
+    EXPECT_TRUE(next && next_server) << report.text();
+    if (!next || !next_server) co_return;
+    {
+        Granted later(**next, both);
+        std::memset(later.memory.data(), 'n', later.memory.size());
+        std::memset(mapping->bytes().data(), 'l', mapping->bytes().size());
+        EXPECT_EQ(later.memory[0], std::byte{'n'});
+        EXPECT_EQ(later.memory[8191], std::byte{'n'});
+        co_await later.end();
+    }
+    mapping->end();
+    (*client)->free(granted->memory);
+    granted.reset();
+    for (auto* endpoint : {&client, &server, &next, &next_server}) co_await (**endpoint)->close();
+}
+TEST(ShmMapping, revocation_ends_the_connection) { Stage().run(revocation_ends_the_connection); }
+
 // By hand: 4096 bytes from anywhere, for ever, with every right.
 void write_grant(const Attacker& attacker, uint64_t address) {
     SharedGrant& grant = attacker.grant(0);
