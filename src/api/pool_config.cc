@@ -35,6 +35,9 @@ config::Table describe(PoolConfig& c) {
                        "Opens the pool though a device is another medium (an NVMe namespace with "
                        "another identity) than the one that it was made on: a copy takes its place "
                        "for good. Otherwise such a pool is refused."),
+          config::flag("discard", c.discard,
+                       "Tells an NVMe namespace which blocks hold nothing any more, where its "
+                       "controller takes that (TRIM). Files and persistent memory gain nothing."),
           config::duration("poll", c.poll, 0s, 10ms,
                            "How long the working thread looks for work before it sleeps. Longer "
                            "costs processor time, shorter adds the time of a wake-up.")}}};

@@ -19,6 +19,7 @@ struct PoolConfig {
     std::string back_end = "auto";
     bool page_cache = false;
     bool accept_copies = false;
+    bool discard = true;
     Duration poll = std::chrono::microseconds(100);
 
     // Errors: invalid; the report has a sentence for each thing that is wrong.

@@ -30,7 +30,8 @@ Task<Result<Devices>> open_devices(Environment environment, PoolDirectory direct
 engine::EngineOptions options_of(const PoolConfig& config) {
     return {.memory_bytes = config.memory_bytes,
             .groups_in_flight = config.groups_in_flight,
-            .accept_copies = config.accept_copies};
+            .accept_copies = config.accept_copies,
+            .discard = config.discard};
 }
 
 engine::EngineOptions options_in(const Environment& environment, const PoolConfig& config) {

@@ -1,4 +1,4 @@
-// The nine rules of the commit protocol that crashes punish the lack of (docs/formats/journal.md,
+// The ten rules of the commit protocol that crashes punish the lack of (docs/formats/journal.md,
 // "Rules"). Tests switch one off to show that the crash suite notices; programs never do.
 #pragma once
 
@@ -24,7 +24,10 @@ struct CommitRules {
     // Every device is flushed before recovery trusts what it reads.
     bool flush_before_recovery = true;
 
-    // What the nine protect: an update is acknowledged when its group is durable. Without it,
+    // A block that is being discarded is handed out when the device has answered.
+    bool discard_ends_first = true;
+
+    // What the ten protect: an update is acknowledged when its group is durable. Without it,
     // updates without conditions are acknowledged as soon as they are staged in memory. That is the
     // control of the kill test (tests/kill), which must notice.
     bool acknowledge_durable = true;

@@ -40,6 +40,7 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       state_(state),
       journal_(journal),
       rules_(rules),
+      may_discard_(options.discard),
       groups_in_flight_max_(std::max(options.groups_in_flight, 1U)),
       large_groups_in_flight_max_(std::max(options.large_groups_in_flight, groups_in_flight_max_)),
       large_group_blocks_(std::max<uint64_t>(options.large_group_bytes / block_bytes, 1)),
@@ -54,8 +55,11 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       wake_(env.reactor),
       ordered_(env.reactor),
       opened_(env.reactor),
-      progress_(env.reactor) {
+      progress_(env.reactor),
+      discarder_(env.reactor, devices_, state.space, [this] { progress_.wake_all(); }) {
     if (!rules_.quarantine) state_.space.skip_quarantine();
+    if (!rules_.discard_ends_first) state_.space.skip_discarding();
+    for (uint32_t d = 0; d < devices_.size(); ++d) choose_discards(d);
     open_ = make_group();
 }
 Committer::~Committer() = default;
@@ -64,8 +68,14 @@ std::shared_ptr<Group> Committer::make_group() {
     return std::make_shared<Group>(env_.reactor, chunks, devices_.size());
 }
 
+void Committer::choose_discards(uint32_t device) {
+    const uint64_t least = may_discard_ ? devices_[device]->discard_bytes_least() : 0;
+    state_.space.set_discard(device, round_up<uint64_t>(least, block_bytes) / block_bytes);
+}
+
 void Committer::add_device(device::BlockDevice* device) {
     devices_.push_back(device);
+    choose_discards(static_cast<uint32_t>(devices_.size() - 1));
     open_->devices.resize(devices_.size());
 }
 
@@ -108,7 +118,10 @@ bool Committer::advance_proof() {
 void Committer::release_space() {
     const uint64_t proven = rules_.two_generations ? proven_ : state_.applied;
     if (state_.space.oldest_quarantined() == 0) return;
-    if (state_.space.release(std::min(proven, publisher_.unread_upto()))) progress_.wake_all();
+    if (!state_.space.release(std::min(proven, publisher_.unread_upto()), set_apart_)) return;
+    discarder_.take(set_apart_);
+    set_apart_.clear();
+    progress_.wake_all();
 }
 
 // ---- the loop ------------------------------------------------------------------------------
@@ -144,6 +157,7 @@ Task<> Committer::run() {
     }
     co_await nursery_.join();
     co_await ahead_.join();
+    co_await discarder_.stop();
 }
 
 // Whoever waited for the last group sends its next requests in a burst, a few microseconds apart.

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "commit_rules.h"
+#include "discarder.h"
 #include "group.h"
 #include "journal.h"
 #include "options.h"
@@ -81,6 +82,9 @@ class Committer {
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
     void release_space();
+    // Blocks of which a device is told that they hold nothing. They become available.
+    [[nodiscard]] Discarder& discarder() { return discarder_; }
+    [[nodiscard]] const Discarder& discarder() const { return discarder_; }
     // A checkpoint has made room in the journal.
     void journal_trimmed() { wake_.wake_all(); }
     // Set by the pool: called when a checkpoint is due, and when the committer has died.
@@ -130,6 +134,7 @@ class Committer {
     void unpin(Group& group);
     void fail_group(Group& group);
     [[nodiscard]] std::shared_ptr<Group> make_group();
+    void choose_discards(uint32_t device);
 
     const Env& env_;
     std::vector<device::BlockDevice*> devices_;
@@ -138,6 +143,7 @@ class Committer {
     State& state_;
     Journal& journal_;
     CommitRules rules_;
+    bool may_discard_;
     uint32_t groups_in_flight_max_;
     uint32_t large_groups_in_flight_max_;
     uint64_t large_group_blocks_;
@@ -160,6 +166,8 @@ class Committer {
     Event ordered_;  // a group is done
     Event opened_;   // the open group has been replaced
     Event progress_;
+    Discarder discarder_;
+    std::vector<BlockRun> set_apart_;
 };
 
 }  // namespace ros2s::engine

@@ -119,6 +119,12 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
           p.journal.used_blocks() * block_bytes);
     visit("ros2store_engine_quarantined_bytes", "Displaced blocks not yet free.",
           p.state.space.quarantined_blocks() * block_bytes);
+    const Discarder::Counters& d = p.committer->discarder().counters;
+    counter("ros2store_engine_discards_total", "Discards (TRIM) that devices carried out.",
+            d.discards);
+    counter("ros2store_engine_discarded_bytes_total", "Bytes of them.", d.bytes);
+    counter("ros2store_engine_discards_left_out_bytes_total",
+            "Bytes that became free without, for want of room or of time.", d.left_out_bytes);
     visit("ros2store_engine_used_bytes", "Data in use.", p.state.space.used_blocks() * block_bytes);
     visit("ros2store_engine_total_bytes", "Room for data.",
           p.state.space.total_blocks() * block_bytes);

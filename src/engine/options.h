@@ -53,6 +53,8 @@ struct EngineOptions {
     // A device that is another medium than the one recorded, with the same content, takes its
     // place.
     bool accept_copies = false;
+    // Tells devices that gain by it which blocks hold nothing any more.
+    bool discard = true;
     // Reactors that the targets are spread over besides the one that the pool is opened on (which
     // has its share of them, and the committer). They run, and outlive the pool; requests are made
     // on any of these cores. Those that are left without a target are not used.

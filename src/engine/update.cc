@@ -117,11 +117,15 @@ Task<Result<>> EngineStore::Parts::reserve(const Call& call, Draft& draft) {
     while (!try_reserve(draft)) {
         ROS2S_CO_TRY(call.check(env.reactor.now()));
         if (committer->is_dead()) co_return fail(Code::read_only);
+        if (committer->discarder().hurry()) continue;
         // When all that had been displaced before has come back and it is still not enough, the
         // pool is full: what others displace meanwhile they need themselves.
         const uint64_t oldest = state.space.oldest_quarantined();
+        const bool is_discarding = committer->discarder().is_busy();
         const bool all_back = state.applied >= begun && (oldest == 0 || oldest > begun);
-        if (all_back || !committer->advance_proof()) co_return fail(Code::no_space);
+        if (!is_discarding && (all_back || !committer->advance_proof())) {
+            co_return fail(Code::no_space);
+        }
         co_await committer->progress();
     }
     co_return Result<>();

@@ -1,4 +1,4 @@
-// The nine rules of the commit protocol, and the promise that they protect (acknowledge-durable),
+// The ten rules of the commit protocol, and the promise that they protect (acknowledge-durable),
 // by name, for tests that remove them.
 #pragma once
 #include <array>
@@ -13,7 +13,7 @@ struct NamedRule {
     bool engine::CommitRules::* rule;
 };
 
-inline constexpr std::array<NamedRule, 10> named_rules = {{
+inline constexpr std::array<NamedRule, 11> named_rules = {{
     {"flush-after-writes", &engine::CommitRules::flush_after_writes},
     {"verify-tail-data", &engine::CommitRules::verify_tail_data},
     {"verify-only-unproven", &engine::CommitRules::verify_only_unproven},
@@ -23,6 +23,7 @@ inline constexpr std::array<NamedRule, 10> named_rules = {{
     {"chain", &engine::CommitRules::chain},
     {"restart-record", &engine::CommitRules::restart_record},
     {"flush-before-recovery", &engine::CommitRules::flush_before_recovery},
+    {"discard-ends-first", &engine::CommitRules::discard_ends_first},
     {"acknowledge-durable", &engine::CommitRules::acknowledge_durable},
 }};
 static_assert(sizeof(engine::CommitRules) == named_rules.size(), "a rule without a name");

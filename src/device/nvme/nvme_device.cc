@@ -27,6 +27,9 @@ constexpr Duration repetition_pause = std::chrono::milliseconds(100);
 constexpr uint32_t timeout_ms = 30'000;
 // One range of Dataset Management counts LBAs in 32 bits.
 constexpr uint64_t discard_bytes_max = uint64_t{1} << 30;
+// Smaller ranges are written again before they would gain anything; controllers free flash in units
+// of about this, or larger ones.
+constexpr uint64_t discard_bytes_worth = 64 << 10;
 
 struct DatasetRange {
     uint32_t attributes = 0;
@@ -225,6 +228,10 @@ Task<Result<>> NvmeDevice::discard(uint64_t offset, uint64_t length) {
     if (result == 0) co_return ended({});
     tell("a discard", offset, length, result);
     co_return ended(fail(command_error(result)));
+}
+
+uint64_t NvmeDevice::discard_bytes_least() const noexcept {
+    return space_->format.can_deallocate ? discard_bytes_worth : 0;
 }
 
 Task<> NvmeDevice::close() {

@@ -59,6 +59,7 @@ class NvmeDevice final : public BlockDevice {
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
     Task<Result<>> flush() override;
     Task<Result<>> discard(uint64_t offset, uint64_t length) override;
+    [[nodiscard]] uint64_t discard_bytes_least() const noexcept override;
     // Errors: those of dup(2), and of making a ring.
     [[nodiscard]] Result<std::unique_ptr<BlockDevice>> handle_on(Reactor& reactor) override;
     Task<> close() override;

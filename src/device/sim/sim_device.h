@@ -31,6 +31,9 @@ class SimDevice final : public BlockDevice {
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
     Task<Result<>> flush() override;
     Task<Result<>> discard(uint64_t offset, uint64_t length) override;
+    [[nodiscard]] uint64_t discard_bytes_least() const noexcept override {
+        return disk_.discard_bytes_least();
+    }
     [[nodiscard]] Result<std::unique_ptr<BlockDevice>> handle_on(Reactor& reactor) override;
     Task<> close() override;
 

@@ -162,6 +162,7 @@ void SimDisk::freeze() {
 
 void SimDisk::power_loss() {
     for (const InFlight* operation : in_flight_) {
+        if (operation->kind == SimKind::discard) discard(operation->offset, operation->length);
         if (operation->kind != SimKind::write || operation->fault == SimFault::lost) continue;
         ++sequence_;
         store(operation->offset, operation->from);
@@ -194,6 +195,7 @@ void SimDisk::process_crash() {
             store_part(operation->offset, operation->from);
             if (options_.memory) flush_upto(sequence_);
         }
+        if (operation->kind == SimKind::discard) discard(operation->offset, operation->length);
         if (operation->kind == SimKind::flush && operation->fault != SimFault::error &&
             random_.one_in(2)) {
             flush_upto(operation->flushed_upto);

@@ -25,7 +25,7 @@
 //   On flush and discard, lost, misdirected and rotten mean none.
 // - Persistent memory (SimDiskOptions::memory): a write is durable when it completes. One that a
 //   crash interrupts leaves any of its 64-byte lines, and of a line any of its 8-byte words.
-// - A discarded block holds its old content, zeros, or garbage.
+// - A discarded block holds its old content, zeros, or garbage; also where a crash interrupted it.
 // - Not modelled: a flush that lies, blocks that change without being touched (use rot()), and
 //   space: the disk has its size from the start and reads zeros at first.
 //
@@ -59,7 +59,8 @@ struct SimDiskOptions {
     Duration write_latency = std::chrono::microseconds(60);
     Duration flush_latency = std::chrono::milliseconds(1);
     bool torn_sectors = true;
-    bool memory = false;  // persistent memory
+    bool memory = false;               // persistent memory
+    uint64_t discard_bytes_least = 0;  // what it says to be worth a discard; 0: nothing
 };
 
 // An operation as the hook sees it: submitted, and in flight already.
@@ -90,6 +91,7 @@ class SimDisk {
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] uint64_t size() const { return options_.size; }
     [[nodiscard]] bool is_memory() const { return options_.memory; }
+    [[nodiscard]] uint64_t discard_bytes_least() const { return options_.discard_bytes_least; }
     // None, until a test gives it one.
     DeviceIdentity identity;
     [[nodiscard]] uint64_t operations() const { return operations_; }

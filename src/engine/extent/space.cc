@@ -269,16 +269,33 @@ bool SpaceMap::mark_free(BlockAddress address, uint64_t group) {
     return true;
 }
 
-bool SpaceMap::release(uint64_t group) {
+void SpaceMap::set_discard(uint32_t device, uint64_t blocks_least) {
+    devices_[device].discard_least = blocks_least;
+}
+
+bool SpaceMap::release(uint64_t group, std::vector<BlockRun>& apart) {
     bool any = false;
     while (!quarantine_.empty() && quarantine_.front().group <= group) {
         const Displaced& displaced = quarantine_.front();
-        give_back(displaced.first, displaced.blocks);
+        const uint64_t least = devices_[displaced.first.device()].discard_least;
+        const bool is_apart = least > 0 && displaced.blocks >= least;
+        if (is_apart) apart.push_back({displaced.first, displaced.blocks});
+        if (is_apart && !skip_discarding_) {
+            discarding_ += displaced.blocks;
+        } else {
+            give_back(displaced.first, displaced.blocks);
+        }
         quarantined_ -= displaced.blocks;
         quarantine_.pop_front();
         any = true;
     }
     return any;
+}
+
+void SpaceMap::discarded(BlockRun run) {
+    if (skip_discarding_) return;
+    discarding_ -= run.blocks;
+    give_back(run.first, run.blocks);
 }
 
 void SpaceMap::give_back(BlockAddress first, uint64_t blocks) {

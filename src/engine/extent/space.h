@@ -1,20 +1,25 @@
 // SpaceMap: which blocks of a pool's devices are in use, and where the next ones go.
 //
-// A block is in one of four states:
+// A block is in one of five states:
 //
 //       allocate()                apply: mark_used()
 //   available ---------> in flight ---------> used
-//       ^                                       | apply: mark_free()
-//       |         release(proven, reads)        v
-//       +---------------------------------- quarantine
+//       ^  ^                                    | apply: mark_free()
+//       |  |      release(proven, reads)        v
+//       |  +-------------------------------- quarantine
+//       |                                       | release(), worth a discard
+//       +---------------------------------- discarding
+//                    discarded()
 //
 // The `used` bitmap is the durable truth and changes only where a committed group is applied; it
 // is what checkpoints write. `available` is what may be written now. A block displaced by group N
 // stays in quarantine until a record that proves N durable is itself durable (two generations) and
-// no read that started before N was visible still runs; only then may its bytes change.
+// no read that started before N was visible still runs; only then may its bytes change. Where its
+// device gains by it, it is discarded then, and handed out when that has ended.
 //
 // Invariants
-// - available and used are disjoint; a block in flight or in quarantine is in neither.
+// - available and used are disjoint; a block in flight, in quarantine or being discarded is in
+// neither.
 // - reserved(device) <= available(device): a reservation can always be allocated.
 // - Blocks of a group whose write failed are never made available again.
 // - What look_ahead() found stays available until it is allocated: only allocate() takes any away.
@@ -68,7 +73,8 @@ class SpaceMap {
     [[nodiscard]] bool contains(BlockAddress address) const;
     [[nodiscard]] uint64_t total_blocks() const;
     [[nodiscard]] uint64_t used_blocks() const;
-    [[nodiscard]] uint64_t quarantined_blocks() const { return quarantined_; }
+    // Displaced, and not available yet.
+    [[nodiscard]] uint64_t quarantined_blocks() const { return quarantined_ + discarding_; }
     // Not reserved.
     [[nodiscard]] uint64_t available_blocks(uint32_t device) const {
         return devices_[device].available - devices_[device].reserved;
@@ -89,14 +95,22 @@ class SpaceMap {
     // twice).
     bool mark_used(BlockAddress address);
     bool mark_free(BlockAddress address, uint64_t group);
-    // Makes available what groups up to `group` displaced. True when there was anything.
-    bool release(uint64_t group);
+    // Runs of so many blocks of the device are discarded before they are available; 0: none, as
+    // long as nothing else is said.
+    void set_discard(uint32_t device, uint64_t blocks_least);
+    // Makes available what groups up to `group` displaced, except what is to be discarded first,
+    // which is appended to `apart`. True when there was anything.
+    bool release(uint64_t group, std::vector<BlockRun>& apart);
+    // What release() set apart is available.
+    void discarded(BlockRun run);
     // The oldest group that has blocks in quarantine; 0: none.
     [[nodiscard]] uint64_t oldest_quarantined() const {
         return quarantine_.empty() ? 0 : quarantine_.front().group;
     }
     // A rule that tests may remove: freed blocks are available at once.
     void skip_quarantine() { skip_quarantine_ = true; }
+    // Another: what is to be discarded is available before it was.
+    void skip_discarding() { skip_discarding_ = true; }
 
     // Regions changed since the last cut belong to it; those that change again before they were
     // taken go to the sink first. take() hands over one more; false when there is none left.
@@ -110,6 +124,7 @@ class SpaceMap {
         uint64_t first = 0, end = 0;
         uint64_t available = 0, reserved = 0, used = 0;
         uint64_t cursor = 0;
+        uint64_t discard_least = 0;  // blocks; 0: nothing is discarded
         std::vector<uint64_t> used_bits, available_bits;
         std::vector<uint8_t> regions;  // flags
         // Available runs in the order in which allocate() takes from them.
@@ -136,10 +151,10 @@ class SpaceMap {
 
     std::vector<Device> devices_;
     std::deque<Displaced> quarantine_;
-    uint64_t quarantined_ = 0;
+    uint64_t quarantined_ = 0, discarding_ = 0;
     std::vector<Region> dirty_, cut_;
     CutSink* sink_ = nullptr;
-    bool skip_quarantine_ = false;
+    bool skip_quarantine_ = false, skip_discarding_ = false;
 };
 
 }  // namespace ros2s::engine

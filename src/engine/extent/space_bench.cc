@@ -21,7 +21,7 @@ void allocate_aged(benchmark::State& state) {
     }
     space.make_available();
     uint64_t placed = 0, runs_made = 0, number = 0;
-    std::vector<BlockRun> runs;
+    std::vector<BlockRun> runs, apart;
     for (auto _ : state) {
         runs.clear();
         if (!space.reserve(0, group)) return state.SkipWithError("the device is full");
@@ -37,7 +37,7 @@ void allocate_aged(benchmark::State& state) {
                 (void)space.mark_free(run.first + i, number);
             }
         }
-        (void)space.release(number);
+        (void)space.release(number, apart);
         state.ResumeTiming();
     }
     state.SetItemsProcessed(static_cast<int64_t>(placed));

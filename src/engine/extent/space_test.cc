@@ -25,6 +25,13 @@ std::vector<BlockRun> allocate(SpaceMap& space, uint64_t blocks, uint32_t device
     space.allocate(device, blocks, runs);
     return runs;
 }
+// Where nothing is to be discarded.
+bool release(SpaceMap& space, uint64_t group) {
+    std::vector<BlockRun> apart;
+    const bool any = space.release(group, apart);
+    EXPECT_TRUE(apart.empty());
+    return any;
+}
 void use(SpaceMap& space, const std::vector<BlockRun>& runs) {
     for (const BlockRun& run : runs) {
         for (uint32_t i = 0; i < run.blocks; ++i) EXPECT_TRUE(space.mark_used(run.first + i));
@@ -61,12 +68,34 @@ TEST(SpaceMap, ADisplacedBlockWaitsForItsProof) {
     EXPECT_EQ(space.quarantined_blocks(), 3U);
     EXPECT_EQ(space.oldest_quarantined(), 5U);
     EXPECT_EQ(space.available_blocks(0), 0U);
-    EXPECT_FALSE(space.release(4));
-    EXPECT_TRUE(space.release(5));
+    EXPECT_FALSE(release(space, 4));
+    EXPECT_TRUE(release(space, 5));
     EXPECT_EQ(space.available_blocks(0), 2U);
     EXPECT_EQ(allocate(space, 2), (std::vector<BlockRun>{{BlockAddress::make(0, 11), 2}}));
-    EXPECT_TRUE(space.release(9));
+    EXPECT_TRUE(release(space, 9));
     EXPECT_EQ(space.quarantined_blocks(), 0U);
+}
+
+TEST(SpaceMap, WhatIsWorthADiscardIsAvailableAfterIt) {
+    SpaceMap space = one_device(8);
+    use(space, allocate(space, 8));
+    for (const uint64_t block : {10, 11, 12, 14, 16}) {
+        EXPECT_TRUE(space.mark_free(BlockAddress::make(0, block), 5));
+    }
+    space.set_discard(0, 2);
+    std::vector<BlockRun> apart;
+    EXPECT_FALSE(space.release(4, apart));
+    EXPECT_TRUE(apart.empty());
+    EXPECT_TRUE(space.release(5, apart));
+    ASSERT_EQ(apart, (std::vector<BlockRun>{{BlockAddress::make(0, 10), 3}}));
+    EXPECT_EQ(space.available_blocks(0), 2U);
+    EXPECT_EQ(space.quarantined_blocks(), 3U);
+    EXPECT_EQ(space.oldest_quarantined(), 0U);
+    EXPECT_EQ(allocate(space, 2), (std::vector<BlockRun>{{BlockAddress::make(0, 14), 1},
+                                                         {BlockAddress::make(0, 16), 1}}));
+    space.discarded(apart[0]);
+    EXPECT_EQ(space.quarantined_blocks(), 0U);
+    EXPECT_EQ(allocate(space, 3), apart);
 }
 
 TEST(SpaceMap, TakesFewRunsWhereSpaceIsInPieces) {
@@ -75,7 +104,7 @@ TEST(SpaceMap, TakesFewRunsWhereSpaceIsInPieces) {
     for (uint64_t i = 0; i < 100; i += 10) {  // pieces of 3
         for (uint64_t k = 0; k < 3; ++k) space.mark_free(BlockAddress::make(0, 10 + i + k), 1);
     }
-    space.release(1);
+    release(space, 1);
     EXPECT_EQ(allocate(space, 9).size(), 3U);
     EXPECT_EQ(allocate(space, 21).size(), 7U);
     EXPECT_FALSE(space.reserve(0, 1));
@@ -91,7 +120,7 @@ SpaceMap in_pieces(Random& random, uint64_t blocks, std::vector<uint64_t>& lengt
         lengths.push_back(length);
         at += length + 1 + random.below(5);
     }
-    space.release(1);
+    release(space, 1);
     std::ranges::sort(lengths, std::greater());
     return space;
 }
@@ -137,7 +166,7 @@ TEST(SpaceMap, ALargeAllocationIsNotCutByWhatWasLookedForAhead) {
     use(space, allocate(space, 1000));
     for (uint64_t i = 0; i < 100; ++i) space.mark_free(BlockAddress::make(0, 500 + i), 1);
     for (uint64_t i = 0; i < 8; ++i) space.mark_free(BlockAddress::make(0, 20 + i), 1);
-    space.release(1);
+    release(space, 1);
     space.look_ahead(0, 4);
     EXPECT_EQ(allocate(space, 1), (std::vector<BlockRun>{{BlockAddress::make(0, 20), 1}}));
     EXPECT_EQ(allocate(space, 50), (std::vector<BlockRun>{{BlockAddress::make(0, 500), 50}}));
@@ -233,7 +262,7 @@ TEST(SpaceMap, AgreesWithASet) {
                     used.erase(victim);
                 }
             }
-            if (random.one_in(3)) space.release(group);
+            if (random.one_in(3)) release(space, group);
             EXPECT_EQ(space.used_blocks(), used.size());
             EXPECT_EQ(space.available_blocks(0) + space.quarantined_blocks() + used.size(), 500U);
         }

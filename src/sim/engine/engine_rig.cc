@@ -106,6 +106,7 @@ void EngineRig::draw_sizes() {
              .write_latency = microseconds(20, 400),
              .flush_latency = microseconds(50, 1500),
              .torn_sectors = true};
+    if (random_.one_in(2)) disk_.discard_bytes_least = block_bytes << random_.below(3);
     for (uint64_t i = 0; i < count; ++i) {
         disk_.memory = options_.memory && i == 0;
         // Superblocks, checkpoint slots and the journal lie on the first one, beside its data.

@@ -21,6 +21,18 @@ refused_with() {
     grep -q "$words" /run/refusal
 }
 
+# Commands as the driver sends them, past the block layer's counters.
+discarded() {
+    local trace=/sys/kernel/tracing
+    mountpoint -q $trace || mount -t tracefs tracefs $trace
+    mkdir /run/large
+    for i in $(seq 16); do head -c 1M /dev/urandom >/run/large/$i; done
+    ros2store cp -r /run/large "$(at large)" && echo 1 >$trace/events/nvme/nvme_setup_cmd/enable &&
+        ros2store rm -r "$(at large)"
+    echo 0 >$trace/events/nvme/nvme_setup_cmd/enable
+    grep -m 3 nvme_cmd_dsm $trace/trace
+}
+
 check "the device's contract, 512 B blocks" contract "/dev/ng${small#/dev/nvme}"
 check "the device's contract, 4 KiB blocks" contract "/dev/ng${large#/dev/nvme}"
 check "a pool on the namespace" ros2store up --no-daemons $pool --device-dir "$nvme_passthrough"
@@ -28,6 +40,8 @@ check "it says what carries it" eval 'ros2store status $pool && ros2store pool q
 check "a tree" there_and_back
 check "fio, verified" verified
 check "why shows NVMe passthrough" eval 'ros2store why "$(at fio)" | tee /dev/stderr | grep "NVMe passthrough"'
+check "removed files are discarded: the driver sends the commands" discarded
+check "and the tree is whole" eval 'ros2store cp -r "$(at tree)" /run/whole && diff -r /usr/include/fmt /run/whole'
 check "killed under load, it has all that was acknowledged" killed
 check "a second pool there is refused" refused_with "holds something" \
     ros2store up --no-daemons /run/second --device-dir "$nvme_passthrough"

@@ -1,0 +1,174 @@
+// Discards (TRIM): what devices are told of, when its blocks are used again, and what an error
+// costs.
+#include <gtest/gtest.h>
+
+#include "engine_test_support.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::engine {
+namespace {
+
+using device::SimFault;
+using device::SimKind;
+
+#define EXPECT_OK(expression)                                          \
+    do {                                                               \
+        const auto& result_ = (expression);                            \
+        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
+    } while (false)
+
+// A pool on a disk that four blocks are worth a discard to.
+struct Discards : Bench {
+    explicit Discards(uint64_t seed) : Bench(seed, 0) {
+        const device::SimDiskOptions of_disk{.size = 4 << 20,
+                                             .flush_latency = std::chrono::microseconds(100),
+                                             .discard_bytes_least = 4 * block_bytes};
+        disks.push_back(std::make_unique<device::SimDisk>(world.random(), of_disk, "device-0"));
+        disks[0]->set_hook([this](const device::SimOperation& operation) {
+            if (operation.kind != SimKind::discard) return SimFault::none;
+            ++discards;
+            discarded_blocks += operation.length / block_bytes;
+            return fault;
+        });
+    }
+    Task<> start() {
+        EXPECT_OK(co_await create());
+        EXPECT_OK(co_await open());
+        const auto made = co_await store->create_container(call, {.label = "c"});
+        EXPECT_OK(made);
+        container = made->id;
+    }
+    Task<Result<>> change(object::Operation operation, uint64_t dkey) {
+        operation.object = {1, 1};
+        operation.dkey = object::Dkey::integer(dkey);
+        operation.akey = {"a"};
+        object::Transaction transaction;
+        transaction.operations.push_back(std::move(operation));
+        const auto done = co_await store->update(call, container, transaction);
+        co_return done ? Result<>() : fail(done.error());
+    }
+    Task<Result<>> write(uint64_t dkey, uint64_t blocks) {
+        const AlignedBuffer buffer(blocks * block_bytes);
+        std::memset(buffer.data(), static_cast<int>(dkey), buffer.size());
+        co_return co_await change({.kind = object::Operation::Kind::write,
+                                   .extent = {0, buffer.size()},
+                                   .window = object::Window::local(buffer.bytes())},
+                                  dkey);
+    }
+    Task<Result<>> remove(uint64_t dkey) {
+        co_return co_await change({.kind = object::Operation::Kind::set_size, .size = 0}, dkey);
+    }
+    Task<> expect(uint64_t dkey, uint64_t blocks) {
+        const AlignedBuffer buffer(blocks * block_bytes);
+        object::FetchItem item{.object = {1, 1},
+                               .dkey = object::Dkey::integer(dkey),
+                               .akey = {"a"},
+                               .extent = {0, buffer.size()},
+                               .window = object::Window::local(buffer.bytes())};
+        EXPECT_OK(co_await store->fetch(call, container, {&item, 1}));
+        EXPECT_OK(item.status);
+        for (const std::byte b : buffer.bytes()) {
+            if (b == static_cast<std::byte>(dkey)) continue;
+            ADD_FAILURE() << "dkey " << dkey << " does not hold what was written";
+            break;
+        }
+    }
+    // Until the blocks of what was removed have left quarantine: two more groups prove it.
+    Task<> prove() {
+        for (int i = 0; i < 2; ++i) EXPECT_OK(co_await write(next_dkey++, 1));
+        co_await sleep_for(env.reactor, std::chrono::milliseconds(100));
+    }
+    uint64_t metric(std::string_view name) {
+        uint64_t found = UINT64_MAX;
+        store->visit_metrics([&](std::string_view n, std::string_view, uint64_t value) {
+            if (n == name) found = value;
+        });
+        return found;
+    }
+
+    uint64_t discards = 0, discarded_blocks = 0;
+    uint64_t next_dkey = 100;
+    SimFault fault = SimFault::none;
+    object::ContainerId container{};
+};
+
+Task<> discard_what_is_removed(Discards& pool) {
+    co_await pool.start();
+    for (const uint64_t dkey : {1, 2, 3}) EXPECT_OK(co_await pool.write(dkey, dkey == 3 ? 2 : 16));
+    EXPECT_OK(co_await pool.remove(1));
+    EXPECT_EQ(pool.discards, 0U);        // not proven
+    EXPECT_OK(co_await pool.remove(3));  // too little to be worth one
+    co_await pool.prove();
+    EXPECT_EQ(pool.discards, 1U);
+    EXPECT_EQ(pool.discarded_blocks, 16U);
+    EXPECT_EQ(pool.metric("ros2store_engine_discards_total"), 1U);
+    EXPECT_EQ(pool.metric("ros2store_engine_discarded_bytes_total"), 16 * block_bytes);
+    EXPECT_EQ(pool.metric("ros2store_engine_quarantined_bytes"), 0U);
+    co_await pool.expect(2, 16);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Discard, ADeviceIsToldOfWhatIsRemovedForGood) {
+    Discards pool(1);
+    pool.world.run(discard_what_is_removed(pool));
+}
+
+Task<> discard_nothing(Discards& pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write(1, 16));
+    EXPECT_OK(co_await pool.remove(1));
+    co_await pool.prove();
+    EXPECT_EQ(pool.discards, 0U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Discard, NothingWhereTheSettingSaysSo) {
+    Discards pool(1);
+    pool.options.discard = false;
+    pool.world.run(discard_nothing(pool));
+}
+
+// The disk is slow to discard; what is written meanwhile needs every block of it.
+Task<> write_into_a_full_pool(Discards& pool) {
+    co_await pool.start();
+    uint64_t written = 0;
+    while (co_await pool.write(written, 16)) ++written;
+    pool.fault = SimFault::slow;
+    const uint64_t removed = written / 2;
+    for (uint64_t dkey = 0; dkey < removed; ++dkey) EXPECT_OK(co_await pool.remove(dkey));
+    for (uint64_t dkey = 0; dkey < removed; ++dkey) EXPECT_OK(co_await pool.write(dkey, 16));
+    EXPECT_GT(pool.discards, 0U);
+    EXPECT_GT(pool.metric("ros2store_engine_discards_left_out_bytes_total"), 0U);
+    for (uint64_t dkey = 0; dkey < written; ++dkey) co_await pool.expect(dkey, 16);
+    EXPECT_OK(co_await pool.reopen());
+    for (uint64_t dkey = 0; dkey < written; ++dkey) co_await pool.expect(dkey, 16);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Discard, WhoIsShortOfRoomWaitsForThoseUnderWayAlone) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(seed);
+        Discards pool(seed);
+        pool.world.run(write_into_a_full_pool(pool));
+    }
+}
+
+Task<> go_on_after_an_error(Discards& pool) {
+    co_await pool.start();
+    for (const uint64_t dkey : {1, 2}) EXPECT_OK(co_await pool.write(dkey, 16));
+    pool.fault = SimFault::error;
+    EXPECT_OK(co_await pool.remove(1));
+    co_await pool.prove();
+    EXPECT_EQ(pool.discards, 1U);
+    EXPECT_OK(co_await pool.remove(2));
+    co_await pool.prove();
+    EXPECT_EQ(pool.discards, 1U);
+    EXPECT_EQ(pool.store->read_only_reason(), "");
+    EXPECT_EQ(pool.metric("ros2store_engine_quarantined_bytes"), 0U);
+    EXPECT_EQ(pool.metric("ros2store_engine_discarded_bytes_total"), 0U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Discard, AnErrorEndsDiscardsAndNothingElse) {
+    Discards pool(1);
+    pool.world.run(go_on_after_an_error(pool));
+}
+
+}  // namespace
+}  // namespace ros2s::engine
