@@ -6,6 +6,7 @@ Writer and watch go on over each kill: their library reconnects and sends again 
 The writer creates exclusively, renames and unlinks too, and ends with an error where one of these
 was lost or done twice."""
 
+import os
 import random
 import select
 import signal
@@ -180,9 +181,9 @@ def by_hand(load, served):
             load.tell(f", {kills} kills")
             if not select.select([sys.stdin], [], [], 0.2)[0]:
                 continue
-            key = sys.stdin.read(1)
+            key = os.read(sys.stdin.fileno(), 1)  # no more: select() sees nothing of a buffer
             load.leave_line()
-            if key in ("q", "\x04", ""):
+            if key in (b"q", b"\x04", b""):
                 return kills
             served.kill(("engine", "dpu")[kills % 2])
             kills += 1
