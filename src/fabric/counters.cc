@@ -57,6 +57,10 @@ void Counters::list(const MetricVisitor& visit) const {
     visit("ros2store_fabric_put_bytes_total", "Bytes put.", put_bytes.value());
     visit("ros2store_fabric_gets_total", "Gets completed.", gets.value());
     visit("ros2store_fabric_get_bytes_total", "Bytes got.", get_bytes.value());
+    visit("ros2store_fabric_one_sided_total", "Puts and gets that the adapter did by itself.",
+          one_sided.value());
+    visit("ros2store_fabric_one_sided_bytes_total",
+          "Bytes put and got that the adapter moved by itself.", one_sided_bytes.value());
     visit("ros2store_fabric_maps_total", "Uses of the peer's memory in place.", maps.value());
     visit("ros2store_fabric_mapped_bytes_total", "Bytes used in place.", mapped_bytes.value());
     visit("ros2store_fabric_waits_for_room_total", "Sends that waited for the peer to read.",

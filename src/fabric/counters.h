@@ -43,6 +43,7 @@ enum class End : uint8_t {
 struct Counters {
     Counter messages_sent, message_bytes_sent, messages_received, message_bytes_received;
     Counter puts, put_bytes, gets, get_bytes;  // completed, as their initiator
+    Counter one_sided, one_sided_bytes;        // of these, by the adapter alone
     Counter maps, mapped_bytes;                // of the peer's memory, used in place
     Counter waits_for_room;                    // sends that had to wait for the peer to read
     Counter grants, revocations;

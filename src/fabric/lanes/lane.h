@@ -32,6 +32,8 @@ class Lane {
     [[nodiscard]] virtual Frame* take_sent() noexcept = 0;
     // Frames that the library still reads.
     [[nodiscard]] virtual size_t frames_under_way() const noexcept = 0;
+    // None: the library moves frames alone.
+    [[nodiscard]] virtual OneSided* one_sided() noexcept { return nullptr; }
     // The user is told nothing from now on.
     virtual void leave() noexcept = 0;
     // A step towards its end; true when it is there. With `force`, without waiting for the peer.

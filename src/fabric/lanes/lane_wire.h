@@ -33,6 +33,7 @@ class LaneWire final : public Wire, private LaneUser {
     // The set-up is over.
     void keep(Descriptor socket) { socket_ = std::move(socket); }
 
+    [[nodiscard]] OneSided* one_sided() noexcept override { return lane_->one_sided(); }
     void start(WireUser& user) noexcept override;
     void write(Frame& frame) noexcept override;
     Task<> farewell() override;

@@ -29,6 +29,8 @@ int MessageContext::create(const OfiLibrary& ofi, const Choice& choice) {
     hints->rx_attr->size = receives_max;
     int status = find_offer(ofi, std::move(hints), choice, offer_);
     if (status != 0) return status;
+    // There a read needs memory that the peer may write.
+    if (offer_->ep_attr->protocol == FI_PROTO_IWARP) return -FI_ENOSYS;
     fid_fabric* fabric = nullptr;
     status = ofi.fi_fabric(offer_->fabric_attr, &fabric, nullptr);
     if (status != 0) return status;

@@ -14,7 +14,8 @@ MessageLane::MessageLane(MessageWorker& worker, const lanes::Ends& ends, lanes::
       user_(&user),
       channel_(ends.channel),
       peer_channel_(ends.peer.channel),
-      connects_(ends.connects) {
+      connects_(ends.connects),
+      transfers_(worker, *this) {
     worker_.add(*this);
 }
 
@@ -52,13 +53,17 @@ bool MessageLane::prepare(Handle<fid_ep> endpoint) noexcept {
 
 bool MessageLane::receive_into(Slot& slot) noexcept {
     slot.lane = this;
-    slot.incoming = true;
+    slot.use = Slot::Use::receive;
     return fi_recv(endpoint_.get(), slot.bytes, Slot::size, slot.descriptor, 0, &slot) == 0;
 }
 
 void MessageLane::connected() noexcept {
     connected_ = true;
     hand_over();
+}
+
+void MessageLane::disconnect() noexcept {
+    if (endpoint_ != nullptr) (void)fi_shutdown(endpoint_.get(), 0);
 }
 
 void MessageLane::send(Frame* frame) noexcept {
@@ -69,10 +74,18 @@ void MessageLane::send(Frame* frame) noexcept {
 }
 
 void MessageLane::hand_over() noexcept {
-    while (connected_ && !failed_ && !waiting_.empty() && sends_ < MessageContext::sends_max) {
-        if (!post(waiting_.front())) return fail(End::failed);
-        complete(waiting_.front());
-        waiting_.pop_front();
+    const auto has_room = [&] {
+        return connected_ && !failed_ && sends_ + transfers_.pieces() < MessageContext::sends_max;
+    };
+    while (has_room() && (!waiting_.empty() || transfers_.due())) {
+        if (!waiting_.empty()) {
+            if (!post(waiting_.front())) return fail(End::failed);
+            complete(waiting_.front());
+            waiting_.pop_front();
+        }
+        if (has_room() && transfers_.due()) {
+            if (!transfers_.post_next(endpoint_.get())) return fail(End::failed);
+        }
     }
 }
 
@@ -80,7 +93,7 @@ bool MessageLane::post(const Frame* frame) noexcept {
     Slot* const slot = worker_.slots().take();
     if (slot == nullptr) return false;
     slot->lane = this;
-    slot->incoming = false;
+    slot->use = Slot::Use::send;
     const FrameHeader header{.channel = peer_channel_, .sequence = sequence_++};
     std::memcpy(slot->bytes, &header, sizeof header);
     const size_t used = frame != nullptr ? frame->used : 0;
@@ -94,16 +107,20 @@ bool MessageLane::post(const Frame* frame) noexcept {
     return true;
 }
 
-void MessageLane::completed(Slot& slot, size_t length, bool well) noexcept {
-    if (!slot.incoming) {
-        --sends_;
-        worker_.slots().give(slot);
-        return well ? hand_over() : fail(End::peer_died);
+void MessageLane::completed(Slot& slot, size_t length, Outcome outcome) noexcept {
+    const bool well = outcome == Outcome::well;
+    if (slot.use == Slot::Use::receive && well && !failed_) return received(slot, length);
+    if (slot.use == Slot::Use::send) --sends_;
+    if (slot.use == Slot::Use::write || slot.use == Slot::Use::read) {
+        transfers_.completed(slot, well);
     }
-    if (!well || failed_) {
-        worker_.slots().give(slot);
-        return fail(End::peer_died);
-    }
+    worker_.slots().give(slot);
+    if (well) return hand_over();
+    // The peer's adapter refused what the peer itself said may be touched.
+    fail(outcome == Outcome::refused ? End::violation : End::peer_died);
+}
+
+void MessageLane::received(Slot& slot, size_t length) noexcept {
     FrameHeader header;
     const ConstBytes bytes(slot.bytes, length);
     if (length >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
@@ -139,7 +156,7 @@ Frame* MessageLane::take_sent() noexcept {
 
 bool MessageLane::wind_up(bool force) noexcept {
     if (ended_) return true;
-    const bool all_sent = waiting_.empty() && sends_ == 0;
+    const bool all_sent = waiting_.empty() && sends_ + transfers_.pieces() == 0;
     if (!all_sent && !failed_ && !force) return false;
     fail(End::closed_here);
     ended_ = true;

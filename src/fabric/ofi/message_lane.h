@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "message_context.h"
+#include "message_transfers.h"
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/lanes/lane.h"
 #include "ros2s/fabric/lanes/worker.h"
@@ -34,6 +35,7 @@ class MessageLane final : public lanes::Lane {
     void send(Frame* frame) noexcept override;
     [[nodiscard]] Frame* take_sent() noexcept override;
     [[nodiscard]] size_t frames_under_way() const noexcept override { return frames_; }
+    [[nodiscard]] OneSided* one_sided() noexcept override { return &transfers_; }
     void leave() noexcept override { user_ = nullptr; }
     [[nodiscard]] bool wind_up(bool force) noexcept override;
 
@@ -45,13 +47,17 @@ class MessageLane final : public lanes::Lane {
     // The peer has left: to be told when what it sent before is taken in.
     void left() noexcept { left_ = true; }
     [[nodiscard]] bool has_left() const noexcept { return left_; }
-    void completed(Slot& slot, size_t length, bool well) noexcept;
+    enum class Outcome : uint8_t { well, refused, lost };
+    void completed(Slot& slot, size_t length, Outcome outcome) noexcept;
     void fail(End how) noexcept;
+    // Its transfers': there is something to post.
+    void hand_over() noexcept;
+    void disconnect() noexcept;
 
   private:
     bool prepare(Handle<fid_ep> endpoint) noexcept;
     bool receive_into(Slot& slot) noexcept;
-    void hand_over() noexcept;
+    void received(Slot& slot, size_t length) noexcept;
     bool post(const Frame* frame) noexcept;
     void complete(Frame* frame) noexcept;
 
@@ -61,6 +67,7 @@ class MessageLane final : public lanes::Lane {
     const uint64_t peer_channel_;  // the peer's
     const bool connects_;
     Handle<fid_ep> endpoint_;
+    MessageTransfers transfers_;
     bool connected_ = false;
     bool left_ = false;
     bool failed_ = false;

@@ -34,8 +34,14 @@ Result<std::unique_ptr<lanes::Lane>> MessageWorker::open_lane(const lanes::Ends&
 bool MessageWorker::read_error() noexcept {
     fi_cq_err_entry error{};
     if (fi_cq_readerr(context_.completions(), &error, 0) <= 0) return false;
+    constexpr int remote_access_error = 10;  // IBV_WC_REM_ACCESS_ERR
     auto* const slot = static_cast<Slot*>(error.op_context);
-    if (slot != nullptr && slot->lane != nullptr) slot->lane->completed(*slot, 0, false);
+    if (slot != nullptr && slot->lane != nullptr) {
+        slot->lane->completed(*slot, 0,
+                              error.prov_errno == remote_access_error
+                                  ? MessageLane::Outcome::refused
+                                  : MessageLane::Outcome::lost);
+    }
     return true;
 }
 
@@ -46,7 +52,8 @@ bool MessageWorker::read_completions() noexcept {
     for (ssize_t i = 0; i < count; ++i) {
         const fi_cq_msg_entry& entry = entries[static_cast<size_t>(i)];
         auto* const slot = static_cast<Slot*>(entry.op_context);
-        if (slot->lane != nullptr) slot->lane->completed(*slot, entry.len, true);
+        if (slot->lane != nullptr)
+            slot->lane->completed(*slot, entry.len, MessageLane::Outcome::well);
     }
     return count > 0;
 }

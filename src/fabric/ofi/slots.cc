@@ -11,6 +11,7 @@ Slot* Slots::take() {
 
 void Slots::give(Slot& slot) noexcept {
     slot.lane = nullptr;
+    slot.move = nullptr;
     idle_.push_back(&slot);
 }
 
@@ -40,6 +41,14 @@ void Slots::orphan(const MessageLane& lane) noexcept {
             if (slot.lane != &lane) continue;
             slot.lane = nullptr;
             orphans_.push_back(&slot);
+        }
+    }
+}
+
+void Slots::forget_moves(const MessageLane& lane) noexcept {
+    for (const auto& slab : slabs_) {
+        for (Slot& slot : slab->slots) {
+            if (slot.lane == &lane) slot.move = nullptr;
         }
     }
 }

@@ -15,13 +15,20 @@ namespace ros2s::fabric::ofi {
 
 class MessageLane;
 
+struct Move;
+
 struct Slot {
+    enum class Use : uint8_t { receive, send, write, read };
     static constexpr size_t size = sizeof(lanes::FrameHeader) + frame_bytes;
 
     std::byte* bytes = nullptr;   // `size` of them
     void* descriptor = nullptr;   // of their registration
     MessageLane* lane = nullptr;  // for which libfabric has it
-    bool incoming = false;        // waits for a message
+    Use use = Use::receive;
+    // write, read: what it is a piece of, where anybody waits for it.
+    Move* move = nullptr;
+    std::byte* into = nullptr;  // read
+    size_t count = 0;
 };
 
 class Slots {
@@ -33,6 +40,8 @@ class Slots {
     // Those that libfabric has for the lane are nobody's: they are kept until reclaim().
     void orphan(const MessageLane& lane) noexcept;
     [[nodiscard]] bool has_orphans() const noexcept { return !orphans_.empty(); }
+    // Nobody waits for pieces of the lane's transfers any more.
+    void forget_moves(const MessageLane& lane) noexcept;
     // libfabric has none of the orphans any more.
     void reclaim() noexcept;
 

@@ -20,6 +20,9 @@ void PacketEndpoint::frame_came(ConstBytes frame) noexcept {
             case Packet::Type::got: on_got(*packet); break;
             case Packet::Type::done: on_done(*packet); break;
             case Packet::Type::credit: on_credit(packet->header.count); break;
+            case Packet::Type::granted: on_granted(*packet); break;
+            case Packet::Type::revoke: on_revoke(*packet); break;
+            case Packet::Type::revoked: on_revoked(*packet); break;
             case Packet::Type::goodbye: end(End::closed_there); break;
         }
     }

@@ -20,6 +20,11 @@ bool makes_sense(const Packet& header) noexcept {
         case Type::got: return header.count == 0;
         case Type::done: return header.length == 0 && header.offset == 0 && header.count == 0;
         case Type::credit: return header.length == 0 && header.operation == 0 && header.offset == 0;
+        case Type::granted:
+            return header.length == sizeof(RemoteKey) && header.operation == 0 &&
+                   header.offset == 0;
+        case Type::revoke:
+        case Type::revoked: return header.length == 0 && header.offset == 0;
         case Type::goodbye:
             return header.length == 0 && header.operation == 0 && header.offset == 0 &&
                    header.count == 0;
@@ -37,7 +42,8 @@ Result<PacketView> take_packet(ConstBytes& frame) {
     }
     view.bytes = frame.first(view.header.length);
     frame = frame.subspan(view.header.length);
-    if (view.header.type == Packet::Type::put || view.header.type == Packet::Type::get) {
+    if (view.header.type == Packet::Type::put || view.header.type == Packet::Type::get ||
+        view.header.type == Packet::Type::granted) {
         std::memcpy(&view.key, view.bytes.data(), sizeof(RemoteKey));
         view.bytes = view.bytes.subspan(sizeof(RemoteKey));
     }

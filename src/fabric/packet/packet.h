@@ -17,9 +17,14 @@ struct Packet {
         done = 5,  // put or get `operation` ended; result = 0 or why it was refused, plus 1
         credit = 6,   // `count` bytes of messages were released
         goodbye = 7,  // nothing follows
+        // Where an adapter moves the bytes of put and get.
+        granted = 8,   // key; for `count` nanoseconds, or Packet::for_ever
+        revoke = 9,    // of slot `operation`, generation `count`
+        revoked = 10,  // the same: nothing of it is under way or will be
     };
     static constexpr uint8_t flag_last = 1;    // put: the operation's last piece
     static constexpr uint8_t flag_answer = 2;  // put: wants `done`
+    static constexpr uint64_t for_ever = ~uint64_t{0};
 
     Type type{};
     uint8_t flags = 0;
@@ -39,7 +44,7 @@ inline constexpr size_t frame_bytes = size_t{60} << 10;
 // A packet of a frame, decoded: every field agrees with its type and with what follows.
 struct PacketView {
     Packet header;
-    RemoteKey key;  // put, get; its own integrity is the grant table's to check
+    RemoteKey key;  // put, get, granted; its own integrity is the grant table's to check
     ConstBytes bytes;
 };
 // Takes the first packet off any bytes. Errors: corrupt.

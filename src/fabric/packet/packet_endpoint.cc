@@ -61,11 +61,13 @@ PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& fl
       session_info_(std::move(session)),
       flusher_(flusher),
       wire_(std::move(wire)),
+      one_sided_(wire_->one_sided()),
       credit_(session_info_.peer.incoming_bytes_max),
       operation_slots_(reactor, std::clamp<uint32_t>(session_info_.peer.operations_max, 1,
                                                      limits_.operations_max)),
       operations_(limits_.operations_max),
       grants_(session_info_.domain, session_info_.session, limits_.regions_max),
+      lent_(session_info_.peer.domain, session_info_.session, limits_.regions_max),
       drained_(reactor) {
     drained_.set();
     peer_.name = session_info_.peer_name;
@@ -104,13 +106,17 @@ void PacketEndpoint::free(Bytes memory) noexcept {
 
 Result<RemoteKey> PacketEndpoint::do_grant(Bytes memory, Rights rights,
                                            const GrantOptions& options) {
-    return grants_.grant(memory, rights, options.lease, options.expires);
+    ROS2S_TRY_ASSIGN(const RemoteKey key,
+                     grants_.grant(memory, rights, options.lease, options.expires));
+    if (one_sided_ == nullptr) return key;
+    return expose(key, memory, rights, options.expires);
 }
 
-// Our own code copies, a piece at a time and never across a suspension: from here on it does not.
 Task<> PacketEndpoint::do_revoke(RemoteKey key) {
+    if (one_sided_ != nullptr) co_await fence(key);
+    // Where our own code copies it does so a piece at a time and never across a suspension: from
+    // here on it does not.
     grants_.revoke(key.slot, key.generation);
-    co_return;
 }
 
 uint64_t PacketEndpoint::outgoing_room() const noexcept {
@@ -214,6 +220,9 @@ void PacketEndpoint::complete(Operation& operation) noexcept {
 
 Task<Result<>> PacketEndpoint::put(const RemoteKey& key, uint64_t offset, ConstBytes from,
                                    Placement placement) {
+    if (one_sided_ != nullptr) {
+        co_return co_await put_by_adapter(key, offset, from, placement);
+    }
     Operation operation{.key = key,
                         .offset = offset,
                         .from = from,
@@ -226,6 +235,7 @@ Task<Result<>> PacketEndpoint::put(const RemoteKey& key, uint64_t offset, ConstB
 }
 
 Task<Result<>> PacketEndpoint::get(const RemoteKey& key, uint64_t offset, Bytes into) {
+    if (one_sided_ != nullptr) co_return co_await get_by_adapter(key, offset, into);
     Operation operation{.key = key, .offset = offset, .into = into};
     ROS2S_CO_TRY(co_await perform(operation));
     counters_.gets.add();
@@ -235,7 +245,10 @@ Task<Result<>> PacketEndpoint::get(const RemoteKey& key, uint64_t offset, Bytes 
 
 void PacketEndpoint::on_end() noexcept {
     wire_->shut();
+    if (one_sided_ != nullptr) one_sided_->stop();
     grants_.revoke_all();
+    notices_.clear();
+    for (Fence* fence : fences_) fence->changed.wake_all();
     while (first_ != nullptr) {
         Outgoing& outgoing = *first_;
         unlink(outgoing);
@@ -279,6 +292,7 @@ Task<> PacketEndpoint::close() {
     }
     co_await unused();
     if (closed_) co_return;
+    withdraw_all();
     co_await wire_->close();
     if (open_ != nullptr) flusher_.give_frame(*std::exchange(open_, nullptr));
     if (dirty_) flusher_.remove(*this);

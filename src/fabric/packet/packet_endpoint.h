@@ -1,6 +1,8 @@
 // PacketEndpoint: an Endpoint over a Wire. Messages, put and get are packets, several to a frame of
 // 60 KiB, so that many small answers cost one send. The grantor's own code copies, and asks its
-// grant table for every piece.
+// grant table for every piece. Where the wire's adapter moves bytes by itself (OneSided), put and
+// get are its operations; grants and revocations are told to the side that initiates, which asks
+// what it was told (Lent) before each, and says when nothing of a revoked one is under way.
 //
 // What goes out, in turn: control (credit, ends of operations), messages in order, pieces of puts
 // and of answers to gets round robin. An open frame is written when it is full or when the core
@@ -18,6 +20,7 @@
 #include "ros2s/fabric/endpoint.h"
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/packet/lent.h"
 #include "ros2s/fabric/packet/wire.h"
 
 namespace ros2s::fabric {
@@ -122,6 +125,17 @@ class PacketEndpoint final : public Endpoint, private WireUser {
         uint64_t operation;
         uint16_t result;
     };
+    // What is told of a grant, and precedes every message that is sent after it.
+    struct Notice {
+        Packet header;
+        RemoteKey key;  // granted
+    };
+    // Waits for the peer to say that nothing is under way.
+    struct Fence {
+        RemoteKey key;
+        Event changed;
+        bool answered = false;
+    };
 
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
     Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
@@ -164,6 +178,21 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     void on_credit(uint64_t count) noexcept;
     void answer(uint64_t operation, std::expected<void, Refusal> result) noexcept;
 
+    // Grants and transfers where the adapter moves the bytes (adapter.cc).
+    Result<RemoteKey> expose(RemoteKey key, Bytes memory, Rights rights, Time expires);
+    Task<> fence(RemoteKey key);
+    void withdraw(const RemoteKey& key) noexcept;
+    void withdraw_all() noexcept;
+    void notify(const Notice& notice) noexcept;
+    bool add_notice() noexcept;
+    Task<Result<>> put_by_adapter(const RemoteKey& key, uint64_t offset, ConstBytes from,
+                                  Placement placement);
+    Task<Result<>> get_by_adapter(const RemoteKey& key, uint64_t offset, Bytes into);
+    Result<> settle(const Lent::Use& use, const Result<>& moved) noexcept;
+    void on_granted(const PacketView& packet) noexcept;
+    void on_revoke(const PacketView& packet) noexcept;
+    void on_revoked(const PacketView& packet) noexcept;
+
     // Operations of this side.
     Task<Result<>> perform(Operation& operation);
     Operation* find(uint64_t id) noexcept;
@@ -172,6 +201,7 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     PacketSession session_info_;
     Flusher& flusher_;
     std::unique_ptr<Wire> wire_;
+    OneSided* const one_sided_;  // of the wire, or none
     bool closed_ = false;
     bool dirty_ = false;
     bool pumping_ = false;
@@ -202,6 +232,10 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     bool goodbye_said_ = false;
 
     GrantTable grants_;
+    Lent lent_;
+    std::deque<Notice> notices_;
+    std::vector<Fence*> fences_;
+    std::unordered_map<uint32_t, uint64_t> exposed_;  // the adapter's keys, by slot
     uint64_t allocated_ = 0;
     Event drained_;  // set while nothing is queued or in frames
 };

@@ -185,6 +185,7 @@ void PacketEndpoint::pump() noexcept {
             write_open();
             continue;
         }
+        if (add_notice()) continue;
         bool any = false;
         if (frame_room() > 0) any |= add_control();
         if (!data_first_ && frame_room() > 0) any |= add_message();
@@ -208,13 +209,17 @@ void PacketEndpoint::pump() noexcept {
 }
 
 bool PacketEndpoint::queues_empty() const noexcept {
-    return first_ == nullptr && puts_.empty() && served_.empty() && dones_.empty();
+    return first_ == nullptr && puts_.empty() && served_.empty() && dones_.empty() &&
+           notices_.empty();
 }
 
 // The short way: into the open frame, where nothing waits before it.
 bool PacketEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
     const size_t size = head.size() + body.size();
-    if (first_ != nullptr || credit_ < size + message_overhead || !open_frame()) return false;
+    if (first_ != nullptr || !notices_.empty() || credit_ < size + message_overhead ||
+        !open_frame()) {
+        return false;
+    }
     if (frame_room() < size) {
         if (size > frame_bytes - sizeof(Packet)) return false;
         write_open();

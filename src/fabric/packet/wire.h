@@ -31,9 +31,13 @@ class WireUser {
     ~WireUser() = default;
 };
 
+class OneSided;
+
 class Wire {
   public:
     virtual ~Wire() = default;
+    // None: put and get are packets.
+    [[nodiscard]] virtual OneSided* one_sided() noexcept { return nullptr; }
     virtual void start(WireUser& user) noexcept = 0;
     virtual void write(Frame& frame) noexcept = 0;
     // For wires whose end may overtake what they carry: once goodbye is said, returns when the peer

@@ -1,0 +1,406 @@
+// Hosts over ofi+verbs that lie about their memory, write to ours, or send what they like: the
+// adapter refuses, it costs their own session, and no other. On an adapter that the environment's
+// ROS2STORE_TEST_OFI names, "ofi+verbs rxe0"; skipped without one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "message_worker.h"
+#include "ros2s/fabric/contract/stage.h"
+#include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/socket/socket.h"
+#include "selection.h"
+
+namespace ros2s::fabric::ofi {
+namespace {
+
+using contract::Stage;
+using lanes::FrameHeader;
+
+constexpr Duration patience = std::chrono::seconds(60);
+constexpr size_t memory_bytes = 8192;
+
+Options tested() {
+    const char* named = std::getenv("ROS2STORE_TEST_OFI");
+    const std::string text = named != nullptr ? named : "";
+    if (!text.starts_with("ofi+verbs ")) return {.provider = "", .device = ""};
+    return {.provider = "ofi+verbs", .device = text.substr(text.find(' ') + 1)};
+}
+
+// A message endpoint by hand, and a session through it.
+class Attacker {
+  public:
+    Attacker() : context_(open()), memory(memory_bytes) {
+        std::memset(memory.data(), 0x5a, memory.size());
+        received_into_ = own(incoming_.bytes(), FI_RECV);
+        sent_from_ = own(buffer_.bytes(), FI_SEND | FI_RECV | FI_READ | FI_WRITE);
+    }
+
+    Task<bool> say_hello(Stage& stage) {
+        Report report;
+        auto connected = co_await connect_to(stage.core(), stage.address(), {}, report);
+        EXPECT_TRUE(connected) << report.text();
+        if (!connected) co_return false;
+        socket_ = std::move(*connected);
+        const auto greeting = lanes::encode_greeting(7, context_.address());
+        Hello hello{.domain = domain,
+                    .message_bytes_max = 65536,
+                    .incoming_bytes_max = 1 << 20,
+                    .operations_max = 16,
+                    .appended_bytes = static_cast<uint32_t>(greeting.size())};
+        hello.set_provider("ofi+verbs");
+        hello.seal();
+        EXPECT_TRUE(co_await send_all(stage.core(), socket_.get(), object_bytes(hello), {}));
+        EXPECT_TRUE(co_await send_all(stage.core(), socket_.get(), greeting, {}));
+        std::array<std::byte, sizeof(Hello)> bytes{};
+        if (!co_await receive_all(stage.core(), socket_.get(), bytes, {})) co_return false;
+        const auto answer = Hello::decode(bytes);
+        EXPECT_TRUE(answer && answer->answer == Answer::welcome);
+        if (!answer) co_return false;
+        session = answer->session;
+        std::vector<std::byte> theirs(answer->appended_bytes);
+        EXPECT_TRUE(co_await receive_all(stage.core(), socket_.get(), theirs, {}));
+        const auto decoded = lanes::decode_greeting(theirs);
+        EXPECT_TRUE(decoded);
+        if (!decoded) co_return false;
+        channel = decoded->channel;
+        server_ = decoded->address;
+        co_return true;
+    }
+
+    // Asks for a connection of the adapter. Whether it was taken in.
+    Task<bool> ask(Stage& stage, ConnectionRequest request) {
+        endpoint_ = context_.make_endpoint(server_);
+        EXPECT_NE(endpoint_, nullptr);
+        for (size_t i = 0; i < MessageContext::receives_max; ++i) {
+            EXPECT_EQ(fi_recv(endpoint_.get(), incoming_.data(), incoming_.size(),
+                              fi_mr_desc(received_into_.get()), 0, &received_into_),
+                      0);
+        }
+        EXPECT_EQ(fi_connect(endpoint_.get(), server_.data(), &request, sizeof request), 0);
+        const Time until = stage.core().now() + patience;
+        while (stage.core().now() < until) {
+            fi_eq_cm_entry entry{};
+            uint32_t event = 0;
+            const ssize_t got = fi_eq_read(context_.events(), &event, &entry, sizeof entry, 0);
+            if (got == -FI_EAVAIL) {
+                fi_eq_err_entry error{};
+                (void)fi_eq_readerr(context_.events(), &error, 0);
+                co_return false;
+            }
+            if (got > 0) co_return event == FI_CONNECTED;
+            co_await yield(stage.core());
+        }
+        ADD_FAILURE() << "nothing came of a request for a connection";
+        co_return false;
+    }
+
+    // A session of its own, and the server's endpoint for it.
+    Task<> connect(Stage& stage) {
+        if (!co_await say_hello(stage)) co_return;
+        EXPECT_TRUE(co_await ask(stage, {.channel = channel}));
+        co_await send(stage, header(), {});
+        auto accepted = co_await stage.listener->accept();
+        EXPECT_TRUE(accepted);
+        if (accepted) victim = std::move(*accepted);
+    }
+
+    [[nodiscard]] FrameHeader header() { return {.channel = channel, .sequence = sequence++}; }
+    Task<> send(Stage& stage, FrameHeader head, std::vector<std::byte> data) {
+        std::memcpy(buffer_.data(), &head, sizeof head);
+        if (!data.empty()) std::memcpy(buffer_.data() + sizeof head, data.data(), data.size());
+        co_await send_bytes(stage, sizeof head + data.size());
+    }
+    Task<> send_bytes(Stage& stage, size_t count) {
+        EXPECT_EQ(fi_send(endpoint_.get(), buffer_.data(), count, fi_mr_desc(sent_from_.get()), 0,
+                          nullptr),
+                  0);
+        co_await gone(stage);
+    }
+    // Writes to, or reads, the server's memory.
+    Task<> reach_for(Stage& stage, bool write, uint64_t address, uint64_t key) {
+        void* const descriptor = fi_mr_desc(sent_from_.get());
+        EXPECT_EQ(write ? fi_write(endpoint_.get(), buffer_.data(), 4096, descriptor, 0, address,
+                                   key, nullptr)
+                        : fi_read(endpoint_.get(), buffer_.data(), 4096, descriptor, 0, address,
+                                  key, nullptr),
+                  0);
+        co_await gone(stage);
+    }
+    // What was given to the adapter has ended, well or not.
+    Task<> gone(Stage& stage) {
+        const Time until = stage.core().now() + patience;
+        while (stage.core().now() < until) {
+            fi_cq_msg_entry entry{};
+            ssize_t count = fi_cq_read(context_.completions(), &entry, 1);
+            if (count == -FI_EAVAIL) {
+                fi_cq_err_entry error{};
+                count = fi_cq_readerr(context_.completions(), &error, 0);
+                entry.op_context = error.op_context;
+            }
+            if (count > 0 && entry.op_context == nullptr) co_return;
+            co_await yield(stage.core());
+        }
+        ADD_FAILURE() << "the attacker's operation does not end";
+    }
+
+    // Says that the adapter has this range of `memory` under this key.
+    Task<RemoteKey> announce(Stage& stage, uint64_t native, uint64_t length) {
+        RemoteKey key{.rights = Rights::read_write,
+                      .domain = domain,
+                      .session = session,
+                      .slot = slots_++,
+                      .generation = 1,
+                      .address = reinterpret_cast<uint64_t>(memory.data()),
+                      .length = length,
+                      .native_bytes = sizeof native};
+        std::memcpy(key.native.data(), &native, sizeof native);
+        key.seal();
+        const Packet said{
+            .type = Packet::Type::granted, .length = sizeof key, .count = Packet::for_ever};
+        std::vector<std::byte> frame(sizeof said + sizeof key);
+        std::memcpy(frame.data(), &said, sizeof said);
+        std::memcpy(frame.data() + sizeof said, &key, sizeof key);
+        // And a message, by which the victim knows that it came.
+        const Packet message{.type = Packet::Type::message};
+        const ConstBytes behind = object_bytes(message);
+        frame.insert(frame.end(), behind.begin(), behind.end());
+        const FrameHeader head = header();
+        co_await send(stage, head, std::move(frame));
+        auto heard = co_await victim->receive();
+        EXPECT_TRUE(heard);
+        co_return key;
+    }
+    [[nodiscard]] Handle<fid_mr> own(Bytes bytes, uint64_t access) {
+        fid_mr* made = nullptr;
+        EXPECT_EQ(fi_mr_reg(context_.domain(), bytes.data(), bytes.size(), access, 0, 0, 0, &made,
+                            nullptr),
+                  0);
+        return Handle<fid_mr>(made);
+    }
+
+    Task<End> how_it_ended(Stage& stage) {
+        const Time until = stage.core().now() + patience;
+        while (victim->alive() && stage.core().now() < until) co_await yield(stage.core());
+        co_return victim->ended();
+    }
+    Task<> finish() {
+        endpoint_.reset();
+        socket_.reset();
+        if (victim != nullptr) co_await victim->close();
+        victim.reset();
+    }
+
+  private:
+    static MessageContext open() {
+        Report report;
+        const Options options = tested();
+        const auto choice = select(options, look_at_machine(), report);
+        EXPECT_TRUE(choice) << report.text();
+        auto opened = MessageContext::open(options, *choice, report);
+        EXPECT_TRUE(opened) << report.text();
+        return std::move(*opened);
+    }
+
+    MessageContext context_;
+    AlignedBuffer buffer_{Slot::size + 4096};
+    AlignedBuffer incoming_{Slot::size};
+    Handle<fid_mr> sent_from_;
+    Handle<fid_mr> received_into_;
+    Handle<fid_ep> endpoint_;
+    std::vector<std::byte> server_;
+    Descriptor socket_;
+    uint32_t slots_ = 0;
+
+  public:
+    AlignedBuffer memory;
+    uint64_t domain = 4711;
+    uint64_t session = 0;
+    uint64_t channel = 0;
+    uint64_t sequence = 0;
+    std::unique_ptr<Endpoint> victim;
+};
+
+void run(Task<> (*test)(Stage&)) {
+    if (tested().provider.empty()) GTEST_SKIP() << "ROS2STORE_TEST_OFI names no adapter";
+    Stage stage(
+        [](Reactor& reactor, Report& report) { return open_domain(reactor, tested(), report); },
+        {.limits = {.reply_bytes = 256}});
+    stage.run([&] { return test(stage); });
+}
+
+bool all_are(ConstBytes bytes, int value) {
+    return std::ranges::all_of(
+        bytes, [&](std::byte each) { return each == static_cast<std::byte>(value); });
+}
+
+// What a host's key may be worth to the adapter.
+struct Lie {
+    const char* what;
+    uint64_t access;
+    bool put;
+    // The key that is announced, given the registration of half the memory.
+    uint64_t (*key)(Attacker& attacker, Attacker& other, Handle<fid_mr>& half);
+};
+
+uint64_t as_it_is(Attacker&, Attacker&, Handle<fid_mr>& half) { return fi_mr_key(half.get()); }
+
+const std::array<Lie, 8> lies{{
+    {"forged", FI_REMOTE_WRITE, true,
+     [](Attacker&, Attacker&, Handle<fid_mr>& half) { return fi_mr_key(half.get()) ^ 0x5500; }},
+    {"forged, to read", FI_REMOTE_READ, false,
+     [](Attacker&, Attacker&, Handle<fid_mr>& half) { return fi_mr_key(half.get()) ^ 0x5500; }},
+    {"of another protection domain", FI_REMOTE_WRITE, true,
+     [](Attacker& attacker, Attacker& other, Handle<fid_mr>& half) {
+         half = other.own(attacker.memory.bytes(), FI_REMOTE_WRITE);
+         return fi_mr_key(half.get());
+     }},
+    {"revoked", FI_REMOTE_WRITE, true,
+     [](Attacker&, Attacker&, Handle<fid_mr>& half) {
+         const uint64_t key = fi_mr_key(half.get());
+         half.reset();
+         return key;
+     }},
+    {"revoked, to read", FI_REMOTE_READ, false,
+     [](Attacker&, Attacker&, Handle<fid_mr>& half) {
+         const uint64_t key = fi_mr_key(half.get());
+         half.reset();
+         return key;
+     }},
+    {"out of range", FI_REMOTE_WRITE, true, as_it_is},
+    {"without the right to write", FI_REMOTE_READ, true, as_it_is},
+    {"without the right to read", FI_REMOTE_WRITE, false, as_it_is},
+}};
+
+// The adapter refuses each; the liar's session ends, it may come again, and an honest key works.
+Task<> false_keys(Stage& stage) {
+    Attacker other;
+    uint64_t violations = 0;
+    for (const Lie& lie : lies) {
+        SCOPED_TRACE(lie.what);
+        Attacker attacker;
+        co_await attacker.connect(stage);
+        if (attacker.victim == nullptr) co_return;
+        auto half = attacker.own(attacker.memory.bytes().first(memory_bytes / 2), lie.access);
+        const uint64_t native = lie.key(attacker, other, half);
+        const RemoteKey key = co_await attacker.announce(stage, native, memory_bytes);
+        AlignedBuffer bytes(memory_bytes);
+        std::memset(bytes.data(), 0xab, bytes.size());
+        const auto moved = lie.put ? co_await attacker.victim->put(key, 0, bytes.bytes())
+                                   : co_await attacker.victim->get(key, 0, bytes.bytes());
+        EXPECT_FALSE(moved);
+        if (!moved) EXPECT_EQ(moved.error().code, Code::disconnected);
+        EXPECT_EQ(co_await attacker.how_it_ended(stage), End::violation);
+        EXPECT_EQ(stage.server->counters().of(End::violation).value(), ++violations);
+        EXPECT_TRUE(all_are(attacker.memory.bytes(), 0x5a) ||
+                    std::string(lie.what) == "out of range");
+        EXPECT_TRUE(all_are(attacker.memory.bytes().subspan(memory_bytes / 2), 0x5a));
+        EXPECT_TRUE(all_are(bytes.bytes(), 0xab));
+        co_await attacker.finish();
+        co_await stage.bystander_is_served();
+    }
+    Attacker reformed;
+    co_await reformed.connect(stage);
+    if (reformed.victim == nullptr) co_return;
+    const auto whole = reformed.own(reformed.memory.bytes(), FI_REMOTE_WRITE | FI_REMOTE_READ);
+    const RemoteKey key = co_await reformed.announce(stage, fi_mr_key(whole.get()), memory_bytes);
+    AlignedBuffer bytes(memory_bytes);
+    std::memset(bytes.data(), 0xab, bytes.size());
+    EXPECT_TRUE(co_await reformed.victim->put(key, 0, bytes.bytes()));
+    EXPECT_TRUE(all_are(reformed.memory.bytes(), 0xab));
+    EXPECT_GT(stage.server->counters().one_sided.value(), 0U);
+    co_await reformed.finish();
+}
+TEST(OfiMessageAttack, false_keys_cost_their_own_session) { run(false_keys); }
+
+// The accepting side exposes nothing, whatever key is tried.
+Task<> reaches(Stage& stage) {
+    AlignedBuffer secret(4096);
+    std::memset(secret.data(), 0x5a, secret.size());
+    const auto at = reinterpret_cast<uint64_t>(secret.data());
+    for (const bool write : {true, false}) {
+        // Adapters number their keys: those of the server's own slots are among the first.
+        for (uint64_t key = 0; key < 4; ++key) {
+            Attacker attacker;
+            co_await attacker.connect(stage);
+            if (attacker.victim == nullptr) co_return;
+            co_await attacker.reach_for(stage, write, at, key << 8);
+            EXPECT_NE(co_await attacker.how_it_ended(stage), End::none);
+            co_await attacker.finish();
+        }
+        co_await stage.bystander_is_served();
+    }
+    EXPECT_TRUE(all_are(secret.bytes(), 0x5a));
+}
+TEST(OfiMessageAttack, nothing_of_the_server_is_within_reach) { run(reaches); }
+
+// Any bytes as frames, from many seeds.
+Task<> garbage(Stage& stage) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        Random random(seed);
+        Attacker attacker;
+        co_await attacker.connect(stage);
+        if (attacker.victim == nullptr) co_return;
+        for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
+            std::vector<std::byte> data(1 + random.below(4000));
+            for (std::byte& each : data) each = static_cast<std::byte>(random.next());
+            // Now and then a packet that passes at first sight.
+            const Packet header{.type = static_cast<Packet::Type>(1 + random.below(10)),
+                                .length = static_cast<uint32_t>(random.below(data.size())),
+                                .operation = random.below(2 * data.size())};
+            if (data.size() >= sizeof header) std::memcpy(data.data(), &header, sizeof header);
+            const FrameHeader head = attacker.header();
+            co_await attacker.send(stage, head, std::move(data));
+        }
+        const End end = co_await attacker.how_it_ended(stage);
+        EXPECT_TRUE(end == End::violation || end == End::closed_there || end == End::over_budget)
+            << seed << ": " << describe(end);
+        co_await attacker.finish();
+    }
+}
+TEST(OfiMessageAttack, garbage_in_frames) { run(garbage); }
+
+// Frames of another session, less than a header, more than a frame: each ends the session whose
+// endpoint it came over.
+Task<> senseless_messages(Stage& stage) {
+    struct {
+        const char* what;
+        size_t count;
+        uint64_t channel_off;
+    } const attempts[] = {{"another's channel", sizeof(FrameHeader) + 64, 1},
+                          {"less than a header", 5, 0},
+                          {"nothing", 0, 0},
+                          {"more than a frame", Slot::size + 1, 0}};
+    for (const auto& attempt : attempts) {
+        Attacker attacker;
+        co_await attacker.connect(stage);
+        if (attacker.victim == nullptr) co_return;
+        attacker.channel += attempt.channel_off;
+        const FrameHeader head = attacker.header();
+        std::vector<std::byte> data(attempt.count > sizeof head ? attempt.count - sizeof head : 0);
+        if (attempt.count >= sizeof head) {
+            co_await attacker.send(stage, head, std::move(data));
+        } else {
+            co_await attacker.send_bytes(stage, attempt.count);
+        }
+        EXPECT_NE(co_await attacker.how_it_ended(stage), End::none) << attempt.what;
+        co_await attacker.finish();
+        co_await stage.bystander_is_served();
+    }
+}
+TEST(OfiMessageAttack, senseless_messages_end_their_own_session) { run(senseless_messages); }
+
+// A request for a connection that names no session which waits for one.
+Task<> uninvited(Stage& stage) {
+    Attacker attacker;
+    if (!co_await attacker.say_hello(stage)) co_return;
+    EXPECT_FALSE(co_await attacker.ask(stage, {.channel = attacker.channel + 1}));
+    EXPECT_FALSE(co_await attacker.ask(stage, {.magic = 1, .channel = attacker.channel}));
+    EXPECT_EQ(stage.server->counters().frames_refused.value(), 2U);
+    EXPECT_TRUE(co_await attacker.ask(stage, {.channel = attacker.channel}));
+    co_await attacker.finish();
+}
+TEST(OfiMessageAttack, connections_that_nobody_waits_for) { run(uninvited); }
+
+}  // namespace
+}  // namespace ros2s::fabric::ofi

@@ -1,0 +1,71 @@
+// MessageTransfers: puts and gets of one message endpoint by the adapter: pieces of them, in turn,
+// through registered slots, as writes to and reads of the peer's memory; and our memory that the
+// peer may touch, registered for exactly its range and right.
+#pragma once
+#include <rdma/fi_rma.h>
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "offer.h"
+#include "ros2s/fabric/packet/one_sided.h"
+#include "slots.h"
+
+namespace ros2s::fabric::ofi {
+
+class MessageWorker;
+
+// One put or get. Lives in its coroutine's frame.
+struct Move {
+    Exposed at;  // where the rest of it lies
+    const bool* revoked;
+    const std::byte* from = nullptr;  // put
+    std::byte* into = nullptr;        // get
+    size_t left = 0;
+    bool waits = true;     // for the adapter's word that all is done
+    size_t under_way = 0;  // pieces that it waits for
+    bool ended = false;
+    Result<> result{};
+    std::coroutine_handle<> waiter{};
+};
+
+class MessageTransfers final : public OneSided {
+  public:
+    MessageTransfers(MessageWorker& worker, MessageLane& lane) : worker_(worker), lane_(lane) {}
+    MessageTransfers(const MessageTransfers&) = delete;
+    MessageTransfers& operator=(const MessageTransfers&) = delete;
+    ~MessageTransfers();
+
+    Result<Exposed> expose(Bytes memory, Rights rights) override;
+    void withdraw(uint64_t key) noexcept override { exposed_.erase(key); }
+    Task<Result<>> write(Exposed to, ConstBytes from, Placement placement,
+                         const bool& revoked) override;
+    Task<Result<>> read(Exposed from, Bytes into, const bool& revoked) override;
+    void stop() noexcept override;
+
+    // The lane's. Whether a piece may go to the adapter now.
+    [[nodiscard]] bool due() const noexcept { return !due_.empty() && pieces_ < pieces_max; }
+    // Pieces that the adapter has.
+    [[nodiscard]] size_t pieces() const noexcept { return pieces_; }
+    // Gives it one; false when it refuses.
+    [[nodiscard]] bool post_next(fid_ep* endpoint) noexcept;
+    void completed(Slot& slot, bool well) noexcept;
+
+  private:
+    // With the adapter at a time: what a revocation may have to wait for.
+    static constexpr size_t pieces_max = 8;
+
+    Task<Result<>> perform(Move& move);
+    void settle(Move& move) noexcept;
+
+    MessageWorker& worker_;
+    MessageLane& lane_;
+    std::unordered_map<uint64_t, Handle<fid_mr>> exposed_;  // by their keys
+    std::vector<Move*> moves_;
+    std::deque<Move*> due_;  // of these, with pieces to post
+    size_t pieces_ = 0;
+    bool stopped_ = false;
+};
+
+}  // namespace ros2s::fabric::ofi

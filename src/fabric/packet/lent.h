@@ -1,0 +1,70 @@
+// Lent: what the peer has granted to the side that initiates, as it announced, where an adapter
+// moves the bytes: asked before each transfer, so that the adapter is not given what it would
+// refuse. The peer may lie about its own memory; then its adapter refuses, and its connection ends.
+//
+// Owned by an endpoint; used on its core.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <unordered_map>
+
+#include "ros2s/fabric/grants.h"
+#include "ros2s/fabric/packet/one_sided.h"
+
+namespace ros2s::fabric {
+
+class Lent {
+  public:
+    // A transfer within one grant, from its check to its end.
+    class Use {
+      public:
+        [[nodiscard]] Exposed at() const noexcept { return at_; }
+        // Becomes true when the peer wants it back.
+        [[nodiscard]] const bool& revoked() const noexcept { return *revoked_; }
+
+      private:
+        friend class Lent;
+        uint64_t id_ = 0;
+        Exposed at_;
+        const bool* revoked_ = nullptr;
+    };
+
+    // Of the peer.
+    Lent(uint64_t domain, uint64_t session, size_t grants_max)
+        : domain_(domain), session_(session), grants_max_(grants_max) {}
+
+    // False: it makes no sense, or is one too many.
+    [[nodiscard]] bool add(const RemoteKey& key, Time expires);
+    // end() is due for what it returns.
+    [[nodiscard]] std::expected<Use, Refusal> begin(const RemoteKey& key, uint64_t offset,
+                                                    uint64_t count, Rights right, Time now);
+    // True: this was the last one of a grant that the peer revoked, which has ended.
+    [[nodiscard]] bool end(const Use& use) noexcept;
+    // Nothing of it begins any more. True: nothing was under way, and it has ended.
+    [[nodiscard]] bool revoke(uint32_t slot, uint32_t generation) noexcept;
+    [[nodiscard]] size_t size() const noexcept { return grants_.size(); }
+    [[nodiscard]] static uint32_t slot_of(const Use& use) noexcept {
+        return static_cast<uint32_t>(use.id_ >> 32);
+    }
+    [[nodiscard]] static uint32_t generation_of(const Use& use) noexcept {
+        return static_cast<uint32_t>(use.id_);
+    }
+
+  private:
+    struct Entry {
+        Grant grant;
+        uint64_t key = 0;
+        size_t uses = 0;
+        bool revoked = false;
+    };
+    [[nodiscard]] static uint64_t id_of(uint32_t slot, uint32_t generation) noexcept {
+        return uint64_t{slot} << 32 | generation;
+    }
+
+    const uint64_t domain_;
+    const uint64_t session_;
+    const size_t grants_max_;
+    std::unordered_map<uint64_t, Entry> grants_;
+};
+
+}  // namespace ros2s::fabric
