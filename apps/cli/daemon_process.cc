@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -253,7 +254,9 @@ Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill) {
     co_return true;
 }
 
-std::string last_words(const DaemonPlaces& places) {
+namespace {
+
+std::vector<std::string> end_of_log(const DaemonPlaces& places) {
     constexpr std::streamoff tail = 16 * 1024;
     std::ifstream log(places.log, std::ios::ate);
     const auto size = static_cast<std::streamoff>(log.tellg());
@@ -262,7 +265,17 @@ std::string last_words(const DaemonPlaces& places) {
     if (size > tail) std::getline(log, line);  // not from its beginning
     std::vector<std::string> lines;
     while (std::getline(log, line)) lines.push_back(std::move(line));
-    return last_words(lines, places.program);
+    return lines;
+}
+
+bool says(const std::vector<std::string>& lines, std::string_view what) {
+    return std::ranges::any_of(lines, [what](const auto& line) { return line.contains(what); });
+}
+
+}  // namespace
+
+std::string last_words(const DaemonPlaces& places) {
+    return last_words(end_of_log(places), places.program);
 }
 
 std::string last_words(const std::vector<std::string>& lines, const std::string& program) {
@@ -286,9 +299,20 @@ std::string last_words(const std::vector<std::string>& lines, const std::string&
 }
 
 std::string how_it_ended(const DaemonPlaces& places) {
-    const std::string words = last_words(places);
-    return words.empty() ? "it was killed, or ended without a word"
-                         : fmt::format("its last error was: {}", words);
+    return how_it_ended(end_of_log(places), places.program);
+}
+
+std::string how_it_ended(const std::vector<std::string>& lines, const std::string& program) {
+    const std::string words = last_words(lines, program);
+    if (!words.empty()) return fmt::format("its last error was: {}", words);
+    // As daemon::run_daemon() says them.
+    if (says(lines, " info: stopped; everything is closed")) {
+        return "a signal told it to stop, and it closed everything";
+    }
+    if (says(lines, " info: told to stop (signal ")) {
+        return "a signal told it to stop, and it was killed, or ended, before all was closed";
+    }
+    return "it was killed, or ended without a word";
 }
 
 }  // namespace ros2s::cli

@@ -47,5 +47,7 @@ struct DaemonPlaces {
                                      const std::string& program);
 // The same for people: "it was killed, or ended without a word".
 [[nodiscard]] std::string how_it_ended(const DaemonPlaces& places);
+[[nodiscard]] std::string how_it_ended(const std::vector<std::string>& lines,
+                                       const std::string& program);
 
 }  // namespace ros2s::cli

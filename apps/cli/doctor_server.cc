@@ -115,8 +115,12 @@ std::string remedy_of_handshake(const api::ServerPlace& place, const Error& erro
                 "the server's log says why (audit: …); issue {}/client.crt where the server's "
                 "authority is: ros2store certs issue DIR client --replace, and copy it here",
                 place.certificates);
-        case Code::disconnected:
         case Code::deadline:
+            return "it may hang: see its log, and whether its process is stopped or busy (`top`), "
+                   "and "
+                   "start it again; or name the port of the control plane (7400 of an engine, 7500 "
+                   "of a DPU)";
+        case Code::disconnected:
             return "name the port of the control plane (7400 of an engine, 7500 of a DPU), not "
                    "that of the data plane";
         default: return fmt::format("ros2store doctor --certs {}", shell_word(place.certificates));

@@ -128,7 +128,7 @@ Task<Result<>> end_services(Workplace work, const std::string& directory, bool k
             work.session.say(fmt::format("{} {} (process {})", kill ? "killed" : "stopped",
                                          service.places.program, service.running.pid));
         } else if (service.running.ended != 0) {
-            work.session.say(fmt::format("{} had ended by itself (process {}): {}",
+            work.session.say(fmt::format("{} had ended before (process {}): {}",
                                          service.places.program, service.running.ended,
                                          how_it_ended(service.places)));
         }

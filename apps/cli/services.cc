@@ -162,8 +162,8 @@ void report_services(const Session& session, const std::vector<Service>& service
             any_missing = true;
             session.say(running.ended == 0
                             ? fmt::format("daemon      {} does not run", name)
-                            : fmt::format("daemon      {} has ended by itself (process {}): {}",
-                                          name, running.ended, how_it_ended(service.places)));
+                            : fmt::format("daemon      {} has ended (process {}): {}", name,
+                                          running.ended, how_it_ended(service.places)));
         } else {
             session.say(fmt::format("daemon      {}: process {}{}{}", name, running.pid,
                                     since_text(running), sessions_text(service)));

@@ -38,8 +38,8 @@ struct Service {
 // Of those that the directory knows.
 [[nodiscard]] Json value_of(const std::vector<Service>& services);
 
-// A few lines about each that runs, or ran until it ended by itself; none where there never was
-// one.
+// A few lines about each that runs, or ran until it ended without `down`; none where there never
+// was one.
 void report_services(const Session& session, const std::vector<Service>& services,
                      const std::string& directory);
 

@@ -30,6 +30,20 @@ TEST(LastWords, SayWhyADaemonEnded) {
               "the port is taken");
 }
 
+TEST(LastWords, ASignalIsToldFromASilentEnd) {
+    const std::string at = "2026-11-21T00:31:02.123456Z ";
+    std::vector<std::string> lines{at + "info: ready"};
+    const auto end = [&lines] { return how_it_ended(lines, "ros2store-dpu"); };
+    EXPECT_EQ(end(), "it was killed, or ended without a word");
+    lines.push_back(at + "info: told to stop (signal 15): draining");
+    EXPECT_EQ(end(),
+              "a signal told it to stop, and it was killed, or ended, before all was closed");
+    lines.push_back(at + "info: stopped; everything is closed");
+    EXPECT_EQ(end(), "a signal told it to stop, and it closed everything");
+    lines.push_back("free(): invalid pointer");
+    EXPECT_EQ(end(), "its last error was: free(): invalid pointer");
+}
+
 TEST(Json, ValuesAndNesting) {
     const Json value = Json::object({{"name", "a\"b\\c\n"},
                                      {"yes", true},

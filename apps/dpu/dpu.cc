@@ -28,7 +28,10 @@ Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(api::Environment enviro
     co_return std::unique_ptr<daemon::Daemon>(std::move(dpu));
 }
 
+// What an engine that is away would keep from being said comes before it.
 Task<Result<>> Dpu::begin(Report& report) {
+    ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
+                                                        control_options(), report));
     ROS2S_CO_TRY(co_await open_directories(report));
     ROS2S_CO_TRY(co_await open_pools(report));
     ROS2S_CO_TRY_ASSIGN(const auto places,
@@ -66,23 +69,25 @@ Task<Result<>> Dpu::open_directories(Report& report) {
     co_return Result<>{};
 }
 
+control::ControlOptions Dpu::control_options() const {
+    return {.listen = daemon::parts_of(settings_.control),
+            .identity = pki::identity_in(settings_.certificates, "server"),
+            .purpose = session::Purpose::link,
+            .data = front_.addresses(),
+            .program = "ros2store-dpu " ROS2STORE_VERSION};
+}
+
 Task<Result<>> Dpu::open_control(Report& report) {
     ROS2S_CO_TRY_ASSIGN(control_,
-                        co_await control::ControlServer::start(
-                            {.reactor = environment_.reactor,
-                             .blocking = environment_.blocking,
-                             .sessions = sessions_,
-                             .tickets = tickets_,
-                             .pools = catalog_,
-                             .mounts = &mounts_,
-                             .doors = &tenants_,
-                             .log = environment_.log},
-                            {.listen = daemon::parts_of(settings_.control),
-                             .identity = pki::identity_in(settings_.certificates, "server"),
-                             .purpose = session::Purpose::link,
-                             .data = front_.addresses(),
-                             .program = "ros2store-dpu " ROS2STORE_VERSION},
-                            report));
+                        co_await control::ControlServer::start({.reactor = environment_.reactor,
+                                                                .blocking = environment_.blocking,
+                                                                .sessions = sessions_,
+                                                                .tickets = tickets_,
+                                                                .pools = catalog_,
+                                                                .mounts = &mounts_,
+                                                                .doors = &tenants_,
+                                                                .log = environment_.log},
+                                                               control_options(), report));
     co_return Result<>{};
 }
 

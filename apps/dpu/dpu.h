@@ -36,6 +36,7 @@ class Dpu final : public daemon::Daemon {
   private:
     Dpu(api::Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
+    [[nodiscard]] control::ControlOptions control_options() const;
     Task<Result<>> open_pools(Report& report);
     Task<Result<>> open_directories(Report& report);
     Task<Result<>> open_control(Report& report);

@@ -39,7 +39,8 @@ config::Table describe(Settings& s) {
                        "knows this DPU."),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx and ofi providers: lo, eth0, or "
-                       "mlx5_0:1.")}},
+                       "mlx5_0:1. Several, separated by commas: each provider takes the first "
+                       "that suits it, so that ucx+tcp and ucx+rc go side by side.")}},
         {"control",
          "The control plane for hosts: gRPC over mutual TLS 1.3.",
          {config::text("listen", s.control,

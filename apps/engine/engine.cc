@@ -36,13 +36,20 @@ Result<> Engine::start_reactors(Report& report) {
     return {};
 }
 
+// What may take minutes, opening pools, comes when nothing else is wrong.
 Task<Result<>> Engine::begin(Report& report) {
     ROS2S_CO_TRY(start_reactors(report));
+    ROS2S_CO_TRY_ASSIGN(const auto places, settings_.data_addresses("the settings", report));
+    ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
+                                                        control_options(), report));
+    for (const daemon::Listen& place : places) {
+        ROS2S_CO_TRY(co_await daemon::DataPlane::check(environment_.reactor, place,
+                                                       settings_.ucx_device, report));
+    }
     for (const std::string& directory : settings_.pool_directories()) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
     router_ = std::make_unique<StoreRouter>(environment_.reactor, sessions_, pools_);
-    ROS2S_CO_TRY_ASSIGN(const auto places, settings_.data_addresses("the settings", report));
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, *router_, gate_);
     for (const daemon::Listen& place : places) {
         ROS2S_CO_TRY(co_await data_->listen(place, settings_.ucx_device, environment_.log, report));
@@ -50,21 +57,23 @@ Task<Result<>> Engine::begin(Report& report) {
     co_return co_await open_control(report);
 }
 
+control::ControlOptions Engine::control_options() const {
+    return {.listen = settings_.control_addresses(),
+            .identity = pki::identity_in(settings_.certificates, "server"),
+            .purpose = session::Purpose::store,
+            .data = data_ ? data_->addresses() : std::vector<control::DataAddress>{},
+            .program = "ros2store-engine " ROS2STORE_VERSION};
+}
+
 Task<Result<>> Engine::open_control(Report& report) {
     ROS2S_CO_TRY_ASSIGN(control_,
-                        co_await control::ControlServer::start(
-                            {.reactor = environment_.reactor,
-                             .blocking = environment_.blocking,
-                             .sessions = sessions_,
-                             .tickets = tickets_,
-                             .pools = pools_,
-                             .log = environment_.log},
-                            {.listen = settings_.control_addresses(),
-                             .identity = pki::identity_in(settings_.certificates, "server"),
-                             .purpose = session::Purpose::store,
-                             .data = data_->addresses(),
-                             .program = "ros2store-engine " ROS2STORE_VERSION},
-                            report));
+                        co_await control::ControlServer::start({.reactor = environment_.reactor,
+                                                                .blocking = environment_.blocking,
+                                                                .sessions = sessions_,
+                                                                .tickets = tickets_,
+                                                                .pools = pools_,
+                                                                .log = environment_.log},
+                                                               control_options(), report));
     co_return Result<>{};
 }
 

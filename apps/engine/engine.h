@@ -43,6 +43,8 @@ class Engine final : public daemon::Daemon {
   private:
     Engine(api::Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
+    // With the data plane's addresses, once it listens.
+    [[nodiscard]] control::ControlOptions control_options() const;
     Result<> start_reactors(Report& report);
     Task<Result<>> open_control(Report& report);
 

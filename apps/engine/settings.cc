@@ -44,7 +44,8 @@ config::Table describe(Settings& s) {
               "of these that they were told to use."),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx and ofi providers: lo, eth0, or "
-                       "mlx5_0:1.")}},
+                       "mlx5_0:1. Several, separated by commas: each provider takes the first "
+                       "that suits it, so that ucx+tcp and ucx+rc go side by side.")}},
         daemon::describe_metrics(s.common),
         describe_service(s)};
 }

@@ -56,7 +56,7 @@
  * about what nobody asked for; "warning" without it. ROS2STORE_CERTS: the directory with ca.crt,
  * client.crt and client.key for servers that are not named by ?dir=; /etc/ros2store/certs without
  * it. ROS2STORE_UCX_DEVICE: the network device of the ucx and ofi providers, such as eth0 or
- * mlx5_0:1.
+ * mlx5_0:1; several with commas between them: the first that suits the provider.
  *
  * STABILITY. Structs that may grow open with `struct_bytes`: set it to sizeof. Reserved fields are
  * zero. Functions and fields are only ever added within one SONAME.

@@ -9,7 +9,7 @@
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` is the one that the data shall take, and opening fails
 // where it is not to be had; without it the best that both sides have is taken.
-// ROS2STORE_UCX_DEVICE names the network device of the ucx and ofi providers.
+// ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
 //
 // Owned by who opened it; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.

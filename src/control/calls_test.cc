@@ -467,7 +467,13 @@ TEST_F(Calls, WhatCannotBeListenedOnIsSaid) {
         EXPECT_THAT(report.text(), HasSubstr(says));
     };
     const pki::Identity good = rig_->certificates.of("server");
-    refused({rig_->address()}, good, Code::busy, "is taken or not this machine's");
+    refused({rig_->address()}, good, Code::busy, "`ss -ltnp` says which");
+    // An address for documentation, which no machine has.
+    refused({"192.0.2.1:0"}, good, Code::busy, "192.0.2.1 is no address of this machine");
+    refused({"127.0.0.1:65536"}, good, Code::invalid, "a number up to 65535");
+    refused({"::zz:7400"}, good, Code::not_found, "'::zz' is not known here");
+    refused({"unix:/nowhere/at/all"}, good, Code::not_found, "mkdir -p /nowhere/at");
+    refused({"unix:/" + std::string(200, 'x')}, good, Code::invalid, "longer than");
     refused({}, good, Code::invalid, "no address to listen on");
     refused({"7400"}, good, Code::invalid, "is no address to listen on");
     refused({"host:http"}, good, Code::invalid, "is no address to listen on");

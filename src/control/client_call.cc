@@ -28,6 +28,10 @@ std::string why_unanswered(std::string_view grpc_text) {
         return std::ranges::any_of(words,
                                    [&](std::string_view each) { return grpc_text.contains(each); });
     };
+    if (says({"Handshake read failed", "Handshake timed out"})) {
+        return "it takes the connection, and then says nothing or hangs up: the daemon hangs, or "
+               "this is no control plane (`ros2store doctor URI` says which)";
+    }
     // Before the rest: gRPC joins what it knows about each attempt.
     if (says({"handshake", "Handshake", "SSL", "TLS", "certificate"})) {
         return "the TLS handshake with it fails: `ros2store doctor URI` says which of the "

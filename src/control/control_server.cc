@@ -12,6 +12,7 @@
 #include "audit.h"
 #include "files_service.h"
 #include "grpc_address.h"
+#include "listen_check.h"
 #include "ros2s/runtime/nursery.h"
 #include "server_service.h"
 #include "session_service.h"
@@ -35,16 +36,17 @@ std::string bound(const std::string& asked, int port) {
     return fmt::format("{}:{}", asked.substr(0, asked.rfind(':')), port);
 }
 
-Result<> check_address(const std::string& address, Report& report) {
-    const size_t colon = address.rfind(':');
-    const bool whole = colon != address.npos && colon > 0 && colon + 1 < address.size();
-    const bool numeric =
-        whole && address.find_first_not_of("0123456789", colon + 1) == address.npos;
-    if (whole && (numeric || address.starts_with("unix:"))) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("'{}' is no address to listen on; give HOST:PORT, [IPv6]:PORT "
-                                   "or unix:PATH",
-                                   address));
+pki::Seconds now(const Reactor& reactor) {
+    return std::chrono::floor<std::chrono::seconds>(reactor.wall_time());
+}
+
+// What start() refuses before it serves anything. Blocks.
+Result<> check_options(const ControlOptions& options, pki::Seconds now, Report& report) {
+    if (options.listen.empty()) {
+        return report.fail(Code::invalid, "the control plane has no address to listen on");
+    }
+    for (const std::string& address : options.listen) ROS2S_TRY(check_listening(address, report));
+    return pki::check_identity(options.identity, now, report);
 }
 
 }  // namespace
@@ -79,13 +81,7 @@ struct ControlServer::Parts {
 };
 
 Result<> ControlServer::Parts::build(Report& report) {
-    if (options.listen.empty()) {
-        return report.fail(Code::invalid, "the control plane has no address to listen on");
-    }
-    for (const std::string& address : options.listen) ROS2S_TRY(check_address(address, report));
-    const auto now = std::chrono::floor<std::chrono::seconds>(gate.reactor.wall_time());
-    ROS2S_TRY(pki::check_identity(options.identity, now, report));
-
+    ROS2S_TRY(check_options(options, now(gate.reactor), report));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
@@ -130,6 +126,13 @@ Result<> ControlServer::Parts::build(Report& report) {
 ControlServer::ControlServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 ControlServer::~ControlServer() { ROS2S_CHECK(parts_->server == nullptr); }
+
+Task<Result<>> ControlServer::check(Reactor& reactor, BlockingPool& blocking,
+                                    ControlOptions options, Report& report) {
+    co_return co_await blocking.run(reactor, [&reactor, &options, &report] {
+        return check_options(options, now(reactor), report);
+    });
+}
 
 Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts given,
                                                                   ControlOptions options,

@@ -111,9 +111,13 @@ struct ControlCounters {
 
 class ControlServer {
   public:
+    // What start() would refuse of its options, now: for who has long work to do before it. Errors:
+    // those of start().
+    [[nodiscard]] static Task<Result<>> check(Reactor& reactor, BlockingPool& blocking,
+                                              ControlOptions options, Report& report);
     // Listens on every address. Also ends sessions that nobody uses (SessionTable::reap), until
     // stop(). Errors, each with a sentence: those of check_identity(), invalid (nothing to listen
-    // on), busy (an address is taken, or not this machine's).
+    // on, no such address), busy (an address is taken, or not this machine's), denied, not_found.
     [[nodiscard]] static Task<Result<std::unique_ptr<ControlServer>>> start(ControlParts parts,
                                                                             ControlOptions options,
                                                                             Report& report);

@@ -16,6 +16,22 @@ std::vector<std::string> spoken_addresses(const std::vector<std::string>& contro
 
 DataPlane::~DataPlane() { ROS2S_CHECK(ports_.empty()); }
 
+Task<Result<>> DataPlane::check(Reactor& reactor, Listen where, std::string ucx_device,
+                                Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto domain,
+                        fabric::open_domain(reactor, where.provider, ucx_device, report));
+    auto listener = co_await domain->listen(where.address, {}, report);
+    Result<> possible;
+    if (listener) {
+        co_await (*listener)->close();
+        listener->reset();
+    } else {
+        possible = fail(listener.error());
+    }
+    co_await domain->close();
+    co_return possible;
+}
+
 Task<Result<>> DataPlane::listen(Listen where, std::string ucx_device, const Log& log,
                                  Report& report) {
     auto port = std::make_unique<Port>();

@@ -31,6 +31,10 @@ class DataPlane {
     DataPlane(const DataPlane&) = delete;
     DataPlane& operator=(const DataPlane&) = delete;
 
+    // What listen() would refuse, now, for who has long work to do before it: the provider and its
+    // device, the address. Errors: those of listen().
+    static Task<Result<>> check(Reactor& reactor, Listen where, std::string ucx_device,
+                                Report& report);
     // One more. Errors: those of fabric::open_domain() and rpc::Server::listen().
     Task<Result<>> listen(Listen where, std::string ucx_device, const Log& log, Report& report);
     // What the control plane tells clients.

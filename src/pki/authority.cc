@@ -318,9 +318,12 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
     std::string building = directory + ".XXXXXX";
     if (mkdtemp(building.data()) == nullptr) {
         const int failure = errno;
-        return report.fail(fail_errno(failure).error(),
-                           fmt::format("cannot make a directory in {}: {}", parent_of(directory),
-                                       std::strerror(failure)));
+        return report.fail(
+            fail_errno(failure).error(),
+            fmt::format("cannot make a directory in {}: {}; {}", parent_of(directory),
+                        std::strerror(failure),
+                        failure == ENOENT ? "make it first: mkdir -p " + parent_of(directory)
+                                          : "choose a directory that you may write to"));
     }
     Scaffold scaffold(building);
     ROS2S_TRY_ASSIGN(const Signed authority, sign_authority(request, now, report));

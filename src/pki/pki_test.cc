@@ -232,7 +232,7 @@ TEST_F(Pki, AnIdentityThatDoesNotServeSaysWhy) {
 TEST_F(Pki, WhatCannotBeWrittenIsSaid) {
     EXPECT_EQ(make_authority(base_ + "/no/such/place", usual(), now, report_).error().code,
               Code::not_found);
-    EXPECT_THAT(report_.text(), HasSubstr("cannot make a directory in"));
+    EXPECT_THAT(report_.text(), HasSubstr("make it first: mkdir -p " + base_ + "/no/such"));
 }
 
 }  // namespace

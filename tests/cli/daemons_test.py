@@ -152,21 +152,28 @@ class Life(WithDirectory):
         self.assertEqual(status["daemons"][0]["ended_pid"], engine)
         self.assertEqual(status["daemons"][1]["pid"], dpu)
         said = run("status", self.pool).stdout
-        self.assertIn(f"ros2store-engine has ended by itself (process {engine}): it was killed, "
+        self.assertIn(f"ros2store-engine has ended (process {engine}): it was killed, "
                       "or ended without a word", said)
         self.assertEqual(status["daemons"][0]["last_words"], "")
         self.assertIn(f"its log: {self.pool}/run/engine.log", said)
         self.assertIn(f"ros2store up {self.pool}", said)
         again = self.up()
         self.assertEqual([each["changed"] for each in again["daemons"]], [True, False])
+        # One that somebody stopped is told from it.
+        engine = self.pids()[0]
+        os.kill(engine, signal.SIGTERM)
+        wait_until(lambda: self.daemons()["ros2store-engine"]["pid"] is None, "the engine's end")
+        self.assertIn("a signal told it to stop, and it closed everything",
+                      run("status", self.pool).stdout)
+        self.up()
         engine = self.pids()[0]
         os.kill(engine, signal.SIGKILL)
         os.kill(dpu, signal.SIGKILL)
         wait_until(lambda: self.pids() == [None, None], "their end")
         said = run("down", self.pool).stdout
-        self.assertIn(f"ros2store-engine had ended by itself (process {engine})", said)
+        self.assertIn(f"ros2store-engine had ended before (process {engine})", said)
         self.assertFalse((self.pool / "run/engine.control").exists())
-        self.assertNotIn("ended by itself", run("status", self.pool).stdout)
+        self.assertNotIn("has ended", run("status", self.pool).stdout)
 
     def test_commands_after_a_kill(self):
         """They say who does not run, and what starts it, in words of ours."""
@@ -186,7 +193,7 @@ class Life(WithDirectory):
                 for word in ("failed to connect", "UNKNOWN", "last error", "errno"):
                     self.assertNotIn(word, said)
         said = run("status", self.pool).stdout
-        self.assertIn(f"ros2store-dpu has ended by itself (process {dpu}): its last error was: "
+        self.assertIn(f"ros2store-dpu has ended (process {dpu}): its last error was: "
                       "the device is on fire", said)
 
     def test_a_dpu_without_its_engine(self):
@@ -489,6 +496,38 @@ class Refusals(WithDirectory):
             self.refused("up", self.pool, says=["ros2store-dpu did not start",
                                                 f"127.0.0.1:{other.getsockname()[1]}", "ss -ltnp"])
         self.assertEqual(processes_of(self.scratch), {})
+
+    def test_what_can_be_said_before_the_pool_is_opened(self):
+        """Certificates, addresses and devices come first: opening a pool may take minutes."""
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        settings = self.pool / "engine.yaml"
+        whole = settings.read_text(encoding="utf-8")
+        control, data = f"unix:{self.pool}/run/engine.control", "ucx+tcp 127.0.0.1:0"
+
+        def told(change, into, *says):
+            self.assertIn(change, whole)
+            settings.write_text(whole.replace(change, into), encoding="utf-8")
+            done = run("--config", settings, program=BIN / "ros2store-engine", expect=1)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            for each in says:
+                self.assertIn(each, done.stderr)
+
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            address = "127.0.0.1:{}".format(other.getsockname()[1])
+            told(control, address, address, "`ss -ltnp`", "choose another", "'control: listen'")
+            told(data, f"ucx+tcp {address}", address, "in use", "choose another")
+        told(control, "192.0.2.1:0", "192.0.2.1 is no address of this machine", "ip -brief address")
+        told(data, "ucx+tcp 192.0.2.1:0", "no address of this machine", "ip -brief address")
+        told("/certs/storage", "/certs/none", "cannot read", "ros2store certs init")
+        told(data, "ucx+rc 127.0.0.1:0", "provider ucx+rc")
+        told(data, "ucx_tcp 127.0.0.1:0", "'ucx_tcp 127.0.0.1:0'", "the providers are shm, ucx+tcp")
+        # Devices for several providers: each takes its own.
+        settings.write_text(whole.replace("data:", "data:\n  ucx_device: none_0:1, lo", 1),
+                            encoding="utf-8")
+        self.up()
 
     def test_a_daemon_that_never_is_ready(self):
         """Interrupted, `up` ends what it started."""

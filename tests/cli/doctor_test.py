@@ -82,6 +82,16 @@ class Running(Doctor):
                             self.certs("storage"))
         self.assert_wrong(findings, "TLS", "speaks no TLS", "not that of the data plane")
 
+    def test_a_server_that_hangs(self):
+        pid = self.daemons()["ros2store-engine"]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            findings = self.ask(self.engine(), "--certs", self.certs("storage"))
+            self.assert_wrong(findings, "TLS", "says nothing", "it may hang: see its log")
+            self.refused("ls", self.by_directory(), says=["the daemon hangs, or"])
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     def test_servers_that_were_stopped(self):
         run("down", self.pool)
         for program in ("ros2store-engine", "ros2store-dpu"):

@@ -1,9 +1,11 @@
 #include "providers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "ros2s/fabric/ofi/ofi.h"
 #include "ros2s/fabric/shm/shm.h"
@@ -48,12 +50,32 @@ std::string_view provider_names() {
 
 bool is_provider(std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
+Result<std::string> choose_device(const std::string& provider, std::string_view devices,
+                                  const std::vector<std::string>& fit, Report& report) {
+    for (const auto part : std::views::split(devices, ',')) {
+        const std::string_view spaced(part);
+        const size_t begin = std::min(spaced.find_first_not_of(' '), spaced.size());
+        const std::string name(spaced.substr(begin, spaced.find_last_not_of(' ') + 1 - begin));
+        const std::string adapter = name.substr(0, name.find(':'));
+        if (std::ranges::find(fit, adapter) != fit.end()) return name;
+    }
+    return report.fail(Code::unsupported,
+                       fmt::format("provider {}: none of the devices {} suits it: add one of {}",
+                                   provider, devices, fmt::join(fit, ", ")));
+}
+
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string& provider,
-                                            const std::string& device, Report& report) {
+                                            const std::string& devices, Report& report) {
     if (provider == "shm") return shm::open_domain(reactor);
     if (!is_provider(provider)) {
-        return report.fail(Code::unsupported, fmt::format("there is no provider '{}': there are {}",
-                                                          provider, provider_names()));
+        return report.fail(
+            Code::unsupported,
+            fmt::format("there is no provider '{}': choose one of {}", provider, provider_names()));
+    }
+    std::string device = devices;
+    if (devices.contains(',')) {
+        ROS2S_TRY_ASSIGN(const auto fit, devices_of(provider, report));
+        ROS2S_TRY_ASSIGN(device, choose_device(provider, devices, fit, report));
     }
     if (is_of_ofi(provider)) {
         return ofi::open_domain(reactor, {.provider = provider, .device = device}, report);

@@ -13,12 +13,20 @@ namespace ros2s::fabric {
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 
-// `device`: "lo", "eth0", "mlx5_0:1"; shm needs none. Errors: unsupported (no such provider, or
-// this machine lacks it), those of ucx::open_domain() and ofi::open_domain().
+// `devices`: "lo", "eth0", "mlx5_0:1", or several with commas between them, of which the provider
+// takes the first that suits it; shm needs none. Errors: unsupported (no such provider, this
+// machine lacks it, or none of the devices suits it), those of ucx::open_domain() and
+// ofi::open_domain().
 [[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor,
                                                           const std::string& provider,
-                                                          const std::string& device,
+                                                          const std::string& devices,
                                                           Report& report);
+
+// Exposed for tests: the first of `devices` whose adapter or interface is among `fit`.
+[[nodiscard]] Result<std::string> choose_device(const std::string& provider,
+                                                std::string_view devices,
+                                                const std::vector<std::string>& fit,
+                                                Report& report);
 
 // Whether this machine has what a provider needs.
 struct Availability {

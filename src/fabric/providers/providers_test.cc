@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
 namespace ros2s::fabric {
 namespace {
 
@@ -21,6 +24,58 @@ TEST(Providers, each_is_here_or_says_why_not) {
     EXPECT_NE(std::ranges::find(all[1].devices, "lo"), all[1].devices.end()) << all[1].why_not;
     EXPECT_EQ(all[4].provider, "ofi+tcp;ofi_rxm");
     EXPECT_NE(std::ranges::find(all[4].devices, "lo"), all[4].devices.end()) << all[4].why_not;
+}
+
+TEST(Providers, each_takes_the_device_that_suits_it) {
+    const std::vector<std::string> interfaces{"lo", "eth0"}, adapters{"mlx5_0", "mlx5_1"};
+    Report report;
+    for (const char* devices :
+         {"eth0, mlx5_1:1", "mlx5_1:1,eth0", " mlx5_9:1 ,, eth0,lo, mlx5_1:1 "}) {
+        EXPECT_EQ(choose_device("ucx+tcp", devices, interfaces, report), "eth0") << devices;
+        EXPECT_EQ(choose_device("ucx+rc", devices, adapters, report), "mlx5_1:1") << devices;
+    }
+    EXPECT_TRUE(report.empty());
+    EXPECT_FALSE(choose_device("ucx+rc", "eth0,mlx5", adapters, report));
+    EXPECT_EQ(report.text(),
+              "provider ucx+rc: none of the devices eth0,mlx5 suits it: add one of mlx5_0, mlx5_1");
+}
+
+class OpenDomain : public testing::Test {
+  protected:
+    void SetUp() override {
+        Report report;
+        auto made = OsReactor::create({.thread_name = "test"}, report);
+        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+    }
+    // What keeps it from being opened; empty: nothing.
+    std::string opens(const std::string& provider, const std::string& devices) {
+        Report report;
+        const bool opened = run_blocking(
+            *reactor, [&] { return open_and_close(*reactor, provider, devices, report); });
+        EXPECT_EQ(opened, report.empty()) << report.text();
+        return report.text();
+    }
+    static Task<bool> open_and_close(Reactor& reactor, std::string provider, std::string devices,
+                                     Report& report) {
+        auto domain = open_domain(reactor, provider, devices, report);
+        if (!domain) co_return false;
+        co_await (*domain)->close();
+        co_return true;
+    }
+    std::unique_ptr<OsReactor> reactor;
+};
+
+TEST_F(OpenDomain, takes_the_device_that_suits_the_provider) {
+    for (const char* provider : {"shm", "ucx+tcp", "ofi+tcp;ofi_rxm"}) {
+        EXPECT_EQ(opens(provider, "none_0:1, lo"), "") << provider;
+    }
+    EXPECT_NE(
+        opens("ucx+tcp", "none_0:1, none").find("none of the devices none_0:1, none suits it"),
+        std::string::npos);
+    // No adapter of that name is on any machine.
+    EXPECT_NE(opens("ucx+rc", "lo, none_0:1").find("provider ucx+rc"), std::string::npos);
+    EXPECT_NE(opens("tcp", "lo").find("choose one of shm, ucx+tcp"), std::string::npos);
 }
 
 TEST(Providers, each_network_library_has_a_place_and_a_version) {

@@ -198,6 +198,21 @@ Task<Result<>> receive_all(Reactor& reactor, int fd, Bytes into, StopToken stop)
     co_return co_await receive_descriptors(reactor, fd, into, none, 0, stop);
 }
 
+namespace {
+
+// Why an address cannot be listened on, and what to do.
+std::string why_not(const Error& error, const std::string& address) {
+    switch (error.os_errno) {
+        case EADDRNOTAVAIL:
+            return "it is no address of this machine: choose one that `ip -brief address` shows";
+        case ENOENT:
+            return "make the directory first: mkdir -p " + address.substr(0, address.rfind('/'));
+        default: return describe(error);
+    }
+}
+
+}  // namespace
+
 Result<Descriptor> listen_on(std::string& address, Report& report) {
     ROS2S_TRY_ASSIGN(SocketAddress parsed, parse(address, report));
     Descriptor socket(
@@ -221,7 +236,7 @@ Result<Descriptor> listen_on(std::string& address, Report& report) {
     }
     if (failed != 0) {
         const auto error = fail_errno(failed).error();
-        return report.fail(error, "cannot listen on " + address + ": " + describe(error));
+        return report.fail(error, "cannot listen on " + address + ": " + why_not(error, address));
     }
     if (!parsed.is_unix() && address.ends_with(":0")) {
         getsockname(socket.get(), parsed.get(), &parsed.length);

@@ -4,7 +4,7 @@ source tools/dev/lab/guest/hardware
 soft_roce
 nvme_file_system
 PATH=$PWD/build/release/bin:$PATH
-export ROS2STORE_UCX_DEVICE=rxe0:1
+export ROS2STORE_UCX_DEVICE="lo, rxe0:1"
 pool=/mnt/nvme/pool
 direct="ros2s:///pool/main DIR&provider=ucx+rc"
 offload="ros2s+dpu:///pool/main DIR"
@@ -14,10 +14,12 @@ at() {
     echo "${1/ DIR/$2?dir=$pool}"
 }
 
-# The daemons' files of settings, as a person would edit them.
+tcp="ros2s:///pool/main DIR&provider=ucx+tcp"
+
+# The daemons' files of settings, as a person would edit them. The engine listens on TCP, too.
 settings_for_verbs() {
-    local device='s/^#? +ucx_device:.*/  ucx_device: rxe0:1/'
-    sed -i -E "s/ucx\+tcp 127/ucx+rc 127/; $device" $pool/engine.yaml
+    local device='s/^#? +ucx_device:.*/  ucx_device: lo, rxe0:1/'
+    sed -i -E "s/ucx\+tcp 127.0.0.1:0/&, ucx+rc 127.0.0.1:0/; $device" $pool/engine.yaml
     sed -i -E "s/^  providers:.*/  providers: ucx+rc/; $device" $pool/dpu.yaml
 }
 
@@ -49,10 +51,13 @@ check "its daemons stop" ros2store down $pool
 check "settings for the adapter" settings_for_verbs
 check "its daemons start over ucx+rc" ros2store up $pool
 check "the engine listens there" grep -q "data plane: ucx+rc at" $pool/run/engine.log
+check "and on TCP" grep -q "data plane: ucx+tcp at" $pool/run/engine.log
 check "direct: a tree" there_and_back "$direct" direct
 check "direct: fio, over the adapter" over_adapter 8388608 verified "$direct" fio-direct
 check "offload: a tree" there_and_back "$offload" offload
 check "offload: fio, over the adapter" over_adapter 8388608 verified "$offload" fio-offload
+check "direct over TCP beside it: a tree" there_and_back "$tcp" tcp
+check "why shows TCP" grep -q "ucx+tcp to" <(ros2store why "$(at "$tcp" /fio-direct)")
 check "why shows it" ros2store why "$(at "$direct" /fio-direct)"
 
 check "its daemons stop" ros2store down $pool
