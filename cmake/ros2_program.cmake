@@ -40,6 +40,7 @@ function(ros2_program name dir)
 
   if(tests AND BUILD_TESTING)
     add_executable(${name}_test ${tests})
+    target_compile_options(${name}_test PRIVATE ${ROS2S_TEST_OPTIONS})
     target_link_libraries(${name}_test PRIVATE ${objects} ${A_MODULES} ${A_TEST_MODULES} ${A_LIBS}
                           GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${name} TIMEOUT 300)

@@ -33,7 +33,8 @@ def ctest(preset, tally, names=(), without=None, exclude_label=None, label=None,
     folder = build.folder(preset)
     results = (folder / "ctest.xml").absolute()
     results.unlink(missing_ok=True)
-    command = ["ctest", "--test-dir", str(folder), f"-j{build.jobs()}", "--output-on-failure",
+    # One more than cores: a test that starts daemons waits as often as it computes.
+    command = ["ctest", "--test-dir", str(folder), f"-j{build.jobs() + 1}", "--output-on-failure",
                "--output-junit", str(results), "--no-tests=error",
                "--test-output-size-passed", str(OUTPUT_BYTES),
                "--test-output-size-failed", str(OUTPUT_BYTES)]

@@ -58,13 +58,14 @@ class Cache:
 
     @staticmethod
     def keep(entry, commands):
-        """After a clean result. Nothing is kept where the headers cannot be told."""
+        """After a clean result. Nothing is kept where the build cannot tell the headers."""
         headers = set()
         for command in commands:
-            found = headers_of(command)
+            output = re.search(r" -o (\S+)", command["command"])
+            found = built("release").get(output[1]) if output else None
             if found is None:
                 return
-            headers |= found
+            headers.update(found)
         text = json.dumps({relative(name): digest(name) for name in sorted(headers)})
         part = entry.with_name(f"{entry.name}.{os.getpid()}")
         part.write_text(text, encoding="utf-8")
@@ -98,15 +99,31 @@ def digest(path):
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def headers_of(command):
-    """What a compile command reads besides its source, as absolute paths; None where it fails."""
-    words = re.sub(r" -o \S+", "", command["command"]).split()
-    done = subprocess.run([*words, "-M"], cwd=command["directory"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return None
-    names = done.stdout.replace("\\\n", " ").split()[2:]
-    return {os.path.normpath(os.path.join(command["directory"], name)) for name in names}
+@lru_cache(maxsize=None)
+def built(preset):
+    """What each object of the build was made of, as absolute paths, by its name in the build folder.
+    Not of those that a change since then may have given another header."""
+    said = subprocess.run(["ninja", "-C", str(build.folder(preset)), "-t", "deps"],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    found = {}
+    for block in said.stdout.split("\n\n"):
+        first, *names = block.splitlines() or [""]
+        told = re.match(r"(\S+): #deps \d+, deps mtime (\d+) \(VALID\)", first)
+        if told:
+            names = [os.path.normpath(build.folder(preset).absolute() / name.strip())
+                     for name in names]
+            if all(written(name) < int(told[2]) for name in names):
+                found[told[1]] = names
+    return found
+
+
+@lru_cache(maxsize=None)
+def written(path):
+    """When a file was changed last, in nanoseconds; one that is gone, just now."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return time.time_ns()
 
 
 def commands_by_file(preset):
