@@ -49,6 +49,17 @@ std::optional<uint64_t> devdax_bytes(const struct stat& status) {
     return bytes;
 }
 
+// Whether the kernel knows of memory that has lost its contents on the device below a file, or on
+// the whole of a partitioned one. What is mapped of it answers a store with SIGBUS.
+bool has_bad_memory(dev_t device) {
+    const auto folder = fmt::format("/sys/dev/block/{}:{}/", major(device), minor(device));
+    for (const char* file : {"badblocks", "../badblocks"}) {
+        std::ifstream list(folder + file);
+        if (list && list.peek() != std::ifstream::traits_type::eof()) return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 std::optional<uint64_t> pmem_bytes(const std::string& path) {
@@ -83,6 +94,8 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     made->memory = static_cast<std::byte*>(address);
     made->size = length;
     made->is_memory = is_memory != 0;
+    made->is_file = S_ISREG(status.st_mode);
+    made->is_damaged = made->is_file && has_bad_memory(status.st_dev);
     if (!made->is_memory && !options.ordinary_file) co_return no_memory_there(path, report);
     if (length == 0 || length % block_bytes != 0) {
         co_return report.fail(
@@ -99,7 +112,37 @@ PmemDevice::Mapping::~Mapping() {
     unlock_and_close(lock);
 }
 
+// The kernel copies with instructions that survive bad memory; a load of ours would end the
+// process.
+Result<> PmemDevice::Mapping::load(uint64_t offset, Bytes into) const {
+    if (!is_file) {
+        std::memcpy(into.data(), memory + offset, into.size());
+        return {};
+    }
+    while (!into.empty()) {
+        const ssize_t count = ::pread(lock, into.data(), into.size(), static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return fail(Error{Code::io, count == 0 ? EIO : errno, 0});
+        into = into.subspan(static_cast<size_t>(count));
+        offset += static_cast<uint64_t>(count);
+    }
+    return {};
+}
+
+Result<> PmemDevice::Mapping::store_by_descriptor(uint64_t offset, ConstBytes from) const {
+    while (!from.empty()) {
+        const ssize_t count = ::pwrite(lock, from.data(), from.size(), static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return fail(Error{Code::io, count == 0 ? EIO : errno, 0});
+        from = from.subspan(static_cast<size_t>(count));
+        offset += static_cast<uint64_t>(count);
+    }
+    if (::fdatasync(lock) != 0) return fail(Error{Code::io, errno, 0});
+    return {};
+}
+
 Result<> PmemDevice::Mapping::store(uint64_t offset, ConstBytes from) const {
+    if (is_damaged) return store_by_descriptor(offset, from);
     std::byte* const to = memory + offset;
     if (is_memory) {
         pmem_memcpy(to, from.data(), from.size(), PMEM_F_MEM_NONTEMPORAL);

@@ -20,14 +20,22 @@ struct PmemDevice::Mapping {
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
 
-    // Copies into it; durable when it returns. Errors: io (msync of an ordinary file).
+    // Copies out of it. Errors: io (memory that has lost its contents, a file that was cut off).
+    [[nodiscard]] Result<> load(uint64_t offset, Bytes into) const;
+    // Copies into it; durable when it returns. Errors: io (bad memory that was known when it was
+    // mapped; msync of an ordinary file).
     [[nodiscard]] Result<> store(uint64_t offset, ConstBytes from) const;
 
+    [[nodiscard]] Result<> store_by_descriptor(uint64_t offset, ConstBytes from) const;
+
     std::string path;
-    int lock = -1;  // the descriptor that is locked
+    int lock = -1;  // the descriptor that is locked, and that files are read through
     std::byte* memory = nullptr;
     uint64_t size = 0;
     bool is_memory = false;  // else: an ordinary file, by msync
+    bool is_file = false;    // else: devdax
+    bool is_damaged =
+        false;  // the kernel knows of bad memory: writes go through the descriptor too
 };
 
 }  // namespace ros2s::device

@@ -1,6 +1,6 @@
 #include "ros2s/device/pmem/pmem_device.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "mapping.h"
 #include "ros2s/base/check.h"
@@ -31,7 +31,9 @@ const std::string& PmemDevice::name() const noexcept { return mapping_->path; }
 uint64_t PmemDevice::size() const noexcept { return mapping_->size; }
 
 std::string PmemDevice::path() const {
-    return mapping_->is_memory ? "libpmem, persistent memory" : "libpmem, ordinary file, msync";
+    if (!mapping_->is_memory) return "libpmem, ordinary file, msync";
+    return mapping_->is_damaged ? "persistent memory with bad blocks, by pwrite"
+                                : "libpmem, persistent memory";
 }
 
 void PmemDevice::check_range(uint64_t offset, uint64_t length) const {
@@ -53,7 +55,9 @@ Task<Result<>> PmemDevice::read(uint64_t offset, Bytes into) {
     began();
     while (true) {
         const uint64_t part = std::min<uint64_t>(into.size(), turn_bytes);
-        std::memcpy(into.data(), mapping_->memory + offset, part);
+        if (const Result<> loaded = mapping_->load(offset, into.first(part)); !loaded) {
+            co_return ended(loaded);
+        }
         into = into.subspan(part);
         offset += part;
         if (into.empty()) break;

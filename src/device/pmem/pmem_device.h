@@ -1,14 +1,18 @@
 // PmemDevice: a BlockDevice in persistent memory (SCM), by libpmem: a file of a DAX file system, or
-// a devdax character device, mapped once. Reading and writing are copies; no system call is made
-// after open().
+// a devdax character device, mapped once. A write is a copy, without a system call; so is a read of
+// devdax. A file is read by pread(2), which is a copy in the kernel and never waits.
 //
 // Durability: a write has left the processor's caches when it completes (stores past them and a
 // fence, on the core that wrote), so that flush() has nothing to do. A write that a power loss
 // interrupts leaves, of each aligned 8 bytes, the old or the new ones, and nothing is known of the
 // order: what becomes valid by one write must tell by itself whether it is whole.
 //
-// Memory that has lost its contents (an uncorrectable error), and a file that is cut off while it
-// is open, end the process with SIGBUS: there is no error to return from a load.
+// Memory that has lost its contents (an uncorrectable error), and a file that was cut off, are an
+// error of a read of a file: the kernel's copy survives what would end the process with SIGBUS.
+// Where the kernel knew of such memory when the file was opened, writes go by pwrite(2) and
+// fdatasync(2), for the same reason; path() says so. What still ends the process: bad memory of
+// devdax, a write beyond the end of a file that was cut off, or to memory that the kernel learns of
+// while the file is open.
 //
 // One process at a time, by a lock on the descriptor. handle_on() shares the mapping; the first
 // handle's close() drops the lock, and comes last. A forked child has no copy of the mapping.

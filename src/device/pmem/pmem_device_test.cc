@@ -52,6 +52,23 @@ TEST_F(PmemPlaces, ACharacterDeviceOfAnotherKindIsNone) {
     EXPECT_EQ(refusal("/dev/null", {}).first, Code::unsupported);
 }
 
+// As memory that has lost its contents: a load from the mapping would end the process.
+TEST_F(PmemPlaces, WhatCannotBeReadIsAnError) {
+    const std::string path = directory_ + "/file";
+    std::ofstream(path) << std::string(4 * block_bytes, 'x');
+    Report report;
+    auto opened = reactor_->run(PmemDevice::open(*reactor_, path, {.ordinary_file = true}, report));
+    ASSERT_TRUE(opened) << report.text();
+    std::filesystem::resize_file(path, 2 * block_bytes);
+    AlignedBuffer buffer(2 * block_bytes);
+    EXPECT_TRUE(reactor_->run((*opened)->read(0, buffer.bytes())));
+    const auto cut_off = reactor_->run((*opened)->read(block_bytes, buffer.bytes()));
+    ASSERT_FALSE(cut_off);
+    EXPECT_EQ(cut_off.error().code, Code::io);
+    EXPECT_EQ((*opened)->counters().errors.value(), 1U);
+    reactor_->run((*opened)->close());
+}
+
 TEST_F(PmemPlaces, NothingThere) {
     EXPECT_EQ(pmem_bytes(directory_ + "/none"), std::nullopt);
     const auto [code, text] = refusal(directory_ + "/none", {});

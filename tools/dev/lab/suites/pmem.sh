@@ -15,6 +15,55 @@ devdax() {
     umount /mnt/pmem && ndctl create-namespace -f -e namespace0.0 -m devdax -a 4096
 }
 
+# Acknowledged writes that lie in the journal alone, for nobody closes the pool; then one bit of a record
+# turns, with later records behind it.
+damaged_record() {
+    ros2store mkdir "$(at later)"
+    : >/run/acknowledged
+    kill_writer write "$(at later)" 512 8 1 >/run/acknowledged &
+    local writer=$!
+    while kill -0 $writer && (($(stat -c %s /run/acknowledged) < 4800)); do sleep 0.2; done
+    kill -9 $writer
+    wait $writer
+    python3 - "$(readlink -f $pool/device-0)" <<'EOF'
+import struct, sys
+with open(sys.argv[1], "r+b") as file:
+    image, found, at = file.read(64 << 20), [], -1
+    while (at := image.find(b"RS2SJNL1", at + 1)) >= 0:
+        found.append((struct.unpack_from("<Q", image, at + 64)[0], at))
+    sequence, at = max(found)
+    sequence, at = next(each for each in found if each[0] == sequence - 3)
+    file.seek(at + 120)
+    file.write(bytes([image[at + 120] ^ 1]))
+    print(f"a bit of group {sequence}'s record, at {at}")
+EOF
+}
+
+# The kernel is told that memory under the pool's data has lost its contents.
+bad_memory() {
+    local file first
+    file=$(readlink -f $pool/device-0)
+    first=$(filefrag -b4096 -v "$file" | sed -nE 's/^ +0: +[0-9]+\.\. +[0-9]+: +([0-9]+)\.\..*/\1/p')
+    echo $(((first + $1) * 8)) $(($2 * 8)) >/sys/block/pmem0/badblocks
+    cat /sys/block/pmem0/badblocks
+}
+
+lost_bytes_are_an_error() {
+    local file name lost=0
+    mkdir /run/rest
+    for file in /usr/include/fmt/*; do
+        name=${file##*/}
+        if ros2store cp "$(at "tree/$name")" "/run/rest/$name" 2>/run/refusal; then
+            cmp "$file" "/run/rest/$name" || return
+        else
+            (($? == 1)) && grep -i "input/output error" /run/refusal || return
+            lost=$((lost + 1))
+        fi
+    done
+    echo "$lost files of $(ls /usr/include/fmt | wc -l) cannot be read"
+    ((lost > 0 && lost < $(ls /usr/include/fmt | wc -l)))
+}
+
 check "the device's contract, a file on DAX" contract /mnt/pmem
 mkdir -p /mnt/nvme/data
 check "a pool, its first device there" ros2store up --no-daemons $pool --size 512MiB --devices 2 \
@@ -23,5 +72,21 @@ check "a tree" there_and_back
 check "fio, verified" verified
 check "why shows libpmem" eval 'ros2store why "$(at fio)" | tee /dev/stderr | grep "libpmem, persistent memory"'
 check "killed under load, it has all that was acknowledged" killed
+check "a bit of a journal record turns" damaged_record
+check "opening says which, and what to do" eval 'ros2store ls "$(at "")" && ros2store pool query $pool | tee /dev/stderr |
+    grep "device-0: the journal record of group .* is damaged.*Copy out what you need"'
+check "what was before it is whole" eval 'ros2store cp -r "$(at tree)" /run/before && diff -r /usr/include/fmt /run/before'
+check "and nothing is written any more" eval '! ros2store mkdir "$(at new)" 2>/run/refusal && grep read-only /run/refusal'
+
+pool=/mnt/nvme/second
+source tools/dev/lab/guest/pool_load
+mkdir -p /mnt/pmem/second /mnt/nvme/data/second
+check "another pool there" ros2store up --no-daemons $pool --size 256MiB --devices 2 \
+    --device-dir /mnt/pmem/second --device-dir /mnt/nvme/data/second
+check "a tree" ros2store cp -r /usr/include/fmt "$(at tree)"
+check "memory below its data is lost" bad_memory 4110 16
+check "what lay there is an error, not the end of the process" lost_bytes_are_an_error
+check "why shows that writes avoid it" eval \
+    'ros2store why "$(at tree/core.h)" | tee /dev/stderr | grep "persistent memory with bad blocks"'
 check "the NVDIMM as devdax" devdax
 check "the device's contract, devdax" contract /dev/dax0.0
