@@ -89,15 +89,15 @@ class Trial {
         if (header.kind == Kind::request || header.kind == Kind::cancel) {
             header.request = script_.take<uint8_t>();
             header.method = script_.take<uint8_t>();
-            header.flags = script_.take<uint8_t>() % 16;
-            header.payload_bytes = script_.take<uint16_t>();
-            header.sink_bytes = script_.take<uint16_t>();
+            header.payload_bytes = script_.take<uint16_t>() % 2000;
+            if (how >= 224) header.flags = script_.take<uint8_t>() % 16;
+            if (how >= 224) header.sink_bytes = script_.take<uint16_t>();
         }
         std::vector<std::byte> body(hello_bytes_max);
         const ConstBytes written = make_body(header.kind, body);
         std::vector<std::byte> memory(frame_bytes(0, written.size()));
         encode_frame(header, {}, {}, written, memory);
-        memory.resize(memory.size() + header.payload_bytes % 4096);
+        memory.resize(memory.size() + header.payload_bytes);
         return memory;
     }
     ConstBytes make_body(Kind kind, Bytes into) {
