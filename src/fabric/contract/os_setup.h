@@ -1,0 +1,35 @@
+// OsSetup: the contract's set-up of providers of real processes: on one reactor or on two,
+// listening on the loopback interface unless told otherwise.
+#pragma once
+#include "ros2s/fabric/contract/contract.h"
+#include "ros2s/fabric/contract/stage.h"
+#include "ros2s/fabric/socket/socket.h"
+
+namespace ros2s::fabric::contract {
+
+class OsSetup : public Setup {
+  public:
+    // `another`: a provider that `open`'s is not.
+    OsSetup(OpenDomain open, bool two_cores, std::string another);
+    ~OsSetup() override;
+    Reactor& core(Side side) override {
+        return side == Side::server && server_ ? *server_ : *client_;
+    }
+    void run(Task<> task) override { client_->run(std::move(task)); }
+    Result<std::unique_ptr<Domain>> open_domain(Side side, Report& report) override {
+        return open_(core(side), report);
+    }
+    std::string address() override { return "127.0.0.1:0"; }
+    // A port that is taken, so that nobody else comes to listen there, by one who does not listen.
+    std::string address_of_nobody(const std::string& address) override;
+    Task<Result<>> connect_as_another(Domain& client, std::string address, Report& report) override;
+
+  private:
+    const OpenDomain open_;
+    const std::string another_;
+    Descriptor taken_;
+    std::unique_ptr<OsReactor> client_;
+    std::unique_ptr<OsReactor> server_;
+};
+
+}  // namespace ros2s::fabric::contract
