@@ -11,7 +11,11 @@ import sysroot
 import test
 
 # Of `./dev check`: minutes, not more. `./dev build --arch arm64` builds the rest too.
-MODULES = ("base", "runtime", "device_sim", "rpc", "session", "hostlink")
+MODULES = ("base", "runtime", "device_sim", "object", "client", "engine_format", "engine_extent", "fs",
+           "rpc", "session", "hostlink")
+# And whole engines under crashes, in a simulation.
+SIMULATION = ("crash_suite", ("crashes_quickly_1", "crashes_quickly_3", "crashes_memory_quickly",
+                              "crashes_remote_quickly"))
 DPU_TEST = ("tests/arm64/dpu_test.py", "ArmDpu")
 NEEDED = ("mmdebstrap", "qemu-aarch64-static")
 # qemu-user lacks io_uring, where what falls back on threads is tried, and openat2.
@@ -28,9 +32,11 @@ def selection(tally):
     if not sysroot.prepare():
         print("not run: arm64: no sysroot could be made", flush=True)
         return
-    tests = [f"{module}_test" for module in MODULES]
+    crashes, runs = SIMULATION
+    tests = [f"{module}_test" for module in MODULES] + [crashes]
     if tally.add("arm64 build", build.make("arm64", ["ros2store-dpu", *tests])):
         test.ctest("arm64", tally, label="|".join(MODULES), without=NOT_UNDER_QEMU)
+        test.ctest("arm64", tally, names=runs)
         dpu(tally)
 
 
