@@ -37,9 +37,10 @@ Task<Result<>> Dpu::begin(Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto places,
                         daemon::parse_listen(settings_.data, "'data: listen'", report));
     for (const daemon::Listen& place : places) {
-        ROS2S_CO_TRY(co_await front_.listen(place, settings_.ucx_device, environment_.log, report));
+        ROS2S_CO_TRY(
+            co_await front_.listen(place, settings_.data_device, environment_.log, report));
     }
-    tenants_.begin(places, link_);
+    tenants_.begin(places, settings_.data_device, link_);
     ROS2S_CO_TRY(co_await open_control(report));
     catalog_.pools.watch(environment_.log, [this](const std::string& pool, bool reachable) {
         control_->set_pool_serving(pool, reachable);

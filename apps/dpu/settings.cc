@@ -50,11 +50,15 @@ config::Table describe(Settings& s) {
                        "the engine's keeps hosts from speaking to the engine.")}},
         {"data",
          "The host link: bytes of files.",
-         {config::text("listen", s.data,
-                       "Where it listens: shm PATH. Each tenant, which is the subject of a "
-                       "certificate, gets a socket of its own beside it, PATH.<16 digits>, and a "
-                       "protection domain. The others are for trusted peers, and hosts are "
-                       "none."),
+         {config::text(
+              "listen", s.data,
+              "Where it listens, separated by commas: shm PATH, ofi+verbs IP:PORT. Each "
+              "tenant, which is the subject of a certificate, gets a protection domain, "
+              "and a socket of its own beside it, PATH.<16 digits>, or one of the thousand "
+              "ports behind PORT. The other providers are for trusted peers, and hosts "
+              "are none."),
+          config::text("device", s.data_device,
+                       "The RDMA adapter of ofi+verbs towards hosts: mlx5_0."),
           config::choice("placement", s.placement, {"dpu", "host"},
                          "Where large reads and writes lie meanwhile: in memory of this process, "
                          "from and to which they are copied (dpu), or in that of the host, which "
@@ -72,6 +76,17 @@ Result<> check_length(const std::string& path, std::string_view where, Report& r
                                    "bytes: with the name of a tenant behind it a socket's path "
                                    "would be over what the kernel takes",
                                    where, path, path.size() - most));
+}
+
+// Each tenant's door has a port of its own behind it.
+Result<> check_port(const std::string& address, std::string_view where, Report& report) {
+    if (door_address({.provider = "ofi+verbs", .address = address}, "anybody")) return {};
+    return report.fail(
+        Code::invalid,
+        fmt::format("{}: 'data: listen' has the address {} for ofi+verbs, which is no "
+                    "IP:PORT or [IPv6]:PORT with {} ports behind it for tenants: "
+                    "choose a port up to {}",
+                    where, address, door_ports, 65535 - door_ports));
 }
 
 }  // namespace
@@ -103,10 +118,14 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
             ROS2S_TRY(check_length(place.address, where, report));
             continue;
         }
+        if (place.provider == "ofi+verbs") {
+            ROS2S_TRY(check_port(place.address, where, report));
+            continue;
+        }
         return report.fail(
             Code::invalid,
             fmt::format("{}: 'data: listen' has {}, which is for trusted peers alone, "
-                        "and hosts are none: use shm",
+                        "and hosts are none: use shm or ofi+verbs",
                         where, place.provider));
     }
     return settings;

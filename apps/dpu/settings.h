@@ -21,6 +21,7 @@ struct Settings {
     std::string control = "127.0.0.1:7500";
     std::string certificates = "/etc/ros2store/certs";
     std::string data = "shm /run/ros2store/dpu.sock";
+    std::string data_device;
     std::string placement = "host";
     daemon::CommonSettings common{.metrics = "127.0.0.1:7509"};
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "ros2s/base/log_fields.h"
@@ -45,14 +46,35 @@ struct TenantDomains::Tenant {
     std::set<session::SessionId> sessions;
 };
 
-std::string door_suffix(std::string_view subject) {
-    // FNV-1a: the name must be the same in every process.
+namespace {
+
+// FNV-1a: the name must be the same in every process.
+uint64_t number_of(std::string_view subject) {
     uint64_t hash = 0xcbf29ce484222325;
     for (const char c : subject) {
         hash ^= static_cast<uint8_t>(c);
         hash *= 0x100000001b3;
     }
-    return fmt::format(".{:016x}", hash);
+    return hash;
+}
+
+}  // namespace
+
+std::string door_suffix(std::string_view subject) {
+    return fmt::format(".{:016x}", number_of(subject));
+}
+
+std::optional<std::string> door_address(const daemon::Listen& place, std::string_view subject) {
+    if (place.provider == "shm") return place.address + door_suffix(subject);
+    const size_t colon = place.address.rfind(':');
+    if (colon == std::string::npos || colon == 0) return std::nullopt;
+    const char* const end = place.address.data() + place.address.size();
+    uint32_t port = 0;
+    const auto read = std::from_chars(place.address.data() + colon + 1, end, port);
+    if (read.ec != std::errc{} || read.ptr != end || port > 65535 - door_ports) return std::nullopt;
+    if (port == 0) return place.address;
+    return fmt::format("{}:{}", place.address.substr(0, colon),
+                       port + 1 + number_of(subject) % door_ports);
 }
 
 TenantDomains::TenantDomains(Reactor& reactor, session::SessionTable& sessions, Log log)
@@ -64,10 +86,13 @@ TenantDomains::~TenantDomains() {
     ROS2S_CHECK(tenants_.empty());
 }
 
-void TenantDomains::begin(std::vector<daemon::Listen> places, rpc::Service& service) {
+void TenantDomains::begin(std::vector<daemon::Listen> places, std::string device,
+                          rpc::Service& service) {
     places_ = std::move(places);
+    device_ = std::move(device);
     service_ = &service;
     for (const daemon::Listen& place : places_) {
+        if (place.provider != "shm") continue;
         const std::filesystem::path path(place.address);
         std::error_code failed;
         for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), failed)) {
@@ -113,8 +138,10 @@ Task<Result<TenantDomains::Tenant*>> TenantDomains::enter(const session::Session
 
 Task<Result<>> TenantDomains::listen(Tenant& tenant, const std::string& subject, Report& report) {
     for (daemon::Listen place : places_) {
-        place.address += door_suffix(subject);
-        ROS2S_CO_TRY(co_await tenant.data.listen(place, {}, log_, report));
+        const auto address = door_address(place, subject);
+        ROS2S_CHECK(address.has_value());  // the settings were checked
+        place.address = *address;
+        ROS2S_CO_TRY(co_await tenant.data.listen(place, device_, log_, report));
     }
     co_return Result<>{};
 }

@@ -1,6 +1,6 @@
 // TenantDomains: a protection domain of the data plane for each tenant, with a door of its own.
 //
-//     first session of a tenant ─► domain, listener at "ADDRESS.<tenant>"    (DataPlane)
+//     first session of a tenant ─► domain, listener at door_address()        (DataPlane)
 //     last one ended            ─► connections end, listener and domain go
 //
 // So segments, keys and their accounting are one tenant's, and what one does to a listener is its
@@ -12,6 +12,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,12 @@ namespace ros2s::dpud {
 // What a tenant's address has behind the one in the settings: ".0123456789abcdef".
 inline constexpr size_t door_suffix_bytes = 17;
 [[nodiscard]] std::string door_suffix(std::string_view subject);
+// Where a tenant's door is: a socket's path with the suffix, or, for a provider on the network, one
+// of the ports behind the one in the settings (0: any). None: the address has no room for them. Two
+// tenants may come to one port: the second one's sessions are refused, busy.
+inline constexpr uint32_t door_ports = 1000;
+[[nodiscard]] std::optional<std::string> door_address(const daemon::Listen& place,
+                                                      std::string_view subject);
 
 // For the addresses that the settings name: there is no tenant whose sessions enter by them.
 class ClosedDoor final : public rpc::Gate {
@@ -53,7 +60,8 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
 
     // Tenants' doors are beside these, and serve `service`. Removes sockets that an earlier process
     // left there: whoever listens at the places themselves has them all.
-    void begin(std::vector<daemon::Listen> places, rpc::Service& service);
+    // `device`: of providers on the network.
+    void begin(std::vector<daemon::Listen> places, std::string device, rpc::Service& service);
 
     Task<Result<std::string>> open(const session::Session& session, std::string provider,
                                    Report& report) override;
@@ -76,6 +84,7 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     session::SessionTable& sessions_;
     Log log_;
     std::vector<daemon::Listen> places_;
+    std::string device_;
     rpc::Service* service_ = nullptr;
     Semaphore changing_;  // opening and closing takes turns
     std::map<uint64_t, std::unique_ptr<Tenant>> tenants_;

@@ -25,7 +25,7 @@ class NoService final : public rpc::Service {
 struct Rig {
     explicit Rig(Reactor& on, std::string at)
         : reactor(on), tickets(on, {}), sessions(on, tickets, {}), domains(on, sessions, {}) {
-        domains.begin({{.provider = "shm", .address = std::move(at)}}, service);
+        domains.begin({{.provider = "shm", .address = std::move(at)}}, {}, service);
     }
     Task<session::SessionId> enter(std::string subject, std::string& address) {
         Report report;
@@ -149,6 +149,26 @@ TEST_F(TenantDomainsTest, DoorsOfAKilledProcessAreClearedAway) {
     EXPECT_EQ(sockets(), 1U);
     run(nothing);
     EXPECT_TRUE(std::filesystem::exists(others));
+}
+
+TEST(DoorAddress, FollowsFromTheTenantsName) {
+    const daemon::Listen shm{.provider = "shm", .address = "/run/dpu.sock"};
+    EXPECT_EQ(door_address(shm, "a"), "/run/dpu.sock" + door_suffix("a"));
+    const daemon::Listen verbs{.provider = "ofi+verbs", .address = "[fe80::1]:7600"};
+    const auto door = door_address(verbs, "a");
+    ASSERT_TRUE(door);
+    EXPECT_EQ(door, door_address(verbs, "a"));
+    EXPECT_NE(door, door_address(verbs, "b"));
+    ASSERT_TRUE(door->starts_with("[fe80::1]:")) << *door;
+    const int port = std::stoi(door->substr(door->rfind(':') + 1));
+    EXPECT_GT(port, 7600);
+    EXPECT_LE(port, 7600 + static_cast<int>(door_ports));
+    EXPECT_EQ(door_address({.provider = "ofi+verbs", .address = "192.0.2.1:0"}, "a"),
+              "192.0.2.1:0");
+    for (const char* none :
+         {"192.0.2.1", ":7600", "192.0.2.1:", "192.0.2.1:65000", "192.0.2.1:-1", "192.0.2.1:76x"}) {
+        EXPECT_FALSE(door_address({.provider = "ofi+verbs", .address = none}, "a")) << none;
+    }
 }
 
 }  // namespace

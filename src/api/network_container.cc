@@ -27,7 +27,7 @@ struct Way {
 };
 
 Result<Way> way_to(const ServerPlace& server, const Uri& uri, Report& report) {
-    // The host link is for hosts that nobody trusts, and only shm is fit for them here.
+    // The host link is for hosts that nobody trusts: over shm, but for a URI that names ofi+verbs.
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const std::string device =
         from_environment("ROS2STORE_UCX_DEVICE", server.same_machine ? "lo" : "");

@@ -1,7 +1,12 @@
-// ofi: the provider between trusted machines over libfabric: frames of packets as messages of a
-// reliable datagram endpoint, over tcp or verbs with ofi_rxm on top. Put and get are packets too,
-// copied by the grantor's own code after asking its own table; nothing of ours is registered for
-// one-sided operations (docs/decisions/0405-ofi.md).
+// ofi: providers over libfabric (docs/decisions/0405-ofi.md): frames of packets as its messages.
+// - ofi+tcp;ofi_rxm and ofi+verbs;ofi_rxm, between trusted machines: of a reliable datagram
+// endpoint.
+//   Put and get are packets too, copied by the grantor's own code after asking its own table;
+//   nothing of ours is registered for one-sided operations.
+// - ofi+verbs, fit for hosts that nobody trusts: of an RDMA connection for each session. Put and
+// get
+//   are the adapter's own, which checks the keys of what is granted. A child that was forked after
+//   libfabric was loaded connects to nobody.
 //
 // Addresses are "IP:PORT" of a TCP socket for set-up, which stays open beside the session: its
 // hang-up is the peer's death.

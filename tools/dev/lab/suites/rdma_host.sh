@@ -1,0 +1,25 @@
+# The host link over verbs: hosts reach their DPU by ofi+verbs, and its adapter reads and writes their memory.
+# Both are processes of this guest over one adapter, with one address: Soft-RoCE does not leave it.
+source tools/dev/lab/guest/hardware
+soft_roce_with_address
+provider=ofi+verbs
+source tools/dev/lab/guest/verbs_pool
+host="ros2s+dpu:///pool/main DIR&provider=$provider"
+
+another_dpu() {
+    kill -9 "$(pgrep ros2store-dpu)"
+    ros2store up $pool
+}
+
+check "a pool on a file system on NVMe" ros2store up $pool --size 256MiB
+check "its daemons stop" ros2store down $pool
+check "settings for hosts" settings_for_hosts
+check "its daemons start" ros2store up $pool
+check "the DPU listens there" grep -q "data plane: $provider at" $pool/run/dpu.log
+check "a tree" there_and_back "$host" tree
+check "fio, over the adapter" over_adapter 8388608 verified "$host" fio
+check "the DPU's adapter moves payload by itself" one_sided dpu.log 1048576 verified "$host" fio-one-sided
+check "why shows it" ros2store why "$(at "$host" /fio)"
+check "the DPU is killed, and another one comes" another_dpu
+check "a tree through that one" there_and_back "$host" again
+check "its daemons stop" ros2store down $pool
