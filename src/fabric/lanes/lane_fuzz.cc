@@ -59,7 +59,7 @@ class FuzzedWorker final : public Worker {
         ROS2S_CHECK(event_.open());
     }
     const std::vector<std::byte>& address() const noexcept override { return address_; }
-    Result<std::unique_ptr<Lane>> open_lane(const PeerAddress& /*peer*/, LaneUser& user) override {
+    Result<std::unique_ptr<Lane>> open_lane(const Ends& /*ends*/, LaneUser& user) override {
         return std::make_unique<DeafLane>(user);
     }
     bool may_cross() const noexcept override { return true; }
@@ -108,7 +108,7 @@ class Trial {
         initiates_ = (script_.take<uint8_t>() & 1) == 0;
         auto wire = std::make_unique<LaneWire>(worker_);
         channel_ = wire->channel();
-        ROS2S_CHECK(wire->open({.channel = 1, .address = {std::byte{1}}}));
+        ROS2S_CHECK(wire->open({.channel = 1, .address = {std::byte{1}}}, !initiates_));
         wire->greet();
         // Some of it before the session is there.
         for (uint8_t early = script_.take<uint8_t>() % 4; early > 0; --early) come(library);
