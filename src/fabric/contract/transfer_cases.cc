@@ -263,7 +263,12 @@ std::vector<Case> transfer_cases() {
         {"transfers_of_all_sizes", all_sizes_client, all_sizes_server, large, large},
         {"thousands_of_transfers", many_client, many_server},
         {"ordered_puts", ordered_client, ordered_server},
-        {"revoked_midway", revoked_midway_client, revoked_midway_server},
+        // What is under way takes its time on a busy machine, with an adapter in software.
+        {"revoked_midway",
+         revoked_midway_client,
+         revoked_midway_server,
+         {.answer_within = std::chrono::seconds(30)},
+         {}},
         {"many_grants", many_grants_client, many_grants_server},
         {"budgets", budgets_client, budgets_server, {.regions_max = 100}, {}},
     };

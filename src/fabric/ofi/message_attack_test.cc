@@ -2,6 +2,7 @@
 // adapter refuses, it costs their own session, and no other. On an adapter that the environment's
 // ROS2STORE_TEST_OFI names, "ofi+verbs rxe0"; skipped without one.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 
@@ -389,6 +390,17 @@ Task<> senseless_messages(Stage& stage) {
     }
 }
 TEST(OfiMessageAttack, senseless_messages_end_their_own_session) { run(senseless_messages); }
+
+// Memory that the adapter does not take is invalid, and not an end: rpc then uses other memory.
+Task<> not_to_be_registered(Stage& stage) {
+    void* const none = mmap(nullptr, memory_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(none, MAP_FAILED);
+    const Bytes memory(static_cast<std::byte*>(none), memory_bytes);
+    EXPECT_EQ(stage.bystander->grant(memory, Rights::write).error().code, Code::invalid);
+    EXPECT_EQ(munmap(none, memory_bytes), 0);
+    co_await stage.bystander_is_served();
+}
+TEST(OfiMessageAttack, memory_that_cannot_be_registered_is_invalid) { run(not_to_be_registered); }
 
 // A request for a connection that names no session which waits for one.
 Task<> uninvited(Stage& stage) {

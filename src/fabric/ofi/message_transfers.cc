@@ -16,7 +16,7 @@ Result<Exposed> MessageTransfers::expose(Bytes memory, Rights rights) {
     fid_mr* made = nullptr;
     const int status = fi_mr_reg(worker_.context().domain(), memory.data(), memory.size(), access,
                                  0, 0, 0, &made, nullptr);
-    if (status != 0) return fail(Code::no_memory);
+    if (status != 0) return fail(status == -FI_ENOMEM ? Code::no_memory : Code::invalid);
     const uint64_t key = fi_mr_key(made);
     exposed_[key].reset(made);
     return Exposed{.address = reinterpret_cast<uint64_t>(memory.data()), .key = key};

@@ -1,12 +1,10 @@
 // ofi: providers over libfabric (docs/decisions/0405-ofi.md): frames of packets as its messages.
 // - ofi+tcp;ofi_rxm and ofi+verbs;ofi_rxm, between trusted machines: of a reliable datagram
-// endpoint.
-//   Put and get are packets too, copied by the grantor's own code after asking its own table;
-//   nothing of ours is registered for one-sided operations.
+//   endpoint. Put and get are packets too, copied by the grantor's own code after asking its own
+//   table; nothing of ours is registered for one-sided operations.
 // - ofi+verbs, fit for hosts that nobody trusts: of an RDMA connection for each session. Put and
-// get
-//   are the adapter's own, which checks the keys of what is granted. A child that was forked after
-//   libfabric was loaded connects to nobody.
+//   get are the adapter's own, which checks the keys of what is granted. A child that was forked
+//   after libfabric was loaded connects to nobody.
 //
 // Addresses are "IP:PORT" of a TCP socket for set-up, which stays open beside the session: its
 // hang-up is the peer's death.

@@ -17,7 +17,8 @@ struct Exposed {
 
 class OneSided {
   public:
-    // For the peer, with these rights. Errors: no_memory (it cannot be locked, too).
+    // For the peer, with these rights. Errors: no_memory (it cannot be locked, too), invalid
+    // (memory that the adapter does not take: who grants may use other memory in its place).
     [[nodiscard]] virtual Result<Exposed> expose(Bytes memory, Rights rights) = 0;
     // When it returns nobody touches the memory by this key.
     virtual void withdraw(uint64_t key) noexcept = 0;
