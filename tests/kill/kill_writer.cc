@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -16,6 +17,13 @@ namespace {
 
 [[noreturn]] void die(const char* what) {
     std::fprintf(stderr, "kill_writer: %s: %s\n", what, ros2s_last_error());
+    std::_Exit(1);
+}
+
+// `result`: of a write, negative or short.
+[[noreturn]] void die_of(int64_t result) {
+    const char* what = result < 0 ? std::strerror(static_cast<int>(-result)) : "it was cut short";
+    std::fprintf(stderr, "kill_writer: a write failed: %s\n", what);
     std::_Exit(1);
 }
 
@@ -78,8 +86,9 @@ class Writer {
             std::vector<Acknowledged> done;
             for (int i = 0; i < count; ++i) {
                 const Slot& slot = slots_[completions[i].user_data];
-                if (completions[i].result != static_cast<int64_t>(block_size))
-                    die("a write failed");
+                if (completions[i].result != static_cast<int64_t>(block_size)) {
+                    die_of(completions[i].result);
+                }
                 done.push_back({.kind = Acknowledged::written,
                                 .sequence = slot.sequence,
                                 .block = slot.block});
