@@ -7,17 +7,7 @@ cut_link() {
 mend_link() {
     ip -n dpu link set to-storage up
 }
-# What does not need the cable goes on while it is drawn: another session with the same engine.
-others_unaffected() {
-    cut_link
-    in_namespace storage env ROS2STORE_CERTS=$place/storage ROS2STORE_UCX_DEVICE=lo \
-        ros2store cp -r /usr/include/fmt "${direct/\?//others?}"
-    local status=$?
-    mend_link
-    return $status
-}
 check "the cable between DPU and storage drawn for 5 s: nothing is lost" across_a_cut 5 "$offload/cut-5" ip netns exec host
 check "and for 40 s" across_a_cut 40 "$offload/cut-40" ip netns exec host
-check "a session that does not need the cable goes on meanwhile" others_unaffected
 check "and a tree through the DPU afterwards" eval \
     'in_namespace host ros2store cp -r "$offload/tree" $place/again && diff -r /usr/include/fmt $place/again'
