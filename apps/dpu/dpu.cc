@@ -30,9 +30,9 @@ Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(api::Environment enviro
 
 // What an engine that is away would keep from being said comes before it.
 Task<Result<>> Dpu::begin(Report& report) {
+    ROS2S_CO_TRY(co_await open_directories(report));
     ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
                                                         control_options(), report));
-    ROS2S_CO_TRY(co_await open_directories(report));
     ROS2S_CO_TRY(co_await open_pools(report));
     ROS2S_CO_TRY_ASSIGN(const auto places,
                         daemon::parse_listen(settings_.data, "'data: listen'", report));

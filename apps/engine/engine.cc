@@ -36,10 +36,14 @@ Result<> Engine::start_reactors(Report& report) {
     return {};
 }
 
-// What may take minutes, opening pools, comes when nothing else is wrong.
+// What may take minutes, opening pools, comes when nothing else is wrong. But who owns a pool may
+// well have our addresses, too: an engine with the same settings, which runs or was just killed.
 Task<Result<>> Engine::begin(Report& report) {
     ROS2S_CO_TRY(start_reactors(report));
     ROS2S_CO_TRY_ASSIGN(const auto places, settings_.data_addresses("the settings", report));
+    for (const std::string& directory : settings_.pool_directories()) {
+        ROS2S_CO_TRY(co_await Pools::await_owner(environment_.reactor, directory, report));
+    }
     ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
                                                         control_options(), report));
     for (const daemon::Listen& place : places) {

@@ -1,8 +1,19 @@
 #include "pools.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include "ros2s/api/owner.h"
 
 namespace ros2s::engined {
+
+Task<Result<>> Pools::await_owner(Reactor& reactor, std::string directory, Report& report) {
+    auto owner = api::find_owner(directory);
+    if (!owner || owner->pid == 0) co_return Result<>{};
+    const api::OwnerRecord self{.pid = ::getpid(), .program = std::string(api::engine_program)};
+    ROS2S_CO_TRY(co_await api::Ownership::take_patiently(reactor, directory, self, *owner, report));
+    co_return Result<>{};
+}
 
 Task<Result<>> Pools::open(api::Environment environment, std::string directory, Report& report) {
     api::OwnerRecord owner;

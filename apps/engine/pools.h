@@ -12,6 +12,9 @@ namespace ros2s::engined {
 
 class Pools final : public control::PoolCatalog {
   public:
+    // Waits for an owner of a pool that will soon be gone. Errors: busy (the report says who else
+    // has it); what else is wrong with the directory, open() says.
+    static Task<Result<>> await_owner(Reactor& reactor, std::string directory, Report& report);
     // Opens one more. Errors: those of EmbeddedPool::open(); exists (a pool of that name is open).
     Task<Result<>> open(api::Environment environment, std::string directory, Report& report);
     Task<> close();
