@@ -1,6 +1,11 @@
 """./dev lab: the project on real interfaces that most machines lack: verbs, NVMe queues, persistent
 memory, in a small virtual machine that runs the checkout's own build."""
 
+import os
+import shlex
+import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,12 +19,14 @@ SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
 # Of ./dev check: minutes, not more.
 SELECTION = ("hardware", "net", "nvme", "pmem", "rdma_pool")
+# What ./dev lab ends with where it could not run what it was given.
+NO_GUEST = 125
 
 
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", default=["all"],
-                        help=f"suites, or all (default): {', '.join(known())}")
-    parser.add_argument("--seconds", type=int, default=900, help="at most, for each guest (900)")
+                        help=f"suites, or all (default): {', '.join(known())}; or shell, which you type in")
+    parser.add_argument("--seconds", type=int, help="at most, for each guest (900; a shell: 86400)")
     parser.add_argument("--run", metavar="COMMAND", dest="in_guest",
                         help="no suite: run this Bash command in a guest, in the checkout's folder")
 
@@ -30,21 +37,41 @@ def known():
 
 def run(options):
     if options.in_guest:
-        return run_command(options.in_guest, options.seconds)
+        return run_command(options.in_guest, options.seconds or 900)
+    if options.names == ["shell"]:
+        return run_shell(options.seconds or 86400)
     unknown = set(options.names) - {"all", *known()}
     if unknown:
-        print(f"dev: there is no lab suite '{min(unknown)}'; there are: {', '.join(known())}")
+        print(f"dev: there is no lab suite '{min(unknown)}'; there are: {', '.join(known())}; "
+              "shell and all stand alone")
         return 2
     tally = console.Tally("lab")
-    run_suites(known() if "all" in options.names else options.names, options.seconds, tally)
+    run_suites(known() if "all" in options.names else options.names, options.seconds or 900, tally)
     return tally.close()
 
 
-def run_command(command, seconds):
-    with tempfile.NamedTemporaryFile("w", dir=folder(), suffix=".sh") as file:
-        file.write(command)
-        file.flush()
-        return vm.run(kernel.prepare(), file.name, LOGS / "run.log", seconds, echo=True)
+def run_command(command, seconds, typed=False):
+    try:
+        vm.look()
+        guest = kernel.prepare()
+        with tempfile.NamedTemporaryFile("w", dir=folder(), suffix=".sh") as file:
+            file.write(command)
+            file.flush()
+            return vm.run(guest, file.name, LOGS / "run.log", seconds, echo=True, typed=typed)
+    except (kernel.Unavailable, vm.Failure) as why:
+        print(f"dev: {why}", file=sys.stderr)
+        return NO_GUEST
+
+
+def run_shell(seconds):
+    """On a terminal of the guest's own, as large as ours."""
+    columns, rows = shutil.get_terminal_size()
+    console.step("a guest boots")
+    with vm.raw_terminal():
+        return run_command(f"export TERM={shlex.quote(os.environ.get('TERM', 'dumb'))}\n"
+                           f"size='rows {rows} cols {columns}'\n"
+                           'exec script -qefc "stty $size; exec bash --rcfile tools/dev/lab/guest/shell -i" '
+                           "/dev/null <&1\n", seconds, typed=True)
 
 
 def folder():
@@ -56,16 +83,13 @@ def selection(tally, give_up):
     """The suites of ./dev check; not run, with the reason, where no guest boots, and where one would
     begin after `give_up` (of time.monotonic())."""
     console.step("lab")
-    try:
-        folder()
-        vm.look()
-        with tempfile.NamedTemporaryFile("w", dir=folder(), suffix=".sh") as file:
-            file.write("true\n")
-            file.flush()
-            vm.run(kernel.prepare(), file.name, LOGS / "boot.log", seconds=300)
-    except (kernel.Unavailable, vm.Failure) as why:
-        print(f"not run: {', '.join(SELECTION)}: {why}", flush=True)
+    shell = subprocess.run([sys.executable, "-B", "tools/dev", "lab", "shell", "--seconds", "300"],
+                           input="exit 7\n", capture_output=True, text=True, check=False)
+    if shell.returncode == NO_GUEST:
+        print(f"not run: {', '.join(SELECTION)}: {shell.stderr.strip()}", flush=True)
         return
+    if not tally.add("a shell in a guest", shell.returncode == 7):
+        print(shell.stdout, shell.stderr)
     run_suites(SELECTION, 600, tally, give_up)
 
 

@@ -1,13 +1,17 @@
 """One guest: QEMU without KVM, the host's root file system under it, emulated hardware, and a command
 that runs in it."""
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
+import termios
 import threading
 import time
+import tty
 from pathlib import Path
 
 from lab.kernel import Unavailable
@@ -25,6 +29,9 @@ UNREADABLE, UNWRITABLE = (BAD_BYTES >> 9) // 2, (BAD_BYTES >> 9) // 4 * 3
 PMEM_BYTES = 514 << 20
 
 
+END_OF_INPUT = b"\x04"
+
+
 class Failure(Exception):
     """The guest did not come as far as an exit status."""
 
@@ -38,15 +45,16 @@ def look():
                               "tools/packages-lab.txt")
 
 
-def run(kernel, script, log, seconds, echo=False, more=()):
+def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
     """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
-    returns its exit status. What it prints goes to the file `log`. Raises Failure, also where it
-    takes more than `seconds`. `more` are further words for QEMU."""
+    returns its exit status. What it prints goes to the file `log`, with `echo` to our standard output
+    too; with `typed` it reads our standard input, from its own standard output's descriptor. Raises
+    Failure, also where it takes more than `seconds`. `more` are further words for QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
         folder = Path(folder)
         files = serve_root(folder)
         try:
-            return boot(kernel, script, folder, log, seconds, echo, more)
+            return boot(kernel, script, folder, log, seconds, echo, typed, more)
         finally:
             files.terminate()
             files.wait()
@@ -75,7 +83,7 @@ def wait_until(condition):
         time.sleep(0.05)
 
 
-def boot(kernel, script, folder, log, seconds, echo, more):
+def boot(kernel, script, folder, log, seconds, echo, typed, more):
     output, status = socket.socketpair(), socket.socketpair()
     command = ["timeout", "-k", "5", str(seconds), "nice", "-n", "5", "qemu-system-x86_64",
                *machine(kernel, script, seconds, folder, output[1].fileno(), status[1].fileno()),
@@ -87,6 +95,8 @@ def boot(kernel, script, folder, log, seconds, echo, more):
     status[1].close()
     reader = threading.Thread(target=copy_output, args=(output[0], log, echo))
     reader.start()
+    if typed:
+        threading.Thread(target=copy_input, args=(output[0],), daemon=True).start()
     try:
         word = read_all(status[0]).strip()
         guest.wait()
@@ -159,6 +169,29 @@ def copy_output(stream, log, echo):
             if echo:
                 os.write(1, piece)
     stream.close()
+
+
+def copy_input(stream):
+    try:
+        while piece := os.read(0, 1 << 12):
+            stream.sendall(piece)
+        stream.sendall(END_OF_INPUT)
+    except OSError:
+        pass  # the guest has ended
+
+
+@contextlib.contextmanager
+def raw_terminal():
+    """Each key to the guest as it is pressed, Ctrl-C as well."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(0)
+    tty.setraw(0)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 def read_all(stream):
