@@ -2,8 +2,8 @@
 // host link, in one session. The host holds no credential of the storage network and has no route
 // to it.
 //
-//     FileSystem ┬ RemoteNamespace ─ gRPC ─────────┐
-//                └ LinkClient ─ rpc::Channel ─ shm ┴── ros2store-dpu ─── engine
+//     FileSystem ┬ RemoteNamespace ─ gRPC ──────────────┐
+//                └ LinkClient ─ rpc::Channel ─ shm or … ┴── ros2store-dpu ─── engine
 //
 // A lost connection comes back by itself, and what was under way is sent again. A DPU that was
 // restarted, kill -9 included, has forgotten sessions, mounts and handles: all are made again,

@@ -68,10 +68,24 @@ double counted(const std::string& counters, const std::string& name) {
     return sum;
 }
 
-// "engine", or "dpu" in front of one.
+// The adapter of this machine that ROS2STORE_TEST_VERBS names, "rxe0"; empty without one.
+std::string adapter() {
+    const char* named = std::getenv("ROS2STORE_TEST_VERBS");
+    return named != nullptr ? named : "";
+}
+
+std::string device_of(const std::string& provider) {
+    return provider == "ofi+verbs" ? adapter() : "lo";
+}
+
+// "engine", or "dpu" in front of one, or "dpu_verbs", whose hosts come over an adapter.
 class Attacked : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
+        if (is_over_verbs() && adapter().empty()) {
+            GTEST_SKIP() << "ROS2STORE_TEST_VERBS names no adapter";
+        }
+        if (is_over_verbs()) dpu.listen_on_verbs(adapter());
         auto made = OsReactor::create({.thread_name = "bystander"}, report);
         ASSERT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
@@ -84,6 +98,7 @@ class Attacked : public testing::TestWithParam<const char*> {
     }
     // The bystander went through all of it; the daemon takes others in, and ends in good order.
     void TearDown() override {
+        if (IsSkipped() && load == nullptr) return;
         ASSERT_NE(load, nullptr);
         load->expect_progress(50);
         load->end();
@@ -95,7 +110,12 @@ class Attacked : public testing::TestWithParam<const char*> {
         EXPECT_EQ(engine.stop(), 0) << engine.log();
     }
 
-    [[nodiscard]] static bool is_dpu() { return std::string_view(GetParam()) == "dpu"; }
+    [[nodiscard]] static bool is_over_verbs() {
+        return std::string_view(GetParam()).ends_with("_verbs");
+    }
+    [[nodiscard]] static bool is_dpu() { return std::string_view(GetParam()).starts_with("dpu"); }
+    // Which the bystander uses, and clients that were let in.
+    [[nodiscard]] static std::string provider() { return is_over_verbs() ? "ofi+verbs" : "shm"; }
     Result<> enter(Client& client) {
         return is_dpu() ? client.open(*reactor, dpu.options(), report)
                         : client.open(*reactor, engine.options("shm"), report);
@@ -112,6 +132,7 @@ class Attacked : public testing::TestWithParam<const char*> {
     }
     [[nodiscard]] std::vector<Door> data_doors() const {
         std::vector<Door> doors{over_shm()};
+        if (is_over_verbs()) doors.push_back({"ofi+verbs", DpuProcess::verbs_address()});
         // A DPU has no such door (0531).
         if (!is_dpu())
             doors.push_back({"ucx+tcp", fmt::format("127.0.0.1:{}", engine.data_port())});
@@ -178,7 +199,7 @@ class Attacked : public testing::TestWithParam<const char*> {
     std::unique_ptr<VerifiedLoad> load;
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, Attacked, testing::Values("engine", "dpu"),
+INSTANTIATE_TEST_SUITE_P(Of, Attacked, testing::Values("engine", "dpu", "dpu_verbs"),
                          [](const auto& info) { return std::string(info.param); });
 
 // ---- strangers
@@ -326,15 +347,16 @@ TEST_P(Attacked, CertificatesThatAreNotGoodHere) {
 
 // ---- clients that speak the protocol, and lie
 
-// A connection to the data plane over shm by hand.
+// A connection to the data plane by hand.
 struct Raw {
-    Task<bool> connect(Reactor& reactor, std::string address) {
+    // `door.name` is the provider.
+    Task<bool> connect(Reactor& reactor, Door door) {
         Report report;
-        auto opened = fabric::open_domain(reactor, "shm", "lo", report);
+        auto opened = fabric::open_domain(reactor, door.name, device_of(door.name), report);
         EXPECT_TRUE(opened) << report.text();
         if (!opened) co_return false;
         domain = std::move(*opened);
-        auto connected = co_await domain->connect(std::move(address), {}, report);
+        auto connected = co_await domain->connect(std::move(door.address), {}, report);
         EXPECT_TRUE(connected) << report.text();
         if (connected) endpoint = std::move(*connected);
         co_return connected.has_value();
@@ -371,10 +393,10 @@ struct Raw {
 };
 
 // What is answered to this hello.
-Task<Code> answer_to(Reactor& reactor, std::string address, rpc::HelloBody hello) {
+Task<Code> answer_to(Reactor& reactor, Door door, rpc::HelloBody hello) {
     Raw raw;
     Code code = Code::invalid;
-    if (co_await raw.connect(reactor, std::move(address))) {
+    if (co_await raw.connect(reactor, std::move(door))) {
         co_await raw.say_hello(hello);
         code = co_await raw.answer();
     }
@@ -382,10 +404,10 @@ Task<Code> answer_to(Reactor& reactor, std::string address, rpc::HelloBody hello
     co_return code;
 }
 
-Task<Code> answer_to_version(Reactor& reactor, std::string address, uint16_t version) {
+Task<Code> answer_to_version(Reactor& reactor, Door door, uint16_t version) {
     Raw raw;
     Code code = Code::invalid;
-    if (co_await raw.connect(reactor, std::move(address))) {
+    if (co_await raw.connect(reactor, std::move(door))) {
         rpc::FrameHeader header;
         header.kind = rpc::Kind::hello;
         header.version = version;
@@ -404,7 +426,8 @@ Task<> drop(std::unique_ptr<control::ControlClient> client) {
 TEST_P(Attacked, TicketsThatAreNotGoodHere) {
     const uint32_t service = is_dpu() ? 2 : 1;
     const Uuid instance = Uuid::make(reactor->random());
-    std::string door = over_shm().address;
+    const Door first = is_over_verbs() ? data_doors().back() : over_shm();
+    Door door = first;
     const auto ask = [&](std::string_view ticket, const Uuid& client) {
         return run_blocking(*reactor, [&] {
             return answer_to(*reactor, door,
@@ -431,13 +454,13 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
                  .purpose = is_dpu() ? session::Purpose::link : session::Purpose::store,
                  .pool = "pool",
                  .program = "test",
-                 .providers = {"shm"}},
+                 .providers = {provider()}},
                 report);
         });
     };
     const auto opened = open();
     ASSERT_TRUE(opened) << report.text();
-    door = opened->address;  // its tenant's, at a DPU
+    door.address = opened->address;  // its tenant's, at a DPU
     const std::string good(opened->ticket.ticket.view());
     std::string forged = good;
     forged.back() = static_cast<char>(forged.back() ^ 1);
@@ -450,10 +473,9 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
     const std::string stolen(second->ticket.ticket.view());
     EXPECT_EQ(ask(stolen, Uuid::make(reactor->random())), Code::denied);
     EXPECT_EQ(ask(stolen, instance), Code::denied);
-    run_blocking(*reactor, [&] { return answer_to_version(*reactor, over_shm().address, 2); });
-    EXPECT_EQ(
-        run_blocking(*reactor, [&] { return answer_to_version(*reactor, over_shm().address, 2); }),
-        Code::bad_version);
+    run_blocking(*reactor, [&] { return answer_to_version(*reactor, first, 2); });
+    EXPECT_EQ(run_blocking(*reactor, [&] { return answer_to_version(*reactor, first, 2); }),
+              Code::bad_version);
     expect_counted({"ros2store_server_refused_ticket_total"}, 7);
     expect_counted({"ros2store_server_refused_version_total"}, 2);
     // On the core that it was used on.
@@ -507,7 +529,8 @@ class HostileClients : public Attacked {
         SCOPED_TRACE(fmt::format("{}, seed {}", how, seed));
         const size_t before = descriptors();
         {
-            Hostile hostile({"unix:" + control().address, certificates(), GetParam(), how,
+            Hostile hostile({"unix:" + control().address, certificates(),
+                             is_dpu() ? "dpu" : "engine", provider(), device_of(provider()), how,
                              std::to_string(seed)});
             hostile.wait();
             // One that has stopped holds what it has, and nobody waits for it.
@@ -516,20 +539,38 @@ class HostileClients : public Attacked {
         expect_closed(before);
     }
 };
-INSTANTIATE_TEST_SUITE_P(Of, HostileClients, testing::Values("engine", "dpu"),
+INSTANTIATE_TEST_SUITE_P(Of, HostileClients, testing::Values("engine", "dpu", "dpu_verbs"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(HostileClients, ThatWriteGarbageIntoTheSharedMemory) {
+class ClientsThatShareMemory : public HostileClients {};
+INSTANTIATE_TEST_SUITE_P(Of, ClientsThatShareMemory, testing::Values("engine", "dpu"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ClientsThatShareMemory, AndWriteGarbageIntoIt) {
     const uint64_t memory = resident_kib();
     for (uint64_t seed = 1; seed <= 3; ++seed) attack("garbage", seed);
     EXPECT_LE(resident_kib(), memory + growth_kib_max);
     // Not each time: some bytes are allowed by chance.
     expect_counted(ended_for_what_it_did, 1);
 }
-TEST_P(HostileClients, ThatLieAboutIndices) {
+TEST_P(ClientsThatShareMemory, AndLieAboutIndices) {
     for (uint64_t seed = 1; seed <= 3; ++seed) attack("indices", seed);
     expect_counted(ended_for_what_it_did, 3);
 }
+
+class ClientsOverAnAdapter : public HostileClients {};
+INSTANTIATE_TEST_SUITE_P(Of, ClientsOverAnAdapter, testing::Values("dpu_verbs"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ClientsOverAnAdapter, ThatLieAboutKeys) {
+    double lies = 0;
+    for (const char* lie : {"forged", "foreign", "stale", "bounded", "rightless"}) {
+        attack(lie, 1);
+        // The daemon's adapter refuses, which costs the liar its connection.
+        expect_counted(ended_for_what_it_did, ++lies);
+    }
+}
+
 TEST_P(HostileClients, ThatDieInTheMiddle) {
     for (uint64_t seed = 1; seed <= 3; ++seed) attack("die", seed);
     expect_counted({died}, 3);

@@ -38,17 +38,26 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         << data();
 }
 
-std::string DpuProcess::data(std::string_view further) const {
-    return fmt::format("data: {{listen: \"shm {}\"{}}}\n", places_.dpu_data, further);
+std::string DpuProcess::data(std::string_view doors, std::string_view further) const {
+    return fmt::format("data: {{listen: \"shm {}{}\"{}}}\n", places_.dpu_data, doors, further);
 }
 
-void DpuProcess::place_payload(std::string_view where) {
+void DpuProcess::replace_data(const std::string& data) {
     std::stringstream settings;
     settings << std::ifstream(places_.dpu_settings).rdbuf();
     std::string text = settings.str();
-    const std::string before = data();
-    text.replace(text.find(before), before.size(), data(fmt::format(", placement: {}", where)));
+    const std::string before = this->data();
+    text.replace(text.find(before), before.size(), data);
     std::ofstream(places_.dpu_settings) << text;
+}
+
+void DpuProcess::place_payload(std::string_view where) {
+    replace_data(data({}, fmt::format(", placement: {}", where)));
+}
+
+void DpuProcess::listen_on_verbs(const std::string& device) {
+    adapter_ = device;
+    replace_data(data(", ofi+verbs " + verbs_address(), ", device: " + device));
 }
 
 std::string DpuProcess::metrics() const {
@@ -61,12 +70,17 @@ std::string DpuProcess::metrics() const {
 
 offload::HostOptions DpuProcess::options(const std::string& pool,
                                          const std::string& container) const {
-    return {.control = "unix:" + places_.dpu_control,
-            .server_name = "localhost",
-            .identity = pki::identity_in(places_.host_certs, "client"),
-            .pool = pool,
-            .container = container,
-            .program = "test"};
+    offload::HostOptions options{.control = "unix:" + places_.dpu_control,
+                                 .server_name = "localhost",
+                                 .identity = pki::identity_in(places_.host_certs, "client"),
+                                 .pool = pool,
+                                 .container = container,
+                                 .program = "test"};
+    if (!adapter_.empty()) {
+        options.providers = {"ofi+verbs"};
+        options.ucx_device = adapter_;
+    }
+    return options;
 }
 
 }  // namespace ros2s::tests

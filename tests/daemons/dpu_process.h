@@ -22,6 +22,9 @@ class DpuProcess {
 
     // Before it is started: `dpu` or `host`.
     void place_payload(std::string_view where);
+    // Before it is started: hosts come over this adapter, too, and `options()` over it alone.
+    void listen_on_verbs(const std::string& device);
+    [[nodiscard]] static std::string verbs_address() { return "127.0.0.1:7600"; }
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
     int stop() { return process_.stop(); }
@@ -37,8 +40,11 @@ class DpuProcess {
     [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
 
   private:
-    [[nodiscard]] std::string data(std::string_view further = {}) const;
+    [[nodiscard]] std::string data(std::string_view doors = {},
+                                   std::string_view further = {}) const;
+    void replace_data(const std::string& data);
     api::ServicePlaces places_;
+    std::string adapter_;
     DaemonProcess process_{PROGRAM_DPU, places_.dpu_settings, places_.dpu_log};
 };
 

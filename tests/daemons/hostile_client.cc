@@ -1,12 +1,15 @@
 // A client that a daemon has let in, and that then misbehaves: a program of its own, because it may
 // stumble over what it does itself.
 //
-//     hostile_client CONTROL CERTIFICATES engine|dpu garbage|indices|stall|die SEED
+//     hostile_client CONTROL CERTIFICATES engine|dpu PROVIDER DEVICE garbage|indices|stall|die|LIE
+//     SEED
 //
 // garbage  random words in the memory that it shares with the daemon: rings, indices and payload
 // indices  senseless ring indices: the same at the beginning of each segment, where these lie
 // stall    stops in the middle of its requests, and holds what it has
 // die      is gone in the middle of its requests
+// LIE      over an RDMA adapter: keys of its memory that are false (false_keys.h says which there
+// are)
 //
 // All of it while it writes and reads. "working" on its standard output says that it has begun.
 #include <fmt/format.h>
@@ -21,6 +24,7 @@
 #include <vector>
 
 #include "client.h"
+#include "false_keys.h"
 #include "ros2s/base/random.h"
 #include "verified_load.h"
 
@@ -69,16 +73,26 @@ Task<> scribble_for_a_while(size_t bytes, uint64_t seed) {
     co_return;
 }
 
+// Until the daemon has had time to use a few of them.
+void lie_for_a_while(const std::string& how) {
+    lie_about_keys(how);
+    for (int i = 0; i < 300 && lies_told() == 0; ++i) ::usleep(100'000);
+    EXPECT_GT(lies_told(), 0U);
+    ::usleep(2'000'000);
+}
+
 // Returns when it has misbehaved for a while.
 void misbehave(OsReactor& reactor, const std::string& how, uint64_t seed) {
     if (how == "die") ::raise(SIGKILL);
     if (how == "stall") ::raise(SIGSTOP);
+    if (is_lie(how)) return lie_for_a_while(how);
     const size_t bytes = how == "indices" ? 4096 : size_t{256} << 10;
     run_blocking(reactor, [&] { return scribble_for_a_while(bytes, seed); });
 }
 
 Result<> open(Client& client, OsReactor& reactor, const std::string& control,
-              const std::string& certificates, bool dpu, Report& report) {
+              const std::string& certificates, bool dpu, const std::string& provider,
+              const std::string& device, Report& report) {
     const auto identity = pki::identity_in(certificates, "client");
     if (dpu) {
         return client.open(reactor,
@@ -87,7 +101,9 @@ Result<> open(Client& client, OsReactor& reactor, const std::string& control,
                                                 .identity = identity,
                                                 .pool = "pool",
                                                 .container = "main",
-                                                .program = "hostile"},
+                                                .program = "hostile",
+                                                .providers = {provider},
+                                                .ucx_device = device},
                            report);
     }
     return client.open(reactor,
@@ -96,7 +112,7 @@ Result<> open(Client& client, OsReactor& reactor, const std::string& control,
                                              .identity = identity,
                                              .pool = "pool",
                                              .program = "hostile",
-                                             .providers = {"shm"}},
+                                             .providers = {provider}},
                        report);
 }
 
@@ -107,7 +123,8 @@ int run(const std::vector<std::string>& arguments) {
     auto reactor = OsReactor::create({.thread_name = "hostile"}, report);
     if (!reactor || !(*reactor)->start(report)) return 1;
     Client client;
-    if (!open(client, **reactor, arguments[1], arguments[2], arguments[3] == "dpu", report)) {
+    if (!open(client, **reactor, arguments[1], arguments[2], arguments[3] == "dpu", arguments[4],
+              arguments[5], report)) {
         std::fprintf(stderr, "%s\n", report.text().c_str());
         return 1;
     }
@@ -116,7 +133,7 @@ int run(const std::vector<std::string>& arguments) {
     load.expect_progress(20);
     std::puts("working");
     std::fflush(stdout);
-    misbehave(**reactor, arguments[4], std::stoull(arguments[5]));
+    misbehave(**reactor, arguments[6], std::stoull(arguments[7]));
     // Nothing is put in order: that is the daemon's business now.
     ::_exit(0);
 }
@@ -126,5 +143,5 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int count, char** arguments) {
     const std::vector<std::string> all(arguments, arguments + count);
-    return all.size() == 6 ? ros2s::tests::run(all) : 2;
+    return all.size() == 8 ? ros2s::tests::run(all) : 2;
 }
