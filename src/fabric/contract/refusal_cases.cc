@@ -143,6 +143,66 @@ Task<> expired_server(Server& server) {
     co_await expect_refusals(server, Refusal::expired, 2);
 }
 
+// A key that works for as long as it was granted. A machine that is too slow for that is given
+// longer.
+constexpr Duration lifetime_least = std::chrono::milliseconds(200);
+constexpr int lifetimes_tried = 6;  // each four times as long
+
+Task<> lifetime_client(Client& client) {
+    Endpoint& endpoint = *client.endpoint;
+    auto memory = endpoint.allocate(size);
+    EXPECT_TRUE(memory);
+    if (!memory) co_return;
+    Duration lifetime = lifetime_least;
+    for (int i = 0; i < lifetimes_tried; ++i, lifetime *= 4) {
+        auto region = endpoint.grant(*memory, Rights::read_write,
+                                     {.lease = 7, .expires = client.core.now() + lifetime});
+        EXPECT_TRUE(region);
+        if (!region) co_return;
+        co_await send_key(endpoint, region->key());
+        const bool was_used = co_await hear(endpoint) == "used";
+        if (was_used) {
+            // The server counts from when it heard of the key, which is past.
+            co_await sleep_for(client.core, lifetime + lifetime_least);
+            fill(*memory, 3);
+            co_await say(endpoint, "over");
+            co_await expect_to_hear(endpoint, "tried");
+            EXPECT_TRUE(holds(*memory, 3));
+            co_await refused_by_both(endpoint, client.domain->counters(), Refusal::expired);
+            co_await expect_to_hear(endpoint, "counted");
+        }
+        co_await region->revoke();
+        if (was_used) break;
+    }
+    endpoint.free(*memory);
+}
+Task<> lifetime_server(Server& server) {
+    Endpoint& endpoint = *server.endpoint;
+    AlignedBuffer buffer(size);
+    for (int i = 0; i < lifetimes_tried; ++i) {
+        const RemoteKey key = co_await receive_key(endpoint);
+        const auto put = co_await endpoint.put(key, 0, buffer.bytes());
+        const auto got = co_await endpoint.get(key, 0, buffer.bytes());
+        if (!put || !got) {
+            EXPECT_EQ((put ? got : put).error().code, Code::stale);
+            co_await say(endpoint, "late");
+            continue;
+        }
+        co_await say(endpoint, "used");
+        co_await expect_to_hear(endpoint, "over");
+        co_await attempt(endpoint, {.key = key}, Code::stale);
+        co_await attempt(endpoint, {.key = key, .put = false}, Code::stale);
+        co_await say(endpoint, "tried");
+        EXPECT_GE(co_await refused_by_both(endpoint, server.domain->counters(), Refusal::expired),
+                  2U);
+        co_await say(endpoint, "counted");
+        co_await endpoint.end_event();
+        EXPECT_EQ(endpoint.ended(), End::closed_there);
+        co_return;
+    }
+    ADD_FAILURE() << "no lifetime was long enough for a put and a get";
+}
+
 Task<> malformed_client(Client& client) {
     co_await lend_and_look(client, Rights::read_write, {}, Refusal::malformed);
 }
@@ -226,6 +286,7 @@ std::vector<Case> refusal_cases() {
         {"key_without_right_to_read", write_only_client, write_only_server},
         {"key_revoked", revoked_client, revoked_server},
         {"key_expired", expired_client, expired_server},
+        {"key_whose_lifetime_ends", lifetime_client, lifetime_server},
         {"key_malformed", malformed_client, malformed_server},
         {"key_of_another_domain", another_domain_client, another_domain_server},
         {"key_of_another_session", another_session_client, another_session_server},
