@@ -37,7 +37,9 @@ class CommandRing final : Poller {
     CommandRing& operator=(const CommandRing&) = delete;
 
     // co_await ring.execute(fd, command): 0, an NVMe status (positive), or -errno. `fd` is a
-    // namespace's character device.
+    // namespace's character device. A polled ring takes commands with data alone: Linux 6.1 cannot
+    // poll for others, and oopses where it is asked to (in bio_poll(), from
+    // nvme_ns_chr_uring_cmd_iopoll()).
     [[nodiscard]] auto execute(int fd, const nvme_uring_cmd& command) noexcept {
         struct Awaiter {
             CommandRing& ring;
