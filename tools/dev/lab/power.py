@@ -1,8 +1,8 @@
 """Loss of power that loses something: a pool on an emulated NVMe namespace whose writes and flushes are
 recorded under load. Then, for points of the record drawn from a seed, the disks as a loss of power could
 have left them there, with random parts of what no flush covered; each is opened on this machine and
-asked for everything that had been acknowledged by then. The control does the same with the pool's
-flushes left out of the record, and must lose something."""
+asked for everything that had been acknowledged by then. Two controls must lose something: the same record
+with the pool's flushes left out, and a build whose flushes do not wait for the writes before them."""
 
 import os
 import random
@@ -19,8 +19,9 @@ from lab import recorder, vm
 BIN = Path("build/release/bin").absolute()
 POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
 POINTS = 12
-# The control ends with the first loss, and loses something at almost every point.
-CONTROL_POINTS = 6
+# A control ends with the first loss. Without flushes almost every point loses something; what an early
+# flush misses is lost only at points just behind it.
+CONTROL_POINTS, EARLY_FLUSH_POINTS = 6, 60
 ACKNOWLEDGEMENT = 24
 LEAST = 200
 
@@ -29,24 +30,34 @@ class Unavailable(Exception):
     """This machine cannot look into the guest's file system."""
 
 
-def run(guest, script, log, seconds, tally, folder):
-    """The suite's rows. Raises vm.Failure."""
-    with tempfile.TemporaryDirectory(prefix="power-", dir=folder) as scratch:
-        scratch = Path(scratch)
-        ended = threading.Event()
-        result = {}
-        thread = threading.Thread(target=lambda: result.update(
-            record=recorder.record(scratch, (POOL_BYTES, PLACE_BYTES), ended)))
-        thread.start()
-        vm.wait_until((scratch / "acknowledged").exists)
-        try:
-            status = vm.run(guest, script, log, seconds, more=recorded_namespaces(scratch))
-        finally:
-            ended.set()
-            thread.join()
-        if not tally.add("power: the guest's load", status == 0):
-            return False
-        return check(result["record"], scratch, tally)
+def run(guest, script, log, seconds, tally, folder, count=POINTS):
+    """The suite's rows, of a loss of power at `count` points. Raises vm.Failure."""
+    passed = True
+    for writer, check in (("kill_writer", check_all_kept), ("kill_writer_early_flush", check_caught)):
+        with tempfile.TemporaryDirectory(prefix="power-", dir=folder) as scratch:
+            scratch = Path(scratch)
+            command = scratch / "command"
+            command.write_text(f"writer={writer}\nsource {script}\n", encoding="ascii")
+            record, status = recorded(guest, command, log, seconds, scratch)
+            passed = tally.add(f"power: the guest's load, {writer}", status == 0) \
+                and check(record, scratch, tally, count) and passed
+    return passed
+
+
+def recorded(guest, command, log, seconds, scratch):
+    """The record of a load, and the guest's exit status."""
+    ended = threading.Event()
+    result = {}
+    thread = threading.Thread(target=lambda: result.update(
+        record=recorder.record(scratch, (POOL_BYTES, PLACE_BYTES), ended)))
+    thread.start()
+    vm.wait_until((scratch / "acknowledged").exists)
+    try:
+        status = vm.run(guest, command, log, seconds, more=recorded_namespaces(scratch))
+    finally:
+        ended.set()
+        thread.join()
+    return result["record"], status
 
 
 def recorded_namespaces(scratch):
@@ -59,16 +70,28 @@ def recorded_namespaces(scratch):
                     "virtserialport,chardev=acknowledged,name=lab.acknowledged"]
 
 
-def check(record, scratch, tally):
-    seed = random.SystemRandom().getrandbits(32) if "ROS2STORE_SEED" not in os.environ \
+def check_caught(record, scratch, tally, _):
+    seed = drawn_seed()
+    caught = any(not survives(record, at, seed, scratch, keep=False)
+                 for at in points(record, seed, EARLY_FLUSH_POINTS))
+    return tally.add(f"power: a build that flushes too early is caught (seed {seed})", caught)
+
+
+def drawn_seed():
+    return random.SystemRandom().getrandbits(32) if "ROS2STORE_SEED" not in os.environ \
         else int(os.environ["ROS2STORE_SEED"])
+
+
+def check_all_kept(record, scratch, tally, wanted):
+    seed = drawn_seed()
     count = sum(len(data) for _, data in record.acknowledged) // ACKNOWLEDGEMENT
     print(f"{len(record.writes)} writes, {len(record.flushes)} flushes, {count} acknowledgements; "
           f"seed {seed} (ROS2STORE_SEED)", flush=True)
     if not tally.add(f"power: a load worth it ({count} acknowledged)", count >= LEAST):
         return False
-    lost = [at for at in points(record, seed, POINTS) if not survives(record, at, seed, scratch)]
-    kept = tally.add(f"power: nothing acknowledged is lost at {POINTS} points"
+    chosen = points(record, seed, wanted)
+    lost = [at for at in chosen if not survives(record, at, seed, scratch)]
+    kept = tally.add(f"power: nothing acknowledged is lost at {len(chosen)} points"
                      + (f"; lost at {lost}" if lost else ""), not lost)
     caught = any(not survives(record, at, seed, scratch, flushes=False)
                  for at in points(record, seed, CONTROL_POINTS))
@@ -76,17 +99,20 @@ def check(record, scratch, tally):
 
 
 def points(record, seed, count):
-    """Half of them anywhere in the load, half just around flushes, where what counts happens."""
+    """Half of them anywhere in the load, half just around flushes, where what counts happens; every one
+    where there are no more."""
     chosen = random.Random(seed)
-    first, last = record.acknowledged[len(record.acknowledged) // 8][0], record.position
+    first, last = record.acknowledged[0][0], record.position
+    if count >= last - first:
+        return range(first, last)
     flushes = [position for position, disk in record.flushes if disk == 0 and position > first]
     anywhere = [chosen.randrange(first, last) for _ in range(count // 2)]
     return sorted(anywhere + [max(first, chosen.choice(flushes) - chosen.randrange(-1, 3))
                               for _ in range(count - count // 2)])
 
 
-def survives(record, position, seed, scratch, flushes=True):
-    """Whether a pool that lost power there has everything that was acknowledged."""
+def survives(record, position, seed, scratch, flushes=True, keep=True):
+    """Whether a pool that lost power there has everything that was acknowledged. What it has lost is kept."""
     chosen = random.Random(seed * 1000003 + position)
     unit = chosen.choice((512, 4096))
     pool = recorder.after_power_loss(record, 0, POOL_BYTES, position, chosen, unit, flushes)
@@ -101,7 +127,7 @@ def survives(record, position, seed, scratch, flushes=True):
     said = (done.stdout + done.stderr).strip().splitlines()
     if done.returncode == 64:
         raise Unavailable(said[-1] if said else "mount failed")
-    if flushes and done.returncode != 0:
+    if flushes and keep and done.returncode != 0:
         print(f"point {position}, units of {unit}:", *said[:8], sep="\n    ", flush=True)
         shutil.copytree(scratch, f"build/lab/lost-{position}", dirs_exist_ok=True,
                         ignore=shutil.ignore_patterns("disk-*", "acknowledged"))

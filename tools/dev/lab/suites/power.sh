@@ -1,5 +1,5 @@
 # The guest's half of the power-loss suite (tools/dev/lab/power.py): a pool on a recorded namespace, its
-# directory on another; a writer under load, whose acknowledgements go to the host.
+# directory on another; a writer, the program $writer, under load, whose acknowledgements go to the host.
 source tools/dev/lab/guest/hardware
 modules nvme ext4
 wait_for namespace_of lab3 2
@@ -15,10 +15,10 @@ check "it is mounted" mount "/dev/$place" /run/place
 check "a pool on the recorded namespace" ros2store up --no-daemons /run/place/pool --device-dir "/dev/ng${pool#nvme}"
 check "a directory in it" ros2store mkdir "$uri"
 sync
-kill_writer write "$uri" 256 8 1 2>/run/writer.log | tee "$acknowledged" >/run/acknowledged &
+$writer write "$uri" 256 8 1 2>/run/writer.log | tee "$acknowledged" >/run/acknowledged &
 for _ in $(seq 600); do
     (($(stat -c %s /run/acknowledged) < 24 * 1500)) || break
     sleep 0.2
 done
-check "the writer is still at it" pkill -9 -x kill_writer
+check "the writer is still at it" kill -9 "$(pgrep -f "^$writer write")"
 wait
