@@ -17,6 +17,9 @@ from pathlib import Path
 from lab.kernel import Unavailable
 
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
+# What a guest's boot needs, and its suites.
+NEEDED = ("qemu-system-x86_64", "busybox", "cpio", "depmod", "modprobe", "rdma", "nvme", "ndctl", "curl",
+          VIRTIOFSD)
 GUEST = Path(__file__).parent.absolute() / "guest"
 MEMORY = "3G"
 NVME_BYTES = 2 << 30
@@ -38,9 +41,8 @@ class Failure(Exception):
 
 def look():
     """Raises Unavailable where this machine lacks what a guest needs."""
-    for what, there in (("qemu-system-x86_64", shutil.which("qemu-system-x86_64")),
-                        (VIRTIOFSD, VIRTIOFSD.exists()), ("busybox", shutil.which("busybox"))):
-        if not there:
+    for what in NEEDED:
+        if shutil.which(what) is None:
             raise Unavailable(f"there is no {what}: apt-get install the packages of "
                               "tools/packages-lab.txt")
 
@@ -49,7 +51,8 @@ def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
     """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
     returns its exit status. What it prints goes to the file `log`, with `echo` to our standard output
     too; with `typed` it reads our standard input, from its own standard output's descriptor. Raises
-    Failure, also where it takes more than `seconds`. `more` are further words for QEMU."""
+    Unavailable where nothing boots, Failure, also where it takes more than `seconds`. `more` are
+    further words for QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
         folder = Path(folder)
         files = serve_root(folder)
@@ -70,7 +73,7 @@ def serve_root(folder):
         if files.poll() is not None or time.monotonic() > give_up:
             files.kill()
             files.wait()
-            raise Failure(f"virtiofsd did not start: {(folder / 'virtiofsd.log').read_text()}")
+            raise Unavailable(f"virtiofsd did not start: {(folder / 'virtiofsd.log').read_text()}")
         time.sleep(0.05)
     return files
 
@@ -105,6 +108,8 @@ def boot(kernel, script, folder, log, seconds, echo, typed, more):
             guest.terminate()
             guest.wait()
         reader.join()
+    if not word.isdigit() and not (folder / "console.log").exists():
+        raise Unavailable(f"QEMU did not start (status {guest.returncode}):\n" + last_lines(folder))
     if not word.isdigit():
         raise Failure(f"the guest ended without an exit status (QEMU: {guest.returncode}, 124 is its "
                       f"limit of {seconds} s); the end of its console:\n" + last_lines(folder))

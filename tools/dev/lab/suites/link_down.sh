@@ -7,7 +7,14 @@ cut_link() {
 mend_link() {
     ip -n dpu link set to-storage up
 }
-check "the cable between DPU and storage drawn for 5 s: nothing is lost" across_a_cut 5 "$offload/cut-5" ip netns exec host
+# What the DPU has of its own, in another session through the same door.
+unaffected() {
+    local copy=$place/own/during-the-cut
+    rm -rf $copy
+    timeout 60 "$@" ros2store cp -r /usr/include/fmt "ros2s+dpu://10.77.1.2:7500/own/main/${copy##*/}" &&
+        diff -r /usr/include/fmt $copy
+}
+check "the cable between DPU and storage drawn for 5 s: nothing is lost, and who does not need it is served" across_a_cut 5 "$offload/cut-5" ip netns exec host
 check "and for 40 s" across_a_cut 40 "$offload/cut-40" ip netns exec host
 check "and a tree through the DPU afterwards" eval \
     'in_namespace host ros2store cp -r "$offload/tree" $place/again && diff -r /usr/include/fmt $place/again'

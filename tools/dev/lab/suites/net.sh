@@ -62,7 +62,10 @@ pools: pool
 engine: {control: "10.77.2.2:7400", providers: ucx+tcp, ucx_device: to-storage, certificates: $place/storage}
 control: {listen: "10.77.1.2:7500", certificates: $place/hosts}
 data: {listen: "shm $place/dpu.sock"}
+directories:
+  own/main: $place/own
 EOF
+mkdir -p $place/own
 offload="ros2s+dpu://10.77.1.2:7500/pool/main"
 direct="ros2s://10.77.2.2:7400/pool/main?provider=ucx+tcp"
 check "the engine, on the storage network" started storage ros2store-engine
@@ -74,7 +77,15 @@ check "and fio, verified" in_namespace host fio --name=net --thread \
     --iodepth=8 --verify=crc32c --do_verify=1
 check "the DPU reaches the engine" in_namespace dpu env ROS2STORE_CERTS=$place/storage \
     ROS2STORE_UCX_DEVICE=to-storage ros2store ls "$direct"
-check "the host has no route to it" refused in_namespace host ip route get 10.77.2.2
+check "the host has no route to it" unreachable in_namespace host ip route get 10.77.2.2
 check "so it does not reach it, even with the storage network's certificates" unreachable \
     in_namespace host env ROS2STORE_CERTS=$place/storage ROS2STORE_UCX_DEVICE=to-dpu \
     ros2store ls "$direct"
+# A host is root on itself, and may make the DPU its router.
+reaches_engine() {
+    in_namespace "$1" timeout 5 bash -c 'echo >/dev/tcp/10.77.2.2/7400'
+}
+check "the DPU reaches the engine's port" reaches_engine dpu
+check "a host that takes the DPU for its router" ip -n host route add 10.77.2.0/24 via 10.77.1.2
+check "does not reach it: the DPU passes nothing on" refused reaches_engine host
+check "and is as before" ip -n host route del 10.77.2.0/24
