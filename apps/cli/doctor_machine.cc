@@ -236,7 +236,7 @@ std::vector<Finding> look_at_directory(const std::string& directory) {
 
 std::optional<std::string> in_memory(const std::string& path) {
     struct statfs system{};
-    if (api::namespace_bytes(path) || statfs(path.c_str(), &system) != 0 ||
+    if (api::raw_device_bytes(path) || statfs(path.c_str(), &system) != 0 ||
         system.f_type != tmpfs_magic) {
         return std::nullopt;
     }

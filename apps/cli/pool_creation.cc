@@ -37,15 +37,16 @@ Result<> check_outside_pools(const std::string& directory, Report& report) {
 
 Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& options) {
     ROS2S_CO_TRY(check_outside_pools(options.directory, work.report));
-    const auto namespaces = std::ranges::count_if(
-        options.device_directories,
-        [](const auto& place) { return api::namespace_bytes(place).has_value(); });
-    if (options.size && namespaces > 0) {
+    const auto raw = std::ranges::count_if(options.device_directories, [](const auto& place) {
+        return api::raw_device_bytes(place).has_value();
+    });
+    if (options.size && raw > 0 && static_cast<size_t>(raw) == options.device_directories.size()) {
         co_return work.report.fail(Code::invalid,
-                                   "an NVMe namespace is used whole: leave --size out");
+                                   "an NVMe namespace, or a devdax device, is used whole: leave "
+                                   "--size out");
     }
     const auto devices_at_least =
-        namespaces > 0 ? static_cast<uint32_t>(options.device_directories.size()) : default_devices;
+        raw > 0 ? static_cast<uint32_t>(options.device_directories.size()) : default_devices;
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
                         size_of(options.size.value_or(default_size), work.report));
     Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
@@ -94,12 +95,13 @@ Task<Result<>> pool_create(Workplace work, UpOptions options) {
 
 Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    const auto whole = api::namespace_bytes(options.device_directory);
+    const auto whole = api::raw_device_bytes(options.device_directory);
     if (whole.has_value() != options.size.empty()) {
-        co_return work.report.fail(Code::invalid,
-                                   whole ? "an NVMe namespace is used whole: leave --size out"
-                                         : "--size is required: that of the new device file, 1T "
-                                           "say");
+        co_return work.report.fail(
+            Code::invalid,
+            whole ? "an NVMe namespace, or a devdax device, is used whole: leave --size out"
+                  : "--size is required: that of the new device file, 1T "
+                    "say");
     }
     uint64_t bytes = whole.value_or(0);
     if (!whole) {

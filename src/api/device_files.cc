@@ -53,24 +53,33 @@ class Room {
 // What a file system, a volume or a pool leaves at the beginning of a disk lies within.
 constexpr uint64_t looked_at_bytes = uint64_t{1} << 20;
 
-Result<> check_namespaces(const std::vector<DevicePlace>& places, Report& report) {
+Result<> check_raw_devices(const std::vector<DevicePlace>& places, Report& report) {
     std::set<std::string> seen;
     for (const auto& place : places) {
-        if (place.namespace_bytes == 0) continue;
+        if (place.raw_bytes == 0) continue;
         if (!seen.insert(std::filesystem::weakly_canonical(place.path)).second) {
             return report.fail(Code::invalid,
                                fmt::format("{} would be two devices of the pool: name each "
-                                           "namespace once, and leave --devices out",
+                                           "once, and leave --devices out",
                                            place.path));
         }
-        if (place.namespace_bytes < pool_bytes_min) {
+        if (place.raw_bytes < pool_bytes_min) {
             return report.fail(Code::invalid,
                                fmt::format("{} has {}, too little for a device: it needs {}",
-                                           place.path, config::human_size(place.namespace_bytes),
+                                           place.path, config::human_size(place.raw_bytes),
                                            config::human_size(pool_bytes_min)));
         }
     }
     return {};
+}
+
+std::string how_to_clear(const std::string& path) {
+    std::string name = std::filesystem::weakly_canonical(path).filename();
+    if (!device::nvme_bytes(path)) {
+        return ": make its namespace raw (ndctl create-namespace -f -e NAMESPACE -m raw), run "
+               "blkdiscard -z on its block device, and make it devdax again";
+    }
+    return " with blkdiscard -z " + name.replace(0, 2, "/dev/nvme");
 }
 
 Task<Result<>> check_empty(Environment environment, std::string path, Report& report) {
@@ -82,28 +91,29 @@ Task<Result<>> check_empty(Environment environment, std::string path, Report& re
     const bool empty =
         std::ranges::all_of(first.bytes(), [](std::byte byte) { return byte == std::byte{0}; });
     if (empty) co_return Result<>{};
-    std::string block = std::filesystem::weakly_canonical(path).filename();
-    block.replace(0, 2, "/dev/nvme");
-    co_return report.fail(Code::exists, fmt::format("{} holds something, a pool perhaps: if it may "
-                                                    "go, clear it with blkdiscard -z {}",
-                                                    path, block));
+    co_return report.fail(
+        Code::exists, fmt::format("{} holds something, a pool perhaps: if it may go, clear it{}",
+                                  path, how_to_clear(path)));
 }
 
 }  // namespace
 
-std::optional<uint64_t> namespace_bytes(const std::string& path) {
-    return device::nvme_bytes(path);
+std::optional<uint64_t> raw_device_bytes(const std::string& path) {
+    if (const auto bytes = device::nvme_bytes(path)) return bytes;
+    struct stat status{};
+    const bool may_be_devdax = ::stat(path.c_str(), &status) == 0 && S_ISCHR(status.st_mode);
+    return may_be_devdax ? device::pmem_bytes(path) : std::nullopt;
 }
 
 DevicePlace place_device(const std::string& directory, const std::string& pool, size_t number,
                          const std::string& elsewhere) {
     if (elsewhere.empty()) return {.path = in(directory, device_name(number)), .link = {}};
-    if (const auto bytes = namespace_bytes(elsewhere)) {
+    if (const auto bytes = raw_device_bytes(elsewhere)) {
         std::error_code failed;
         const auto absolute = std::filesystem::absolute(elsewhere, failed).string();
         return {.path = failed ? elsewhere : absolute,
                 .link = in(directory, device_name(number)),
-                .namespace_bytes = *bytes};
+                .raw_bytes = *bytes};
     }
     return {.path = fmt::format("{}/ros2store-{}-{}", elsewhere, pool, device_name(number)),
             .link = in(directory, device_name(number))};
@@ -111,11 +121,11 @@ DevicePlace place_device(const std::string& directory, const std::string& pool, 
 
 Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
                      const IndexPlace& index, Report& report) {
-    ROS2S_TRY(check_namespaces(places, report));
+    ROS2S_TRY(check_raw_devices(places, report));
     Room room;
     if (index.bytes > 0) ROS2S_TRY(room.take(index.directory, index.bytes, report));
     for (const auto& place : places) {
-        if (place.namespace_bytes > 0) continue;
+        if (place.raw_bytes > 0) continue;
         const auto parent = std::filesystem::path(place.path).parent_path().string();
         ROS2S_TRY(room.take(parent, device_bytes, report));
         if (exists(place.path)) {
@@ -131,14 +141,14 @@ Task<Result<>> make_device(const Call& call, Environment environment, DevicePlac
                            uint64_t device_bytes, bool page_cache,
                            std::function<void(uint64_t)> progress, Report& report) {
     // Before there is a link: what is refused is never the pool's.
-    if (place.namespace_bytes > 0) {
+    if (place.raw_bytes > 0) {
         ROS2S_CO_TRY(co_await check_empty(environment, place.path, report));
     }
     if (!place.link.empty() && ::symlink(place.path.c_str(), place.link.c_str()) != 0) {
         co_return cannot("make the link", place.link, fail_errno(errno).error(), report);
     }
-    if (place.namespace_bytes > 0) {
-        if (progress) progress(place.namespace_bytes);
+    if (place.raw_bytes > 0) {
+        if (progress) progress(place.raw_bytes);
         co_return Result<>{};
     }
     co_return co_await device::create_file_device(
@@ -152,7 +162,7 @@ Task<Result<>> make_device(const Call& call, Environment environment, DevicePlac
 Task<Result<std::unique_ptr<device::BlockDevice>>> open_device(Environment environment,
                                                                std::string path, bool page_cache,
                                                                Report& report) {
-    if (namespace_bytes(path)) {
+    if (device::nvme_bytes(path)) {
         co_return co_await device::NvmeDevice::open(environment.reactor, path, environment.log,
                                                     report);
     }
@@ -164,7 +174,7 @@ Task<Result<std::unique_ptr<device::BlockDevice>>> open_device(Environment envir
 }
 
 Result<uint64_t> device_bytes(const std::string& path) {
-    if (const auto bytes = namespace_bytes(path)) return *bytes;
+    if (const auto bytes = raw_device_bytes(path)) return *bytes;
     struct stat status{};
     if (::stat(path.c_str(), &status) != 0) return fail_errno(errno);
     return static_cast<uint64_t>(status.st_size);

@@ -1,5 +1,5 @@
-// Devices of a pool directory, files or NVMe namespaces: where a new one goes, whether there is
-// room, making and opening it.
+// Devices of a pool directory, files, NVMe namespaces or devdax: where a new one goes, whether
+// there is room, making and opening it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,15 +15,15 @@
 
 namespace ros2s::api {
 
-// The file and, where it lies on another disk, the link to it in the pool's directory. Or an NVMe
-// namespace's character device and the link to that.
+// The file and, where it lies on another disk, the link to it in the pool's directory. Or the
+// character device of an NVMe namespace or of persistent memory, and the link to that.
 struct DevicePlace {
     std::string path;
-    std::string link;              // empty: none
-    uint64_t namespace_bytes = 0;  // of a namespace, which is used whole; 0: a file
+    std::string link;        // empty: none
+    uint64_t raw_bytes = 0;  // of a device, which is used whole; 0: a file
 };
 
-// `elsewhere` is a directory, or a namespace's character device; empty: in the pool's directory
+// `elsewhere` is a directory, or such a character device; empty: in the pool's directory
 // itself.
 [[nodiscard]] DevicePlace place_device(const std::string& directory, const std::string& pool,
                                        size_t number, const std::string& elsewhere);
@@ -35,13 +35,13 @@ struct IndexPlace {
 };
 
 // Before anything is written: room for all that share a file system, the index among them.
-// Errors: no_space, exists, invalid (a namespace twice, or too small), and those of looking at the
+// Errors: no_space, exists, invalid (a device twice, or too small), and those of looking at the
 // directories.
 [[nodiscard]] Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
                                    const IndexPlace& index, Report& report);
 
 // The link, and the file, written fully once. `progress` is called with bytes of this file. A
-// namespace is not written, but it must be empty: its first blocks are zeros, or `exists`.
+// raw device is not written, but it must be empty: its first blocks are zeros, or `exists`.
 [[nodiscard]] Task<Result<>> make_device(const Call& call, Environment environment,
                                          DevicePlace place, uint64_t device_bytes, bool page_cache,
                                          std::function<void(uint64_t)> progress, Report& report);

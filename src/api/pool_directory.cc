@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -100,7 +101,7 @@ std::vector<DevicePlace> place_devices(const std::string& directory, const PoolC
 }
 
 uint64_t bytes_of(const DevicePlace& place, uint64_t file_bytes) {
-    return place.namespace_bytes > 0 ? place.namespace_bytes : file_bytes;
+    return place.raw_bytes > 0 ? place.raw_bytes : file_bytes;
 }
 
 Task<Result<>> make_devices(const Call& call, Environment environment, const PoolCreation& creation,
@@ -141,7 +142,8 @@ Task<Result<>> make_container(const Call& call, Environment environment,
 Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCreation& creation,
                          std::string directory, Report& report) {
     const auto places = place_devices(directory, creation);
-    const auto file_bytes = round_down(creation.bytes / creation.devices, block_bytes);
+    const auto files = std::ranges::count(places, uint64_t{0}, &DevicePlace::raw_bytes);
+    const auto file_bytes = round_down(creation.bytes / std::max<uint64_t>(files, 1), block_bytes);
     ROS2S_CO_TRY(check_space(places, file_bytes, {directory, index_bytes}, report));
     if (const auto marked = replace_file(in(directory, half_made_name), "\n"); !marked) {
         co_return cannot("write in", directory, marked.error(), report);

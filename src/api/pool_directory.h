@@ -36,15 +36,17 @@ struct PoolCreation {
     uint64_t bytes = uint64_t{4} << 30;  // over all device files together
     uint32_t devices = 1;                // 1 to 16
     // Other places for the device files, taken in turn: one per disk. Empty: the directory itself.
-    // One that is the character device of an NVMe namespace is a device by itself, used whole.
+    // One that is the character device of an NVMe namespace, or of persistent memory (devdax), is a
+    // device by itself, used whole.
     std::vector<std::string> device_directories;
     std::string container = "main";  // made at once; empty: none
     PoolConfig config;               // what config.yaml says; its own `pool` is not looked at
     std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
 
-// Of the NVMe namespace whose character device `path` is, or links to; nothing where it is none.
-[[nodiscard]] std::optional<uint64_t> namespace_bytes(const std::string& path);
+// Of the NVMe namespace or the persistent memory whose character device `path` is, or links to;
+// nothing where it is none.
+[[nodiscard]] std::optional<uint64_t> raw_device_bytes(const std::string& path);
 
 inline constexpr uint64_t pool_bytes_min = uint64_t{64} << 20;
 inline constexpr uint32_t pool_devices_max = 16;

@@ -19,7 +19,7 @@ namespace {
 // Before anything is written.
 Result<DevicePlace> plan(const PoolDirectory& pool, const PoolGrowth& growth,
                          const std::string& read_only_reason, Report& report) {
-    if (growth.bytes < pool_bytes_min && !namespace_bytes(growth.device_directory)) {
+    if (growth.bytes < pool_bytes_min && !raw_device_bytes(growth.device_directory)) {
         return report.fail(
             Code::invalid,
             fmt::format("{} are too little for a device: it needs {} at least",

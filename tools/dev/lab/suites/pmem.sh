@@ -12,7 +12,8 @@ contract() {
 
 # The NVDIMM without a file system.
 devdax() {
-    umount /mnt/pmem && ndctl create-namespace -f -e namespace0.0 -m devdax -a 4096
+    ! mountpoint -q /mnt/pmem || umount /mnt/pmem
+    ndctl create-namespace -f -e namespace0.0 -m devdax -a 4096
 }
 
 # Acknowledged writes that lie in the journal alone, for nobody closes the pool; then one bit of a record
@@ -94,3 +95,26 @@ check "why shows that writes avoid it" eval \
     'ros2store why "$(at tree/core.h)" | tee /dev/stderr | grep "persistent memory with bad blocks"'
 check "the NVDIMM as devdax" devdax
 check "the device's contract, devdax" contract /dev/dax0.0
+
+# The journal in memory without a file system, the rest on a namespace without one.
+wait_for namespace_of lab1 2
+namespace=/dev/ng$(namespace_of lab1 2 | sed s/^nvme//)
+pool=/mnt/nvme/third
+source tools/dev/lab/guest/pool_load
+holds_something() {
+    ! ros2store up --no-daemons $pool --device-dir /dev/dax0.0 --device-dir "$namespace" 2>/run/refusal
+    cat /run/refusal
+    grep -q "/dev/dax0.0 holds something.*blkdiscard" /run/refusal
+}
+# As it says.
+clear_memory() {
+    ndctl create-namespace -f -e namespace0.0 -m raw && blkdiscard -z /dev/pmem0 && devdax
+}
+check "a pool there is refused, for the memory holds something" holds_something
+check "it is cleared" clear_memory
+check "a pool, its first device devdax, its second a raw namespace" \
+    ros2store up --no-daemons $pool --device-dir /dev/dax0.0 --device-dir "$namespace"
+check "a tree" there_and_back
+check "fio, verified" verified
+check "why shows memory, and two devices" grep -q "libpmem, persistent memory, 2 devices" <(ros2store why "$(at fio)")
+check "killed under load, it has all that was acknowledged" killed
