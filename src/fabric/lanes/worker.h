@@ -38,7 +38,8 @@ class Worker : public Poller {
 
     // What a peer needs to reach this worker.
     [[nodiscard]] virtual const std::vector<std::byte>& address() const noexcept = 0;
-    // Errors: unsupported (no way from our device to the peer's), no_memory, io.
+    // Errors: unsupported (no way from our device to the peer's), disconnected (none now),
+    // no_memory, io.
     [[nodiscard]] virtual Result<std::unique_ptr<Lane>> open_lane(const Ends& ends,
                                                                   LaneUser& user) = 0;
 

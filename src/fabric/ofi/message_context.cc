@@ -96,14 +96,18 @@ int MessageContext::listen() {
     return status;
 }
 
-Handle<fid_ep> MessageContext::make_endpoint(ConstBytes address) {
+bool MessageContext::is_of_our_kind(ConstBytes address) const noexcept {
     // libfabric reads as many bytes as an address of ours has.
     sockaddr theirs{};
     sockaddr ours{};
-    if (address.size() != address_.size() || address.size() < sizeof theirs) return nullptr;
+    if (address.size() != address_.size() || address.size() < sizeof theirs) return false;
     std::memcpy(&theirs, address.data(), sizeof theirs);
     std::memcpy(&ours, address_.data(), sizeof ours);
-    if (theirs.sa_family != ours.sa_family) return nullptr;
+    return theirs.sa_family == ours.sa_family;
+}
+
+Handle<fid_ep> MessageContext::make_endpoint(ConstBytes address) {
+    if (!is_of_our_kind(address)) return nullptr;
     const Info info(copy_info_(offer_.get()), free_info_);
     if (!info) return nullptr;
     std::free(info->dest_addr);

@@ -36,6 +36,8 @@ class MessageContext {
     // An endpoint of ours, not yet connected: towards the address, where libfabric may wait for
     // the network to resolve it; or for a peer that asks. None: libfabric refuses.
     [[nodiscard]] Handle<fid_ep> make_endpoint(ConstBytes address);
+    // Whether an address of that kind can be ours at all.
+    [[nodiscard]] bool is_of_our_kind(ConstBytes address) const noexcept;
     [[nodiscard]] Handle<fid_ep> make_endpoint(fi_info& request) { return enable(request); }
     // Frees what a peer's request came with.
     void free(fi_info* request) const noexcept { free_info_(request); }

@@ -25,12 +25,14 @@ MessageLane::~MessageLane() {
 }
 
 Result<> MessageLane::connect(ConstBytes address) {
+    if (!worker_.context().is_of_our_kind(address)) return ros2s::fail(Code::unsupported);
+    // No way there now: a port that is down, perhaps. It may be back at the next attempt.
     auto endpoint = worker_.context().make_endpoint(address);
-    if (endpoint == nullptr) return ros2s::fail(Code::unsupported);
+    if (endpoint == nullptr) return ros2s::fail(Code::disconnected);
     if (!prepare(std::move(endpoint))) return ros2s::fail(Code::no_memory);
     const ConnectionRequest request{.channel = peer_channel_};
     if (fi_connect(endpoint_.get(), address.data(), &request, sizeof request) == 0) return {};
-    return ros2s::fail(Code::unsupported);
+    return ros2s::fail(Code::disconnected);
 }
 
 void MessageLane::accept(fi_info& request) noexcept {

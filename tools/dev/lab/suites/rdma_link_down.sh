@@ -1,0 +1,46 @@
+# The port of an RDMA adapter goes down in mid-transfer, under clients of an engine over ofi+verbs. Soft-RoCE itself
+# does not come back from that (rping fails, too, with nothing of ours running) until it is made anew.
+source tools/dev/lab/guest/hardware
+soft_roce_with_address
+provider=ofi+verbs
+source tools/dev/lab/guest/verbs_pool
+direct="ros2s:///pool/main DIR&provider=$provider" tcp="ros2s:///pool/main DIR&provider=ucx+tcp"
+
+grown() {
+    (($(stat -c %s /run/acknowledged) >= $1))
+}
+ended() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+# Meanwhile a client of the same engine over loopback is served.
+writer_loses_the_port() {
+    ros2store mkdir "$(at "$direct" /cut)" || return
+    : >/run/acknowledged
+    kill_writer write "$(at "$direct" /cut)" 512 8 1 >/run/acknowledged 2>/run/writer.log &
+    local writer=$!
+    wait_for grown 2400 && ip link set rdma0 down && there_and_back "$tcp" during-the-cut || return
+    for _ in 1 2 3; do wait_for ended $writer && break; done
+    cat /run/writer.log
+    ended $writer && grep -qi "not connected\|timed out" /run/writer.log
+}
+acknowledged_is_there() {
+    truncate -s $(($(stat -c %s /run/acknowledged) / 24 * 24)) /run/acknowledged
+    kill_writer verify "$(at "$tcp" /cut)" </run/acknowledged
+}
+new_adapter() {
+    rdma link delete rxe0 && ip link set rdma0 up && rdma link add rxe0 type rxe netdev rdma0
+}
+
+check "a pool on a file system on NVMe" ros2store up $pool --size 256MiB
+check "its daemons stop" ros2store down $pool
+check "settings for the adapter" settings_for_verbs
+check "its daemons start over $provider" ros2store up $pool
+check "the port goes down: the writer waits, and ends with an error; who does not need it is served" \
+    writer_loses_the_port
+check "everything acknowledged is there, over TCP" acknowledged_is_there
+check "the daemons stop" ros2store down $pool
+check "a new adapter" new_adapter
+check "they start" ros2store up $pool
+check "a tree over it" there_and_back "$direct" afterwards
+check "its daemons stop" ros2store down $pool
