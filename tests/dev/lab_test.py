@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""usage: lab_test.py SOURCE_DIRECTORY
+
+What ./dev lab says where it cannot run, without a guest; and the recorded disk on which its loss of power
+stands."""
+import contextlib
+import io
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import types
+import unittest
+from pathlib import Path
+from unittest import mock
+
+SOURCE = sys.argv.pop(1)
+sys.path.insert(0, f"{SOURCE}/tools/dev")
+os.chdir(SOURCE)
+import console  # noqa: E402
+import lab  # noqa: E402
+from lab import recorder  # noqa: E402
+
+
+def lab_command(*words, **environment):
+    return subprocess.run([sys.executable, "-B", "tools/dev", "lab", *words], capture_output=True,
+                          text=True, stdin=subprocess.DEVNULL, check=False,
+                          env={**os.environ, **environment})
+
+
+def selected():
+    """The tally of ./dev check's part, and what was printed."""
+    tally, out = console.Tally("check"), io.StringIO()
+    with contextlib.redirect_stdout(out):
+        lab.selection(tally, float("inf"))
+    return tally, out.getvalue()
+
+
+class Refusals(unittest.TestCase):
+    def test_a_name_that_there_is_not(self):
+        done = lab_command("nmve")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no lab suite 'nmve'; there are: hardware, ", done.stdout)
+
+    def test_a_machine_without_qemu(self):
+        done = lab_command("shell", PATH="/nonexistent")
+        self.assertEqual(done.returncode, lab.NO_GUEST)
+        self.assertIn("there is no qemu-system-x86_64: apt-get install", done.stderr)
+
+    def test_there_the_check_says_so_and_goes_on(self):
+        with mock.patch.dict(os.environ, PATH="/nonexistent"):
+            tally, said = selected()
+        self.assertEqual((tally.passed, tally.failed), (0, 0))
+        self.assertRegex(said, "not run: hardware, .*apt-get install")
+
+    def test_but_a_guest_that_comes_to_nothing_fails_it(self):
+        nothing = types.SimpleNamespace(returncode=lab.GUEST_FAILED, stdout="", stderr="why")
+        with mock.patch.object(lab.subprocess, "run", return_value=nothing):
+            tally, said = selected()
+        self.assertEqual((tally.passed, tally.failed), (0, 1))
+        self.assertIn("why", said)
+
+
+def request(handle, kind, offset=0, data=b"", flags=0):
+    return struct.pack(">IHHQQI", recorder.REQUEST_MAGIC, flags, kind, handle, offset, len(data)) + data
+
+
+class Client:
+    """What QEMU says to a recorded disk."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(str(path))
+        self.receive(18)
+        self.socket.sendall(struct.pack(">I", 1))
+        self.socket.sendall(struct.pack(">QII", recorder.OPTION_MAGIC, recorder.EXPORT_NAME, 0))
+        self.receive(10 + 124)
+
+    def receive(self, size):
+        return self.socket.recv(size, socket.MSG_WAITALL)
+
+    def send(self, *requests):
+        """At once, so that none is answered before the next has come."""
+        self.socket.sendall(b"".join(requests))
+
+    def answers(self, count):
+        return {struct.unpack(">IIQ", self.receive(16))[2] for _ in range(count)}
+
+
+class RecordedDisk(unittest.TestCase):
+    SIZE = 16384
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="ros2store-lab-")
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+        self.addCleanup(self.end)
+        give_up = time.monotonic() + 30
+        while not (self.folder / "acknowledged").exists() and time.monotonic() < give_up:
+            time.sleep(0.01)
+        self.client = Client(self.folder / "disk-0")
+        self.addCleanup(self.client.socket.close)
+
+    def serve(self):
+        self.record = recorder.record(self.folder, [self.SIZE], self.ended)
+
+    def end(self):
+        self.ended.set()
+        self.thread.join()
+
+    def left(self, position=None, share=0.0, flushes=True):
+        """What power leaves, of what no flush covers the share."""
+        self.end()
+        chosen = random.Random(1)
+        with mock.patch.object(chosen, "choice", return_value=share):
+            return recorder.after_power_loss(self.record, 0, self.SIZE,
+                                             self.record.position if position is None else position,
+                                             chosen, 512, flushes)
+
+    def test_a_flush_covers_what_was_answered_before_it(self):
+        self.client.send(request(1, recorder.WRITE, 0, b"a" * 512))
+        self.assertEqual(self.client.answers(1), {1})
+        self.client.send(request(2, recorder.FLUSH))
+        self.assertEqual(self.client.answers(1), {2})
+        self.assertEqual(self.left()[:512], b"a" * 512)
+        self.assertEqual(self.left(position=1)[:512], bytes(512))
+        self.assertEqual(self.left(flushes=False)[:512], bytes(512))
+
+    def test_and_nothing_else(self):
+        self.client.send(request(1, recorder.WRITE, 0, b"a" * 512), request(2, recorder.FLUSH))
+        self.assertEqual(self.client.answers(2), {1, 2})
+        self.assertEqual(self.left()[:512], bytes(512))
+        self.assertEqual(self.left(share=1.0)[:512], b"a" * 512)
+
+    def test_forced_writes_need_none(self):
+        self.client.send(request(1, recorder.WRITE, 512, b"a" * 512, flags=recorder.FUA))
+        self.assertEqual(self.client.answers(1), {1})
+        self.assertEqual(self.left()[512:1024], b"a" * 512)
+
+    def test_an_older_write_never_covers_a_younger_one(self):
+        for handle, byte in ((1, b"a"), (2, b"b")):
+            self.client.send(request(handle, recorder.WRITE, 0, byte * 512))
+            self.assertEqual(self.client.answers(1), {handle})
+        self.assertEqual(self.left(share=1.0)[:512], b"b" * 512)
+
+
+if __name__ == "__main__":
+    unittest.main()
