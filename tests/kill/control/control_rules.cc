@@ -1,11 +1,11 @@
-// The one difference of the control build: it acknowledges what is still in its memory.
+// The one difference of a control: the rule REMOVED_RULE does not hold.
 #include "ros2s/engine/commit_rules.h"
 
 namespace ros2s::engine {
 
 CommitRules default_rules() {
     CommitRules rules;
-    rules.acknowledge_durable = false;
+    rules.REMOVED_RULE = false;
     return rules;
 }
 
