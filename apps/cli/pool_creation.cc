@@ -16,6 +16,9 @@
 namespace ros2s::cli {
 namespace {
 
+constexpr const char* used_whole =
+    "an NVMe namespace, or a devdax device, is used whole: leave --size out";
+
 // A removal of the outer one would leave the inner one, or take it along.
 Result<> check_outside_pools(const std::string& directory, Report& report) {
     std::error_code failed;
@@ -41,9 +44,7 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
         return api::raw_device_bytes(place).has_value();
     });
     if (options.size && raw > 0 && static_cast<size_t>(raw) == options.device_directories.size()) {
-        co_return work.report.fail(Code::invalid,
-                                   "an NVMe namespace, or a devdax device, is used whole: leave "
-                                   "--size out");
+        co_return work.report.fail(Code::invalid, used_whole);
     }
     const auto devices_at_least =
         raw > 0 ? static_cast<uint32_t>(options.device_directories.size()) : default_devices;
@@ -99,9 +100,7 @@ Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
     if (whole.has_value() != options.size.empty()) {
         co_return work.report.fail(
             Code::invalid,
-            whole ? "an NVMe namespace, or a devdax device, is used whole: leave --size out"
-                  : "--size is required: that of the new device file, 1T "
-                    "say");
+            whole ? used_whole : "--size is required: that of the new device file, 1T say");
     }
     uint64_t bytes = whole.value_or(0);
     if (!whole) {
@@ -111,13 +110,16 @@ Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(before.directory, work.report));
     if (api::is_served(before.directory, owner)) {
         const std::string place = shell_word(before.directory);
+        const std::string size = whole ? "" : " --size " + shell_word(options.size);
+        const std::string device = options.device_directory.empty()
+                                       ? ""
+                                       : " --device-dir " + shell_word(options.device_directory);
         co_return work.report.fail(
             Code::busy,
             fmt::format(
                 "the pool in {0} is served by process {1} ({2}), and grows while nobody has "
-                "it open: ros2store down {3} && ros2store pool grow {3} --size {4} && "
-                "ros2store up {3}",
-                before.directory, owner.pid, owner.program, place, shell_word(options.size)));
+                "it open: ros2store down {3} && ros2store pool grow {3}{4}{5} && ros2store up {3}",
+                before.directory, owner.pid, owner.program, place, size, device));
     }
     {
         Progress progress("writing the new device file once", Progress::Unit::bytes,

@@ -311,9 +311,9 @@ class Life(WithDirectory):
         # What `up` prints is there.
         self.assertEqual(self.up()["container"], "second")
         self.refused("up", self.pool, "--container", "main", says=["'main'", "container create"])
-        commands = [["down", str(self.pool)], ["pool", "grow", str(self.pool), "--size", "64M"],
-                    ["up", str(self.pool)]]
-        self.refused("pool", "grow", self.pool, "--size", "64M",
+        grow = ["pool", "grow", str(self.pool), "--size", "64M", "--device-dir", str(self.scratch / "disk")]
+        commands = [["down", str(self.pool)], grow, ["up", str(self.pool)]]
+        self.refused(*grow,
                      says=["ros2store-engine",
                            " && ".join(f"ros2store {' '.join(each)}" for each in commands)])
         for command in commands:

@@ -107,7 +107,6 @@ bool MessageContext::is_of_our_kind(ConstBytes address) const noexcept {
 }
 
 Handle<fid_ep> MessageContext::make_endpoint(ConstBytes address) {
-    if (!is_of_our_kind(address)) return nullptr;
     const Info info(copy_info_(offer_.get()), free_info_);
     if (!info) return nullptr;
     std::free(info->dest_addr);

@@ -33,11 +33,11 @@ class MessageContext {
     [[nodiscard]] fid_domain* domain() const noexcept { return domain_.get(); }
     [[nodiscard]] fid_cq* completions() const noexcept { return completions_.get(); }
     [[nodiscard]] fid_eq* events() const noexcept { return events_.get(); }
-    // An endpoint of ours, not yet connected: towards the address, where libfabric may wait for
-    // the network to resolve it; or for a peer that asks. None: libfabric refuses.
-    [[nodiscard]] Handle<fid_ep> make_endpoint(ConstBytes address);
     // Whether an address of that kind can be ours at all.
     [[nodiscard]] bool is_of_our_kind(ConstBytes address) const noexcept;
+    // An endpoint of ours, not yet connected: towards an address of our kind, where libfabric may
+    // wait for the network to resolve it; or for a peer that asks. None: libfabric refuses.
+    [[nodiscard]] Handle<fid_ep> make_endpoint(ConstBytes address);
     [[nodiscard]] Handle<fid_ep> make_endpoint(fi_info& request) { return enable(request); }
     // Frees what a peer's request came with.
     void free(fi_info* request) const noexcept { free_info_(request); }
