@@ -64,17 +64,22 @@ std::string door_suffix(std::string_view subject) {
     return fmt::format(".{:016x}", number_of(subject));
 }
 
-std::optional<std::string> door_address(const daemon::Listen& place, std::string_view subject) {
-    if (place.provider == "shm") return place.address + door_suffix(subject);
+std::optional<std::string> door_address(const daemon::Listen& place, std::string_view subject,
+                                        uint32_t attempt) {
+    if (place.provider == "shm") {
+        if (attempt > 0) return std::nullopt;
+        return place.address + door_suffix(subject);
+    }
     const size_t colon = place.address.rfind(':');
     if (colon == std::string::npos || colon == 0) return std::nullopt;
     const char* const end = place.address.data() + place.address.size();
     uint32_t port = 0;
     const auto read = std::from_chars(place.address.data() + colon + 1, end, port);
     if (read.ec != std::errc{} || read.ptr != end || port > 65535 - door_ports) return std::nullopt;
+    if (attempt >= (port == 0 ? 1 : door_ports)) return std::nullopt;
     if (port == 0) return place.address;
     return fmt::format("{}:{}", place.address.substr(0, colon),
-                       port + 1 + number_of(subject) % door_ports);
+                       port + 1 + (number_of(subject) + attempt) % door_ports);
 }
 
 TenantDomains::TenantDomains(Reactor& reactor, session::SessionTable& sessions, Log log)
@@ -137,13 +142,23 @@ Task<Result<TenantDomains::Tenant*>> TenantDomains::enter(const session::Session
 }
 
 Task<Result<>> TenantDomains::listen(Tenant& tenant, const std::string& subject, Report& report) {
-    for (daemon::Listen place : places_) {
-        const auto address = door_address(place, subject);
-        ROS2S_CHECK(address.has_value());  // the settings were checked
-        place.address = *address;
-        ROS2S_CO_TRY(co_await tenant.data.listen(place, device_, log_, report));
+    for (const daemon::Listen& place : places_) {
+        ROS2S_CO_TRY(co_await listen_at(tenant, place, subject, report));
     }
     co_return Result<>{};
+}
+
+Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& place,
+                                        const std::string& subject, Report& report) {
+    Result<> listening = fail(Code::busy);
+    for (uint32_t attempt = 0;; ++attempt) {
+        const auto address = door_address(place, subject, attempt);
+        if (!address) co_return listening;  // others have them all
+        report = {};
+        listening = co_await tenant.data.listen({.provider = place.provider, .address = *address},
+                                                device_, log_, report);
+        if (listening || listening.error().code != Code::busy) co_return listening;
+    }
 }
 
 Task<> TenantDomains::session_ending(session::Session& session) {

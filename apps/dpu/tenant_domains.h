@@ -5,7 +5,7 @@
 //
 // So segments, keys and their accounting are one tenant's, and what one does to a listener is its
 // own trouble. A door lets in tickets of its tenant alone. Where a tenant's door is follows from
-// its name, so that a host whose DPU was restarted finds it again.
+// its name, unless somebody listens there already; a host is told with its session.
 //
 // Owned by Dpu; used on the reactor's core; stop() before destruction. Watches the session table:
 // it is made before who keeps answers for sessions, so that connections end first.
@@ -27,12 +27,13 @@ namespace ros2s::dpud {
 // What a tenant's address has behind the one in the settings: ".0123456789abcdef".
 inline constexpr size_t door_suffix_bytes = 17;
 [[nodiscard]] std::string door_suffix(std::string_view subject);
-// Where a tenant's door is: a socket's path with the suffix, or, for a provider on the network, one
-// of the ports behind the one in the settings (0: any). None: the address has no room for them. Two
-// tenants may come to one port: the second one's sessions are refused, busy.
+// Where a tenant's door is at the `attempt`th attempt, from 0: a socket's path with the suffix, or,
+// for a provider on the network, one of the ports behind the one in the settings (0: any). None:
+// the address has no room for so many.
 inline constexpr uint32_t door_ports = 1000;
 [[nodiscard]] std::optional<std::string> door_address(const daemon::Listen& place,
-                                                      std::string_view subject);
+                                                      std::string_view subject,
+                                                      uint32_t attempt = 0);
 
 // For the addresses that the settings name: there is no tenant whose sessions enter by them.
 class ClosedDoor final : public rpc::Gate {
@@ -78,6 +79,9 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     struct Tenant;
     Task<Result<Tenant*>> enter(const session::Session& session, Report& report);
     Task<Result<>> listen(Tenant& tenant, const std::string& subject, Report& report);
+    // At the first of the tenant's addresses that nobody has.
+    Task<Result<>> listen_at(Tenant& tenant, const daemon::Listen& place,
+                             const std::string& subject, Report& report);
     Task<> leave(uint64_t number);
 
     Reactor& reactor_;

@@ -4,10 +4,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -23,9 +26,13 @@ class NoService final : public rpc::Service {
 };
 
 struct Rig {
-    explicit Rig(Reactor& on, std::string at)
-        : reactor(on), tickets(on, {}), sessions(on, tickets, {}), domains(on, sessions, {}) {
-        domains.begin({{.provider = "shm", .address = std::move(at)}}, {}, service);
+    Rig(Reactor& on, daemon::Listen place)
+        : reactor(on),
+          provider(place.provider),
+          tickets(on, {}),
+          sessions(on, tickets, {}),
+          domains(on, sessions, {}) {
+        domains.begin({std::move(place)}, "lo", service);
     }
     Task<session::SessionId> enter(std::string subject, std::string& address) {
         Report report;
@@ -35,12 +42,13 @@ struct Rig {
                                            .pool = "pool",
                                            .program = {}});
         EXPECT_TRUE(opened);
-        const auto door = co_await domains.open(**opened, "shm", report);
+        const auto door = co_await domains.open(**opened, provider, report);
         EXPECT_TRUE(door) << report.text();
         address = door.value_or("");
         co_return (*opened)->id;
     }
     Reactor& reactor;
+    std::string provider;
     NoService service;
     session::TicketTable tickets;
     session::SessionTable sessions;
@@ -71,10 +79,14 @@ class TenantDomainsTest : public testing::Test {
     }
     // Everything on the reactor's core.
     void run(Task<> (*body)(TenantDomainsTest&, Rig&)) {
-        run_blocking(*reactor, [&] { return whole(*this, body); });
+        run(body, {.provider = "shm", .address = directory + "/door"});
     }
-    static Task<> whole(TenantDomainsTest& self, Task<> (*body)(TenantDomainsTest&, Rig&)) {
-        Rig rig(*self.reactor, self.directory + "/door");
+    void run(Task<> (*body)(TenantDomainsTest&, Rig&), const daemon::Listen& place) {
+        run_blocking(*reactor, [&] { return whole(*this, body, place); });
+    }
+    static Task<> whole(TenantDomainsTest& self, Task<> (*body)(TenantDomainsTest&, Rig&),
+                        daemon::Listen place) {
+        Rig rig(*self.reactor, std::move(place));
         co_await body(self, rig);
         co_await rig.domains.drain();
         co_await rig.sessions.close_all();
@@ -104,6 +116,29 @@ Task<> come_and_go(TenantDomainsTest&, Rig& rig) {
     EXPECT_FALSE(std::filesystem::exists(other));
 }
 TEST_F(TenantDomainsTest, ATenantHasADomainWhileItHasSessions) { run(come_and_go); }
+
+// On a network a door is one of a thousand ports: names meet.
+Task<> meet(TenantDomainsTest&, Rig& rig) {
+    const daemon::Listen any{.provider = rig.provider, .address = "127.0.0.1:7600"};
+    std::map<std::string, std::string> names;
+    std::string one, other;
+    for (int i = 0; other.empty(); ++i) {
+        const std::string name = fmt::format("CN=tenant {}", i);
+        const auto [met, is_new] = names.emplace(*door_address(any, name), name);
+        if (!is_new) std::tie(one, other) = std::pair(met->second, name);
+    }
+    std::string first, second, again;
+    const auto session = co_await rig.enter(one, first);
+    co_await rig.enter(other, second);
+    EXPECT_NE(first, second);
+    co_await rig.sessions.close(session);
+    co_await rig.enter(one, again);
+    EXPECT_EQ(first, again);
+}
+TEST_F(TenantDomainsTest, WhoseNamesMeetHaveDoorsAllTheSame) {
+    const int ports = 20000 + getpid() % 20000;
+    run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
+}
 
 constexpr size_t over_the_bound = TenantDomains::labels_max + 3;
 
@@ -163,8 +198,17 @@ TEST(DoorAddress, FollowsFromTheTenantsName) {
     const int port = std::stoi(door->substr(door->rfind(':') + 1));
     EXPECT_GT(port, 7600);
     EXPECT_LE(port, 7600 + static_cast<int>(door_ports));
-    EXPECT_EQ(door_address({.provider = "ofi+verbs", .address = "192.0.2.1:0"}, "a"),
-              "192.0.2.1:0");
+    std::set<std::string> all;
+    for (uint32_t attempt = 0; attempt < door_ports; ++attempt) {
+        all.insert(door_address(verbs, "a", attempt).value_or(""));
+    }
+    EXPECT_EQ(all.size(), door_ports);
+    EXPECT_TRUE(all.contains("[fe80::1]:7601") && all.contains("[fe80::1]:8600"));
+    EXPECT_FALSE(door_address(verbs, "a", door_ports));
+    EXPECT_FALSE(door_address(shm, "a", 1));
+    const daemon::Listen any{.provider = "ofi+verbs", .address = "192.0.2.1:0"};
+    EXPECT_EQ(door_address(any, "a"), "192.0.2.1:0");
+    EXPECT_FALSE(door_address(any, "a", 1));
     for (const char* none :
          {"192.0.2.1", ":7600", "192.0.2.1:", "192.0.2.1:65000", "192.0.2.1:-1", "192.0.2.1:76x"}) {
         EXPECT_FALSE(door_address({.provider = "ofi+verbs", .address = none}, "a")) << none;

@@ -11,6 +11,7 @@ Task<Result<OpenedSession>> SessionTickets::open(Report& report) {
     const Call call;
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await control_.open_session(call, wish_, report));
     session_ = opened.id;
+    address_ = opened.address;
     first_ = opened.ticket.ticket;
     opened_.wake_all();
     co_return std::move(opened);

@@ -21,6 +21,7 @@ class SessionTickets final : public rpc::TicketSource {
     Task<Result<std::string>> take(Report& report) override;
     // Opens another session where the server knows this one no more.
     Task<> nobody_there() override;
+    [[nodiscard]] std::string address() const override { return address_; }
     // Ends the session, if the server can be reached.
     Task<> close();
     // The last one that was opened.
@@ -32,6 +33,7 @@ class SessionTickets final : public rpc::TicketSource {
     ControlClient& control_;
     SessionWish wish_;
     std::optional<session::SessionId> session_;
+    std::string address_;  // of the data plane, for that session
     Event opened_;
     std::optional<session::Ticket> first_;  // came with the session, unused
 };

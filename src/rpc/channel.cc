@@ -63,6 +63,7 @@ Task<> Channel::close() {
 // ---- the connection -------------------------------------------------------------------------
 
 Task<Result<std::unique_ptr<ClientConnection>>> Channel::connect(Report& report) {
+    if (std::string now = tickets_.address(); !now.empty()) address_ = std::move(now);
     auto connection = co_await ClientConnection::open(reactor_, domain_, address_, tickets_,
                                                       options_, metrics_, closing_.token(), report);
     if (!connection) {

@@ -42,6 +42,9 @@ class TicketSource {
     // Nothing listens at the address. Where that is because the server was restarted and does not
     // know us any more, asking it for a session makes it listen again. Default: nothing to be done.
     virtual Task<> nobody_there() { co_return; }
+    // Where its tickets let in: a server that was restarted may listen elsewhere. Empty: where the
+    // channel was opened.
+    [[nodiscard]] virtual std::string address() const { return {}; }
 };
 
 // All of it belongs to the caller and stays put until call() returns.
@@ -112,6 +115,7 @@ class Channel {
         return options_.message_bytes_max - sizeof(FrameHeader);
     }
     [[nodiscard]] const std::string& provider() const { return domain_.provider(); }
+    // Of the last attempt to connect.
     [[nodiscard]] const std::string& address() const { return address_; }
     [[nodiscard]] bool is_connected() const { return connection_ != nullptr; }
     [[nodiscard]] const std::optional<Absence>& absence() const { return absence_; }
@@ -136,7 +140,7 @@ class Channel {
 
     Reactor& reactor_;
     fabric::Domain& domain_;
-    const std::string address_;
+    std::string address_;
     TicketSource& tickets_;
     const ChannelOptions options_;
     ChannelMetrics metrics_;

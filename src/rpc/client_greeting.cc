@@ -28,6 +28,11 @@ Task<Result<std::unique_ptr<ClientConnection>>> ClientConnection::open(
 Task<Result<>> ClientConnection::greet(fabric::Domain& domain, const std::string& address,
                                        TicketSource& tickets, StopToken stop, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const std::string ticket, co_await tickets.take(report));
+    if (const std::string now = tickets.address(); !now.empty() && now != address) {
+        co_return report.fail(Code::disconnected, fmt::format("{} is the address of another server "
+                                                              "now; ours listens at {}",
+                                                              address, now));
+    }
     if (ticket.size() > HelloBody::ticket_bytes_max) {
         co_return report.fail(Code::invalid, "the ticket for " + address + " is too long");
     }

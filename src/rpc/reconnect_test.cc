@@ -128,6 +128,41 @@ TEST(Reconnect, ARequestWaitsForARestartedServer) {
     stage.world.run(restarted(stage));
 }
 
+// A server that was restarted elsewhere; in its place stands nobody, or one that lets nobody in.
+Task<> moved(Stage& stage, bool another_stands_there) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    co_await stage.stop();
+    const auto others_domain = stage.network.open_domain(stage.core(), "another");
+    TestService others_service(stage.core());
+    TestGate others_gate;
+    Result<std::unique_ptr<Server>> another = fail(Code::closed);
+    if (another_stands_there) {
+        another = co_await Server::listen(stage.core(), *others_domain, "here", others_service,
+                                          others_gate, stage.server_options, stage.report);
+        EXPECT_TRUE(another) << stage.report.text();
+    }
+    co_await stage.start("there");
+    stage.tickets.moved_to = "there";
+    Outcome outcome;
+    co_await send_one(stage, **channel, count_once, operation(stage, 0, 1), 1000, outcome);
+    EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    EXPECT_EQ((*channel)->address(), "there");
+    EXPECT_TRUE(others_gate.used.empty()) << "a ticket of ours was shown to another server";
+    co_await stage.leave(*channel);
+    if (another) co_await (*another)->close();
+    if (another) another->reset();
+    co_await others_domain->close();
+    co_await stage.stop();
+}
+TEST(Reconnect, AServerThatMovedIsFound) {
+    for (const bool another_stands_there : {false, true}) {
+        SCOPED_TRACE(another_stands_there);
+        Stage stage(7);
+        stage.world.run(moved(stage, another_stands_there));
+    }
+}
+
 Task<> patience(Stage& stage) {
     co_await stage.start();
     auto channel = co_await stage.connect();

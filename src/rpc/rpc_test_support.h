@@ -117,9 +117,17 @@ class TestTickets final : public TicketSource {
   public:
     Task<Result<std::string>> take(Report& report) override {
         if (!valid) co_return report.fail(Code::denied, "no tickets");
+        co_await nobody_there();
         co_return prefix + std::to_string(++number);
     }
+    Task<> nobody_there() override {
+        if (!moved_to.empty()) at = moved_to;
+        co_return;
+    }
+    [[nodiscard]] std::string address() const override { return at; }
     bool valid = true;
+    std::string moved_to;  // what the control plane would say
+    std::string at;
     std::string prefix = "ticket ";
     uint64_t number = 0;
 };
@@ -159,10 +167,10 @@ struct Stage {
         channel_options.client.bytes[0] = 1;
     }
     Reactor& core() { return world.core(); }
-    Task<> start() {
+    Task<> start(std::string address = "here") {
         server_domain = network.open_domain(core(), "server");
-        auto listening = co_await Server::listen(core(), *server_domain, "here", service, gate,
-                                                 server_options, report);
+        auto listening = co_await Server::listen(core(), *server_domain, std::move(address),
+                                                 service, gate, server_options, report);
         EXPECT_TRUE(listening) << report.text();
         if (listening) server = std::move(*listening);
     }
