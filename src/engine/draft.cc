@@ -101,29 +101,30 @@ void Draft::build_array(const object::Operation& operation, Change& change) {
         const uint64_t last = (extent.end() - 1) / block_bytes;
         change.pieces[0] = {first, static_cast<uint32_t>(last - first + 1)};
         change.piece_count = 1;
-        need(change.dkey, first, change.pieces[0].count);
+        need(change, first, change.pieces[0].count);
     } else if (operation.kind == Kind::punch_extent && extent.length > 0) {
         change.hole_first = round_up(extent.offset, block_bytes) / block_bytes;
         const uint64_t end = extent.end() / block_bytes;
         change.hole_count = end > change.hole_first ? end - change.hole_first : 0;
-        if (extent.offset % block_bytes != 0) need(change.dkey, extent.offset / block_bytes, 1);
-        if (extent.end() % block_bytes != 0) need(change.dkey, end, 1);
+        if (extent.offset % block_bytes != 0) need(change, extent.offset / block_bytes, 1);
+        if (extent.end() % block_bytes != 0) need(change, end, 1);
     } else if (operation.kind == Kind::set_size) {
         change.size_rule = Change::SizeRule::exactly;
         change.size = operation.size;
         change.hole_first = round_up(operation.size, block_bytes) / block_bytes;
         change.hole_count = array_blocks_max - change.hole_first;
         const bool edge = operation.size % block_bytes != 0;
-        if (edge) need(change.dkey, operation.size / block_bytes, 1);
+        if (edge) need(change, operation.size / block_bytes, 1);
     }
 }
 
-void Draft::need(std::string_view dkey, uint64_t first_block, uint64_t blocks) {
+void Draft::need(const Change& change, uint64_t first_block, uint64_t blocks) {
     blocks_max_ += blocks;
     while (blocks > 0) {
         const uint64_t segment = first_block / segment_blocks;
         const uint64_t here = std::min(blocks, (segment + 1) * segment_blocks - first_block);
-        const uint32_t device = placement_->home(payload_bytes_, dkey, segment);
+        const uint32_t device =
+            placement_->home(payload_bytes_, change.object, change.dkey, segment);
         const auto found = std::ranges::find(needs_, device, &std::pair<uint32_t, uint64_t>::first);
         if (found == needs_.end()) {
             needs_.emplace_back(device, here);
@@ -407,7 +408,8 @@ Result<> Draft::stage_change(Group& group, size_t index) {
     for (uint8_t p = 0; p < change.piece_count; ++p) {
         const Change::Piece& piece = change.pieces[p];
         for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
-            uint32_t device = placement_->home(payload_bytes_, change.dkey, block / segment_blocks);
+            uint32_t device = placement_->home(payload_bytes_, change.object, change.dkey,
+                                               block / segment_blocks);
             if (!redirected_.empty()) device = redirected_[device];
             StagedBlock where;
             std::byte* const memory = group.stage(device, where);

@@ -85,7 +85,7 @@ class Draft {
     enum class Presence : uint8_t { absent, single, array };
 
     void build_array(const object::Operation& operation, Change& change);
-    void need(std::string_view dkey, uint64_t first_block, uint64_t blocks);
+    void need(const Change& change, uint64_t first_block, uint64_t blocks);
     // What earlier operations of the transaction made of the block; nothing: they left it alone.
     [[nodiscard]] std::optional<Source> made_before(size_t index, uint64_t block) const;
     [[nodiscard]] Source locate(size_t index, uint64_t block) const;

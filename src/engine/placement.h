@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hash.h"
+#include "ros2s/object/vocabulary.h"
 
 namespace ros2s::engine {
 
@@ -28,13 +29,15 @@ class Placement {
         return grown;
     }
     [[nodiscard]] uint32_t devices() const { return devices_; }
-    // For a segment under a dkey, in a transaction with so much payload.
-    [[nodiscard]] uint32_t home(uint64_t payload_bytes, std::string_view dkey,
-                                uint64_t segment) const {
+    // For a segment under a dkey, in a transaction with so much payload. The object counts: small
+    // files have a first chunk alone, and all the same dkey.
+    [[nodiscard]] uint32_t home(uint64_t payload_bytes, const object::ObjectId& object,
+                                std::string_view dkey, uint64_t segment) const {
         const bool is_small = payload_bytes <= small_bytes_max;
         const auto& homes = others_.empty() || (is_small && !memory_.empty()) ? memory_ : others_;
         if (homes.size() == 1) return homes.front();
-        return homes[(hash_text(dkey) + segment) % homes.size()];
+        const uint64_t seed = hash_mix(hash_mix(0, object.high), object.low);
+        return homes[(hash_text(dkey, seed) + segment) % homes.size()];
     }
 
   private:

@@ -1,6 +1,7 @@
 // Small transactions go to persistent memory, as long as it has room; then no disk is touched.
 #include "placement.h"
 
+#include <array>
 #include <set>
 
 #include "engine_test_support.h"
@@ -11,7 +12,7 @@ namespace {
 std::set<uint32_t> homes(const Placement& placement, uint64_t payload_bytes) {
     std::set<uint32_t> found;
     for (uint64_t segment = 0; segment < 100; ++segment) {
-        found.insert(placement.home(payload_bytes, "dkey", segment));
+        found.insert(placement.home(payload_bytes, {1, 2}, "dkey", segment));
     }
     return found;
 }
@@ -37,6 +38,16 @@ TEST(Placement, OfOneKindAllDevicesTakeAll) {
             EXPECT_EQ(homes(placement, bytes), (std::set<uint32_t>{0, 1, 2}));
         }
     }
+}
+
+// Small files have one chunk each, and its dkey is that of every first chunk.
+TEST(Placement, ObjectsSpreadEvenThoughTheirDkeysAreTheSame) {
+    const Placement placement = of({false, false, false, false});
+    std::array<int, 4> count{};
+    for (uint64_t low = 0; low < 1000; ++low) {
+        ++count[placement.home(uint64_t{1} << 20, {7, low}, "dkey", 0)];
+    }
+    for (const int here : count) EXPECT_GT(here, 200);
 }
 
 // Memory, which has the journal, and a disk behind it.
