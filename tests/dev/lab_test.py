@@ -116,14 +116,14 @@ class RecordedDisk(unittest.TestCase):
         self.ended.set()
         self.thread.join()
 
-    def left(self, position=None, share=0.0, flushes=True):
+    def left(self, position=None, share=0.0, flushed=None):
         """What power leaves, of what no flush covers the share."""
         self.end()
         chosen = random.Random(1)
         with mock.patch.object(chosen, "choice", return_value=share):
             return recorder.after_power_loss(self.record, 0, self.SIZE,
                                              self.record.position if position is None else position,
-                                             chosen, 512, flushes)
+                                             chosen, 512, flushed)
 
     def test_a_flush_covers_what_was_answered_before_it(self):
         self.client.send(request(1, recorder.WRITE, 0, b"a" * 512))
@@ -132,7 +132,7 @@ class RecordedDisk(unittest.TestCase):
         self.assertEqual(self.client.answers(1), {2})
         self.assertEqual(self.left()[:512], b"a" * 512)
         self.assertEqual(self.left(position=1)[:512], bytes(512))
-        self.assertEqual(self.left(flushes=False)[:512], bytes(512))
+        self.assertEqual(self.left(flushed=1)[:512], bytes(512))
 
     def test_and_nothing_else(self):
         self.client.send(request(1, recorder.WRITE, 0, b"a" * 512), request(2, recorder.FLUSH))

@@ -18,12 +18,13 @@ from lab import recorder, vm
 
 BIN = Path("build/release/bin").absolute()
 POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
-POINTS = 12
-# A control ends with the first loss. Without flushes almost every point loses something; what an early
-# flush misses is lost only at points just behind it.
-CONTROL_POINTS, EARLY_FLUSH_POINTS = 6, 60
+# Of a real load and of the controls', which end with the first loss: what an early flush misses is lost
+# only at points just behind it.
+POINTS = 60
 ACKNOWLEDGEMENT = 24
 LEAST = 200
+# What kill_writer's verification ends with.
+KEPT, LOST = 0, 1
 
 
 class Unavailable(Exception):
@@ -38,10 +39,17 @@ def run(guest, script, log, seconds, tally, folder, count=POINTS):
             scratch = Path(scratch)
             command = scratch / "command"
             command.write_text(f"writer={writer}\nsource {script}\n", encoding="ascii")
-            record, status = recorded(guest, command, log, seconds, scratch)
+            record, status = recorded(guest, command, log.with_stem(f"{log.stem}_{writer}"), seconds, scratch)
             passed = tally.add(f"power: the guest's load, {writer}", status == 0) \
-                and check(record, scratch, tally, count) and passed
+                and worth_it(record, tally) and check(record, scratch, tally, count) and passed
     return passed
+
+
+def worth_it(record, tally):
+    count = sum(len(data) for _, data in record.acknowledged) // ACKNOWLEDGEMENT
+    print(f"{len(record.writes)} writes, {len(record.flushes)} flushes, {count} acknowledgements", flush=True)
+    return tally.add(f"power: a load worth it ({count} acknowledged)",
+                     count >= LEAST and len(record.flushes) > 0)
 
 
 def recorded(guest, command, log, seconds, scratch):
@@ -70,11 +78,10 @@ def recorded_namespaces(scratch):
                     "virtserialport,chardev=acknowledged,name=lab.acknowledged"]
 
 
-def check_caught(record, scratch, tally, _):
+def check_caught(record, scratch, tally, count):
     seed = drawn_seed()
-    caught = any(not survives(record, at, seed, scratch, keep=False)
-                 for at in points(record, seed, EARLY_FLUSH_POINTS))
-    return tally.add(f"power: a build that flushes too early is caught (seed {seed})", caught)
+    caught = any(after_loss(record, at, seed, scratch) == LOST for at in points(record, seed, count))
+    return tally.add(f"power: a build that flushes too early is caught (seed {seed}, ROS2STORE_SEED)", caught)
 
 
 def drawn_seed():
@@ -82,19 +89,14 @@ def drawn_seed():
         else int(os.environ["ROS2STORE_SEED"])
 
 
-def check_all_kept(record, scratch, tally, wanted):
+def check_all_kept(record, scratch, tally, count):
     seed = drawn_seed()
-    count = sum(len(data) for _, data in record.acknowledged) // ACKNOWLEDGEMENT
-    print(f"{len(record.writes)} writes, {len(record.flushes)} flushes, {count} acknowledgements; "
-          f"seed {seed} (ROS2STORE_SEED)", flush=True)
-    if not tally.add(f"power: a load worth it ({count} acknowledged)", count >= LEAST):
-        return False
-    chosen = points(record, seed, wanted)
-    lost = [at for at in chosen if not survives(record, at, seed, scratch)]
-    kept = tally.add(f"power: nothing acknowledged is lost at {len(chosen)} points"
+    chosen = points(record, seed, count)
+    lost = [at for at in chosen if not is_kept(record, at, seed, scratch)]
+    kept = tally.add(f"power: nothing acknowledged is lost at {len(chosen)} points (seed {seed}, ROS2STORE_SEED)"
                      + (f"; lost at {lost}" if lost else ""), not lost)
-    caught = any(not survives(record, at, seed, scratch, flushes=False)
-                 for at in points(record, seed, CONTROL_POINTS))
+    begun = record.acknowledged[0][0]
+    caught = any(after_loss(record, at, seed, scratch, flushed=begun) == LOST for at in chosen)
     return tally.add("power: without its flushes it is caught", caught) and kept
 
 
@@ -111,27 +113,35 @@ def points(record, seed, count):
                               for _ in range(count - count // 2)])
 
 
-def survives(record, position, seed, scratch, flushes=True, keep=True):
-    """Whether a pool that lost power there has everything that was acknowledged. What it has lost is kept."""
+def is_kept(record, position, seed, scratch):
+    """Whether a pool that lost power there has everything that was acknowledged. Where not, what is
+    left of it stays in build/lab."""
+    status = after_loss(record, position, seed, scratch)
+    if status != KEPT:
+        print(f"point {position}: status {status}", *(scratch / "said").read_text().splitlines()[:8],
+              sep="\n    ", flush=True)
+        shutil.copytree(scratch, f"build/lab/lost-{position}", dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("disk-*", "acknowledged"))
+    return status == KEPT
+
+
+def after_loss(record, position, seed, scratch, flushed=None):
+    """What the verification of a pool that lost power there ends with."""
     chosen = random.Random(seed * 1000003 + position)
     unit = chosen.choice((512, 4096))
-    pool = recorder.after_power_loss(record, 0, POOL_BYTES, position, chosen, unit, flushes)
+    pool = recorder.after_power_loss(record, 0, POOL_BYTES, position, chosen, unit, flushed)
     place = recorder.after_power_loss(record, 1, PLACE_BYTES, position, chosen, 4096)
     (scratch / "pool.img").write_bytes(pool)
     (scratch / "place.img").write_bytes(place)
     promised = b"".join(data for at, data in record.acknowledged if at <= position)
     (scratch / "promised").write_bytes(promised[:len(promised) // ACKNOWLEDGEMENT * ACKNOWLEDGEMENT])
-    done = subprocess.run(["unshare", "-m", "bash", "-c", OPEN_AND_VERIFY, "verify", scratch, BIN],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                          timeout=300)
-    said = (done.stdout + done.stderr).strip().splitlines()
+    with open(scratch / "said", "wb") as said:
+        done = subprocess.run(["timeout", "-k", "10", "300", "unshare", "-m", "bash", "-c", OPEN_AND_VERIFY,
+                               "verify", scratch, BIN],
+                              stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
     if done.returncode == 64:
-        raise Unavailable(said[-1] if said else "mount failed")
-    if flushes and keep and done.returncode != 0:
-        print(f"point {position}, units of {unit}:", *said[:8], sep="\n    ", flush=True)
-        shutil.copytree(scratch, f"build/lab/lost-{position}", dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("disk-*", "acknowledged"))
-    return done.returncode == 0
+        raise Unavailable((scratch / "said").read_text(errors="replace").strip() or "mount failed")
+    return done.returncode
 
 
 OPEN_AND_VERIFY = r"""

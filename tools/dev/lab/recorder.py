@@ -186,15 +186,17 @@ def attend(chosen, key, result, disks):
     return 0
 
 
-def after_power_loss(recorded, disk, size, position, random, unit, flushes=True):
+def after_power_loss(recorded, disk, size, position, random, unit, flushed=None):
     """The disk's bytes where power was lost at `position`: what a flush covers, and of the rest a
-    random part, in pieces of `unit` bytes, where an older write never covers a younger one."""
+    random part, in pieces of `unit` bytes, where an older write never covers a younger one. Flushes
+    behind `flushed` do nothing."""
+    last_flush = position if flushed is None else min(flushed, position)
     image = bytearray(size)
     share = random.choice((0.0, 0.1, 0.5, 0.9, 1.0))
     for write in recorded.writes:
         if write.disk != disk or write.began > position:
             continue
-        if flushes and 0 <= write.durable <= position:
+        if 0 <= write.durable <= last_flush:
             image[write.offset:write.offset + len(write.data)] = write.data
             continue
         for at in range(0, len(write.data), unit):

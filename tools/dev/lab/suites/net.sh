@@ -72,9 +72,15 @@ check "the engine, on the storage network" started storage ros2store-engine
 check "the DPU daemon, between both" started dpu ros2store-dpu
 export ROS2STORE_CERTS=$place/hosts
 check "the host works through the DPU: a tree" there_and_back
+# What crossed the cable between DPU and storage, both ways.
+crossed() {
+    in_namespace dpu cat /sys/class/net/to-storage/statistics/{tx,rx}_bytes | awk '{sum += $1} END {printf "%d", sum}'
+}
+before=$(crossed)
 check "and fio, verified" in_namespace host fio --name=net --thread \
     --ioengine=external:build/release/plugins/fio/libros2store-fio.so --uri="$offload" --filename=net --rw=randrw --bs=16k --size=2M \
     --iodepth=8 --verify=crc32c --do_verify=1
+check "whose bytes crossed the cable to storage" test "$(crossed)" -gt $((before + (2 << 20)))
 check "the DPU reaches the engine" in_namespace dpu env ROS2STORE_CERTS=$place/storage \
     ROS2STORE_UCX_DEVICE=to-storage ros2store ls "$direct"
 check "the host has no route to it" unreachable in_namespace host ip route get 10.77.2.2

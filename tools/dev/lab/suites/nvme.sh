@@ -9,16 +9,7 @@ pool=/run/pool
 source tools/dev/lab/guest/pool_load
 
 contract() {
-    ROS2STORE_TEST_NVME=$1 build/release/device_nvme_test --gtest_filter='Nvme*Namespace*'
-}
-
-# refused_with WORDS COMMAND…: it fails, and says so.
-refused_with() {
-    local words=$1
-    shift
-    ! "$@" >/run/refusal 2>&1 || return
-    cat /run/refusal
-    grep -q "$words" /run/refusal
+    ROS2STORE_TEST_NVME=$1 tests_pass build/release/device_nvme_test 'Nvme*Namespace*'
 }
 
 # Commands as the driver sends them, past the block layer's counters.
@@ -50,6 +41,18 @@ discarded() {
 
 check "the device's contract, 512 B blocks" contract "/dev/ng${small#/dev/nvme}"
 check "the device's contract, 4 KiB blocks" contract "/dev/ng${large#/dev/nvme}"
+# A copy of a pool's namespace on another one of the same size is not the pool's.
+copy_is_refused() {
+    local pool=/run/original
+    umount /run/mnt && blkdiscard -z "$small" || return
+    ros2store up --no-daemons $pool --device-dir "/dev/ng${small#/dev/nvme}" &&
+        dd if="$small" of="$large" bs=1M oflag=direct status=none || return
+    ln -sfn "/dev/ng${large#/dev/nvme}" $pool/device-0
+    refused_with "it is a copy" ros2store ls "ros2s+local:///pool/main?dir=$pool" || return
+    ln -sfn "/dev/ng${small#/dev/nvme}" $pool/device-0
+    ros2store ls "ros2s+local:///pool/main?dir=$pool"
+}
+
 check "a pool on the namespace, without writing all of it" made_with_few_writes
 check "it says what carries it" eval 'ros2store status $pool && ros2store pool query $pool'
 check "a tree" there_and_back
@@ -64,6 +67,9 @@ mkdir -p /run/mnt
 check "and so is one on what is mounted" eval \
     'mkfs.ext4 -q "$small" && mount "$small" /run/mnt &&
      refused_with "in use" ros2store up --no-daemons /run/second --device-dir "/dev/ng${small#/dev/nvme}"'
+check "a copy of a pool on a namespace of the same size is refused" copy_is_refused
 check "its daemons serve it" ros2store up $pool
-check "nothing mounts it meanwhile" refused_with "already mounted\|busy" mount "$nvme" /run/mnt
+check "the tree, through DPU and engine" eval \
+    'ros2store cp -r "ros2s+dpu:///pool/main/tree?dir=$pool" /run/served && diff -r /usr/include/fmt /run/served'
+check "nothing mounts it meanwhile" refused_with "already mounted|busy" mount "$nvme" /run/mnt
 check "they stop" ros2store down $pool

@@ -2,22 +2,16 @@
 # controller that is unplugged in mid-load. A clear error, no wrong data, and the pool says what it is.
 source tools/dev/lab/guest/hardware
 modules nvme
-namespace_of lab0 1 >/run/said && unplugged=$(</run/said)
-namespace_of lab2 1 >/run/said && failing=$(</run/said)
+wait_for namespace_of lab0 1
+wait_for namespace_of lab1 2
+wait_for namespace_of lab2 1
+unplugged=$(namespace_of lab0 1)
+failing=$(namespace_of lab2 1)
 PATH=$PWD/build/release/bin:$PATH
 
 # at POOL PATH: the URI of a path in it.
 at() {
     echo "ros2s+local:///pool/main/$2?dir=/run/$1"
-}
-
-# Writes until it fails, and says why.
-fails_with() {
-    local words=$1
-    shift
-    ! "$@" >/run/refusal 2>&1 || return
-    cat /run/refusal
-    grep -qE "$words" /run/refusal
 }
 
 # Everything that was acknowledged before the failure is there, with its own bytes, or is an error.
@@ -26,11 +20,17 @@ intact() {
     kill_writer verify "$1" </run/acknowledged
 }
 
+right_up_to_it() {
+    ! ros2store cat "$(at failing large)" >/run/front || return
+    ls -l /run/front
+    [ -s /run/front ] && cmp -n "$(stat -c %s /run/front)" /run/front /run/large
+}
+
 unplug_under_load() {
     kill_writer write "$(at unplugged load)" 512 8 1 >/run/acknowledged 2>/run/writer.log &
     local writer=$!
     while kill -0 $writer && (($(stat -c %s /run/acknowledged) < 4800)); do sleep 0.2; done
-    echo 1 >"/sys/class/nvme/${unplugged%n*}/device/remove"
+    kill -0 $writer && echo 1 >"/sys/class/nvme/${unplugged%n*}/device/remove" || return
     # It ends by itself: its next write fails.
     for _ in $(seq 300); do
         kill -0 $writer 2>/dev/null || break
@@ -40,21 +40,57 @@ unplug_under_load() {
     ! wait $writer && grep -q "read-only\|Input/output\|No such device\|I/O error" /run/writer.log
 }
 
-plug_in_again() {
+plug_in() {
     echo 1 >/sys/bus/pci/rescan
     wait_for namespace_of lab0 1
+}
+
+plug_in_again() {
+    plug_in
     ln -sfn "/dev/ng$(namespace_of lab0 1 | sed 's/nvme//')" /run/unplugged/device-0
 }
+
+# A tree of them in the engine's pool is read whole but for what lay on the second disk.
+served() {
+    local file whole=0 lost=0
+    for file in /usr/include/fmt/*; do
+        if ros2store cp "$served/tree/${file##*/}$where" /run/one 2>/run/refusal; then
+            cmp "$file" /run/one || return
+            whole=$((whole + 1))
+        else
+            cat /run/refusal
+            grep -q "/device-1\|Input/output\|No such device" /run/refusal || return
+            lost=$((lost + 1))
+        fi
+    done
+    echo "$whole whole, $lost lost"
+    ((whole > 0 && lost > 0))
+}
+
+# Two disks under one engine.
+two_disks() {
+    local first second
+    first=/dev/ng$(namespace_of lab1 2 | sed s/^nvme//)
+    second=$(namespace_of lab0 1)
+    blkdiscard -z "/dev/$second"
+    ros2store up --device-dir "$first" --device-dir "/dev/ng${second#nvme}" /run/two
+}
+unplug_one() {
+    echo 1 >"/sys/class/nvme/$(namespace_of lab0 1 | sed 's/n1$//')/device/remove"
+}
+served=ros2s:///pool/main
+where="?dir=/run/two"
 
 check "a pool on a disk with bad sectors" ros2store up --no-daemons /run/failing --device-dir "/dev/ng${failing#nvme}"
 check "random bytes, more than half of the disk" \
     dd if=/dev/urandom of=/run/large bs=1M count=150 status=none
 check "a tree" ros2store cp -r /usr/include/fmt "$(at failing tree)"
 check "and they fit around the sector that cannot be read" ros2store cp /run/large "$(at failing large)"
-check "a read that meets it fails, and says so" fails_with "Input/output error" \
+check "a read that meets it fails, and says so" refused_with "Input/output error" \
     ros2store cp "$(at failing large)" /run/back
 check "with the namespace, the place and its status" grep -q "/device-0: a read of .* NVMe status 0x" /run/refusal
-check "a write that meets the other one fails, and says so" fails_with "read-only.*failed" \
+check "what lies before it is read, and right" right_up_to_it
+check "a write that meets the other one fails, and says so" refused_with "read-only.*failed" \
     ros2store cp /run/large "$(at failing more)"
 check "the pool opens again" ros2store pool query /run/failing
 check "the tree is whole" eval 'ros2store cp -r "$(at failing tree)" /run/tree && diff -r /usr/include/fmt /run/tree'
@@ -62,5 +98,13 @@ check "the tree is whole" eval 'ros2store cp -r "$(at failing tree)" /run/tree &
 check "a pool on a disk that is unplugged" ros2store up --no-daemons /run/unplugged --device-dir "/dev/ng${unplugged#nvme}"
 check "a folder" ros2store mkdir "$(at unplugged load)"
 check "unplugged under load, the writer fails" unplug_under_load
-check "the pool is refused without its disk" fails_with "ng.*cannot be opened|no such" ros2store ls "$(at unplugged load)"
+check "the pool is refused without its disk" refused_with "ng.*cannot be opened|no such" ros2store ls "$(at unplugged load)"
 check "plugged in again, it has what was acknowledged" eval 'plug_in_again && intact "$(at unplugged load)"'
+check "that pool ends" ros2store pool destroy --yes /run/unplugged
+check "an engine's pool on two disks" two_disks
+check "a tree" ros2store cp -r /usr/include/fmt "$served/tree$where"
+check "one disk is unplugged" unplug_one
+check "what lies on the other one is served, what lay there is an error" served
+check "and nothing is written any more" refused_with "read-only|/device-1|No such device" ros2store cp /usr/include/fmt/core.h "$served/new$where"
+check "the engine says which disk" grep "device-1" /run/two/run/engine.log
+check "its daemons stop" ros2store down /run/two

@@ -9,7 +9,7 @@ source tools/dev/lab/guest/pool_load
 
 contract() {
     ROS2STORE_TEST_NVME=/dev/ng$(namespace_of lab1 "$1" | sed s/^nvme//) \
-        build/release/device_nvme_test --gtest_filter='Nvme*Namespace*'
+        tests_pass build/release/device_nvme_test 'Nvme*Namespace*'
 }
 
 check "the driver polls" grep -qx 1 "/sys/block/${nvme#/dev/}/queue/io_poll"

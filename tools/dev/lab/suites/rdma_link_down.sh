@@ -4,11 +4,9 @@ source tools/dev/lab/guest/hardware
 soft_roce_with_address
 provider=ofi+verbs
 source tools/dev/lab/guest/verbs_pool
+source tools/dev/lab/guest/cut_link
 direct="ros2s:///pool/main DIR&provider=$provider" tcp="ros2s:///pool/main DIR&provider=ucx+tcp"
 
-grown() {
-    (($(stat -c %s /run/acknowledged) >= $1))
-}
 ended() {
     ! kill -0 "$1" 2>/dev/null
 }

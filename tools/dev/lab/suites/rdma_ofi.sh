@@ -9,13 +9,13 @@ in_two_processes() {
     cases=$(build/release/fabric_ofi_test --gtest_list_tests --gtest_filter="OfiInTwoProcesses.*" | sed 1d)
     (($(wc -l <<<"$cases") > 30)) || return
     for each in $cases; do
-        build/release/fabric_ofi_test --gtest_filter="OfiInTwoProcesses.$each" || return
+        tests_pass build/release/fabric_ofi_test "OfiInTwoProcesses.$each" || return
     done
 }
 
 before=$(rdma_packets)
 check "the fabric's contract over ofi+verbs: on one core" \
-    build/release/fabric_ofi_test --gtest_filter="OfiOnOneCore.*"
+    tests_pass build/release/fabric_ofi_test "OfiOnOneCore.*"
 check "the fabric's contract over ofi+verbs: in two processes" in_two_processes
-check "keys and frames of hostile peers" build/release/fabric_ofi_test --gtest_filter="OfiMessageAttack.*"
+check "keys and frames of hostile peers" tests_pass build/release/fabric_ofi_test "OfiMessageAttack.*"
 check "and it went over the adapter" test "$(rdma_packets)" -gt $((before + 100000))

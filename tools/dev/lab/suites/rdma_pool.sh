@@ -7,3 +7,6 @@ source tools/dev/lab/guest/verbs_pool
 
 pool_over_verbs
 check "its daemons stop" ros2store down $pool
+sed -i 's/ucx+rc/ucx+dc_x/' $pool/engine.yaml
+check "an engine on ucx+dc_x is refused: the adapter has no dynamic connections" \
+    refused_with "ucx.dc_x needs a ConnectX adapter.*rxe0" ros2store up $pool
