@@ -311,7 +311,9 @@ class Life(WithDirectory):
         # What `up` prints is there.
         self.assertEqual(self.up()["container"], "second")
         self.refused("up", self.pool, "--container", "main", says=["'main'", "container create"])
-        grow = ["pool", "grow", str(self.pool), "--size", "64M", "--device-dir", str(self.scratch / "disk")]
+        disk = self.scratch / "disk"
+        disk.mkdir()
+        grow = ["pool", "grow", str(self.pool), "--size", "64M", "--device-dir", str(disk)]
         commands = [["down", str(self.pool)], grow, ["up", str(self.pool)]]
         self.refused(*grow,
                      says=["ros2store-engine",
