@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <utility>
 
 // rdma-core's ABI (libibverbs/verbs.h, IBVERBS_1.1), without its headers.
 extern "C" {
@@ -35,6 +36,8 @@ constexpr size_t payload_least = size_t{16} << 10;  // what is smaller travels i
 
 std::atomic<uint32_t> lie = none;
 std::atomic<uint64_t> told = 0;
+// One of libibverbs' functions calls another, and so finds ours.
+thread_local bool registering = false;
 
 template <class Function>
 Function* real(const char* name) {
@@ -59,23 +62,27 @@ uint32_t key_of(ibv_pd* pd, void* address, size_t length, unsigned access, bool 
     return key;
 }
 
-ibv_mr* with_a_lie(ibv_mr* made, unsigned access) {
+template <class Honest>
+ibv_mr* with_a_lie(unsigned access, const Honest& honest) {
+    if (std::exchange(registering, true)) return honest();
+    ibv_mr* const made = honest();
     const auto how = static_cast<Lie>(lie.load());
-    if (how == none || made == nullptr || (access & remote_any) == 0 ||
-        made->length < payload_least) {
-        return made;
+    const bool is_payload =
+        made != nullptr && (access & remote_any) != 0 && made->length >= payload_least;
+    if (how != none && is_payload) {
+        constexpr unsigned local = 1;
+        ibv_pd* const pd = made->pd;
+        if (how == forged) made->rkey ^= 0x5500;
+        if (how == foreign) {
+            made->rkey = key_of(real<Allocate>("ibv_alloc_pd")(made->context), made->addr,
+                                made->length, access, false);
+        }
+        if (how == stale) made->rkey = key_of(pd, made->addr, made->length, access, true);
+        if (how == bounded) made->rkey = key_of(pd, made->addr, made->length / 2, access, false);
+        if (how == rightless) made->rkey = key_of(pd, made->addr, made->length, local, false);
+        ++told;
     }
-    constexpr unsigned local = 1;
-    ibv_pd* const pd = made->pd;
-    if (how == forged) made->rkey ^= 0x5500;
-    if (how == foreign) {
-        made->rkey = key_of(real<Allocate>("ibv_alloc_pd")(made->context), made->addr, made->length,
-                            access, false);
-    }
-    if (how == stale) made->rkey = key_of(pd, made->addr, made->length, access, true);
-    if (how == bounded) made->rkey = key_of(pd, made->addr, made->length / 2, access, false);
-    if (how == rightless) made->rkey = key_of(pd, made->addr, made->length, local, false);
-    ++told;
+    registering = false;
     return made;
 }
 
@@ -96,15 +103,16 @@ extern "C" {
 __attribute__((visibility("default"))) ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length,
                                                           int access) {
     using namespace ros2s::tests;
-    return with_a_lie(real<Register>("ibv_reg_mr")(pd, address, length, access),
-                      static_cast<unsigned>(access));
+    return with_a_lie(static_cast<unsigned>(access),
+                      [&] { return real<Register>("ibv_reg_mr")(pd, address, length, access); });
 }
 __attribute__((visibility("default"))) ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address,
                                                                 size_t length, uint64_t iova,
                                                                 unsigned access) {
     using namespace ros2s::tests;
     using RegisterAt = ibv_mr*(ibv_pd*, void*, size_t, uint64_t, unsigned);
-    return with_a_lie(real<RegisterAt>("ibv_reg_mr_iova2")(pd, address, length, iova, access),
-                      access);
+    return with_a_lie(access, [&] {
+        return real<RegisterAt>("ibv_reg_mr_iova2")(pd, address, length, iova, access);
+    });
 }
 }
