@@ -149,7 +149,7 @@ Task<Result<>> end_services(Workplace work, const std::string& directory, bool k
 Task<Result<>> down(Workplace work, DownOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
-                        api::read_pool_directory(directory, work.report));
+                        api::read_pool_settings(directory, work.report));
     Ended ended;
     ROS2S_CO_TRY(co_await end_mounts(work, pool.directory, ended));
     ROS2S_CO_TRY(co_await end_services(work, pool.directory, options.kill, ended));

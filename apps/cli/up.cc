@@ -103,10 +103,11 @@ struct PoolToServe {
 };
 Task<Result<PoolToServe>> pool_to_serve(Workplace work, const UpOptions& options) {
     Report none;
-    auto there = api::read_pool_directory(options.directory, none);
+    const auto there = api::read_pool_settings(options.directory, none);
     if (there) {
-        ROS2S_CO_TRY(check_wishes(options, *there, work.report));
-        co_return PoolToServe{.pool = std::move(*there)};
+        ROS2S_CO_TRY_ASSIGN(auto pool, api::read_pool_directory(options.directory, work.report));
+        ROS2S_CO_TRY(check_wishes(options, pool, work.report));
+        co_return PoolToServe{.pool = std::move(pool)};
     }
     if (there.error().code != Code::not_found) {
         co_return work.report.fail(there.error(), none.text());

@@ -268,7 +268,7 @@ Result<uint64_t> index_disk_bytes(const PoolDirectory& pool) {
     return bytes;
 }
 
-Result<PoolDirectory> read_pool_directory(const std::string& path, Report& report) {
+Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report) {
     ROS2S_TRY_ASSIGN(std::string directory, absolute(path, report));
     struct stat status{};
     const int missing = ::stat(directory.c_str(), &status) == 0 ? 0 : errno;
@@ -313,6 +313,11 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
     }
     PoolDirectory found{.directory = std::move(directory)};
     ROS2S_TRY_ASSIGN(found.config, PoolConfig::parse(text.str(), config_path, report));
+    return found;
+}
+
+Result<PoolDirectory> read_pool_directory(const std::string& path, Report& report) {
+    ROS2S_TRY_ASSIGN(PoolDirectory found, read_pool_settings(path, report));
     ROS2S_TRY_ASSIGN(found.growing, growing_in(found.directory, report));
     for (size_t i = 0; i < pool_devices_max; ++i) {
         const auto device = in(found.directory, device_name(i));

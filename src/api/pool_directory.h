@@ -72,7 +72,11 @@ struct PoolDirectory {
     // `devices`. Empty: none.
     std::string growing;
 };
-// Errors: not_found (no pool there), invalid (config.yaml), denied, io.
+// Without its devices, of which one may be gone. Errors: not_found (no pool there), invalid
+// (config.yaml), denied, io.
+[[nodiscard]] Result<PoolDirectory> read_pool_settings(const std::string& directory,
+                                                       Report& report);
+// All of it. Errors: those of read_pool_settings(), and of a device.
 [[nodiscard]] Result<PoolDirectory> read_pool_directory(const std::string& directory,
                                                         Report& report);
 

@@ -324,6 +324,21 @@ class Life(WithDirectory):
         run("down", self.pool)
         self.assertEqual(answer("container", "query", self.uri("second"))["id"], one["id"])
 
+    def test_a_pool_that_lost_a_device_is_stopped(self):
+        disk = self.scratch / "disk"
+        disk.mkdir()
+        self.up("--size", "128M", "--devices", "2", "--device-dir", disk)
+        device = self.pool / "device-1"
+        there = os.readlink(device)
+        device.unlink()
+        device.symlink_to(self.scratch / "gone")
+        self.refused("up", self.pool, says="device-1")
+        run("down", self.pool)
+        device.unlink()
+        device.symlink_to(there)
+        self.up()
+        run("down", self.pool)
+
     def test_files_by_each_uri(self):
         uris = self.up("--size", SIZE)["uris"]
         run("cp", __file__, uris["offload"].replace("?", "/one?"))
