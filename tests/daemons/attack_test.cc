@@ -574,7 +574,10 @@ TEST_P(ClientsOverAnAdapter, ThatLieAboutKeys) {
 
 TEST_P(HostileClients, ThatDieInTheMiddle) {
     for (uint64_t seed = 1; seed <= 3; ++seed) attack("die", seed);
-    expect_counted({died}, 3);
+    // To an adapter, memory that went with its process may look like a false key.
+    std::vector<std::string> ends{died};
+    if (provider() == "ofi+verbs") ends.emplace_back("ros2store_fabric_ended_violation_total");
+    expect_counted(ends, 3);
 }
 // What a dead host had is let go soon, and not only when it has been silent for long.
 TEST_P(HostileClients, ThatDieLeaveNoSession) {
