@@ -64,6 +64,7 @@ class PmemWrites : public testing::Test {
         auto device = reactor->run(
             PmemDevice::open(*reactor, directory_ + "/file", {.ordinary_file = true}, report));
         ROS2S_CHECK(device.has_value());
+        std::filesystem::remove_all(directory_);  // this process ends without its destructors
         reactor->run(write_all(**device));
     }
 

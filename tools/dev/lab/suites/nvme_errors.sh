@@ -40,17 +40,13 @@ unplug_under_load() {
     ! wait $writer && grep -q "read-only\|Input/output\|No such device\|I/O error" /run/writer.log
 }
 
-plug_in() {
+plug_in_again() {
     echo 1 >/sys/bus/pci/rescan
     wait_for namespace_of lab0 1
-}
-
-plug_in_again() {
-    plug_in
     ln -sfn "/dev/ng$(namespace_of lab0 1 | sed 's/nvme//')" /run/unplugged/device-0
 }
 
-# A tree of them in the engine's pool is read whole but for what lay on the second disk.
+# The tree in the engine's pool is read whole but for what lay on the second disk.
 served() {
     local file whole=0 lost=0
     for file in /usr/include/fmt/*; do
