@@ -7,6 +7,7 @@ from pathlib import Path
 
 import build
 import console
+import package
 import sysroot
 import system
 import test
@@ -35,7 +36,9 @@ def selection(tally):
         return
     crashes, runs = SIMULATION
     tests = [f"{module}_test" for module in MODULES] + [crashes]
-    if tally.add("arm64 build", build.make("arm64", [*system.of("arm64").targets, *tests])):
+    debian = system.of("arm64")
+    if tally.add("arm64 build", build.make("arm64", [*debian.targets, *tests])):
+        package.make(tally, debian)
         test.ctest("arm64", tally, label="|".join(MODULES), without=NOT_UNDER_QEMU)
         test.ctest("arm64", tally, names=runs)
         dpu(tally)

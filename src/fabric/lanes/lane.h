@@ -32,6 +32,8 @@ class Lane {
     [[nodiscard]] virtual Frame* take_sent() noexcept = 0;
     // Frames that the library still reads.
     [[nodiscard]] virtual size_t frames_under_way() const noexcept = 0;
+    // A frame that is sent holds so much at most.
+    [[nodiscard]] virtual size_t frame_bytes_max() const noexcept { return frame_bytes; }
     // None: the library moves frames alone.
     [[nodiscard]] virtual OneSided* one_sided() noexcept { return nullptr; }
     // The user is told nothing from now on.

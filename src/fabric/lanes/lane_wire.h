@@ -34,6 +34,9 @@ class LaneWire final : public Wire, private LaneUser {
     void keep(Descriptor socket) { socket_ = std::move(socket); }
 
     [[nodiscard]] OneSided* one_sided() noexcept override { return lane_->one_sided(); }
+    [[nodiscard]] size_t frame_bytes_max() const noexcept override {
+        return lane_->frame_bytes_max();
+    }
     void start(WireUser& user) noexcept override;
     void write(Frame& frame) noexcept override;
     Task<> farewell() override;

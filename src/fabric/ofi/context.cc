@@ -82,6 +82,7 @@ Result<Context> Context::open(const Options& options, const Choice& choice, Repo
     ROS2S_TRY_ASSIGN(const OfiLibrary* ofi, ofi_library(report));
     Context made;
     made.peers_max_ = choice.peers_max;
+    made.message_bytes_max_ = choice.message_bytes_max;
     const int status = made.create(*ofi, choice);
     if (status == 0) return made;
     return cannot_open(*ofi, options, status, report);

@@ -33,6 +33,7 @@ class Context {
     // What a peer needs to reach the endpoint: a socket address.
     [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
     [[nodiscard]] size_t peers_max() const noexcept { return peers_max_; }
+    [[nodiscard]] size_t message_bytes_max() const noexcept { return message_bytes_max_; }
 
   private:
     Context() = default;
@@ -48,6 +49,7 @@ class Context {
     Handle<fid_ep> endpoint_;
     int event_ = -1;
     size_t peers_max_ = 0;
+    size_t message_bytes_max_ = 0;
     std::vector<std::byte> address_;
 };
 

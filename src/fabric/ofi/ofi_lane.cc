@@ -74,6 +74,10 @@ Frame* OfiLane::take_sent() noexcept {
     return nullptr;
 }
 
+size_t OfiLane::frame_bytes_max() const noexcept {
+    return worker_.message_bytes_max() - sizeof(lanes::FrameHeader);
+}
+
 bool OfiLane::wind_up(bool force) noexcept {
     if (peer_ == nullptr) return true;
     const bool all_sent = waiting_ == nullptr && handed_over_ == 0;

@@ -35,6 +35,7 @@ class OfiLane final : public lanes::Lane {
     void send(Frame* frame) noexcept override;
     [[nodiscard]] Frame* take_sent() noexcept override;
     [[nodiscard]] size_t frames_under_way() const noexcept override { return frames_; }
+    [[nodiscard]] size_t frame_bytes_max() const noexcept override;
     void leave() noexcept override { user_ = nullptr; }
     [[nodiscard]] bool wind_up(bool force) noexcept override;
 

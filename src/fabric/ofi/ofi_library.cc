@@ -13,7 +13,7 @@ namespace {
 constexpr const char* remedy =
     ": install libfabric (Debian, Ubuntu: apt-get install libfabric1), or use provider ucx+tcp";
 
-constexpr size_t settings_count = 11;
+constexpr size_t settings_count = 12;
 std::span<char* const> settings() {
     static std::array<std::string, settings_count> texts{
         // Others would look for their hardware, and start threads.
@@ -25,15 +25,18 @@ std::span<char* const> settings() {
         // Over tcp a frame goes out of our memory as it is and comes in where we want it, in one
         // message; longer ones, which we never send, would be fetched from the sender's memory.
         "FI_OFI_RXM_EAGER_LIMIT=61504",
-        // Over verbs a frame goes through libfabric's own buffers of this size, several for one. It
-        // registers 2048 of them for each domain, while the first connection waits.
-        "FI_OFI_RXM_BUFFER_SIZE=8192",
-        // A queue of completions has room for all that so many connections can have under way, and
-        // the receiving side for all frames of a session in pieces.
+        // Over verbs a message goes through libfabric's own buffers of this size. It registers
+        // 2048 of them for each domain, while the first connection waits.
+        "FI_OFI_RXM_BUFFER_SIZE=" + std::to_string(buffer_bytes),
+        // What waits for messages belongs to no connection, over verbs neither: libfabric would
+        // give
+        // it anew to one that it had just closed.
+        "FI_OFI_RXM_USE_SRX=1",
+        // A queue of completions has room for all that so many connections can have under way.
         // Soft-RoCE's has 32767 entries; libfabric's defaults need more.
         "FI_UNIVERSE_SIZE=100",
         "FI_OFI_RXM_MSG_TX_SIZE=64",
-        "FI_OFI_RXM_MSG_RX_SIZE=256",
+        "FI_OFI_RXM_MSG_RX_SIZE=1024",
         // Libraries of PSM, with which Debian's is linked: no handlers of signals, SIGTERM among
         // them.
         "IPATH_NO_BACKTRACE=1",

@@ -23,6 +23,11 @@ namespace ros2s::fabric::ofi {
 // What we were built for: newer ones keep to it.
 inline constexpr uint32_t api_version = FI_VERSION(1, 15);
 
+// Of libfabric's own buffers over verbs. What is longer it would send in pieces, and where a
+// connection ends between two of them, closing the endpoint does not return (to 1.22:
+// rxm_close_conn() takes the message off another list than the one that it empties).
+inline constexpr size_t buffer_bytes = 16384;
+
 struct OfiLibrary {
 #define ROS2S_OFI_MEMBER(name) decltype(&::name) name = nullptr;
     ROS2S_OFI_FUNCTIONS(ROS2S_OFI_MEMBER)

@@ -36,6 +36,7 @@ class OfiWorker final : public lanes::Worker {
     // What is under way of a lane that ends.
     void adopt(const OfiLane& lane) noexcept;
     [[nodiscard]] Peers& peers() noexcept { return peers_; }
+    [[nodiscard]] size_t message_bytes_max() const noexcept { return context_.message_bytes_max(); }
 
   private:
     // As many as one look at libfabric can bring, so that it has none to keep for us.

@@ -1,5 +1,7 @@
 #include "selection.h"
 
+#include "ofi_library.h"
+
 namespace ros2s::fabric::ofi {
 
 using lanes::has;
@@ -86,10 +88,12 @@ Result<Choice> select(const Options& options, const Machine& machine, Report& re
     ROS2S_TRY_ASSIGN(std::string domain, options.provider == tcp
                                              ? interface_of(options, fit, report)
                                              : adapter_of(options, fit, report));
-    return Choice{.provider = options.provider.substr(std::string_view("ofi+").size()),
+    Choice choice{.provider = options.provider.substr(std::string_view("ofi+").size()),
                   .domain = std::move(domain),
                   .connections = options.provider == verbs,
                   .peers_max = options.provider == tcp ? peers_over_tcp_max : peers_over_verbs_max};
+    if (options.provider == verbs_rxm) choice.message_bytes_max = buffer_bytes;
+    return choice;
 }
 
 }  // namespace ros2s::fabric::ofi

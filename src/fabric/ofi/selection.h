@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "ofi.h"
+#include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/lanes/machine.h"
+#include "ros2s/fabric/packet/packet.h"
 
 namespace ros2s::fabric::ofi {
 
@@ -23,6 +25,7 @@ struct Choice {
     std::string domain;        // of libfabric: "lo", "mlx5_0"
     bool connections = false;  // each session has one of its own
     size_t peers_max = 0;      // that may have sessions at a time, where not
+    size_t message_bytes_max = sizeof(lanes::FrameHeader) + frame_bytes;  // there
 };
 // Errors: invalid, unsupported; the report names the provider and what to do.
 [[nodiscard]] Result<Choice> select(const Options& options, const Machine& machine, Report& report);

@@ -62,6 +62,7 @@ PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& fl
       flusher_(flusher),
       wire_(std::move(wire)),
       one_sided_(wire_->one_sided()),
+      frame_bytes_max_(wire_->frame_bytes_max()),
       credit_(session_info_.peer.incoming_bytes_max),
       operation_slots_(reactor, std::clamp<uint32_t>(session_info_.peer.operations_max, 1,
                                                      limits_.operations_max)),
@@ -69,6 +70,7 @@ PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& fl
       grants_(session_info_.domain, session_info_.session, limits_.regions_max),
       lent_(session_info_.peer.domain, session_info_.session, limits_.regions_max),
       drained_(reactor) {
+    ROS2S_CHECK(frame_bytes_max_ >= 3 * piece_bytes_least && frame_bytes_max_ <= frame_bytes);
     drained_.set();
     peer_.name = session_info_.peer_name;
     peer_.domain = session_info_.peer.domain;

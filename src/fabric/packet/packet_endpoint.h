@@ -66,6 +66,8 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     static constexpr uint64_t message_overhead = 64;
     // Frames of one connection: filled and not yet sent.
     static constexpr size_t frames_max = 32;
+    // A piece smaller than this waits for the next frame rather than cut a transfer into crumbs.
+    static constexpr size_t piece_bytes_least = 4096;
 
     PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher, Limits limits,
                    PacketSession session, std::unique_ptr<Wire> wire);
@@ -201,7 +203,8 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     PacketSession session_info_;
     Flusher& flusher_;
     std::unique_ptr<Wire> wire_;
-    OneSided* const one_sided_;  // of the wire, or none
+    OneSided* const one_sided_;     // of the wire, or none
+    const size_t frame_bytes_max_;  // that it carries
     bool closed_ = false;
     bool dirty_ = false;
     bool pumping_ = false;

@@ -5,13 +5,6 @@
 #include "ros2s/runtime/frame_pool.h"
 
 namespace ros2s::fabric {
-namespace {
-
-// A piece smaller than this waits for the next frame rather than cut a transfer into crumbs.
-constexpr size_t piece_bytes_least = 4096;
-
-}  // namespace
-
 void PacketEndpoint::want_flush() noexcept {
     if (dirty_ || !alive()) return;
     dirty_ = true;
@@ -44,7 +37,7 @@ void PacketEndpoint::write_open() noexcept {
 }
 
 size_t PacketEndpoint::frame_room() const noexcept {
-    const size_t room = frame_bytes - open_->used;
+    const size_t room = frame_bytes_max_ - open_->used;
     return room < sizeof(Packet) ? 0 : room - sizeof(Packet);
 }
 
@@ -201,7 +194,7 @@ void PacketEndpoint::pump() noexcept {
             break;
         }
         // What is left does not fit, or waits for credit.
-        if (open_->used < frame_bytes / 2) break;
+        if (open_->used < frame_bytes_max_ / 2) break;
         write_open();
     }
     pumping_ = false;
@@ -221,7 +214,7 @@ bool PacketEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
         return false;
     }
     if (frame_room() < size) {
-        if (size > frame_bytes - sizeof(Packet)) return false;
+        if (size > frame_bytes_max_ - sizeof(Packet)) return false;
         write_open();
         if (!open_frame()) return false;
     }

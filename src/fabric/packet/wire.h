@@ -38,6 +38,9 @@ class Wire {
     virtual ~Wire() = default;
     // None: put and get are packets.
     [[nodiscard]] virtual OneSided* one_sided() noexcept { return nullptr; }
+    // A frame that is written holds so much at most; half of one has room for a piece of a
+    // transfer.
+    [[nodiscard]] virtual size_t frame_bytes_max() const noexcept { return frame_bytes; }
     virtual void start(WireUser& user) noexcept = 0;
     virtual void write(Frame& frame) noexcept = 0;
     // For wires whose end may overtake what they carry: once goodbye is said, returns when the peer

@@ -8,7 +8,8 @@ namespace {
 
 class SimSetup final : public contract::Setup {
   public:
-    SimSetup(uint64_t seed, size_t cores) : world_(seed, cores), cores_(cores) {}
+    SimSetup(uint64_t seed, size_t cores, sim::LinkModel model = {})
+        : world_(seed, cores), cores_(cores), network_(world_.random(), model) {}
     Reactor& core(contract::Side side) override {
         return world_.core(side == contract::Side::server ? cores_ - 1 : 0);
     }
@@ -30,11 +31,14 @@ class SimSetup final : public contract::Setup {
   private:
     ros2s::sim::World world_;
     size_t cores_;
-    sim::Network network_{world_.random()};
+    sim::Network network_;
 };
 
 ROS2S_FABRIC_CONTRACT(SimFabric, [] { return std::make_unique<SimSetup>(1, 1); });
 ROS2S_FABRIC_CONTRACT(SimFabricOnTwoCores, [] { return std::make_unique<SimSetup>(2, 2); });
+ROS2S_FABRIC_CONTRACT(SimFabricOfSmallFrames, [] {
+    return std::make_unique<SimSetup>(3, 1, sim::LinkModel{.frame_bytes_max = 12 << 10});
+});
 
 }  // namespace
 }  // namespace ros2s::fabric

@@ -1,6 +1,7 @@
 // Link: a connection of the simulated network: two directions, each a queue of frames under way.
 // SimWire: one side of it.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
@@ -44,6 +45,9 @@ class SimWire final : public Wire {
     SimWire(Reactor& core, std::shared_ptr<Link> link, size_t side);
     ~SimWire() override;
     void start(WireUser& user) noexcept override;
+    [[nodiscard]] size_t frame_bytes_max() const noexcept override {
+        return std::min(frame_bytes, link_->network_.model_.frame_bytes_max);
+    }
     void write(Frame& frame) noexcept override;
     void shut() noexcept override;
     Task<> close() override;

@@ -29,6 +29,7 @@ struct LinkModel {
     Duration delay_most = std::chrono::microseconds(20);
     uint64_t bytes_per_second = uint64_t{10} << 30;
     uint64_t buffer_bytes = uint64_t{256} << 10;
+    size_t frame_bytes_max = ~size_t{0};  // of the fabric's own bound
     Duration loss_noticed_after = std::chrono::milliseconds(20);
     uint32_t lose_one_in = 0;  // frames, after which the connection is lost; 0: never
     uint32_t flip_one_in = 0;  // frames, of which one bit arrives wrong; 0: never

@@ -19,7 +19,7 @@ SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
 # Of ./dev check, within these minutes.
 SELECTION = ("hardware", "net", "nvme", "rdma_pool", "power", "pmem", "rdma_host", "nvme_errors",
-             "rdma_pool_ofi")
+             "rdma_pool_ofi", "rdma_pool_rxm")
 SELECTION_MINUTES = 15
 # What ./dev lab ends with where this machine has no guest, and where one came to nothing.
 NO_GUEST, GUEST_FAILED = 125, 124
