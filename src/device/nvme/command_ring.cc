@@ -59,7 +59,6 @@ CommandRing::~CommandRing() {
 }
 
 void CommandRing::submit(Pending& pending) noexcept {
-    ROS2S_CHECK(!polled_ || pending.command.data_len > 0);
     if (!attached_) {
         attached_ = true;
         reactor_.attach(*this);

@@ -29,7 +29,8 @@ namespace ros2s::device {
 
 class CommandRing final : Poller {
   public:
-    // Errors: unsupported (the kernel has no large entries: Linux 5.19 has), denied, no_memory.
+    // `polled`: where polls_safely() says so of this kernel (namespace.h). Errors: unsupported (the
+    // kernel has no large entries: Linux 5.19 has), denied, no_memory.
     [[nodiscard]] static Result<std::unique_ptr<CommandRing>> create(Reactor& reactor, bool polled,
                                                                      Report& report);
     ~CommandRing() override;
@@ -37,9 +38,7 @@ class CommandRing final : Poller {
     CommandRing& operator=(const CommandRing&) = delete;
 
     // co_await ring.execute(fd, command): 0, an NVMe status (positive), or -errno. `fd` is a
-    // namespace's character device. A polled ring takes commands with data alone: Linux 6.1 cannot
-    // poll for others, and oopses where it is asked to (in bio_poll(), from
-    // nvme_ns_chr_uring_cmd_iopoll()).
+    // namespace's character device.
     [[nodiscard]] auto execute(int fd, const nvme_uring_cmd& command) noexcept {
         struct Awaiter {
             CommandRing& ring;

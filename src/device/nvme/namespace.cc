@@ -6,10 +6,12 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -234,7 +236,15 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     }
     space.transfer_bytes_max = transfer_limit(*name, space.format.lba_bytes);
     space.has_poll_queues = number_in(queue_file(*name, "io_poll")) == 1;
+    utsname kernel{};
+    space.is_polled = space.has_poll_queues && uname(&kernel) == 0 && polls_safely(kernel.release);
     co_return std::move(space);
+}
+
+bool polls_safely(const std::string& release) noexcept {
+    int major = 0, minor = 0;
+    return std::sscanf(release.c_str(), "%d.%d", &major, &minor) == 2 &&
+           std::pair(major, minor) >= std::pair(6, 4);
 }
 
 void Namespace::close() noexcept {

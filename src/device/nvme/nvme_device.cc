@@ -38,12 +38,6 @@ struct DatasetRange {
 };
 static_assert(sizeof(DatasetRange) == 16);
 
-Result<std::unique_ptr<CommandRing>> make_dataless(Reactor& reactor, const Namespace& space,
-                                                   Report& report) {
-    if (!space.has_poll_queues) return nullptr;
-    return CommandRing::create(reactor, false, report);
-}
-
 }  // namespace
 
 struct NvmeDevice::Transfer {
@@ -54,12 +48,10 @@ struct NvmeDevice::Transfer {
 };
 
 NvmeDevice::NvmeDevice(Reactor& reactor, std::unique_ptr<Namespace> space,
-                       std::unique_ptr<CommandRing> ring, std::unique_ptr<CommandRing> dataless,
-                       bool is_first, Log log)
+                       std::unique_ptr<CommandRing> ring, bool is_first, Log log)
     : reactor_(reactor),
       space_(std::move(space)),
       ring_(std::move(ring)),
-      dataless_(std::move(dataless)),
       is_first_(is_first),
       log_(std::move(log)),
       idle_(reactor) {
@@ -79,29 +71,27 @@ Task<Result<std::unique_ptr<BlockDevice>>> NvmeDevice::open(Reactor& reactor, st
     }
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await Namespace::open(reactor, path, report));
     auto space = std::make_unique<Namespace>(std::move(opened));
-    auto ring = CommandRing::create(reactor, space->has_poll_queues, report);
-    auto dataless = make_dataless(reactor, *space, report);
-    if (!ring || !dataless) {
+    auto ring = CommandRing::create(reactor, space->is_polled, report);
+    if (!ring) {
         space->close();
-        co_return fail((ring ? dataless : ring).error());
+        co_return fail(ring.error());
     }
-    co_return std::unique_ptr<BlockDevice>(new NvmeDevice(
-        reactor, std::move(space), std::move(*ring), std::move(*dataless), true, std::move(log)));
+    co_return std::unique_ptr<BlockDevice>(
+        new NvmeDevice(reactor, std::move(space), std::move(*ring), true, std::move(log)));
 }
 
 Result<std::unique_ptr<BlockDevice>> NvmeDevice::handle_on(Reactor& reactor) {
     ROS2S_CHECK(space_->fd >= 0 && reactor.ring() != nullptr);
     if (reactor.ring()->kind() != Ring::Kind::io_uring) return fail(Code::unsupported);
     Report refusal;
-    ROS2S_TRY_ASSIGN(auto ring, CommandRing::create(reactor, space_->has_poll_queues, refusal));
-    ROS2S_TRY_ASSIGN(auto dataless, make_dataless(reactor, *space_, refusal));
+    ROS2S_TRY_ASSIGN(auto ring, CommandRing::create(reactor, space_->is_polled, refusal));
     auto space = std::make_unique<Namespace>(*space_);
     space->claim = -1;
     space->fd = ::fcntl(space_->fd, F_DUPFD_CLOEXEC, 0);
     if (space->fd < 0) return fail_errno(errno);
     close_in_forked_child(space->fd);
-    return std::unique_ptr<BlockDevice>(new NvmeDevice(reactor, std::move(space), std::move(ring),
-                                                       std::move(dataless), false, log_));
+    return std::unique_ptr<BlockDevice>(
+        new NvmeDevice(reactor, std::move(space), std::move(ring), false, log_));
 }
 
 const std::string& NvmeDevice::name() const noexcept { return space_->path; }
@@ -109,9 +99,11 @@ uint64_t NvmeDevice::size() const noexcept { return space_->format.size; }
 DeviceIdentity NvmeDevice::identity() const { return space_->format.identity; }
 
 std::string NvmeDevice::path() const {
-    return fmt::format("NVMe passthrough (io_uring{}), {}, {} B blocks, {}",
-                       ring_->is_polled() ? ", polled" : "", space_->format.identity.to_string(),
-                       space_->format.lba_bytes,
+    const char* polled = space_->is_polled         ? ", polled"
+                         : space_->has_poll_queues ? ", not polled before Linux 6.4"
+                                                   : "";
+    return fmt::format("NVMe passthrough (io_uring{}), {}, {} B blocks, {}", polled,
+                       space_->format.identity.to_string(), space_->format.lba_bytes,
                        space_->format.has_volatile_cache ? "Flush" : "no volatile cache");
 }
 
@@ -211,8 +203,7 @@ Task<Result<>> NvmeDevice::flush() {
     counters_.flushes.add();
     if (!space_->format.has_volatile_cache) co_return Result<>{};
     began();
-    CommandRing& ring = dataless_ ? *dataless_ : *ring_;
-    const int32_t result = co_await ring.execute(space_->fd, command_for(command_flush, 0, 0));
+    const int32_t result = co_await ring_->execute(space_->fd, command_for(command_flush, 0, 0));
     if (result == 0) co_return ended({});
     tell("a flush", 0, size(), result);
     co_return ended(fail(command_error(result)));
@@ -248,7 +239,6 @@ uint64_t NvmeDevice::discard_bytes_least() const noexcept {
 Task<> NvmeDevice::close() {
     while (in_flight_ > 0) co_await idle_;
     co_await ring_->close();
-    if (dataless_) co_await dataless_->close();
     if (is_first_) {
         space_->close();
     } else {

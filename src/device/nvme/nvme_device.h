@@ -67,8 +67,7 @@ class NvmeDevice final : public BlockDevice {
   private:
     struct Transfer;
     NvmeDevice(Reactor& reactor, std::unique_ptr<Namespace> space,
-               std::unique_ptr<CommandRing> ring, std::unique_ptr<CommandRing> dataless,
-               bool is_first, Log log);
+               std::unique_ptr<CommandRing> ring, bool is_first, Log log);
     void check_range(uint64_t offset, uint64_t length) const;
     [[nodiscard]] nvme_uring_cmd command_for(uint8_t opcode, uint64_t offset,
                                              uint64_t length) const;
@@ -82,8 +81,7 @@ class NvmeDevice final : public BlockDevice {
     Reactor& reactor_;
     std::unique_ptr<Namespace> space_;
     std::unique_ptr<CommandRing> ring_;
-    std::unique_ptr<CommandRing> dataless_;  // for flushes, where `ring_` is polled; else null
-    const bool is_first_;                    // and unlocks; the others are handle_on()'s
+    const bool is_first_;  // and unlocks; the others are handle_on()'s
     Log log_;
     std::optional<int32_t> told_;  // the last failure that was logged
     size_t in_flight_ = 0;

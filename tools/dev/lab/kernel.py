@@ -20,14 +20,14 @@ class Unavailable(Exception):
 
 @dataclass
 class Kernel:
-    image: Path      # an ELF file, which QEMU starts quicker than a bzImage
+    image: Path      # an ELF file where it can be had, which QEMU starts quicker than a bzImage
     initramfs: Path
     modules: Path    # the folder of its version
 
 
-def prepare():
-    """Downloads and unpacks what is not there yet."""
-    package = newest_package()
+def prepare(wanted="linux-image-amd64"):
+    """Downloads and unpacks what is not there yet of the kernel that the package `wanted` depends on."""
+    package = newest_package(wanted)
     release = package.removeprefix("linux-image-")
     home = HOME / package
     kernel = Kernel(home / "vmlinux", home / "initramfs", home / "root/lib/modules" / release)
@@ -44,11 +44,11 @@ def prepare():
     return kernel
 
 
-def newest_package():
-    for line in run("apt-cache", "depends", "linux-image-amd64").splitlines():
+def newest_package(wanted):
+    for line in run("apt-cache", "depends", wanted).splitlines():
         if line.strip().startswith("Depends: linux-image-"):
             return line.split()[-1]
-    raise Unavailable("apt knows no package linux-image-amd64: run apt-get update")
+    raise Unavailable(f"apt knows no package {wanted}: run apt-get update")
 
 
 def unpack(package, home):
@@ -60,11 +60,9 @@ def unpack(package, home):
 
 
 def elf_of(image):
-    """The kernel proper out of a bzImage: an xz stream inside it."""
+    """The kernel proper out of a bzImage, where it is an xz stream inside it; else what it was."""
     at = image.find(b"\xfd7zXZ\0")
-    if at < 0:
-        raise Unavailable("the kernel's image holds no xz stream: its compression has changed")
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(image[at:])
+    return image if at < 0 else lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(image[at:])
 
 
 def make_initramfs(root, kernel, files):
@@ -79,8 +77,9 @@ def make_initramfs(root, kernel, files):
         said = run("modprobe", "-d", root, "-S", kernel.modules.name, "--show-depends", name)
         order += [line.split()[1] for line in said.splitlines() if line.startswith("insmod ")]
     order = list(dict.fromkeys(order))
-    for path in order:
-        shutil.copy(path, files / "modules")
+    for path in map(Path, order):
+        data = path.read_bytes()
+        (files / "modules" / path.name).write_bytes(lzma.decompress(data) if path.suffix == ".xz" else data)
     (files / "modules/order").write_text("".join(f"{Path(path).name}\n" for path in order),
                                          encoding="ascii")
     names = "".join(f"{path.relative_to(files)}\n" for path in sorted(files.rglob("*")))
