@@ -51,8 +51,8 @@ def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
     """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
     returns its exit status. What it prints goes to the file `log`, with `echo` to our standard output
     too; with `typed` it reads our standard input, from its own standard output's descriptor. Raises
-    Unavailable where nothing boots, Failure, also where it takes more than `seconds`. `more` are
-    further words for QEMU."""
+    Failure where nothing boots, and where it takes more than `seconds`. `more` are further words for
+    QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
         folder = Path(folder)
         files = serve_root(folder)
@@ -73,7 +73,7 @@ def serve_root(folder):
         if files.poll() is not None or time.monotonic() > give_up:
             files.kill()
             files.wait()
-            raise Unavailable(f"virtiofsd did not start: {(folder / 'virtiofsd.log').read_text()}")
+            raise Failure(f"virtiofsd did not start: {(folder / 'virtiofsd.log').read_text()}")
         time.sleep(0.05)
     return files
 
@@ -109,7 +109,7 @@ def boot(kernel, script, folder, log, seconds, echo, typed, more):
             guest.wait()
         reader.join()
     if not word.isdigit() and not (folder / "console.log").exists():
-        raise Unavailable(f"QEMU did not start (status {guest.returncode}):\n" + last_lines(folder))
+        raise Failure(f"QEMU did not start (status {guest.returncode}):\n" + last_lines(folder))
     if not word.isdigit():
         raise Failure(f"the guest ended without an exit status (QEMU: {guest.returncode}, 124 is its "
                       f"limit of {seconds} s); the end of its console:\n" + last_lines(folder))

@@ -19,13 +19,7 @@ devdax() {
 # Acknowledged writes that lie in the journal alone, for nobody closes the pool; then one bit of a record
 # turns, with later records behind it.
 damaged_record() {
-    ros2store mkdir "$(at later)" || return
-    : >/run/acknowledged
-    kill_writer write "$(at later)" 512 8 1 >/run/acknowledged &
-    local writer=$!
-    while kill -0 $writer && (($(stat -c %s /run/acknowledged) < 4800)); do sleep 0.2; done
-    kill -9 $writer || return
-    wait $writer
+    start_writer "$(at later)" && kill_the_writer || return
     python3 - "$(readlink -f $pool/device-0)" <<'EOF'
 import struct, sys
 with open(sys.argv[1], "r+b") as file:

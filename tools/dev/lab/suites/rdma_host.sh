@@ -4,22 +4,15 @@ source tools/dev/lab/guest/hardware
 soft_roce_with_address
 provider=ofi+verbs
 source tools/dev/lab/guest/verbs_pool
-source tools/dev/lab/guest/cut_link
+source tools/dev/lab/guest/writer
 host="ros2s+dpu:///pool/main DIR&provider=$provider"
 
 # Under a writer, who waits for the next one and goes on.
 another_dpu() {
-    ros2store mkdir "$(at "$host" /killed)" || return
-    : >/run/acknowledged
-    kill_writer write "$(at "$host" /killed)" 512 8 1 >/run/acknowledged &
-    local writer=$! at_death
-    wait_for grown 2400 && kill -9 "$(pgrep ros2store-dpu)" || return
-    ros2store up $pool || return
-    at_death=$(stat -c %s /run/acknowledged)
-    wait_for grown $((at_death + 2400)) && kill -9 $writer || return
-    wait $writer
-    truncate -s $(($(stat -c %s /run/acknowledged) / 24 * 24)) /run/acknowledged
-    kill_writer verify "$(at "$host" /killed)" </run/acknowledged
+    local at_death
+    start_writer "$(at "$host" /killed)" && kill -9 "$(pgrep ros2store-dpu)" && ros2store up $pool || return
+    at_death=$(acknowledgements)
+    wait_for acknowledged $((at_death + 100)) && kill_the_writer && nothing_lost "$(at "$host" /killed)"
 }
 
 check "a pool on a file system on NVMe" ros2store up $pool --size 256MiB

@@ -4,27 +4,15 @@ source tools/dev/lab/guest/hardware
 soft_roce_with_address
 provider=ofi+verbs
 source tools/dev/lab/guest/verbs_pool
-source tools/dev/lab/guest/cut_link
+source tools/dev/lab/guest/writer
 direct="ros2s:///pool/main DIR&provider=$provider" tcp="ros2s:///pool/main DIR&provider=ucx+tcp"
-
-ended() {
-    ! kill -0 "$1" 2>/dev/null
-}
 
 # Meanwhile a client of the same engine over loopback is served.
 writer_loses_the_port() {
-    ros2store mkdir "$(at "$direct" /cut)" || return
-    : >/run/acknowledged
-    kill_writer write "$(at "$direct" /cut)" 512 8 1 >/run/acknowledged 2>/run/writer.log &
-    local writer=$!
-    wait_for grown 2400 && ip link set rdma0 down && there_and_back "$tcp" during-the-cut || return
-    for _ in 1 2 3; do wait_for ended $writer && break; done
+    start_writer "$(at "$direct" /cut)" && ip link set rdma0 down && there_and_back "$tcp" during-the-cut || return
+    for _ in 1 2 3; do wait_for ended "$writer" && break; done
     cat /run/writer.log
-    ended $writer && grep -qi "not connected\|timed out" /run/writer.log
-}
-acknowledged_is_there() {
-    truncate -s $(($(stat -c %s /run/acknowledged) / 24 * 24)) /run/acknowledged
-    kill_writer verify "$(at "$tcp" /cut)" </run/acknowledged
+    ended "$writer" && grep -qi "not connected\|timed out" /run/writer.log
 }
 new_adapter() {
     rdma link delete rxe0 && ip link set rdma0 up && rdma link add rxe0 type rxe netdev rdma0
@@ -36,7 +24,7 @@ check "settings for the adapter" settings_for_verbs
 check "its daemons start over $provider" ros2store up $pool
 check "the port goes down: the writer waits, and ends with an error; who does not need it is served" \
     writer_loses_the_port
-check "everything acknowledged is there, over TCP" acknowledged_is_there
+check "everything acknowledged is there, over TCP" nothing_lost "$(at "$tcp" /cut)"
 check "the daemons stop" ros2store down $pool
 check "a new adapter" new_adapter
 check "they start" ros2store up $pool
