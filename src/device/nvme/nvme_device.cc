@@ -99,7 +99,7 @@ uint64_t NvmeDevice::size() const noexcept { return space_->format.size; }
 DeviceIdentity NvmeDevice::identity() const { return space_->format.identity; }
 
 std::string NvmeDevice::path() const {
-    const char* polled = space_->is_polled         ? ", polled"
+    const char* polled = ring_->is_polled()        ? ", polled"
                          : space_->has_poll_queues ? ", not polled before Linux 6.4"
                                                    : "";
     return fmt::format("NVMe passthrough (io_uring{}), {}, {} B blocks, {}", polled,

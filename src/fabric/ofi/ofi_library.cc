@@ -29,8 +29,7 @@ std::span<char* const> settings() {
         // 2048 of them for each domain, while the first connection waits.
         "FI_OFI_RXM_BUFFER_SIZE=" + std::to_string(buffer_bytes),
         // What waits for messages belongs to no connection, over verbs neither: libfabric would
-        // give
-        // it anew to one that it had just closed.
+        // post it again for one that it had just closed.
         "FI_OFI_RXM_USE_SRX=1",
         // A queue of completions has room for all that so many connections can have under way.
         // Soft-RoCE's has 32767 entries; libfabric's defaults need more.

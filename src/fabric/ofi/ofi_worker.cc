@@ -102,8 +102,7 @@ void OfiWorker::receive_into(Receive& receive) noexcept {
 void OfiWorker::completed(Transfer& transfer, size_t length, bool well) noexcept {
     if (transfer.outgoing) {
         auto& sending = static_cast<Sending&>(transfer);
-        // A message that went in pieces, over verbs, may be told of for each piece that failed.
-        if (!std::exchange(sending.under_way, false)) return;
+        ROS2S_CHECK(std::exchange(sending.under_way, false));
         if (sending.lane != nullptr) return sending.lane->came_back(sending, well);
         if (sending.frame != nullptr) flusher().give_frame(*std::exchange(sending.frame, nullptr));
         return give_sending(sending);

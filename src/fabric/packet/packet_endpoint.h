@@ -1,8 +1,8 @@
 // PacketEndpoint: an Endpoint over a Wire. Messages, put and get are packets, several to a frame of
-// 60 KiB, so that many small answers cost one send. The grantor's own code copies, and asks its
-// grant table for every piece. Where the wire's adapter moves bytes by itself (OneSided), put and
-// get are its operations; grants and revocations are told to the side that initiates, which asks
-// what it was told (Lent) before each, and says when nothing of a revoked one is under way.
+// at most 60 KiB, so that many small answers cost one send. The grantor's own code copies, and asks
+// its grant table for every piece. Where the wire's adapter moves bytes by itself (OneSided), put
+// and get are its operations; grants and revocations are told to the side that initiates, which
+// asks what it was told (Lent) before each, and says when nothing of a revoked one is under way.
 //
 // What goes out, in turn: control (credit, ends of operations), messages in order, pieces of puts
 // and of answers to gets round robin. An open frame is written when it is full or when the core

@@ -21,6 +21,7 @@ LOGS = Path("build/lab/logs")
 SELECTION = ("hardware", "net", "nvme", "rdma_pool", "power", "pmem", "rdma_host", "nvme_errors",
              "rdma_pool_ofi", "rdma_pool_rxm")
 SELECTION_MINUTES = 15
+LEAST_SECONDS = 60  # that a suite is begun for
 # Of suites that need a newer one than Debian 12's own.
 KERNELS = {"nvme_polled": "linux-image-6.12-amd64"}
 # What ./dev lab ends with where this machine has no guest, and where one came to nothing.
@@ -118,7 +119,8 @@ def run_suites(names, seconds, tally, give_up=float("inf"), points=power.POINTS)
         return
     for name in names:
         started = time.monotonic()
-        if started > give_up:
+        limit = int(min(seconds, give_up - started))
+        if limit < LEAST_SECONDS:
             print(f"not run: {name}: it is late", flush=True)
             continue
         console.step(f"{name}: a guest boots")
@@ -126,12 +128,15 @@ def run_suites(names, seconds, tally, give_up=float("inf"), points=power.POINTS)
         try:
             guest = kernel.prepare(KERNELS[name]) if name in KERNELS else usual
             if name == "power":
-                ended = "" if power.run(guest, SUITES / "power.sh", log, seconds, tally, folder(),
+                ended = "" if power.run(guest, SUITES / "power.sh", log, limit, tally, folder(),
                                         points) else "see above"
             else:
-                status = vm.run(guest, SUITES / f"{name}.sh", log, seconds)
+                status = vm.run(guest, SUITES / f"{name}.sh", log, limit)
                 ended = "" if status == 0 else f"ended with {status}"
         except (vm.Failure, kernel.Unavailable, power.Unavailable) as why:
+            if limit < seconds and time.monotonic() - started >= limit:
+                print(f"not run to its end: {name}: it is late", flush=True)
+                continue
             ended = str(why)
         if not tally.add(f"{name} ({time.monotonic() - started:.0f} s)", not ended):
             show(log, ended)

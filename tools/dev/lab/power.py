@@ -23,8 +23,8 @@ POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
 POINTS = 60
 ACKNOWLEDGEMENT = 24
 LEAST = 200
-# What kill_writer's verification ends with.
-KEPT, LOST = 0, 1
+# What OPEN_AND_VERIFY ends with.
+KEPT, LOST, NO_MOUNT = 0, 65, 64
 
 
 class Unavailable(Exception):
@@ -139,17 +139,18 @@ def after_loss(record, position, seed, scratch, flushed=None):
         done = subprocess.run(["timeout", "-k", "10", "300", "unshare", "-m", "bash", "-c", OPEN_AND_VERIFY,
                                "verify", scratch, BIN],
                               stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
-    if done.returncode == 64:
+    if done.returncode in (1, NO_MOUNT):  # 1: unshare's own
         raise Unavailable((scratch / "said").read_text(errors="replace").strip() or "mount failed")
     return done.returncode
 
 
-OPEN_AND_VERIFY = r"""
+OPEN_AND_VERIFY = rf"""
 mkdir -p "$1/place"
-mount -o loop "$1/place.img" "$1/place" || exit 64
+mount -o loop "$1/place.img" "$1/place" || exit {NO_MOUNT}
 ln -sfn "$1/pool.img" "$1/place/pool/device-0"
 "$2/kill_writer" verify "ros2s+local:///pool/main/killed?dir=$1/place/pool" <"$1/promised"
 status=$?
 umount "$1/place"
+[ $status != 1 ] || status={LOST}
 exit $status
 """

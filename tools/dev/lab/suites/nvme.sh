@@ -54,7 +54,7 @@ copy_is_refused() {
 }
 
 check "a pool on the namespace, without writing all of it" made_with_few_writes
-check "it says what carries it" eval 'ros2store status $pool && ros2store pool query $pool'
+check "status and query look at it" eval 'ros2store status $pool && ros2store pool query $pool'
 check "a tree" there_and_back
 check "fio, verified" verified
 check "why shows NVMe passthrough" eval 'ros2store why "$(at fio)" | tee /dev/stderr | grep "NVMe passthrough"'
