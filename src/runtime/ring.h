@@ -16,6 +16,8 @@
 
 namespace ros2s {
 
+class FixedBuffers;
+
 class Ring {
   public:
     enum class Kind : uint8_t { io_uring, threads };
@@ -49,6 +51,10 @@ class Ring {
     // each time. Unregister before the memory is freed, with no operation in flight inside it.
     virtual bool register_memory(Bytes memory) noexcept = 0;
     virtual void unregister_memory(Bytes memory) noexcept = 0;
+    // The table of a device's own io_uring beside this one: what is registered here is there, too,
+    // now and until it leaves.
+    virtual void add_follower(FixedBuffers& other) noexcept = 0;
+    virtual void remove_follower(FixedBuffers& other) noexcept = 0;
 
     // co_await ring.transfer(op): bytes moved. Errors: those of errno, as fail_errno() has them.
     [[nodiscard]] auto transfer(Operation operation) noexcept {

@@ -72,6 +72,8 @@ class ThreadRing final : public KernelRing {
     }
     bool register_memory(Bytes) noexcept override { return false; }
     void unregister_memory(Bytes) noexcept override {}
+    void add_follower(FixedBuffers&) noexcept override {}
+    void remove_follower(FixedBuffers&) noexcept override {}
 
     void enter_thread() noexcept override {}
     void flush() noexcept override {}

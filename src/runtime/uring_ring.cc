@@ -20,6 +20,7 @@
 
 #include "kernel_ring.h"
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/fixed_buffers.h"
 #include "ros2s/runtime/fork.h"
 
 namespace ros2s {
@@ -29,8 +30,6 @@ namespace {
 // not. A cancellation's is its operation's address with the lowest bit set.
 constexpr uint64_t tag_waker = 3;
 constexpr uint64_t tag_cancellation = 1;
-constexpr unsigned fixed_buffers_max = 64;
-constexpr size_t fixed_buffer_bytes_max = size_t{1} << 30;  // the kernel's limit
 constexpr unsigned reaped_at_once = 64;
 constexpr unsigned resubmissions_max = 100;
 // With fewer operations in the kernel than this, one more is handed over at once: a device that
@@ -49,11 +48,6 @@ constexpr std::array setups{
           "io_uring (single issuer, deferred task run)"},
     Setup{IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, "io_uring (cooperative task run)"},
     Setup{0, "io_uring"},
-};
-
-struct FixedBuffer {
-    const std::byte* begin = nullptr;  // null: a free slot
-    const std::byte* end = nullptr;
 };
 
 class UringRing final : public KernelRing {
@@ -82,7 +76,7 @@ class UringRing final : public KernelRing {
         entries_ = std::min(entries_, params.cq_entries / 2);
         close_in_forked_child(ring_.ring_fd);
         io_uring_ring_dontfork(&ring_);
-        fixed_usable_ = io_uring_register_buffers_sparse(&ring_, fixed_buffers_max) == 0;
+        fixed_.open(ring_);
         return 0;
     }
 
@@ -105,6 +99,11 @@ class UringRing final : public KernelRing {
 
     bool register_memory(Bytes memory) noexcept override;
     void unregister_memory(Bytes memory) noexcept override;
+    void add_follower(FixedBuffers& other) noexcept override {
+        other.add_all(fixed_);
+        followers_.push_back(&other);
+    }
+    void remove_follower(FixedBuffers& other) noexcept override { std::erase(followers_, &other); }
 
     void enter_thread() noexcept override {
         if (!disabled_) return;
@@ -218,26 +217,6 @@ class UringRing final : public KernelRing {
         std::erase(cancelled_, &operation);
         ready_.push(operation.waiter);
     }
-    // The slot of the fixed buffer that holds the whole range; -1: none.
-    int fixed_buffer(const void* address, size_t length) const noexcept {
-        const auto* begin = static_cast<const std::byte*>(address);
-        for (size_t i = 0; i < fixed_.size(); ++i) {
-            if (begin >= fixed_[i].begin && begin < fixed_[i].end &&
-                length <= static_cast<size_t>(fixed_[i].end - begin)) {
-                return static_cast<int>(i);
-            }
-        }
-        return -1;
-    }
-    bool update_slot(size_t slot, const std::byte* begin, size_t length) noexcept {
-        iovec range{const_cast<std::byte*>(begin), length};
-        if (io_uring_register_buffers_update_tag(&ring_, static_cast<unsigned>(slot), &range,
-                                                 nullptr, 1) != 1) {
-            return false;
-        }
-        fixed_[slot] = begin == nullptr ? FixedBuffer{} : FixedBuffer{begin, begin + length};
-        return true;
-    }
 
     ReadyQueue& ready_;
     Waker& waker_;
@@ -247,13 +226,13 @@ class UringRing final : public KernelRing {
     bool open_ = false;
     bool disabled_ = false;
     bool waker_armed_ = false;
-    bool fixed_usable_ = false;
     size_t in_flight_ = 0;
     size_t in_kernel_ = 0;
     unsigned unsubmitted_ = 0;
     OperationQueue backlog_;
     std::vector<const Operation*> cancelled_;  // polls that were to be, and have not completed
-    std::vector<FixedBuffer> fixed_;           // as long as its last used slot
+    FixedBuffers fixed_;
+    std::vector<FixedBuffers*> followers_;
 };
 
 void UringRing::prepare(Operation& operation) noexcept {
@@ -262,7 +241,7 @@ void UringRing::prepare(Operation& operation) noexcept {
         case Opcode::read:
         case Opcode::write: {
             const bool read = operation.opcode == Opcode::read;
-            const int slot = fixed_buffer(operation.address, operation.length);
+            const int slot = fixed_.slot_of(operation.address, operation.length);
             if (slot >= 0) {
                 if (read) {
                     io_uring_prep_read_fixed(sqe, operation.fd, operation.address, operation.length,
@@ -289,34 +268,14 @@ void UringRing::prepare(Operation& operation) noexcept {
 }
 
 bool UringRing::register_memory(Bytes memory) noexcept {
-    if (!fixed_usable_) return false;
-    const std::byte* begin = memory.data();
-    size_t left = memory.size();
-    while (left > 0) {
-        const size_t length = std::min(left, fixed_buffer_bytes_max);
-        size_t slot = 0;
-        while (slot < fixed_.size() && fixed_[slot].begin != nullptr) ++slot;
-        if (slot == fixed_.size() && slot < fixed_buffers_max) fixed_.emplace_back();
-        if (slot == fixed_buffers_max || !update_slot(slot, begin, length)) {
-            unregister_memory(memory);
-            return false;
-        }
-        begin += length;
-        left -= length;
-    }
+    if (!fixed_.add(memory)) return false;
+    for (FixedBuffers* each : followers_) (void)each->add(memory);
     return true;
 }
 
 void UringRing::unregister_memory(Bytes memory) noexcept {
-    const std::byte* begin = memory.data();
-    const std::byte* end = begin + memory.size();
-    for (size_t slot = 0; slot < fixed_.size(); ++slot) {
-        if (fixed_[slot].begin == nullptr || fixed_[slot].begin < begin || fixed_[slot].end > end) {
-            continue;
-        }
-        const bool cleared = update_slot(slot, nullptr, 0);
-        ROS2S_CHECK(cleared);
-    }
+    fixed_.remove(memory);
+    for (FixedBuffers* each : followers_) each->remove(memory);
 }
 
 // Why io_uring_setup failed, and what would change it.

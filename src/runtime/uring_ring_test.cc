@@ -1,6 +1,7 @@
 // When operations are handed to the kernel.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <liburing.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <deque>
 
 #include "kernel_ring.h"
+#include "ros2s/runtime/fixed_buffers.h"
 
 namespace ros2s {
 namespace {
@@ -108,6 +110,61 @@ TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
     // Not to leave it with the kernel where that failed.
     EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
     while (ring_->in_flight() > 0) ring_->reap();
+}
+
+// A device's own ring beside the core's.
+struct OtherRing {
+    OtherRing() { EXPECT_EQ(io_uring_queue_init(8, &ring, 0), 0); }
+    ~OtherRing() { io_uring_queue_exit(&ring); }
+    OtherRing(const OtherRing&) = delete;
+    OtherRing& operator=(const OtherRing&) = delete;
+    // Bytes, or -errno: the kernel refuses what is not in this slot.
+    int read_zeros(Bytes into, int slot) {
+        const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+        io_uring_prep_read_fixed(io_uring_get_sqe(&ring), zeros, into.data(),
+                                 static_cast<unsigned>(into.size()), 0, slot);
+        EXPECT_EQ(io_uring_submit_and_wait(&ring, 1), 1);
+        io_uring_cqe* completion = nullptr;
+        EXPECT_EQ(io_uring_peek_cqe(&ring, &completion), 0);
+        const int result = completion->res;
+        io_uring_cqe_seen(&ring, completion);
+        ::close(zeros);
+        return result;
+    }
+    io_uring ring{};
+};
+
+TEST_F(UringRing, AFollowerKnowsTheMemoryThatIsRegistered) {
+    OtherRing other;
+    FixedBuffers table;
+    table.open(other.ring);
+    AlignedBuffer before(2 * block_bytes), after(block_bytes);
+    ASSERT_TRUE(ring_->register_memory(before.bytes()));
+    ring_->add_follower(table);
+    ASSERT_TRUE(ring_->register_memory(after.bytes()));
+    for (const Bytes memory : {before.bytes().subspan(block_bytes), after.bytes()}) {
+        const int slot = table.slot_of(memory.data(), memory.size());
+        ASSERT_GE(slot, 0);
+        EXPECT_EQ(other.read_zeros(memory, slot), static_cast<int>(memory.size()));
+        EXPECT_EQ(table.slot_of(memory.data(), memory.size() + 1), -1);
+    }
+    const int slot = table.slot_of(before.data(), block_bytes);
+    ring_->unregister_memory(before.bytes());
+    EXPECT_EQ(table.slot_of(before.data(), block_bytes), -1);
+    EXPECT_EQ(other.read_zeros(before.bytes(), slot), -EFAULT);
+    // One that has left keeps what it has.
+    ring_->remove_follower(table);
+    ring_->unregister_memory(after.bytes());
+    EXPECT_GE(table.slot_of(after.data(), block_bytes), 0);
+}
+
+TEST(FixedBuffers, WithoutARingThatTakesThemThereAreNone) {
+    FixedBuffers table;
+    AlignedBuffer memory(block_bytes);
+    EXPECT_FALSE(table.add(memory.bytes()));
+    EXPECT_EQ(table.slot_of(memory.data(), block_bytes), -1);
+    EXPECT_EQ(table.slot_of(nullptr, 0), -1);
+    table.remove(memory.bytes());
 }
 
 }  // namespace

@@ -23,15 +23,15 @@ constexpr unsigned submit_group = 4;
 
 }  // namespace
 
-Result<std::unique_ptr<CommandRing>> CommandRing::create(Reactor& reactor, bool polled,
+Result<std::unique_ptr<CommandRing>> CommandRing::create(Reactor& reactor, Abilities abilities,
                                                          Report& report) {
-    std::unique_ptr<CommandRing> made(new CommandRing(reactor, polled));
+    std::unique_ptr<CommandRing> made(new CommandRing(reactor, abilities.polled));
     io_uring_params params{};
     // Twice the entries: completions that poll() has not fetched never overflow.
     params.cq_entries = entries * 2;
     params.flags = IORING_SETUP_SQE128 | IORING_SETUP_CQE32 | IORING_SETUP_CQSIZE |
                    IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
-    if (polled) params.flags |= IORING_SETUP_IOPOLL;
+    if (abilities.polled) params.flags |= IORING_SETUP_IOPOLL;
     const int result = io_uring_queue_init_params(entries, &made->ring_, &params);
     if (result == -EINVAL) {
         return report.fail(Code::unsupported,
@@ -47,6 +47,7 @@ Result<std::unique_ptr<CommandRing>> CommandRing::create(Reactor& reactor, bool 
     made->open_ = true;
     close_in_forked_child(made->ring_.ring_fd);
     io_uring_ring_dontfork(&made->ring_);
+    if (abilities.registered) made->fixed_.open(made->ring_);
     return made;
 }
 
@@ -62,6 +63,7 @@ void CommandRing::submit(Pending& pending) noexcept {
     if (!attached_) {
         attached_ = true;
         reactor_.attach(*this);
+        reactor_.ring()->add_follower(fixed_);
         if (!polled_) ROS2S_CHECK(watcher_.try_spawn(watch()));
     }
     if (in_kernel_ >= entries || first_waiting_ != nullptr) return keep(pending);
@@ -81,8 +83,14 @@ void CommandRing::begin(Pending& pending) noexcept {
     sqe->opcode = IORING_OP_URING_CMD;
     sqe->fd = pending.fd;
     sqe->cmd_op = NVME_URING_CMD_IO;
+    const nvme_uring_cmd& command = pending.command;
+    const int slot = fixed_.slot_of(reinterpret_cast<const void*>(command.addr), command.data_len);
+    if (slot >= 0) {
+        sqe->uring_cmd_flags = IORING_URING_CMD_FIXED;
+        sqe->buf_index = static_cast<uint16_t>(slot);
+    }
     sqe->user_data = reinterpret_cast<uint64_t>(&pending);
-    std::memcpy(sqe->cmd, &pending.command, sizeof pending.command);
+    std::memcpy(sqe->cmd, &command, sizeof command);
     ++in_kernel_;
     ++unsubmitted_;
     if (in_kernel_ - unsubmitted_ < keeps_a_device_busy || unsubmitted_ >= submit_group) {
@@ -175,6 +183,7 @@ Task<> CommandRing::close() {
     stop_.request_stop();
     asked_to_watch_.set();
     co_await watcher_.join();
+    reactor_.ring()->remove_follower(fixed_);
     reactor_.detach(*this);
     attached_ = false;
 }

@@ -8,6 +8,9 @@
 // (nvme.poll_queues, an administrator's choice), completions raise no interrupt: then the core does
 // not sleep while a command is in flight.
 //
+// A command whose memory is registered with the core's Ring uses it so: the table of this ring
+// follows that one's.
+//
 // Used on its reactor's core from the first execute() on; made anywhere. Memory of a command
 // belongs to the device until it completes. close() before destruction.
 #pragma once
@@ -19,6 +22,7 @@
 #include <vector>
 
 #include "ros2s/base/result.h"
+#include "ros2s/runtime/fixed_buffers.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/ring.h"
@@ -29,9 +33,14 @@ namespace ros2s::device {
 
 class CommandRing final : Poller {
   public:
-    // `polled`: where polls_safely() says so of this kernel (namespace.h). Errors: unsupported (the
-    // kernel has no large entries: Linux 5.19 has), denied, no_memory.
-    [[nodiscard]] static Result<std::unique_ptr<CommandRing>> create(Reactor& reactor, bool polled,
+    // What kernel and driver can do (namespace.h).
+    struct Abilities {
+        bool polled = false;
+        bool registered = false;
+    };
+    // Errors: unsupported (the kernel has no large entries: Linux 5.19 has), denied, no_memory.
+    [[nodiscard]] static Result<std::unique_ptr<CommandRing>> create(Reactor& reactor,
+                                                                     Abilities abilities,
                                                                      Report& report);
     ~CommandRing() override;
     CommandRing(const CommandRing&) = delete;
@@ -80,6 +89,7 @@ class CommandRing final : Poller {
 
     Reactor& reactor_;
     io_uring ring_{};
+    FixedBuffers fixed_;
     const bool polled_;
     bool open_ = false;      // of ring_
     bool attached_ = false;  // to the reactor

@@ -237,14 +237,16 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     space.transfer_bytes_max = transfer_limit(*name, space.format.lba_bytes);
     space.has_poll_queues = number_in(queue_file(*name, "io_poll")) == 1;
     utsname kernel{};
-    space.is_polled = space.has_poll_queues && uname(&kernel) == 0 && polls_safely(kernel.release);
+    ROS2S_CHECK(uname(&kernel) == 0);
+    space.is_polled = space.has_poll_queues && at_least(kernel.release, 6, 4);
+    space.takes_registered = at_least(kernel.release, 6, 1);
     co_return std::move(space);
 }
 
-bool polls_safely(const std::string& release) noexcept {
-    int major = 0, minor = 0;
-    return std::sscanf(release.c_str(), "%d.%d", &major, &minor) == 2 &&
-           std::pair(major, minor) >= std::pair(6, 4);
+bool at_least(const std::string& release, int major, int minor) noexcept {
+    int has_major = 0, has_minor = 0;
+    return std::sscanf(release.c_str(), "%d.%d", &has_major, &has_minor) == 2 &&
+           std::pair(has_major, has_minor) >= std::pair(major, minor);
 }
 
 void Namespace::close() noexcept {

@@ -36,7 +36,8 @@ struct Namespace {
     NamespaceFormat format;
     uint32_t transfer_bytes_max = 0;
     bool has_poll_queues = false;
-    bool is_polled = false;  // where it has them, and polls_safely() says so of this kernel
+    bool is_polled = false;         // where it has them, from Linux 6.4 on
+    bool takes_registered = false;  // memory of commands, from Linux 6.1 on
 
     // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace), those
     // of read_identify(), io.
@@ -45,10 +46,10 @@ struct Namespace {
     void close() noexcept;
 };
 
-// Whether a kernel of this release ("6.1.0-56-amd64") may poll for passthrough. Before 6.4 it looks
-// for what a killed process had under way in memory that it has freed: it oopses, and nobody opens
-// the namespace's pool before the machine restarts.
-[[nodiscard]] bool polls_safely(const std::string& release) noexcept;
+// Whether a kernel of this release ("6.1.0-56-amd64") is as new. Before 6.4 one that is asked to
+// poll for passthrough looks for what a killed process had under way in memory that it has freed:
+// it oopses, and nobody opens the namespace's pool before the machine restarts.
+[[nodiscard]] bool at_least(const std::string& release, int major, int minor) noexcept;
 
 // "ng0n1" where `path` is, or links to, an NVMe namespace's character device.
 [[nodiscard]] std::optional<std::string> namespace_name(const std::string& path);

@@ -71,7 +71,8 @@ Task<Result<std::unique_ptr<BlockDevice>>> NvmeDevice::open(Reactor& reactor, st
     }
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await Namespace::open(reactor, path, report));
     auto space = std::make_unique<Namespace>(std::move(opened));
-    auto ring = CommandRing::create(reactor, space->is_polled, report);
+    auto ring = CommandRing::create(
+        reactor, {.polled = space->is_polled, .registered = space->takes_registered}, report);
     if (!ring) {
         space->close();
         co_return fail(ring.error());
@@ -84,7 +85,10 @@ Result<std::unique_ptr<BlockDevice>> NvmeDevice::handle_on(Reactor& reactor) {
     ROS2S_CHECK(space_->fd >= 0 && reactor.ring() != nullptr);
     if (reactor.ring()->kind() != Ring::Kind::io_uring) return fail(Code::unsupported);
     Report refusal;
-    ROS2S_TRY_ASSIGN(auto ring, CommandRing::create(reactor, space_->is_polled, refusal));
+    ROS2S_TRY_ASSIGN(auto ring, CommandRing::create(reactor,
+                                                    {.polled = space_->is_polled,
+                                                     .registered = space_->takes_registered},
+                                                    refusal));
     auto space = std::make_unique<Namespace>(*space_);
     space->claim = -1;
     space->fd = ::fcntl(space_->fd, F_DUPFD_CLOEXEC, 0);
