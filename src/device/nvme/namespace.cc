@@ -239,7 +239,7 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     utsname kernel{};
     ROS2S_CHECK(uname(&kernel) == 0);
     space.is_polled = space.has_poll_queues && at_least(kernel.release, 6, 4);
-    space.takes_registered = at_least(kernel.release, 6, 1);
+    space.takes_registered = at_least(kernel.release, 6, 12);
     co_return std::move(space);
 }
 

@@ -37,7 +37,7 @@ struct Namespace {
     uint32_t transfer_bytes_max = 0;
     bool has_poll_queues = false;
     bool is_polled = false;         // where it has them, from Linux 6.4 on
-    bool takes_registered = false;  // memory of commands, from Linux 6.1 on
+    bool takes_registered = false;  // memory of commands, from Linux 6.12 on
 
     // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace), those
     // of read_identify(), io.
@@ -48,7 +48,8 @@ struct Namespace {
 
 // Whether a kernel of this release ("6.1.0-56-amd64") is as new. Before 6.4 one that is asked to
 // poll for passthrough looks for what a killed process had under way in memory that it has freed:
-// it oopses, and nobody opens the namespace's pool before the machine restarts.
+// it oopses, and nobody opens the namespace's pool before the machine restarts. Before 6.12 it
+// refuses a command on a part of what is registered.
 [[nodiscard]] bool at_least(const std::string& release, int major, int minor) noexcept;
 
 // "ng0n1" where `path` is, or links to, an NVMe namespace's character device.

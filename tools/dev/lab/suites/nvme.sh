@@ -16,17 +16,6 @@ contract() {
 trace=/sys/kernel/tracing
 mount -t tracefs tracefs $trace
 
-# Memory that the client registered needs no mapping for a command: the kernel takes it from the ring's table.
-registered() {
-    local count
-    echo io_uring_cmd_import_fixed >$trace/set_ftrace_filter && echo function >$trace/current_tracer || return
-    verified
-    count=$(grep -c io_uring_cmd_import_fixed $trace/trace)
-    echo nop >$trace/current_tracer
-    echo "$count commands"
-    ((count > 100))
-}
-
 # A file of a pool is written in whole when it is made, so that its blocks are its own; a namespace's are.
 made_with_few_writes() {
     local bytes
@@ -68,7 +57,6 @@ check "a pool on the namespace, without writing all of it" made_with_few_writes
 check "status and query look at it" eval 'ros2store status $pool && ros2store pool query $pool'
 check "a tree" there_and_back
 check "fio, verified" verified
-check "whose registered memory is so for passthrough, too" registered
 check "why shows NVMe passthrough" eval 'ros2store why "$(at fio)" | tee /dev/stderr | grep "NVMe passthrough"'
 check "removed files are discarded: the driver sends the commands" discarded
 check "and the tree is whole" eval 'ros2store cp -r "$(at tree)" /run/whole && diff -r /usr/include/fmt /run/whole'

@@ -2,3 +2,4 @@
 source tools/dev/lab/guest/hardware
 source tools/dev/lab/guest/polled_nvme
 pool_carried_by "NVMe passthrough .io_uring, polled\)"
+check "memory that fio registered is so for passthrough, too" registered
