@@ -63,7 +63,6 @@ class CommandRing final : Poller {
     }
     // On its core, with no command in flight.
     Task<> close();
-    [[nodiscard]] bool is_polled() const noexcept { return polled_; }
 
   private:
     struct Pending {

@@ -235,10 +235,11 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
         co_return fail(opened.error());
     }
     space.transfer_bytes_max = transfer_limit(*name, space.format.lba_bytes);
-    space.has_poll_queues = number_in(queue_file(*name, "io_poll")) == 1;
     utsname kernel{};
     ROS2S_CHECK(uname(&kernel) == 0);
-    space.is_polled = space.has_poll_queues && at_least(kernel.release, 6, 4);
+    if (number_in(queue_file(*name, "io_poll")) == 1) {
+        space.polling = at_least(kernel.release, 6, 4) ? Polling::polled : Polling::kernel_too_old;
+    }
     space.takes_registered = at_least(kernel.release, 6, 12);
     co_return std::move(space);
 }

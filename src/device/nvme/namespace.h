@@ -28,6 +28,13 @@ struct NamespaceFormat {
                                                     ConstBytes of_namespace,
                                                     ConstBytes of_controller, Report& report);
 
+// Whether commands are completed without interrupts, by whoever asks for them.
+enum class Polling : uint8_t {
+    no_queues,       // an administrator gave the driver none (nvme.poll_queues)
+    kernel_too_old,  // for them: before Linux 6.4
+    polled,
+};
+
 struct Namespace {
     std::string path;
     int fd = -1;     // of the character device; the lock is on it
@@ -35,8 +42,7 @@ struct Namespace {
     uint32_t number = 0;
     NamespaceFormat format;
     uint32_t transfer_bytes_max = 0;
-    bool has_poll_queues = false;
-    bool is_polled = false;         // where it has them, from Linux 6.4 on
+    Polling polling = Polling::no_queues;
     bool takes_registered = false;  // memory of commands, from Linux 6.12 on
 
     // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace), those

@@ -38,6 +38,13 @@ struct DatasetRange {
 };
 static_assert(sizeof(DatasetRange) == 16);
 
+Result<std::unique_ptr<CommandRing>> ring_to(const Namespace& space, Reactor& reactor,
+                                             Report& report) {
+    return CommandRing::create(
+        reactor, {.polled = space.polling == Polling::polled, .registered = space.takes_registered},
+        report);
+}
+
 }  // namespace
 
 struct NvmeDevice::Transfer {
@@ -71,8 +78,7 @@ Task<Result<std::unique_ptr<BlockDevice>>> NvmeDevice::open(Reactor& reactor, st
     }
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await Namespace::open(reactor, path, report));
     auto space = std::make_unique<Namespace>(std::move(opened));
-    auto ring = CommandRing::create(
-        reactor, {.polled = space->is_polled, .registered = space->takes_registered}, report);
+    auto ring = ring_to(*space, reactor, report);
     if (!ring) {
         space->close();
         co_return fail(ring.error());
@@ -85,10 +91,7 @@ Result<std::unique_ptr<BlockDevice>> NvmeDevice::handle_on(Reactor& reactor) {
     ROS2S_CHECK(space_->fd >= 0 && reactor.ring() != nullptr);
     if (reactor.ring()->kind() != Ring::Kind::io_uring) return fail(Code::unsupported);
     Report refusal;
-    ROS2S_TRY_ASSIGN(auto ring, CommandRing::create(reactor,
-                                                    {.polled = space_->is_polled,
-                                                     .registered = space_->takes_registered},
-                                                    refusal));
+    ROS2S_TRY_ASSIGN(auto ring, ring_to(*space_, reactor, refusal));
     auto space = std::make_unique<Namespace>(*space_);
     space->claim = -1;
     space->fd = ::fcntl(space_->fd, F_DUPFD_CLOEXEC, 0);
@@ -103,9 +106,10 @@ uint64_t NvmeDevice::size() const noexcept { return space_->format.size; }
 DeviceIdentity NvmeDevice::identity() const { return space_->format.identity; }
 
 std::string NvmeDevice::path() const {
-    const char* polled = ring_->is_polled()        ? ", polled"
-                         : space_->has_poll_queues ? ", not polled before Linux 6.4"
-                                                   : "";
+    const char* polled = space_->polling == Polling::polled ? ", polled"
+                         : space_->polling == Polling::kernel_too_old
+                             ? ", not polled before Linux 6.4"
+                             : "";
     return fmt::format("NVMe passthrough (io_uring{}), {}, {} B blocks, {}", polled,
                        space_->format.identity.to_string(), space_->format.lba_bytes,
                        space_->format.has_volatile_cache ? "Flush" : "no volatile cache");

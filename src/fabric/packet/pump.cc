@@ -5,6 +5,7 @@
 #include "ros2s/runtime/frame_pool.h"
 
 namespace ros2s::fabric {
+
 void PacketEndpoint::want_flush() noexcept {
     if (dirty_ || !alive()) return;
     dirty_ = true;

@@ -22,7 +22,7 @@ SELECTION = ("hardware", "net", "nvme", "rdma_pool", "power", "pmem", "rdma_host
              "rdma_pool_ofi", "rdma_pool_rxm")
 SELECTION_MINUTES = 15
 LEAST_SECONDS = 60  # that a suite is begun for
-# Of suites that need a newer one than Debian 12's own.
+# Of suites that need a newer one.
 KERNELS = {"nvme_polled": "linux-image-6.12-amd64"}
 # What ./dev lab ends with where this machine has no guest, and where one came to nothing.
 NO_GUEST, GUEST_FAILED = 125, 124
@@ -113,7 +113,6 @@ def run_suites(names, seconds, tally, give_up=float("inf"), points=power.POINTS)
     folder()
     try:
         vm.look()
-        usual = kernel.prepare()
     except kernel.Unavailable as why:
         tally.add(f"the guest: {why}", False)
         return
@@ -126,7 +125,7 @@ def run_suites(names, seconds, tally, give_up=float("inf"), points=power.POINTS)
         console.step(f"{name}: a guest boots")
         log = LOGS / f"{name}.log"
         try:
-            guest = kernel.prepare(KERNELS[name]) if name in KERNELS else usual
+            guest = kernel.prepare(KERNELS.get(name, kernel.USUAL))
             if name == "power":
                 ended = "" if power.run(guest, SUITES / "power.sh", log, limit, tally, folder(),
                                         points) else "see above"

@@ -1,6 +1,7 @@
 """Debian's packaged kernel for the guest, unpacked and not installed, and the initramfs that takes
 it to the machine's own root file system. Kept in build/lab."""
 
+import functools
 import lzma
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import console
 
 HOME = Path("build/lab").absolute()
+USUAL = "linux-image-amd64"  # Debian 12's own
 # What the initramfs needs to reach the root: a virtiofs of the host's, and memory above it.
 TO_THE_ROOT = ("virtio_pci", "virtio_console", "virtiofs", "overlay")
 
@@ -25,7 +27,8 @@ class Kernel:
     modules: Path    # the folder of its version
 
 
-def prepare(wanted="linux-image-amd64"):
+@functools.cache
+def prepare(wanted=USUAL):
     """Downloads and unpacks what is not there yet of the kernel that the package `wanted` depends on."""
     package = newest_package(wanted)
     release = package.removeprefix("linux-image-")

@@ -8,10 +8,6 @@ PATH=$PWD/build/release/bin:$PATH
 pool=/run/pool
 source tools/dev/lab/guest/pool_load
 
-contract() {
-    ROS2STORE_TEST_NVME=$1 tests_pass build/release/device_nvme_test 'Nvme*Namespace*'
-}
-
 # Commands as the driver sends them, past the block layer's counters.
 trace=/sys/kernel/tracing
 mount -t tracefs tracefs $trace
@@ -39,8 +35,8 @@ discarded() {
     grep -m 3 nvme_cmd_dsm $trace/trace
 }
 
-check "the device's contract, 512 B blocks" contract "/dev/ng${small#/dev/nvme}"
-check "the device's contract, 4 KiB blocks" contract "/dev/ng${large#/dev/nvme}"
+check "the device's contract, 512 B blocks" nvme_contract 1
+check "the device's contract, 4 KiB blocks" nvme_contract 2
 # A copy of a pool's namespace on another one of the same size is not the pool's.
 copy_is_refused() {
     local pool=/run/original
