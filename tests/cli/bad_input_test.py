@@ -10,9 +10,9 @@ import resource
 import shutil
 import subprocess
 import unittest
+from pathlib import Path
 
-import cli_test
-from cli_test import SIZE, UP, answer, run
+from program import SIZE, UP, Refusal, answer, run
 
 BLOCK = 4096
 
@@ -54,7 +54,7 @@ def memlock(limit):
     return lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
 
 
-class OnePool(cli_test.Refusal):
+class OnePool(Refusal):
     """A pool with a file in it, which each test may spoil."""
 
     SIZE = "64M"
@@ -189,7 +189,7 @@ class Files(OnePool):
             subprocess.run(["mount", "-o", "remount,size=64M", index], check=True)
             self.content_is_whole()
             self.assertEqual(len(answer("ls", "-R", self.uri_of("d"))["entries"]),
-                             len(list(cli_test.Path("/usr/include/linux").rglob("*"))))
+                             len(list(Path("/usr/include/linux").rglob("*"))))
         finally:
             subprocess.run(["umount", index], check=True)
 

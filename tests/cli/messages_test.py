@@ -5,12 +5,12 @@ usage: messages_test.py PROGRAM [unittest options]"""
 import json
 import os
 import unittest
+from pathlib import Path
 
-import cli_test
-from cli_test import run
+from program import PROGRAM, UP, Refusal, WithPool, answer, run
 
 
-class WhatStandsThere(cli_test.WithPool):
+class WhatStandsThere(WithPool):
     """Targets of cp, mv and mkdir that are not what they should be, or not there."""
 
     def setUp(self):
@@ -98,7 +98,7 @@ class WhatStandsThere(cli_test.WithPool):
         self.assertIn("nothing to read at 4096", run("why", "--offset", "4K", self.mine("f")).stdout)
 
 
-class Words(cli_test.Refusal):
+class Words(Refusal):
     """Commands, options and values that are none."""
 
     def test_commands_and_options(self):
@@ -119,13 +119,13 @@ class Words(cli_test.Refusal):
         for size, says in (("-1", "is no size"), ("1.5G", "a whole number"), ("8P", "K, M, G or T"),
                            ("99999999T", "more than any disk"), ("1" * 30, "more than any disk"),
                            ("0", "too little")):
-            self.refused(*cli_test.UP, self.scratch / "p", f"--size={size}", says=says)
+            self.refused(*UP, self.scratch / "p", f"--size={size}", says=says)
         self.assertEqual(os.listdir(self.scratch), [])
 
     def test_directories_in_which_nothing_can_be_made(self):
-        self.refused(*cli_test.UP, "/proc/x", says=["/proc/x", "choose a directory on a disk"])
-        self.refused(*cli_test.UP, "/dev/null/x", says=["/dev/null/x", "choose another directory"])
-        self.refused(*cli_test.UP, "/dev/null", says=["/dev/null", "choose another directory"])
+        self.refused(*UP, "/proc/x", says=["/proc/x", "choose a directory on a disk"])
+        self.refused(*UP, "/dev/null/x", says=["/dev/null/x", "choose another directory"])
+        self.refused(*UP, "/dev/null", says=["/dev/null", "choose another directory"])
 
     def test_queries_of_uris(self):
         for query in ("?", "?dir=/x&", "?&dir=/x"):
@@ -147,14 +147,14 @@ class Words(cli_test.Refusal):
 
 
 @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0
-                     and (cli_test.Path(cli_test.PROGRAM or "").parent / "ros2store-fuse").exists(),
+                     and (Path(PROGRAM or "").parent / "ros2store-fuse").exists(),
                      "cannot mount here")
-class Mount(cli_test.WithPool):
+class Mount(WithPool):
     """With --json a mount answers, too."""
 
     def test_mount_in_json(self):
         uri = self.uri("").replace("/?", "?")
-        said = cli_test.answer("mount", uri, self.scratch)
+        said = answer("mount", uri, self.scratch)
         try:
             self.assertEqual((said["mount_point"], said["uri"]), (str(self.scratch), uri))
             program = os.readlink(f"/proc/{said['pid']}/exe")

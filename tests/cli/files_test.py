@@ -1,0 +1,357 @@
+"""The commands on files and trees: what goes in comes out, and what fails leaves nothing half.
+
+usage: files_test.py PROGRAM [unittest options]"""
+
+import os
+import signal
+import stat
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from program import PROGRAM, SIZE, UP, Refusal, WithPool, answer, digest, run
+
+
+class Files(WithPool):
+    def test_cp_cat_stat_rm(self):
+        source = self.scratch / "poem"
+        source.write_bytes(b"so much depends\nupon\n")
+        os.chmod(source, 0o640)
+        os.utime(source, ns=(1_000_000_000, 1_500_000_000_123_456_789))
+        run("cp", source, self.mine("poem"))
+        self.assertEqual(run("cat", self.mine("poem")).stdout, "so much depends\nupon\n")
+        found = answer("stat", self.mine("poem"))["files"][0]
+        self.assertEqual((found["bytes"], found["mode"], found["modified_ns"]),
+                         (21, "0640", 1_500_000_000_123_456_789))
+        run("rm", self.mine("poem"))
+        self.refused("cat", self.mine("poem"), says="not found")
+        self.refused("rm", self.mine("poem"), says="not found")
+        run("rm", "-f", self.mine("poem"))
+
+    def test_ls(self):
+        for name in ("b", "a", ".hidden"):
+            run("mkdir", self.mine(name))
+        self.assertEqual(run("ls", self.mine()).stdout, "a/\nb/\n")
+        self.assertEqual(run("ls", "-a", self.mine()).stdout, ".hidden/\na/\nb/\n")
+        self.assertRegex(run("ls", "-l", self.mine()).stdout.splitlines()[0],
+                         r"^drwxr-xr-x .* \d{4}-\d\d-\d\d \d\d:\d\d a$")
+        self.assertEqual({e["path"].rsplit("/", 1)[-1] for e in answer("ls", self.mine())["entries"]},
+                         {"a", "b"})
+        run("mkdir", self.mine("a/below"))
+        self.assertEqual(run("ls", "-R", self.mine()).stdout,
+                         f"{self.mine()}:\na/\nb/\n\n{self.mine('a')}:\nbelow/\n\n"
+                         f"{self.mine('a/below')}:\n\n{self.mine('b')}:\n")
+        root = run("ls", "-R", self.uri("")).stdout
+        self.assertIn(f"{self.uri('').replace('/?', '?')}:\n", root)
+        self.assertIn(f"\n{self.mine('a')}:\nbelow/\n", root)
+        (self.scratch / "in" / "side").mkdir(parents=True)
+        self.assertEqual(run("ls", "-R", self.scratch).stdout,
+                         f"{self.scratch}:\nin/\n\n{self.scratch}/in:\nside/\n\n"
+                         f"{self.scratch}/in/side:\n")
+
+    def test_mkdir(self):
+        self.refused("mkdir", self.mine("x/y/z"), says=["not found", "mkdir -p"])
+        run("mkdir", "-p", self.mine("x/y/z"))
+        run("mkdir", "-p", self.mine("x/y/z"))
+        self.refused("mkdir", self.mine("x"), says="exists")
+
+    def test_mv(self):
+        run("mkdir", self.mine("from"), self.mine("to"))
+        run("cp", "/bin/true", self.mine("from/f"))
+        run("mv", self.mine("from/f"), self.mine("from/g"))
+        run("mv", self.mine("from/g"), self.mine("to"))
+        self.assertEqual(run("ls", self.mine("to")).stdout, "g\n")
+        self.refused("mv", self.mine("from"), self.mine("from/inside"), says="itself")
+        self.refused("mv", self.mine("to/g"), self.scratch / "g", says="cp -r")
+
+    def test_rm_goes_on_behind_what_is_missing(self):
+        for name in ("b", "d"):
+            run("cp", "/bin/true", self.mine(name))
+        done = run("rm", *(self.mine(name) for name in "abcd"), expect=1)
+        said = done.stderr.splitlines()
+        self.assertEqual(len(said), 2, done.stderr)
+        for name, line in zip("ac", said):
+            self.assertIn(self.mine(name), line)
+            self.assertIn("not found", line)
+        self.assertEqual((done.stdout, run("ls", self.mine()).stdout), ("", ""))
+
+    def test_rm_of_trees(self):
+        run("mkdir", "-p", self.mine("t/u/v"))
+        run("cp", "/bin/true", self.mine("t/u/f"))
+        self.refused("rm", self.mine("t"), says="rm -r")
+        self.assertEqual(answer("rm", "-r", self.mine("t"))["removed"], 4)
+        self.assertEqual(run("ls", self.mine()).stdout, "")
+
+    def test_errors_of_cp(self):
+        self.refused("cp", self.scratch / "none", self.mine(), says="not found")
+        self.refused("cp", "/usr/include", self.mine(), says="cp -r")
+        self.refused("cp", "/bin/true", self.mine("no/such/dir"), says="not found")
+        run("cp", "/bin/true", self.mine("f"))
+        self.refused("cp", "/bin/true", "/bin/false", self.mine("f"), says="no directory")
+        self.refused("cp", self.mine("f"), self.mine("f"), says="same file")
+        run("mkdir", self.mine("d"))
+        self.refused("cp", "-r", self.mine("d"), self.mine("d/e"), says="into itself")
+
+    def test_full_outside_the_pool(self):
+        run("cp", "/bin/true", self.mine("f"))
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for command in (["cat", self.mine("f")], ["--json", "status", self.pool], ["--help"]):
+                with self.subTest(command=command[0]):
+                    done = subprocess.run([PROGRAM, *map(str, command)], stdout=full,
+                                          stderr=subprocess.PIPE, text=True, check=False)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                    self.assertIn("standard output", done.stderr)
+                    self.assertNotIn("the pool is full", done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
+    def test_full_local_file_system(self):
+        small = self.scratch / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small],
+                          stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("cannot mount here")
+        try:
+            run("cp", "/bin/bash", self.mine("f"))
+            (small / "f").write_text("good")
+            self.refused("cp", self.mine("f"), small / "f", says=[str(small), "no space", "machine"])
+            self.assertEqual(os.listdir(small), ["f"])
+            self.assertEqual((small / "f").read_text(), "good")
+        finally:
+            subprocess.run(["umount", small], check=True)
+
+    @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0
+                         and (Path(PROGRAM or "").parent / "ros2store-fuse").exists(),
+                         "cannot mount here")
+    def test_one_file_by_two_ways(self):
+        pool, mounted = self.scratch / "p", self.scratch / "mnt"
+        mounted.mkdir()
+        run(*UP, pool, "--size", SIZE)
+        uri = f"ros2s+local:///pool/main/%s?dir={pool}"
+        run("mount", uri % "", mounted)
+        try:
+            (mounted / "d" / "e").mkdir(parents=True)
+            (mounted / "f").write_text("words")
+            for one, other in ((mounted / "f", uri % "f"), (uri % "f", mounted / "f"),
+                               (mounted / "f", uri % "")):
+                self.refused("cp", one, other, says="same file")
+            self.assertEqual((mounted / "f").read_text(), "words")
+            self.refused("cp", "-r", mounted / "d", uri % "d/e", says="into itself")
+            self.refused("cp", "-r", uri % "d", mounted / "d" / "new", says="into itself")
+            run("cp", mounted / "f", uri % "g")
+            self.assertEqual((mounted / "g").read_text(), "words")
+        finally:
+            run("down", pool)
+
+    def test_interrupted_copy_leaves_nothing(self):
+        source, target = self.scratch / "large", self.scratch / "out"
+        with open(source, "wb") as file:
+            for _ in range(150):
+                file.write(os.urandom(1 << 20))
+        run("cp", source, self.mine("large"))
+        target.mkdir()
+        with subprocess.Popen([PROGRAM, "cp", self.mine("large"), target], stdin=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+            while not os.listdir(target) and process.poll() is None:
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)
+            status = process.wait(timeout=60)
+        run("rm", self.mine("large"))
+        if status == 130:
+            self.assertEqual(os.listdir(target), [])
+        else:  # it was faster
+            self.assertEqual((status, os.listdir(target)), (0, ["large"]))
+
+    def test_interrupted_copy_says_what_is_left(self):
+        run("mkdir", self.mine("tree"))
+        for count in (500, 2000, 8000):  # a machine that is too fast gets more to do
+            source, target = self.scratch / f"many{count}", self.scratch / f"out{count}"
+            source.mkdir()
+            for i in range(count):
+                (source / str(i)).write_bytes(b"x" * 20000)
+            run("cp", "-r", f"{source}/.", self.mine("tree"))
+            with subprocess.Popen([PROGRAM, "cp", "-r", self.mine("tree"), target],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                while process.poll() is None and not whole_files(target):
+                    time.sleep(0.001)
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=120)
+            if process.returncode == 0:
+                continue
+            self.assertEqual(process.returncode, 130, said)
+            there = whole_files(target)
+            self.assertEqual(len(os.listdir(target)), len(there), "half a file was left")
+            sizes = {(target / name).stat().st_size for name in there}
+            self.assertEqual(sizes, {20000})
+            files = "1 file" if len(there) == 1 else f"{len(there)} files"
+            are = "is" if len(there) == 1 else "are"
+            self.assertEqual(said, f"ros2store: interrupted: {files} in {target} {are} "
+                                   "whole, nothing is left of those under way; to begin again, "
+                                   f"first: ros2store rm -r {target}\n")
+            run("rm", "-r", target)
+            run("cp", "-r", self.mine("tree"), target)
+            self.assertEqual(len(whole_files(target)), count)
+            return
+        self.fail("each copy was done before it could be interrupted")
+
+    def test_large_and_sparse_files(self):
+        source = self.scratch / "large"
+        block = os.urandom(1 << 20)
+        with open(source, "wb") as file:
+            for piece in (0, 1, 2, 9, 17):
+                file.seek(piece << 20)
+                file.write(block)
+            file.truncate((20 << 20) + 123)
+        run("cp", source, self.mine("large"))
+        found = answer("stat", self.mine("large"))["files"][0]
+        self.assertEqual(found["bytes"], (20 << 20) + 123)
+        self.assertLess(found["bytes_used"], 6 << 20, "holes stay holes")
+        run("cp", self.mine("large"), self.scratch / "back")
+        self.assertEqual(digest(self.scratch / "back"), digest(source))
+
+    def test_why(self):
+        run("cp", "/usr/include/stdio.h", self.mine("f"))
+        said = run("why", self.mine("f")).stdout
+        self.assertIn("io_uring", said)
+        why = answer("why", "--write", self.mine("f"))
+        self.assertIn("O_DIRECT", why["io_path"])
+        for request in ("read", "write"):
+            self.assertGreater(len(why[request]["steps"]), 2)
+        self.assertIsNone(why["fuse_us"])
+        steps = [step["step"] for step in why["write"]["steps"]]
+        self.assertEqual(steps[-3:], ["device.write", "journal.write", "device.flush"])
+        with open("/usr/include/stdio.h", encoding="utf-8") as file:
+            self.assertEqual(run("cat", self.mine("f")).stdout, file.read(), "why wrote what it read")
+        self.refused("why", self.mine(), says="no regular file")
+
+
+class CorruptBytes(Refusal):
+    """What is corrupt is withheld, and the message names the file, the place in it, and a remedy."""
+
+    def test_a_rotten_block(self):
+        pool, source = self.scratch / "p", self.scratch / "source"
+        run(*UP, pool, "--size", "64M")
+        block = os.urandom(4096)
+        source.write_bytes(os.urandom((1 << 20) + 8192) + block + os.urandom(5000))
+        uri = f"ros2s+local:///pool/main/d/f?dir={pool}"
+        run("mkdir", uri.replace("/d/f", "/d"))
+        run("cp", source, uri)
+        with open(pool / "device-0", "r+b") as device:
+            at = device.read().index(block)
+            device.seek(at + 99)
+            device.write(bytes([block[99] ^ 1]))
+        for command in (["cat", uri], ["cp", uri, self.scratch / "out"],
+                        ["why", "--offset", str((1 << 20) + 8192), uri]):
+            with self.subTest(command=command[0]):
+                done = run(*command, expect=1)
+                said = [line for line in done.stderr.splitlines() if line.startswith("ros2store: ")]
+                self.assertIn("d/f", said[0])
+                self.assertIn(f"in the 4 KiB at byte {(1 << 20) + 8192};", said[0])
+                self.assertIn("restore this file from a copy", said[0])
+                # The log says which place of which device that is.
+                self.assertIn(f"{pool}/device-0: the 4 KiB at byte {at} are not what", done.stderr)
+        self.assertFalse((self.scratch / "out").exists())
+
+
+class Trees(WithPool):
+    def make(self):
+        tree = self.scratch / "tree"
+        (tree / "deep" / "er").mkdir(parents=True)
+        (tree / "empty").mkdir()
+        (tree / "a").write_bytes(os.urandom(100_000))
+        (tree / "deep" / "er" / "b").write_text("b")
+        os.link(tree / "a", tree / "deep" / "a-too")
+        os.symlink("../a", tree / "deep" / "link")
+        os.symlink("/nowhere", tree / "dangling")
+        os.mkfifo(tree / "fifo", 0o600)
+        (tree / os.fsdecode(b"odd \xff name")).write_text("odd")
+        (tree / "ünï").write_text("")
+        os.chmod(tree / "deep" / "er", 0o500)
+        os.chmod(tree / "a", 0o4755)
+        if os.geteuid() == 0:
+            os.lchown(tree / "deep" / "er" / "b", 1234, 4321)
+        try:
+            os.setxattr(tree / "a", "user.colour", b"green\0ish")
+        except OSError:
+            pass  # this file system has none
+        for path in sorted(tree.rglob("*"), reverse=True):
+            os.utime(path, ns=(10**18, 10**18 + len(str(path))), follow_symlinks=False)
+        self.addCleanup(os.chmod, tree / "deep" / "er", 0o700)
+        return tree
+
+    def test_there_and_back(self):
+        tree = self.make()
+        counts = answer("cp", "-r", tree, self.mine("copy"))
+        self.assertEqual((counts["files"], counts["hard_links"], counts["symbolic_links"],
+                          counts["others"], counts["directories"]), (4, 1, 2, 1, 4))
+        run("cp", "-r", self.mine("copy"), self.scratch / "back")
+        self.addCleanup(os.chmod, self.scratch / "back" / "deep" / "er", 0o700)
+        self.assertEqual(describe(self.scratch / "back"), describe(tree))
+
+    def test_into_a_directory_and_merging(self):
+        tree = self.make()
+        run("cp", "-r", tree, self.mine())
+        self.assertIn("a\n", run("ls", self.mine("tree")).stdout)
+        (tree / "a").write_text("second edition")
+        run("cp", "-r", tree, self.mine())
+        self.assertEqual(run("cat", self.mine("tree/a")).stdout, "second edition")
+        self.assertEqual(run("cat", self.mine("tree/deep/a-too")).stdout, "second edition")
+
+    def test_one_failure_does_not_end_a_copy(self):
+        tree = self.make()
+        run("mkdir", "-p", self.mine("tree/a"))
+        done = run("cp", "-r", tree, self.mine(), expect=1)
+        said = done.stderr.splitlines()
+        self.assertIn(f"{tree}/a: a directory has its name", done.stderr)
+        self.assertIn("named above", said[-1])
+        self.assertEqual(run("cat", self.mine("tree/deep/er/b")).stdout, "b")
+
+    def test_a_real_tree(self):
+        run("cp", "-r", "/usr/include/linux", self.mine("linux"))
+        run("cp", "-r", self.mine("linux"), self.scratch / "linux")
+        self.assertEqual(describe(self.scratch / "linux"), describe(Path("/usr/include/linux")))
+
+
+class FullPool(Refusal):
+    def test_full_pool(self):
+        pool = self.scratch / "p"
+        run(*UP, pool, "--size", "64M")
+        uri = f"ros2s+local:///pool/main/f?dir={pool}"
+        source = self.scratch / "big"
+        source.write_bytes(os.urandom(1 << 20) * 100)
+        self.refused("cp", source, uri, says=["the pool is full", "rm"])
+        # Nothing looks like a whole file, and there is room again.
+        self.assertEqual(run("ls", "-a", f"ros2s+local:///pool/main?dir={pool}").stdout, "")
+        small = self.scratch / "small"
+        small.write_bytes(b"x" * 1_000_000)
+        run("cp", small, uri)
+        self.assertEqual(len(run("cat", uri).stdout), 1_000_000)
+
+
+def whole_files(directory):
+    if not directory.exists():
+        return []
+    return [name for name in os.listdir(directory) if not name.startswith(".ros2store-")]
+
+
+def describe(tree):
+    """Everything about a tree that a copy keeps."""
+    names = {}
+    inodes = {}
+    for path in sorted(tree.rglob("*"), key=os.fsencode):
+        status = os.lstat(path)
+        value = [oct(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns]
+        if stat.S_ISREG(status.st_mode):
+            value += [digest(path), inodes.setdefault(status.st_ino, os.fsencode(path.relative_to(tree)))]
+            value += [(name, os.getxattr(path, name)) for name in os.listxattr(path)
+                      if name.startswith("user.")]
+        elif stat.S_ISLNK(status.st_mode):
+            value.append(os.readlink(path))
+        names[os.fsencode(path.relative_to(tree))] = value
+    return names
+
+
+if __name__ == "__main__":
+    unittest.main()
