@@ -133,8 +133,8 @@ bool CommandRing::reap() noexcept {
         auto& pending = *reinterpret_cast<Pending*>(completions[i]->user_data);
         pending.result = completions[i]->res;
         --in_kernel_;
-        const bool again = pending.result == -EAGAIN || pending.result == -EINTR;
-        if (again && ++pending.attempts <= attempts_max) {
+        // The kernel could not take it yet. Whatever else came back may have been to the device.
+        if (pending.result == -EAGAIN && ++pending.attempts <= attempts_max) {
             keep(pending);
         } else {
             reactor_.post(pending.waiter);

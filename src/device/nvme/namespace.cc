@@ -6,16 +6,15 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "kernel.h"
 #include "ros2s/device/lock/exclusive.h"
 #include "ros2s/device/nvme/nvme_device.h"
 #include "ros2s/runtime/fork.h"
@@ -125,10 +124,20 @@ std::unexpected<Error> cannot_open(const std::string& path, int error, Report& r
 // The block device of the namespace, held exclusively: what is mounted is refused, and nobody
 // mounts or formats it meanwhile.
 Result<int> claim_block_device(const std::string& path, const std::string& name, Report& report) {
+    const std::string in_sysfs = "/sys/class/block/" + block_name(name);
     const std::string block = "/dev/" + block_name(name);
-    struct stat status{};
-    if (::stat(block.c_str(), &status) != 0) return -1;  // hidden, as a path of a multipath device
+    std::error_code failed;
+    // A path of a multipath device has none, or a hidden one.
+    if (!std::filesystem::exists(in_sysfs, failed) || number_in(in_sysfs + "/hidden") == 1) {
+        return -1;
+    }
     const int fd = ::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        return report.fail(Code::not_found,
+                           fmt::format("{}: its block device {} is not here, which keeps others "
+                                       "from the namespace: give this process both",
+                                       path, block));
+    }
     if (fd < 0) return cannot_open(path, errno, report);
     close_in_forked_child(fd);
     return fd;
@@ -214,6 +223,15 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
         co_return report.fail(Code::invalid,
                               path + ": is no NVMe namespace's character device (/dev/ng0n1, say)");
     }
+    const KernelVersion kernel = KernelVersion::running();
+    if (!kernel.reports_dropped_commands()) {
+        co_return report.fail(
+            Code::unsupported,
+            fmt::format("{}: this kernel (Linux {}) may call an NVMe command done that never "
+                        "reached the device; update it (6.1.63, 6.5.12, 6.6.2 and 6.7 are "
+                        "mended), or make a file system on the namespace and the pool there",
+                        path, kernel.to_string()));
+    }
     Namespace space;
     space.path = path;
     space.fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -235,19 +253,11 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
         co_return fail(opened.error());
     }
     space.transfer_bytes_max = transfer_limit(*name, space.format.lba_bytes);
-    utsname kernel{};
-    ROS2S_CHECK(uname(&kernel) == 0);
     if (number_in(queue_file(*name, "io_poll")) == 1) {
-        space.polling = at_least(kernel.release, 6, 4) ? Polling::polled : Polling::kernel_too_old;
+        space.polling = kernel.polls_by_request() ? Polling::polled : Polling::kernel_too_old;
     }
-    space.takes_registered = at_least(kernel.release, 6, 12);
+    space.takes_registered = kernel.takes_parts_of_registered();
     co_return std::move(space);
-}
-
-bool at_least(const std::string& release, int major, int minor) noexcept {
-    int has_major = 0, has_minor = 0;
-    return std::sscanf(release.c_str(), "%d.%d", &has_major, &has_minor) == 2 &&
-           std::pair(has_major, has_minor) >= std::pair(major, minor);
 }
 
 void Namespace::close() noexcept {

@@ -45,18 +45,12 @@ struct Namespace {
     Polling polling = Polling::no_queues;
     bool takes_registered = false;  // memory of commands, from Linux 6.12 on
 
-    // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace), those
-    // of read_identify(), io.
+    // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace),
+    // unsupported (a kernel that loses commands), those of read_identify(), io.
     [[nodiscard]] static Task<Result<Namespace>> open(Reactor& reactor, std::string path,
                                                       Report& report);
     void close() noexcept;
 };
-
-// Whether a kernel of this release ("6.1.0-56-amd64") is as new. Before 6.4 one that is asked to
-// poll for passthrough looks for what a killed process had under way in memory that it has freed:
-// it oopses, and nobody opens the namespace's pool before the machine restarts. Before 6.12 it
-// refuses a command on a part of what is registered.
-[[nodiscard]] bool at_least(const std::string& release, int major, int minor) noexcept;
 
 // "ng0n1" where `path` is, or links to, an NVMe namespace's character device.
 [[nodiscard]] std::optional<std::string> namespace_name(const std::string& path);

@@ -155,6 +155,7 @@ nvme_uring_cmd NvmeDevice::command_for(uint8_t opcode, uint64_t offset, uint64_t
 Task<int32_t> NvmeDevice::execute_patiently(nvme_uring_cmd command) {
     int32_t result = co_await ring_->execute(space_->fd, command);
     for (int i = 0; i < repetitions_max && may_repeat(result); ++i) {
+        if (command.opcode == command_write && was_cancelled(result)) break;
         co_await sleep_for(reactor_, repetition_pause);
         result = co_await ring_->execute(space_->fd, command);
     }

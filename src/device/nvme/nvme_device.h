@@ -12,9 +12,10 @@
 // that nothing mounts or formats it meanwhile. handle_on() makes a ring for another core; the first
 // one's close() drops the lock, and comes last.
 //
-// A command that the controller may take later is repeated a few times, reads and writes alone: a
-// failed flush is never repeated. A namespace that goes away fails what is in flight and all that
-// follows.
+// A command that the controller may take later is repeated a few times, but for flushes. What was
+// in flight when the controller was reset is repeated where it reads or discards alone: writes that
+// had completed may be gone with its cache, so that writes and flushes fail. A namespace that goes
+// away fails what is in flight and all that follows.
 //
 // Used on the core it was opened on, or made for by handle_on(); that core's Ring is io_uring.
 #pragma once

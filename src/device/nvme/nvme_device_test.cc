@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernel.h"
 #include "namespace.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "status.h"
@@ -57,13 +58,37 @@ TEST(NvmeIdentify, TellsCacheAndDeallocation) {
     EXPECT_TRUE(read->can_deallocate);
 }
 
-TEST(NvmeNamespace, KnowsTheKernelByItsRelease) {
-    for (const char* release : {"6.4.0", "6.12.117+deb12-amd64", "7.0.1", "10.0-rc1"}) {
-        EXPECT_TRUE(at_least(release, 6, 4)) << release;
+TEST(NvmeKernel, IsKnownByWhatItsDistributorSays) {
+    const auto read = [](const char* release, const char* version, const char* signature) {
+        return KernelVersion::read(release, version, signature).to_string();
+    };
+    EXPECT_EQ(read("6.12.117+deb12-amd64", "#1 SMP Debian 6.12.117-1 (2026-10-01)", ""),
+              "6.12.117");
+    EXPECT_EQ(read("6.1.0-56-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)", ""),
+              "6.1.192");
+    EXPECT_EQ(read("6.5.0-41-generic", "#41~22.04.2-Ubuntu SMP",
+                   "Ubuntu 6.5.0-41.41~22.04.2-generic 6.5.13"),
+              "6.5.13");
+    EXPECT_EQ(read("6.9.3", "#1 SMP Debian 6.1.5-1", ""), "6.9.3");
+    EXPECT_EQ(read("10.0-rc1", "", ""), "10.0.0");
+    EXPECT_EQ(read("", "#1", "Ubuntu"), "0.0.0");
+    EXPECT_EQ(read("linux", "Debian x", "a b"), "0.0.0");
+    EXPECT_GT(KernelVersion::running(), (KernelVersion{3, 0, 0}));
+}
+
+TEST(NvmeKernel, IsTrustedWithWhatItKeeps) {
+    for (const auto& mended :
+         {KernelVersion{6, 1, 63}, {6, 5, 12}, {6, 6, 2}, {6, 7, 0}, {7, 0, 0}}) {
+        EXPECT_TRUE(mended.reports_dropped_commands()) << mended.to_string();
     }
-    for (const char* release : {"5.19.0", "6.1.0-56-amd64", "6.3.13", "4.18.0", "", "linux"}) {
-        EXPECT_FALSE(at_least(release, 6, 4)) << release;
+    for (const auto& broken :
+         {KernelVersion{}, {5, 19, 0}, {6, 1, 62}, {6, 2, 16}, {6, 4, 9}, {6, 5, 11}, {6, 6, 1}}) {
+        EXPECT_FALSE(broken.reports_dropped_commands()) << broken.to_string();
     }
+    EXPECT_TRUE((KernelVersion{6, 4, 0}.polls_by_request()));
+    EXPECT_FALSE((KernelVersion{6, 3, 13}.polls_by_request()));
+    EXPECT_TRUE((KernelVersion{6, 12, 0}.takes_parts_of_registered()));
+    EXPECT_FALSE((KernelVersion{6, 11, 9}.takes_parts_of_registered()));
 }
 
 TEST(NvmeIdentify, RefusesWhatItCannotUse) {
@@ -99,11 +124,21 @@ TEST(NvmeStatus, BecomesAnErrorOfTheDevice) {
     EXPECT_THAT(describe_failure(0x7c0), HasSubstr("0x7c0"));
 }
 
+TEST(NvmeStatus, TellsWhatAResetCancelled) {
+    EXPECT_TRUE(was_cancelled(-EINTR));
+    EXPECT_TRUE(was_cancelled(0x371));
+    EXPECT_FALSE(was_cancelled(0x082));
+    EXPECT_FALSE(was_cancelled(-ENODEV));
+    EXPECT_FALSE(was_cancelled(0));
+    EXPECT_THAT(describe_failure(-EINTR), HasSubstr("the controller was reset"));
+}
+
 TEST(NvmeStatus, RepeatsWhatTheControllerAllows) {
     EXPECT_TRUE(may_repeat(0x082));
     EXPECT_FALSE(may_repeat(0x4281));
     EXPECT_FALSE(may_repeat(0));
     EXPECT_FALSE(may_repeat(-ENODEV));
+    EXPECT_TRUE(may_repeat(-EINTR));
 }
 
 TEST(NvmeDevice, OthersAreNoNamespaces) {

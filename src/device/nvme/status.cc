@@ -55,13 +55,24 @@ Error command_error(int32_t result) noexcept {
 std::string describe_failure(int32_t result) {
     if (result < 0) {
         const bool gone = result == -ENODEV || result == -ENXIO;
-        return fmt::format("{}{}", std::strerror(-result), gone ? ": the namespace is gone" : "");
+        return fmt::format("{}{}", std::strerror(-result),
+                           gone               ? ": the namespace is gone"
+                           : result == -EINTR ? ": the controller was reset under the command"
+                                              : "");
     }
     const Status* status = find(result);
     return fmt::format("NVMe status {:#x}: {}", result & code_mask,
                        status != nullptr ? status->text : "see the NVMe specification");
 }
 
-bool may_repeat(int32_t result) noexcept { return result > 0 && (result & do_not_retry) == 0; }
+bool may_repeat(int32_t result) noexcept {
+    return was_cancelled(result) || (result > 0 && (result & do_not_retry) == 0);
+}
+
+bool was_cancelled(int32_t result) noexcept {
+    if (result < 0) return result == -EINTR;
+    const int32_t code = result & code_mask;
+    return code == 0x007 || code == 0x008 || code == 0x371;
+}
 
 }  // namespace ros2s::device

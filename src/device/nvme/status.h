@@ -13,7 +13,9 @@ namespace ros2s::device {
 [[nodiscard]] Error command_error(int32_t result) noexcept;
 // "NVMe status 0x281: the medium could not be read", "No such device: the namespace is gone".
 [[nodiscard]] std::string describe_failure(int32_t result);
-// The controller says that the same command may succeed later, and a read or write may be repeated.
+// The same command may succeed later, and may be repeated if it is no flush.
 [[nodiscard]] bool may_repeat(int32_t result) noexcept;
+// It ended because the controller was reset, whose cache may have gone with that.
+[[nodiscard]] bool was_cancelled(int32_t result) noexcept;
 
 }  // namespace ros2s::device

@@ -1,5 +1,5 @@
-# NVMe namespaces that fail under a pool: a sector that cannot be read, one that cannot be written, and a
-# controller that is unplugged in mid-load. A clear error, no wrong data, and the pool says what it is.
+# NVMe namespaces that fail under a pool: a sector that cannot be read, one that cannot be written, a
+# controller that is unplugged in mid-load, one that is reset. A clear error, no wrong data, and the pool says what it is.
 source tools/dev/lab/guest/hardware
 source tools/dev/lab/guest/writer
 modules nvme
@@ -8,6 +8,7 @@ wait_for namespace_of lab1 2
 wait_for namespace_of lab2 1
 unplugged=$(namespace_of lab0 1)
 failing=$(namespace_of lab2 1)
+reset=$(namespace_of lab1 1)
 PATH=$PWD/build/release/bin:$PATH
 
 # at POOL PATH: the URI of a path in it.
@@ -32,6 +33,18 @@ plug_in_again() {
     echo 1 >/sys/bus/pci/rescan
     wait_for namespace_of lab0 1
     ln -sfn "/dev/ng$(namespace_of lab0 1 | sed 's/nvme//')" /run/unplugged/device-0
+}
+
+# Its cache may have gone with it: what was in flight is an error, and no flush is sent again.
+reset_under_load() {
+    start_writer "$(at reset load)" || return
+    for _ in $(seq 30); do
+        echo 1 >"/sys/class/nvme/${reset%n*}/reset_controller" || return
+        sleep 1
+        ended "$writer" && break
+    done
+    cat /run/writer.log
+    ! wait "$writer" && grep "the controller was reset" /run/writer.log
 }
 
 # The tree in the engine's pool is read whole but for what lay on the second disk.
@@ -84,6 +97,9 @@ check "unplugged under load, the writer fails" unplug_under_load
 check "the pool is refused without its disk" refused_with "ng.*cannot be opened|no such" ros2store ls "$(at unplugged load)"
 check "plugged in again, it has what was acknowledged" eval 'plug_in_again && nothing_lost "$(at unplugged load)"'
 check "that pool ends" ros2store pool destroy --yes /run/unplugged
+check "a pool on a disk whose controller is reset" ros2store up --no-daemons /run/reset --device-dir "/dev/ng${reset#nvme}"
+check "reset under load, the writer fails, and says why" reset_under_load
+check "opened again, it has what was acknowledged" nothing_lost "$(at reset load)"
 check "an engine's pool on two disks" two_disks
 check "a tree" ros2store cp -r /usr/include/fmt "$served/tree$where"
 check "one disk is unplugged" unplug_one
