@@ -1,11 +1,13 @@
-// The ten rules of the commit protocol that crashes punish the lack of (docs/formats/journal.md,
+// The eleven rules of the commit protocol that crashes punish the lack of (docs/formats/journal.md,
 // "Rules"). Tests switch one off to show that the crash suite notices; programs never do.
 #pragma once
 
 namespace ros2s::engine {
 
 struct CommitRules {
-    // A flush is issued only after all data and record writes that it must cover have completed.
+    // A group is flushed before it is acknowledged ...
+    bool flush_groups = true;
+    // ... and only after all data and record writes that this must cover have completed.
     bool flush_after_writes = true;
     // Recovery compares the data of unproven records with the CRCs in them ...
     bool verify_tail_data = true;
@@ -27,7 +29,7 @@ struct CommitRules {
     // A block that is being discarded is handed out when the device has answered.
     bool discard_ends_first = true;
 
-    // What the ten protect: an update is acknowledged when its group is durable. Without it,
+    // What the eleven protect: an update is acknowledged when its group is durable. Without it,
     // updates without conditions are acknowledged as soon as they are staged in memory. That is the
     // control of the kill test (tests/kill), which must notice.
     bool acknowledge_durable = true;

@@ -256,13 +256,13 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
                 co_await io.spawn(write_piece(*group, piece));
             }
         }
-        if (!rules_.flush_after_writes) co_await io.spawn(flush(*group));
+        if (!rules_.flush_after_writes && rules_.flush_groups) co_await io.spawn(flush(*group));
         co_await io.spawn(write_record(*group, record));
         look_ahead(*group);
         co_await io.join();
         while (group->writes_under_way > 0) co_await group->writes_ended;
     }
-    if (group->io && rules_.flush_after_writes) co_await flush(*group);
+    if (group->io && rules_.flush_after_writes && rules_.flush_groups) co_await flush(*group);
     if (!group->io) {
         die(group->io.error(), "");
     } else {

@@ -1,4 +1,4 @@
-// The ten rules of the commit protocol, and the promise that they protect (acknowledge-durable),
+// The eleven rules of the commit protocol, and the promise that they protect (acknowledge-durable),
 // by name, for tests that remove them.
 #pragma once
 #include <array>
@@ -13,7 +13,8 @@ struct NamedRule {
     bool engine::CommitRules::* rule;
 };
 
-inline constexpr std::array<NamedRule, 11> named_rules = {{
+inline constexpr std::array<NamedRule, 12> named_rules = {{
+    {"flush-groups", &engine::CommitRules::flush_groups},
     {"flush-after-writes", &engine::CommitRules::flush_after_writes},
     {"verify-tail-data", &engine::CommitRules::verify_tail_data},
     {"verify-only-unproven", &engine::CommitRules::verify_only_unproven},

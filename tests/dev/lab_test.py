@@ -66,6 +66,46 @@ class Refusals(unittest.TestCase):
         self.assertIn("why", said)
 
 
+class Limits(unittest.TestCase):
+    """Of ./dev check's part: what is begun has time enough, and has failed when it takes more."""
+
+    def selected(self, minutes, seconds_of):
+        """The tally, what was printed, and the suites with their limits, where one takes seconds_of(name)."""
+        clock, limits = [0.0], {}
+
+        def run_suite(name, seconds, tally, **_):
+            limits[name] = seconds
+            clock[0] += min(seconds, seconds_of(name))
+            tally.add(name, seconds_of(name) <= seconds)
+
+        shell = types.SimpleNamespace(returncode=7)
+        with mock.patch.object(lab.subprocess, "run", return_value=shell), \
+                mock.patch.object(lab, "is_ready", return_value=True), \
+                mock.patch.object(lab, "run_suite", run_suite), \
+                mock.patch.object(lab.time, "monotonic", lambda: clock[0]):
+            tally, out = console.Tally("check"), io.StringIO()
+            with contextlib.redirect_stdout(out):
+                lab.selection(tally, minutes * 60)
+        return tally, out.getvalue(), limits
+
+    def test_one_that_hangs_fails(self):
+        for each in list(lab.SELECTION)[:-2]:
+            with self.subTest(suite=each):
+                tally, _, limits = self.selected(
+                    99, lambda name, each=each: 1e9 if name == each else lab.SELECTION[name] * 0.8)
+                self.assertEqual(tally.failed, 1)
+                self.assertLessEqual(limits[each], max(300, 4 * lab.SELECTION[each]))
+
+    def test_what_is_late_is_not_begun(self):
+        for pace in (0.5, 1, 1.4, 3):
+            with self.subTest(pace=pace):
+                tally, said, limits = self.selected(99, lambda name, pace=pace: lab.SELECTION[name] * pace)
+                self.assertEqual(tally.failed, 0)
+                self.assertGreater(len(limits), 0)
+                self.assertEqual(said.count("it is late"), len(lab.SELECTION) - len(limits))
+        self.assertEqual(self.selected(0, lab.SELECTION.get)[2], {})
+
+
 def request(handle, kind, offset=0, data=b"", flags=0):
     return struct.pack(">IHHQQI", recorder.REQUEST_MAGIC, flags, kind, handle, offset, len(data)) + data
 
@@ -116,14 +156,14 @@ class RecordedDisk(unittest.TestCase):
         self.ended.set()
         self.thread.join()
 
-    def left(self, position=None, share=0.0, flushed=None):
+    def left(self, position=None, share=0.0):
         """What power leaves, of what no flush covers the share."""
         self.end()
         chosen = random.Random(1)
         with mock.patch.object(chosen, "choice", return_value=share):
             return recorder.after_power_loss(self.record, 0, self.SIZE,
                                              self.record.position if position is None else position,
-                                             chosen, 512, flushed)
+                                             chosen, 512)
 
     def test_a_flush_covers_what_was_answered_before_it(self):
         self.client.send(request(1, recorder.WRITE, 0, b"a" * 512))
@@ -132,7 +172,22 @@ class RecordedDisk(unittest.TestCase):
         self.assertEqual(self.client.answers(1), {2})
         self.assertEqual(self.left()[:512], b"a" * 512)
         self.assertEqual(self.left(position=1)[:512], bytes(512))
-        self.assertEqual(self.left(flushed=1)[:512], bytes(512))
+
+    def test_from_its_end_on(self):
+        self.client.send(request(1, recorder.WRITE, 0, b"a" * 512))
+        self.assertEqual(self.client.answers(1), {1})
+        acknowledging = socket.socket(socket.AF_UNIX)
+        self.addCleanup(acknowledging.close)
+        acknowledging.connect(str(self.folder / "acknowledged"))
+        with mock.patch.object(recorder, "FLUSH_SECONDS", 0.5):
+            self.client.send(request(2, recorder.FLUSH), request(3, recorder.READ))
+            self.assertEqual(self.client.answers(1), {3})
+            acknowledging.sendall(b"too early")
+            self.assertEqual(self.client.answers(1), {2})
+        self.end()
+        (heard, _), = self.record.acknowledged
+        self.assertEqual(self.left(position=heard)[:512], bytes(512))
+        self.assertEqual(self.left()[:512], b"a" * 512)
 
     def test_and_nothing_else(self):
         self.client.send(request(1, recorder.WRITE, 0, b"a" * 512), request(2, recorder.FLUSH))

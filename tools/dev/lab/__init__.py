@@ -17,11 +17,10 @@ from lab import kernel, power, vm
 
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
-# Of ./dev check, within these minutes.
-SELECTION = ("hardware", "net", "nvme", "rdma_pool", "power", "pmem", "rdma_host", "nvme_errors",
-             "rdma_pool_ofi", "rdma_pool_rxm")
+# Of ./dev check, within these minutes, and about how many seconds each takes.
+SELECTION = {"hardware": 30, "net": 60, "nvme": 100, "rdma_pool": 100, "power": 120, "pmem": 160, "rdma_host": 100,
+             "nvme_errors": 110, "rdma_pool_ofi": 110, "rdma_pool_rxm": 110}
 SELECTION_MINUTES = 15
-LEAST_SECONDS = 60  # that a suite is begun for
 # Of suites that need a newer one.
 KERNELS = {"nvme_polled": "linux-image-6.12-amd64"}
 # What ./dev lab ends with where this machine has no guest, and where one came to nothing.
@@ -35,6 +34,8 @@ def add_arguments(parser):
     parser.add_argument("--points", type=int, default=power.POINTS,
                         help=f"of power: at how many points it is lost ({power.POINTS}; as many as "
                              "there are: every one)")
+    parser.add_argument("--record", type=Path, metavar="FILE",
+                        help="of power: no guest, but the record that a run with a loss has left")
     parser.add_argument("--run", metavar="COMMAND", dest="in_guest",
                         help="no suite: run this Bash command in a guest, in the checkout's folder")
 
@@ -53,9 +54,20 @@ def run(options):
         print(f"dev: there is no lab suite '{min(unknown)}'; there are: {', '.join(known())}; "
               "shell and all stand alone")
         return 2
+    if options.record is not None and options.names != ["power"]:
+        print("dev: --record is of the suite power: ./dev lab power --record FILE")
+        return 2
     tally = console.Tally("lab")
-    run_suites(known() if "all" in options.names else options.names, options.seconds or 1200, tally,
-               points=options.points)
+    if not is_ready(tally):
+        return tally.close()
+    if options.record is not None:
+        try:
+            power.replay(options.record, tally, folder(), options.points)
+        except power.Unavailable as why:
+            tally.add(str(why), False)
+    else:
+        for name in known() if "all" in options.names else options.names:
+            run_suite(name, options.seconds or 1200, tally, options.points)
     return tally.close()
 
 
@@ -104,44 +116,55 @@ def selection(tally, give_up):
     if not tally.add("a shell in a guest", shell.returncode == 7):
         print(shell.stdout, shell.stderr)
         return
-    run_suites(SELECTION, 600, tally, give_up)
-
-
-def run_suites(names, seconds, tally, give_up=float("inf"), points=power.POINTS):
-    if not tally.add("release build", build.make("release")):
+    if not is_ready(tally):
         return
+    usual, took = 1, 1
+    for name, seconds in SELECTION.items():
+        begun = time.monotonic()
+        # By this machine's pace so far. What is begun has time enough, and has failed if it takes more.
+        expected = seconds * took / usual
+        if give_up - begun < 1.5 * expected:
+            print(f"not run: {name}: it is late", flush=True)
+            continue
+        run_suite(name, int(min(give_up - begun, max(300, 4 * expected))), tally)
+        usual += seconds
+        took += time.monotonic() - begun
+
+
+def is_ready(tally):
+    if not tally.add("release build", build.make("release")):
+        return False
     folder()
     try:
         vm.look()
     except kernel.Unavailable as why:
-        tally.add(f"the guest: {why}", False)
-        return
-    for name in names:
-        started = time.monotonic()
-        limit = int(min(seconds, give_up - started))
-        if limit < LEAST_SECONDS:
-            print(f"not run: {name}: it is late", flush=True)
-            continue
-        console.step(f"{name}: a guest boots")
-        log = LOGS / f"{name}.log"
-        try:
-            guest = kernel.prepare(KERNELS.get(name, kernel.USUAL))
-            if name == "power":
-                ended = "" if power.run(guest, SUITES / "power.sh", log, limit, tally, folder(),
-                                        points) else "see above"
-            else:
-                status = vm.run(guest, SUITES / f"{name}.sh", log, limit)
-                ended = "" if status == 0 else f"ended with {status}"
-        except (vm.Failure, kernel.Unavailable, power.Unavailable) as why:
-            if limit < seconds and time.monotonic() - started >= limit:
-                print(f"not run to its end: {name}: it is late", flush=True)
-                continue
-            ended = str(why)
-        if not tally.add(f"{name} ({time.monotonic() - started:.0f} s)", not ended):
-            show(log, ended)
+        return tally.add(f"the guest: {why}", False)
+    return True
+
+
+def run_suite(name, seconds, tally, points=power.POINTS):
+    started = time.monotonic()
+    console.step(f"{name}: a guest boots")
+    log = LOGS / f"{name}.log"
+    try:
+        guest = kernel.prepare(KERNELS.get(name, kernel.USUAL))
+        if name == "power":
+            ended = "" if power.run(guest, SUITES / "power.sh", log, seconds, tally, folder(),
+                                    points) else "see above"
+        else:
+            status = vm.run(guest, SUITES / f"{name}.sh", log, seconds)
+            ended = "" if status == 0 else f"ended with {status}"
+    except (vm.Failure, kernel.Unavailable, power.Unavailable) as why:
+        ended = str(why)
+    if not tally.add(f"{name} ({time.monotonic() - started:.0f} s)", not ended):
+        show(log, ended)
 
 
 def show(log, ended):
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    print("\n".join(f"    {line}" for line in [*said[-40:], ended]))
-    print(f"    the whole of it: {log}")
+    """What a suite's guest said; power's have logs of their own."""
+    logs = [log] if log.exists() else sorted(log.parent.glob(f"{log.stem}_*.log"))
+    for each in logs:
+        said = each.read_text(encoding="utf-8", errors="replace").splitlines()
+        print("\n".join(f"    {line}" for line in said[-40:]))
+        print(f"    the whole of it: {each}")
+    print(f"    {ended}")

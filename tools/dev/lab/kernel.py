@@ -17,7 +17,11 @@ TO_THE_ROOT = ("virtio_pci", "virtio_console", "virtiofs", "overlay")
 
 
 class Unavailable(Exception):
-    """The lab cannot be set up on this machine."""
+    """This machine lacks what the lab needs."""
+
+
+class Failure(Exception):
+    """It has that, and something went wrong."""
 
 
 @dataclass
@@ -48,15 +52,26 @@ def prepare(wanted=USUAL):
 
 
 def newest_package(wanted):
-    for line in run("apt-cache", "depends", wanted).splitlines():
+    package = kernel_behind(wanted)
+    if package is None:
+        run("apt-get", "update", failure=Unavailable)
+        package = kernel_behind(wanted)
+    if package is None:
+        raise Unavailable(f"apt knows no package {wanted}")
+    return package
+
+
+def kernel_behind(wanted):
+    said = subprocess.run(["apt-cache", "depends", wanted], capture_output=True, text=True, check=False)
+    for line in said.stdout.splitlines():
         if line.strip().startswith("Depends: linux-image-"):
             return line.split()[-1]
-    raise Unavailable(f"apt knows no package {wanted}: run apt-get update")
+    return None
 
 
 def unpack(package, home):
     home.mkdir(parents=True)
-    run("apt-get", "download", package, cwd=home)
+    run("apt-get", "download", package, cwd=home, failure=Unavailable)
     archive = next(home.glob("*.deb"))
     run("dpkg-deb", "-x", archive, home / "root")
     archive.unlink()
@@ -87,13 +102,15 @@ def make_initramfs(root, kernel, files):
                                          encoding="ascii")
     names = "".join(f"{path.relative_to(files)}\n" for path in sorted(files.rglob("*")))
     with open(kernel.initramfs, "wb") as out:
-        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], cwd=files, check=True,
-                       input=names.encode(), stdout=out)
+        done = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], cwd=files, check=False,
+                              input=names.encode(), stdout=out)
+    if done.returncode != 0:
+        raise Failure(f"cpio failed: {done.returncode}")
 
 
-def run(*words, cwd=None):
+def run(*words, cwd=None, failure=Failure):
     done = subprocess.run(list(map(str, words)), cwd=cwd, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Unavailable(f"{words[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
+        raise failure(f"{words[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout

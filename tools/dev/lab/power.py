@@ -1,55 +1,78 @@
 """Loss of power that loses something: a pool on an emulated NVMe namespace whose writes and flushes are
 recorded under load. Then, for points of the record drawn from a seed, the disks as a loss of power could
 have left them there, with random parts of what no flush covered; each is opened on this machine and
-asked for everything that had been acknowledged by then. Two controls must lose something: the same record
-with the pool's flushes left out, and a build whose flushes do not wait for the writes before them."""
+asked for everything that had been acknowledged by then. Two controls must lose something: a build that
+skips its flushes, and one whose flushes do not wait for the writes before them."""
 
 import os
+import pickle
 import random
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
-
-import console
 
 from lab import recorder, vm
 
 BIN = Path("build/release/bin").absolute()
+HOME = Path("build/lab")
 POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
+# The programs that write under load, and what is wrong with the controls.
+WRITERS = {"kill_writer": "", "kill_writer_no_flush": "skips its flushes",
+           "kill_writer_early_flush": "flushes too early"}
 # Of a real load and of the controls', which end with the first loss: what an early flush misses is lost
 # only at points just behind it.
 POINTS = 60
 ACKNOWLEDGEMENT = 24
 LEAST = 200
+# Of the points where something was lost, so many are kept.
+KEPT_LOSSES = 3
 # What OPEN_AND_VERIFY ends with.
 KEPT, LOST, NO_MOUNT = 0, 65, 64
 
 
 class Unavailable(Exception):
-    """This machine cannot look into the guest's file system."""
+    """This machine cannot look into the guest's file system, or there is no record to look at."""
 
 
 def run(guest, script, log, seconds, tally, folder, count=POINTS):
-    """The suite's rows, of a loss of power at `count` points. Raises vm.Failure."""
+    """The suite's rows, of a loss of power at `count` points. Raises vm.Failure, also where all of it
+    takes longer than `seconds`."""
+    give_up = time.monotonic() + seconds
     passed = True
-    for writer, check in (("kill_writer", check_all_kept), ("kill_writer_early_flush", check_caught)):
+    for writer, mistake in WRITERS.items():
         with tempfile.TemporaryDirectory(prefix="power-", dir=folder) as scratch:
             scratch = Path(scratch)
             command = scratch / "command"
             command.write_text(f"writer={writer}\nsource {script}\n", encoding="ascii")
-            record, status = recorded(guest, command, log.with_stem(f"{log.stem}_{writer}"), seconds, scratch)
+            record, status = recorded(guest, command, log.with_stem(f"{log.stem}_{writer}"),
+                                      max(1, int(give_up - time.monotonic())), scratch)
+            losses = Losses(record, scratch, give_up)
             passed = tally.add(f"power: the guest's load, {writer}", status == 0) \
-                and worth_it(record, tally) and check(record, scratch, tally, count) and passed
+                and worth_it(record, tally, mistake) \
+                and (check_caught(losses, mistake, tally, count) if mistake else
+                     check_all_kept(losses, tally, count)) and passed
     return passed
 
 
-def worth_it(record, tally):
+def replay(path, tally, folder, count):
+    """The points of a record that a run with a loss has left."""
+    try:
+        record = pickle.loads(path.read_bytes())
+    except (OSError, EOFError, pickle.UnpicklingError) as why:
+        raise Unavailable(f"{path} is no record: {why}") from why
+    with tempfile.TemporaryDirectory(prefix="power-", dir=folder) as scratch:
+        check_all_kept(Losses(record, Path(scratch), float("inf")), tally, count)
+
+
+def worth_it(record, tally, mistake):
     count = sum(len(data) for _, data in record.acknowledged) // ACKNOWLEDGEMENT
-    print(f"{len(record.writes)} writes, {len(record.flushes)} flushes, {count} acknowledgements", flush=True)
-    return tally.add(f"power: a load worth it ({count} acknowledged)",
-                     count >= LEAST and len(record.flushes) > 0)
+    flushes = sum(disk == 0 for _, disk in record.flushes)
+    print(f"{len(record.writes)} writes, {flushes} flushes, {count} acknowledgements", flush=True)
+    return tally.add(f"power: a load worth it ({count} acknowledged, {flushes} flushes)",
+                     count >= LEAST and (flushes >= LEAST / 10 or mistake == WRITERS["kill_writer_no_flush"]))
 
 
 def recorded(guest, command, log, seconds, scratch):
@@ -65,6 +88,8 @@ def recorded(guest, command, log, seconds, scratch):
     finally:
         ended.set()
         thread.join()
+    if "record" not in result:
+        raise vm.Failure("the recorded disks broke off: see above")
     return result["record"], status
 
 
@@ -78,26 +103,33 @@ def recorded_namespaces(scratch):
                     "virtserialport,chardev=acknowledged,name=lab.acknowledged"]
 
 
-def check_caught(record, scratch, tally, count):
+def check_caught(losses, mistake, tally, count):
     seed = drawn_seed()
-    caught = any(after_loss(record, at, seed, scratch) == LOST for at in points(record, seed, count))
-    return tally.add(f"power: a build that flushes too early is caught (seed {seed}, ROS2STORE_SEED)", caught)
+    caught = any(losses.at(position, seed) == LOST for position in points(losses.record, seed, count))
+    return tally.add(f"power: a build that {mistake} is caught (seed {seed})", caught)
+
+
+def check_all_kept(losses, tally, count):
+    seed = drawn_seed()
+    chosen = points(losses.record, seed, count)
+    lost = []
+    for position in chosen:
+        status = losses.at(position, seed)
+        if status != KEPT:
+            lost.append(position)
+            losses.tell(position, status, len(lost) <= KEPT_LOSSES)
+    kept = tally.add(f"power: nothing acknowledged is lost at {len(chosen)} points (seed {seed})"
+                     + (f"; lost at {lost}" if lost else ""), not lost)
+    if lost:
+        (HOME / "power.record").write_bytes(pickle.dumps(losses.record))
+        print(f"again: ROS2STORE_SEED={seed} ./dev lab power --points {len(chosen)} "
+              f"--record {HOME}/power.record", flush=True)
+    return kept
 
 
 def drawn_seed():
     return random.SystemRandom().getrandbits(32) if "ROS2STORE_SEED" not in os.environ \
         else int(os.environ["ROS2STORE_SEED"])
-
-
-def check_all_kept(record, scratch, tally, count):
-    seed = drawn_seed()
-    chosen = points(record, seed, count)
-    lost = [at for at in chosen if not is_kept(record, at, seed, scratch)]
-    kept = tally.add(f"power: nothing acknowledged is lost at {len(chosen)} points (seed {seed}, ROS2STORE_SEED)"
-                     + (f"; lost at {lost}" if lost else ""), not lost)
-    begun = record.acknowledged[0][0]
-    caught = any(after_loss(record, at, seed, scratch, flushed=begun) == LOST for at in chosen)
-    return tally.add("power: without its flushes it is caught", caught) and kept
 
 
 def points(record, seed, count):
@@ -108,40 +140,47 @@ def points(record, seed, count):
     if count >= last - first:
         return range(first, last)
     flushes = [position for position, disk in record.flushes if disk == 0 and position > first]
-    anywhere = [chosen.randrange(first, last) for _ in range(count // 2)]
+    near = count // 2 if flushes else 0
+    anywhere = [chosen.randrange(first, last) for _ in range(count - near)]
     return sorted(anywhere + [max(first, chosen.choice(flushes) - chosen.randrange(-1, 3))
-                              for _ in range(count - count // 2)])
+                              for _ in range(near)])
 
 
-def is_kept(record, position, seed, scratch):
-    """Whether a pool that lost power there has everything that was acknowledged. Where not, what is
-    left of it stays in build/lab."""
-    status = after_loss(record, position, seed, scratch)
-    if status != KEPT:
-        print(f"point {position}: status {status}", *(scratch / "said").read_text().splitlines()[:8],
-              sep="\n    ", flush=True)
-        shutil.copytree(scratch, f"build/lab/lost-{position}", dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("disk-*", "acknowledged"))
-    return status == KEPT
+class Losses:
+    """What a loss of power leaves of a recorded pool, opened on this machine."""
 
+    def __init__(self, record, scratch, give_up):
+        self.record, self.scratch, self.give_up = record, scratch, give_up
 
-def after_loss(record, position, seed, scratch, flushed=None):
-    """What the verification of a pool that lost power there ends with."""
-    chosen = random.Random(seed * 1000003 + position)
-    unit = chosen.choice((512, 4096))
-    pool = recorder.after_power_loss(record, 0, POOL_BYTES, position, chosen, unit, flushed)
-    place = recorder.after_power_loss(record, 1, PLACE_BYTES, position, chosen, 4096)
-    (scratch / "pool.img").write_bytes(pool)
-    (scratch / "place.img").write_bytes(place)
-    promised = b"".join(data for at, data in record.acknowledged if at <= position)
-    (scratch / "promised").write_bytes(promised[:len(promised) // ACKNOWLEDGEMENT * ACKNOWLEDGEMENT])
-    with open(scratch / "said", "wb") as said:
-        done = subprocess.run(["timeout", "-k", "10", "300", "unshare", "-m", "bash", "-c", OPEN_AND_VERIFY,
-                               "verify", scratch, BIN],
-                              stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
-    if done.returncode in (1, NO_MOUNT):  # 1: unshare's own
-        raise Unavailable((scratch / "said").read_text(errors="replace").strip() or "mount failed")
-    return done.returncode
+    def at(self, position, seed):
+        """What the verification of a pool that lost power there ends with."""
+        if time.monotonic() > self.give_up:
+            raise vm.Failure("it took too long: some points were not tried")
+        chosen = random.Random(seed * 1000003 + position)
+        unit = chosen.choice((512, 4096))
+        pool = recorder.after_power_loss(self.record, 0, POOL_BYTES, position, chosen, unit)
+        place = recorder.after_power_loss(self.record, 1, PLACE_BYTES, position, chosen, 4096)
+        (self.scratch / "pool.img").write_bytes(pool)
+        (self.scratch / "place.img").write_bytes(place)
+        promised = b"".join(data for at, data in self.record.acknowledged if at <= position)
+        (self.scratch / "promised").write_bytes(promised[:len(promised) // ACKNOWLEDGEMENT * ACKNOWLEDGEMENT])
+        with open(self.scratch / "said", "wb") as said:
+            done = subprocess.run(["timeout", "-k", "10", "300", "unshare", "-m", "bash", "-c",
+                                   OPEN_AND_VERIFY, "verify", self.scratch, BIN],
+                                  stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
+        if done.returncode in (1, NO_MOUNT):  # 1: unshare's own
+            raise Unavailable(self.said() or "mount failed")
+        return done.returncode
+
+    def said(self):
+        return (self.scratch / "said").read_text(errors="replace").strip()
+
+    def tell(self, position, status, keep):
+        """With `keep`, what is left of the pool stays in build/lab."""
+        print(f"point {position}: status {status}", *self.said().splitlines()[:8], sep="\n    ", flush=True)
+        if keep:
+            shutil.copytree(self.scratch, HOME / f"lost-{position}", dirs_exist_ok=True,
+                            ignore=shutil.ignore_patterns("disk-*", "acknowledged"))
 
 
 OPEN_AND_VERIFY = rf"""

@@ -1,5 +1,5 @@
 """A disk with a volatile cache, recorded: an NBD server that QEMU's emulated NVMe stands on. It notes when
-each write came and was answered, and each flush, over all its disks in one order; what of that a loss
+each write and each flush came and was answered, over all its disks in one order; what of that a loss
 of power would have left is made of it afterwards.
 
 QEMU's own blklogwrites does not tell when a write was answered, so that a flush sent too early would
@@ -9,6 +9,7 @@ import os
 import selectors
 import socket
 import struct
+import time
 from dataclasses import dataclass, field
 
 OPTION_MAGIC, REPLY_MAGIC = 0x49484156454F5054, 0x3E889045565A9
@@ -20,6 +21,8 @@ READ, WRITE, DISCONNECT, FLUSH, TRIM = range(5)
 FUA = 1
 # A write is answered after so many further events, so that later requests overtake it.
 ANSWERED_AFTER = 2
+# A flush takes so long: who acknowledges without waiting for it is heard before it has ended.
+FLUSH_SECONDS = 0.01
 
 
 @dataclass
@@ -34,9 +37,9 @@ class Write:
 
 @dataclass
 class Record:
-    """Positions count everything that came, of all disks."""
+    """Positions count everything that came, of all disks, and the flushes that ended."""
     writes: list = field(default_factory=list)
-    flushes: list = field(default_factory=list)  # (position, disk)
+    flushes: list = field(default_factory=list)  # (position where it came, disk)
     acknowledged: list = field(default_factory=list)  # (position, bytes)
     position: int = 0
 
@@ -49,6 +52,7 @@ class Disk:
         self.image = bytearray(size)
         self.unanswered = []   # (answer when the position is, write, handle)
         self.uncovered = []    # writes that no flush covers yet
+        self.flushing = []     # (answer when the clock says, writes that it covers, handle)
         self.greet()
 
     def receive(self, size):
@@ -110,19 +114,26 @@ class Disk:
             self.unanswered.append((self.record.position + ANSWERED_AFTER, write, handle))
 
     def flush(self, handle):
-        """Covers what was answered before it came, and nothing else."""
+        """Covers what was answered before it came, and nothing else; from its end on."""
         self.record.flushes.append((self.record.position, self.number))
-        for write in self.uncovered:
-            if write.ended >= 0:
-                write.durable = self.record.position
-        self.uncovered = [write for write in self.uncovered if write.durable < 0]
-        self.answer(handle)
+        covered = [write for write in self.uncovered if write.ended >= 0]
+        self.uncovered = [write for write in self.uncovered if write.ended < 0]
+        self.flushing.append((time.monotonic() + FLUSH_SECONDS, covered, handle))
 
-    def answer_writes(self, idle):
-        """Those whose time has come; all of them when nothing else happens."""
+    def is_busy(self):
+        return bool(self.unanswered or self.flushing)
+
+    def answer_what_is_due(self, idle):
+        """Writes whose time has come, or all of them when nothing else happens; and flushes."""
         while self.unanswered and (idle or self.unanswered[0][0] <= self.record.position):
             _, write, handle = self.unanswered.pop(0)
             write.ended = self.record.position
+            self.answer(handle)
+        while self.flushing and self.flushing[0][0] <= time.monotonic():
+            _, covered, handle = self.flushing.pop(0)
+            self.record.position += 1
+            for write in covered:
+                write.durable = self.record.position
             self.answer(handle)
 
 
@@ -144,12 +155,12 @@ def record(folder, sizes, ended):
     disks = []
     gone = 0
     while gone < len(sizes) and not ended.is_set():
-        busy = any(disk.unanswered for disk in disks)
+        busy = any(disk.is_busy() for disk in disks)
         ready = chosen.select(0.0005 if busy else 0.2)
         for key, _ in ready:
             gone += attend(chosen, key, result, disks)
         for disk in disks:
-            disk.answer_writes(not ready)
+            disk.answer_what_is_due(not ready)
     for key in list(chosen.get_map().values()):
         key.fileobj.close()
     return result
@@ -165,7 +176,7 @@ def attend(chosen, key, result, disks):
         except (EOFError, OSError):
             pass
         chosen.unregister(key.fileobj)
-        what.unanswered = []
+        what.unanswered, what.flushing = [], []
         return 1
     if what == "acknowledgements":
         data = os.read(key.fd, 1 << 16)
@@ -186,17 +197,15 @@ def attend(chosen, key, result, disks):
     return 0
 
 
-def after_power_loss(recorded, disk, size, position, random, unit, flushed=None):
+def after_power_loss(recorded, disk, size, position, random, unit):
     """The disk's bytes where power was lost at `position`: what a flush covers, and of the rest a
-    random part, in pieces of `unit` bytes, where an older write never covers a younger one. Flushes
-    behind `flushed` do nothing."""
-    last_flush = position if flushed is None else min(flushed, position)
+    random part, in pieces of `unit` bytes, where an older write never covers a younger one."""
     image = bytearray(size)
     share = random.choice((0.0, 0.1, 0.5, 0.9, 1.0))
     for write in recorded.writes:
         if write.disk != disk or write.began > position:
             continue
-        if 0 <= write.durable <= last_flush:
+        if 0 <= write.durable <= position:
             image[write.offset:write.offset + len(write.data)] = write.data
             continue
         for at in range(0, len(write.data), unit):

@@ -14,7 +14,7 @@ import time
 import tty
 from pathlib import Path
 
-from lab.kernel import Unavailable
+from lab.kernel import Failure, Unavailable
 
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
 # What a guest's boot needs, and its suites.
@@ -33,10 +33,6 @@ PMEM_BYTES = 514 << 20
 
 
 END_OF_INPUT = b"\x04"
-
-
-class Failure(Exception):
-    """The guest did not come as far as an exit status."""
 
 
 def look():

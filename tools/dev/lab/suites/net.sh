@@ -92,6 +92,10 @@ reaches_engine() {
     in_namespace "$1" timeout 5 bash -c 'echo >/dev/tcp/10.77.2.2/7400'
 }
 check "the DPU reaches the engine's port" reaches_engine dpu
+forwards() {
+    in_namespace dpu bash -c "echo $1 >/proc/sys/net/ipv4/ip_forward"
+}
 check "a host that takes the DPU for its router" ip -n host route add 10.77.2.0/24 via 10.77.1.2
+check "whose packets the storage server would answer" ip -n storage route add 10.77.1.0/24 via 10.77.2.1
 check "does not reach it: the DPU passes nothing on" refused reaches_engine host
-check "and is as before" ip -n host route del 10.77.2.0/24
+check "would it pass packets on, the host would" eval 'forwards 1 && reaches_engine host && forwards 0'
