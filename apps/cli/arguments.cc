@@ -108,7 +108,9 @@ void add_creation(Command<UpOptions>& command, bool container) {
     command.app.add_option("directory", options.directory, "where the pool's files go")->required();
     command.app.add_option("--size", options.size, "of all devices together: 512M, 4G, 1T")
         ->default_str(default_size);
-    command.app.add_option("--devices", options.devices, "how many device files")
+    command.app
+        .add_option("--devices", options.devices,
+                    "how many device files (one for each --device-dir)")
         ->default_str(std::to_string(default_devices));
     command.app.add_option("--device-dir", options.device_directories,
                            "put the device files here instead, taking turns (repeat it per disk); "

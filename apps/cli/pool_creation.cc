@@ -46,8 +46,8 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
     if (options.size && raw > 0 && static_cast<size_t>(raw) == options.device_directories.size()) {
         co_return work.report.fail(Code::invalid, used_whole);
     }
-    const auto devices_at_least =
-        raw > 0 ? static_cast<uint32_t>(options.device_directories.size()) : default_devices;
+    const auto one_each =
+        std::max(default_devices, static_cast<uint32_t>(options.device_directories.size()));
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
                         size_of(options.size.value_or(default_size), work.report));
     Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
@@ -55,7 +55,7 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
         .directory = options.directory,
         .pool = options.pool.value_or(default_pool),
         .bytes = bytes,
-        .devices = options.devices.value_or(devices_at_least),
+        .devices = options.devices.value_or(one_each),
         .device_directories = options.device_directories,
         .container = options.container.value_or(default_container),
         .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};

@@ -44,6 +44,13 @@ Result<> check_request(const PoolCreation& creation, Report& report) {
         return report.fail(Code::invalid, fmt::format("a pool has 1 to {} devices, not {}",
                                                       pool_devices_max, creation.devices));
     }
+    if (creation.devices < creation.device_directories.size()) {
+        return report.fail(Code::invalid,
+                           fmt::format("{} places for {} device{}: name no more places than there "
+                                       "are devices",
+                                       creation.device_directories.size(), creation.devices,
+                                       creation.devices == 1 ? "" : "s"));
+    }
     if (creation.bytes / creation.devices < pool_bytes_min) {
         return report.fail(
             Code::invalid,

@@ -35,7 +35,8 @@ struct PoolCreation {
     std::string pool = "pool";           // its name in URIs
     uint64_t bytes = uint64_t{4} << 30;  // over all device files together
     uint32_t devices = 1;                // 1 to 16
-    // Other places for the device files, taken in turn: one per disk. Empty: the directory itself.
+    // Other places for the device files, taken in turn: one per disk, no more than devices. Empty:
+    // the directory itself.
     // One that is the character device of an NVMe namespace, or of persistent memory (devdax), is a
     // device by itself, used whole.
     std::vector<std::string> device_directories;

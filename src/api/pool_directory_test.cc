@@ -133,6 +133,9 @@ TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
     wanted.devices = 17;
     refuses(wanted, Code::invalid, "1 to 16 devices, not 17");
     wanted = creation();
+    wanted.device_directories = {base_ + "/d0", base_ + "/d1"};
+    refuses(wanted, Code::invalid, "2 places for 1 device: ");
+    wanted = creation();
     wanted.pool = "a b";
     refuses(wanted, Code::invalid, "the pool name 'a b'");
     wanted = creation();

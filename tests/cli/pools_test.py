@@ -84,6 +84,15 @@ class PoolLife(Refusal):
         run("ls", f"ros2s+local:///pool/main?dir={pool}")
         self.assertEqual(stat.S_IMODE((pool / "index").stat().st_mode), 0o700)
 
+    def test_a_device_in_each_place(self):
+        pool, places = self.scratch / "p", [self.scratch / "d0", self.scratch / "d1"]
+        for place in places:
+            place.mkdir()
+        there = [word for place in places for word in ("--device-dir", place)]
+        self.refused(*UP, pool, "--size", SIZE, "--devices", "1", *there, says="2 places for 1 device")
+        self.assertEqual(len(answer(*UP, pool, "--size", SIZE, *there)["devices"]), 2)
+        self.assertEqual([len(os.listdir(place)) for place in places], [1, 1])
+
     def test_up_says_what_comes_next(self):
         said = run(*UP, self.scratch / "p", "--size", SIZE).stdout
         for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):

@@ -67,7 +67,7 @@ lost_bytes_are_an_error() {
 
 check "the device's contract, a file on DAX" contract /mnt/pmem
 mkdir -p /mnt/nvme/data
-check "a pool, its first device there" ros2store up --no-daemons $pool --size 512MiB --devices 2 \
+check "a pool, its first device there" ros2store up --no-daemons $pool --size 512MiB \
     --device-dir /mnt/pmem --device-dir /mnt/nvme/data
 check "a tree" there_and_back
 check "fio, verified" verified
@@ -82,7 +82,7 @@ check "and nothing is written any more" refused_with read-only ros2store mkdir "
 pool=/mnt/nvme/second
 source tools/dev/lab/guest/pool_load
 mkdir -p /mnt/pmem/second /mnt/nvme/data/second
-check "another pool there" ros2store up --no-daemons $pool --size 256MiB --devices 2 \
+check "another pool there" ros2store up --no-daemons $pool --size 256MiB \
     --device-dir /mnt/pmem/second --device-dir /mnt/nvme/data/second
 check "a tree" ros2store cp -r /usr/include/fmt "$(at tree)"
 check "memory below its data is lost" bad_memory /usr/include/fmt/args.h
