@@ -18,9 +18,13 @@ Machine look_at_machine() {
     }
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {
-        machine.adapters.push_back(entry.path().filename().string());
+        const std::string name = entry.path().filename().string();
+        machine.adapters.push_back(name);
+        const auto driver = std::filesystem::read_symlink(entry.path() / "device/driver", none);
+        if (driver.filename() == "mlx5_core") machine.connectx.push_back(name);
     }
     std::ranges::sort(machine.adapters);
+    std::ranges::sort(machine.connectx);
     return machine;
 }
 

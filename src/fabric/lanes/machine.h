@@ -8,7 +8,8 @@ namespace ros2s::fabric::lanes {
 // By name.
 struct Machine {
     std::vector<std::string> interfaces;  // "lo", "eth0"
-    std::vector<std::string> adapters;    // RDMA: "mlx5_0"
+    std::vector<std::string> adapters;    // RDMA: "mlx5_0", "rocep1s0f0"
+    std::vector<std::string> connectx;    // of these, those that the driver mlx5_core drives
 };
 [[nodiscard]] Machine look_at_machine();
 

@@ -80,11 +80,9 @@ Result<std::vector<std::string>> fitting(const std::string& provider, const Mach
                                               "' is no provider of UCX: choose ucx+tcp, ucx+rc or "
                                               "ucx+dc_x");
     }
-    std::vector<std::string> fit = provider == "ucx+tcp" ? machine.interfaces : machine.adapters;
-    // Dynamic connections are mlx5's alone.
-    if (dynamic) {
-        std::erase_if(fit, [](const std::string& name) { return !name.starts_with("mlx5"); });
-    }
+    const std::vector<std::string>& fit = provider == "ucx+tcp" ? machine.interfaces
+                                          : dynamic             ? machine.connectx
+                                                                : machine.adapters;
     if (!fit.empty()) return fit;
     if (provider == "ucx+tcp") {
         return report.fail(Code::unsupported,

@@ -12,8 +12,10 @@
 namespace ros2s::fabric::ucx {
 namespace {
 
-const Machine laptop{.interfaces = {"lo", "eth0"}, .adapters = {}};
-const Machine server{.interfaces = {"lo", "eth0"}, .adapters = {"irdma0", "mlx5_0", "mlx5_1"}};
+const Machine laptop{.interfaces = {"lo", "eth0"}, .adapters = {}, .connectx = {}};
+const Machine server{.interfaces = {"lo", "eth0"},
+                     .adapters = {"irdma0", "mlx5_0", "mlx5_1", "rocep1s0f0"},
+                     .connectx = {"mlx5_0", "mlx5_1", "rocep1s0f0"}};
 
 std::string value_of(const Settings& settings, const std::string& name) {
     for (const auto& [each, value] : settings) {
@@ -26,11 +28,9 @@ TEST(UcxSelection, names_one_transport_and_one_device) {
     struct {
         Options options;
         std::string transport;
-    } const cases[] = {{{"ucx+tcp", "lo"}, "tcp"},
-                       {{"ucx+tcp", "eth0"}, "tcp"},
-                       {{"ucx+rc", "mlx5_0:1"}, "rc"},
-                       {{"ucx+rc", "irdma0:1"}, "rc"},
-                       {{"ucx+dc_x", "mlx5_1:1"}, "dc_x"}};
+    } const cases[] = {{{"ucx+tcp", "lo"}, "tcp"},         {{"ucx+tcp", "eth0"}, "tcp"},
+                       {{"ucx+rc", "mlx5_0:1"}, "rc"},     {{"ucx+rc", "irdma0:1"}, "rc"},
+                       {{"ucx+dc_x", "mlx5_1:1"}, "dc_x"}, {{"ucx+dc_x", "rocep1s0f0:1"}, "dc_x"}};
     for (const auto& each : cases) {
         Report report;
         const auto settings = select(each.options, server, report);
@@ -71,7 +71,8 @@ TEST(UcxSelection, what_is_not_there_is_an_error_with_a_remedy) {
 }
 
 TEST(UcxSelection, names_the_devices_that_fit) {
-    const Machine mixed{.interfaces = {"lo"}, .adapters = {"irdma0", "mlx5_0"}};
+    const Machine mixed{
+        .interfaces = {"lo"}, .adapters = {"irdma0", "mlx5_0"}, .connectx = {"mlx5_0"}};
     Report report;
     using Names = std::vector<std::string>;
     EXPECT_EQ(fitting("ucx+tcp", mixed, report), Result<Names>(Names{"lo"}));
