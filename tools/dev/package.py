@@ -37,8 +37,10 @@ if [ "$1" = configure ]; then
     if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 fi
 """
-# The newest symbol versions of Ubuntu 22.04's libc6 2.35 and libstdc++6 12.
-NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)}
+# The newest symbol versions of Ubuntu 22.04's libc6 2.35, libstdc++6 12, rdma-core 39, libssl3 3.0.2 and
+# libsystemd0 249.
+NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "IBVERBS": (1, 13), "IBVERBS_PRIVATE": (34,),
+          "RDMACM": (1, 3), "OPENSSL": (3, 0, 2), "LIBSYSTEMD": (249,)}
 # The packages that ours may depend on, with their versions in Ubuntu 22.04. A library of any other
 # package is bundled: Ubuntu has another version of it than Debian 12's binaries ask for.
 UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": "3.10.5",
@@ -184,7 +186,7 @@ def too_new(binaries):
     complaints = []
     for path in binaries:
         symbols = output_of("objdump", "-T", path)
-        for library, text in sorted(set(re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([\d.]+)", symbols))):
+        for library, text in sorted(set(re.findall(rf"\b({'|'.join(NEWEST)})_([\d.]+)", symbols))):
             if tuple(map(int, text.split("."))) > NEWEST[library]:
                 complaints.append(f"{path.name} needs {library}_{text}")
     return complaints
