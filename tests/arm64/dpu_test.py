@@ -16,6 +16,7 @@ from pathlib import Path
 NATIVE, ARM64, SYSROOT = (Path(sys.argv.pop(1)) for _ in range(3))
 EMULATED = ["qemu-aarch64-static", "-L", SYSROOT]
 PATIENCE_SECONDS = 120
+PROMISE_BYTES = 24  # an acknowledgement of kill_writer
 TREE = Path("/usr/include/fmt")
 ENGINE = """
 pools: {scratch}/pool
@@ -99,6 +100,28 @@ class ArmPool(WithPool):
             read = run(*EMULATED, ARM64 / "bin/ros2store", "cat",
                        f"{uri[0]}/native/{path.name}{uri[1]}")
             self.assertEqual(read, path.read_text(), path)
+
+    def test_and_what_an_arm64_one_was_promised(self):
+        """It writes, and is killed; an amd64 program looks for what had been acknowledged to it."""
+        self.store(["mkdir", self.killed()])
+        with open(self.scratch / "promises", "wb") as promises:
+            writer = subprocess.Popen([*EMULATED, ARM64 / "bin/kill_writer", "write", self.killed(), "64", "8", "1"],
+                                      stdin=subprocess.DEVNULL, stdout=promises)
+        self.addCleanup(self.end, writer)
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while (self.scratch / "promises").stat().st_size < 200 * PROMISE_BYTES:
+            self.assertIsNone(writer.poll())
+            self.assertLess(time.monotonic(), give_up)
+            time.sleep(0.05)
+        self.end(writer)
+        self.assertEqual(writer.returncode, -signal.SIGKILL)
+        with open(self.scratch / "promises", "r+b") as promises:
+            promises.truncate(promises.seek(0, 2) // PROMISE_BYTES * PROMISE_BYTES)
+        with open(self.scratch / "promises", "rb") as promises:
+            subprocess.run([NATIVE / "bin/kill_writer", "verify", self.killed()], stdin=promises, check=True)
+
+    def killed(self):
+        return f"ros2s+local:///pool/main/killed?dir={self.scratch}/pool"
 
 
 if __name__ == "__main__":

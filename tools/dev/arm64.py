@@ -13,15 +13,15 @@ import system
 import test
 
 # Of `./dev check`: minutes, not more. `./dev build --arch arm64` builds the rest too.
-MODULES = ("base", "runtime", "device_sim", "object", "client", "engine_format", "engine_extent", "fs",
+MODULES = ("base", "runtime", "device_sim", "device_uring", "object", "client", "engine_format", "engine_extent", "fs",
            "fabric_shm", "rpc", "session", "hostlink")
 # And whole engines under crashes, in a simulation.
 SIMULATION = ("crash_suite", ("crashes_quickly_1", "crashes_quickly_3", "crashes_memory_quickly",
                               "crashes_remote_quickly"))
 DPU_TEST = Path("tests/arm64/dpu_test.py")
 NEEDED = ("mmdebstrap", "qemu-aarch64-static")
-# qemu-user lacks io_uring, where what falls back on threads is tried, and openat2.
-NOT_UNDER_QEMU = "Uring|io_uring|LocalFs"
+# qemu-user lacks io_uring, where what falls back on threads is tried, and openat2; and its name is the program's.
+NOT_UNDER_QEMU = "Uring|io_uring|LocalFs|FileDeviceTest.TellsItsPath|NamesItsOwner"
 
 
 def selection(tally):
@@ -35,7 +35,7 @@ def selection(tally):
         print("not run: arm64: no sysroot could be made", flush=True)
         return
     crashes, runs = SIMULATION
-    tests = [f"{module}_test" for module in MODULES] + [crashes]
+    tests = [f"{module}_test" for module in MODULES] + [crashes, "kill_writer"]
     debian = system.of("arm64")
     if tally.add("arm64 build", build.make("arm64", [*debian.targets, *tests])):
         package.make(tally, debian)
@@ -52,5 +52,5 @@ def dpu(tally):
             ["python3", "-B", DPU_TEST.absolute(), build.folder("release").absolute(),
              build.folder("arm64").absolute(), sysroot.ROOT.absolute()],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
-    if not tally.add("an arm64 DPU daemon between amd64 processes, and a pool of theirs", done.returncode == 0):
+    if not tally.add("an arm64 DPU daemon between amd64 processes, and pools of both", done.returncode == 0):
         print(log.read_text(errors="replace")[-4000:])
