@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "lane_wire.h"
+#include "ros2s/base/random.h"
 
 namespace ros2s::fabric::lanes {
 
@@ -42,8 +43,10 @@ Task<> Worker::close() {
 }
 
 uint64_t Worker::add(LaneWire& wire) {
+    // A ticket, too: an adapter's connections are asked for with it. Who has been told many does
+    // not guess a neighbour's.
     uint64_t channel = 0;
-    while (channel == 0 || wires_.contains(channel)) channel = reactor_.random().next();
+    while (channel == 0 || wires_.contains(channel)) channel = random_seed();
     wires_.emplace(channel, &wire);
     return channel;
 }

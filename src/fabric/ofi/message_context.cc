@@ -119,7 +119,10 @@ Handle<fid_ep> MessageContext::make_endpoint(ConstBytes address) {
 
 Handle<fid_ep> MessageContext::enable(fi_info& info) {
     fid_ep* made = nullptr;
-    if (fi_endpoint(domain_.get(), &info, &made, nullptr) != 0) return nullptr;
+    if (fi_endpoint(domain_.get(), &info, &made, nullptr) != 0) {
+        if (info.handle != nullptr) reject(info);
+        return nullptr;
+    }
     Handle<fid_ep> endpoint(made);
     int status = fi_ep_bind(made, &events_->fid, 0);
     if (status == 0) status = fi_ep_bind(made, &completions_->fid, FI_TRANSMIT | FI_RECV);
