@@ -22,7 +22,7 @@ SELECTION = {"hardware": 30, "net": 60, "nvme": 100, "rdma_pool": 100, "power": 
              "nvme_errors": 110, "rdma_pool_ofi": 110, "rdma_pool_rxm": 110}
 SELECTION_MINUTES = 15
 # Of suites that need a newer one.
-KERNELS = {"nvme_polled": "linux-image-6.12-amd64"}
+KERNELS = dict.fromkeys(("nvme_newer", "nvme_polled"), "linux-image-6.12-amd64")
 # What ./dev lab ends with where this machine has no guest, and where one came to nothing.
 NO_GUEST, GUEST_FAILED = 125, 124
 
