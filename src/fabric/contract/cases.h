@@ -39,6 +39,9 @@ struct Case {
 [[nodiscard]] std::vector<Case> refusal_cases();
 [[nodiscard]] std::vector<Case> death_cases();
 
+// For a handshake, on machines that are emulated and busy: one that gives up leaves the other half
+// of a case waiting.
+inline constexpr Duration patience = std::chrono::minutes(1);
 Task<Result<std::unique_ptr<Endpoint>>> connect(Client& client, Limits limits = {});
 Task<std::unique_ptr<Endpoint>> accept(Server& server);
 

@@ -16,8 +16,9 @@ Task<> open_server(Server& server, const Case& each) {
     EXPECT_TRUE(domain) << report.text();
     if (!domain) co_return;
     server.domain = std::move(*domain);
-    auto listener = co_await server.domain->listen(server.setup.address(),
-                                                   {.limits = each.server_limits}, report);
+    auto listener = co_await server.domain->listen(
+        server.setup.address(), {.limits = each.server_limits, .handshake_within = patience},
+        report);
     EXPECT_TRUE(listener) << report.text();
     if (listener) server.listener = std::move(*listener);
 }
@@ -46,8 +47,8 @@ Task<> run_client(Client& client, const Case& each) {
     if (!domain) co_return;
     client.domain = std::move(*domain);
     if (each.connected) {
-        auto connected =
-            co_await client.domain->connect(client.address, {.limits = each.client_limits}, report);
+        auto connected = co_await client.domain->connect(
+            client.address, {.limits = each.client_limits, .within = patience}, report);
         EXPECT_TRUE(connected) << report.text();
         if (connected) client.endpoint = std::move(*connected);
     }
@@ -155,7 +156,8 @@ bool register_contract(const std::string& name, const Factory& factory, bool for
 
 Task<Result<std::unique_ptr<Endpoint>>> connect(Client& client, Limits limits) {
     Report report;
-    auto connected = co_await client.domain->connect(client.address, {.limits = limits}, report);
+    auto connected = co_await client.domain->connect(
+        client.address, {.limits = limits, .within = patience}, report);
     EXPECT_TRUE(connected) << report.text();
     co_return connected;
 }
