@@ -18,7 +18,7 @@ from lab import kernel, power, vm
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
 # Of ./dev check, within these minutes, and about how many seconds each takes.
-SELECTION = {"hardware": 30, "net": 60, "nvme": 100, "rdma_pool": 100, "power": 120, "pmem": 160, "rdma_host": 100,
+SELECTION = {"net": 60, "nvme": 100, "rdma_pool": 100, "power": 130, "pmem": 150, "rdma_host": 100,
              "nvme_errors": 110, "rdma_pool_ofi": 110, "rdma_pool_rxm": 110}
 SELECTION_MINUTES = 15
 # Of suites that need a newer one.
