@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -11,9 +12,13 @@
 namespace ros2s::device {
 namespace {
 
+// Of a package's version, too, with its epoch: "1:6.1.63-1".
 KernelVersion parse(const std::string& text) {
+    const size_t epoch = text.find_first_not_of("0123456789");
+    const size_t begin = epoch != std::string::npos && text[epoch] == ':' ? epoch + 1 : 0;
     KernelVersion version;
-    if (std::sscanf(text.c_str(), "%d.%d.%d", &version.major, &version.minor, &version.patch) < 2) {
+    if (std::sscanf(text.c_str() + begin, "%d.%d.%d", &version.major, &version.minor,
+                    &version.patch) < 2) {
         return {};
     }
     return version;

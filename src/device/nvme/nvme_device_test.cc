@@ -69,6 +69,8 @@ TEST(NvmeKernel, IsKnownByWhatItsDistributorSays) {
     EXPECT_EQ(read("6.5.0-41-generic", "#41~22.04.2-Ubuntu SMP",
                    "Ubuntu 6.5.0-41.41~22.04.2-generic 6.5.13"),
               "6.5.13");
+    EXPECT_EQ(read("6.1.0-rpi7-rpi-v8", "#1 SMP PREEMPT Debian 1:6.1.63-1+rpt1 (2023-11-24)", ""),
+              "6.1.63");
     EXPECT_EQ(read("6.9.3", "#1 SMP Debian 6.1.5-1", ""), "6.9.3");
     EXPECT_EQ(read("10.0-rc1", "", ""), "10.0.0");
     EXPECT_EQ(read("", "#1", "Ubuntu"), "0.0.0");

@@ -21,7 +21,8 @@ Machine look_at_machine() {
         const std::string name = entry.path().filename().string();
         machine.adapters.push_back(name);
         const auto driver = std::filesystem::read_symlink(entry.path() / "device/driver", none);
-        if (driver.filename() == "mlx5_core") machine.connectx.push_back(name);
+        // "mlx5_core.sf": a subfunction, as a BlueField has them.
+        if (driver.filename().string().starts_with("mlx5_core")) machine.connectx.push_back(name);
     }
     std::ranges::sort(machine.adapters);
     std::ranges::sort(machine.connectx);
