@@ -89,12 +89,15 @@ class Limits(unittest.TestCase):
         return tally, out.getvalue(), limits
 
     def test_one_that_hangs_fails(self):
-        for each in list(lab.SELECTION)[:-2]:
+        for each in list(lab.SELECTION)[:-1]:
             with self.subTest(suite=each):
                 tally, _, limits = self.selected(
                     99, lambda name, each=each: 1e9 if name == each else lab.SELECTION[name] * 0.8)
                 self.assertEqual(tally.failed, 1)
-                self.assertLessEqual(limits[each], max(300, 4 * lab.SELECTION[each]))
+                self.assertLessEqual(limits[each], max(400, 4 * lab.SELECTION[each]))
+
+    def test_usually_there_is_time_for_all(self):
+        self.assertEqual(list(self.selected(99, lambda name: lab.SELECTION[name] * 0.9)[2]), list(lab.SELECTION))
 
     def test_what_is_late_is_not_begun(self):
         for pace in (0.5, 1, 1.4, 3):
@@ -179,7 +182,7 @@ class RecordedDisk(unittest.TestCase):
         acknowledging = socket.socket(socket.AF_UNIX)
         self.addCleanup(acknowledging.close)
         acknowledging.connect(str(self.folder / "acknowledged"))
-        with mock.patch.object(recorder, "FLUSH_SECONDS", 0.5):
+        with mock.patch.object(recorder, "FLUSH_SECONDS", 3):
             self.client.send(request(2, recorder.FLUSH), request(3, recorder.READ))
             self.assertEqual(self.client.answers(1), {3})
             acknowledging.sendall(b"too early")

@@ -30,14 +30,21 @@ NO_GUEST, GUEST_FAILED = 125, 124
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", default=["all"],
                         help=f"suites, or all (default): {', '.join(known())}; or shell, which you type in")
-    parser.add_argument("--seconds", type=int, help="at most, for each guest (1200; a command: 900; a shell: 86400)")
-    parser.add_argument("--points", type=int, default=power.POINTS,
+    parser.add_argument("--seconds", type=int, help="at most, for each suite (1200; a command: 900; a shell: 86400)")
+    parser.add_argument("--points", type=positive, default=power.POINTS,
                         help=f"of power: at how many points it is lost ({power.POINTS}; as many as "
                              "there are: every one)")
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="of power: no guest, but the record that a run with a loss has left")
     parser.add_argument("--run", metavar="COMMAND", dest="in_guest",
                         help="no suite: run this Bash command in a guest, in the checkout's folder")
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def known():
@@ -121,12 +128,12 @@ def selection(tally, give_up):
     usual, took = 1, 1
     for name, seconds in SELECTION.items():
         begun = time.monotonic()
-        # By this machine's pace so far. What is begun has time enough, and has failed if it takes more.
+        # By this machine's pace so far. What is begun may take several times as long, and then has failed.
         expected = seconds * took / usual
-        if give_up - begun < 1.5 * expected:
+        if give_up - begun < expected:
             print(f"not run: {name}: it is late", flush=True)
             continue
-        run_suite(name, int(min(give_up - begun, max(300, 4 * expected))), tally)
+        run_suite(name, int(max(400, 4 * expected)), tally)
         usual += seconds
         took += time.monotonic() - begun
 

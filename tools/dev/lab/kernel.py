@@ -35,20 +35,24 @@ class Kernel:
 def prepare(wanted=USUAL):
     """Downloads and unpacks what is not there yet of the kernel that the package `wanted` depends on."""
     package = newest_package(wanted)
-    release = package.removeprefix("linux-image-")
-    home = HOME / package
+    if not (HOME / package / "vmlinux").exists():
+        package = fetch(package, wanted)
+    home, release = HOME / package, package.removeprefix("linux-image-")
     kernel = Kernel(home / "vmlinux", home / "initramfs", home / "root/lib/modules" / release)
-    if not kernel.image.exists():
-        console.step(f"the guest's kernel: {package}")
-        shutil.rmtree(home, ignore_errors=True)
-        unpack(package, home)
-        run("depmod", "-b", home / "root", release)
-        # Last: when it is there, everything else is.
-        unpacked = elf_of((home / "root/boot" / f"vmlinuz-{release}").read_bytes())
-        kernel.image.with_suffix(".new").write_bytes(unpacked)
-        kernel.image.with_suffix(".new").rename(kernel.image)
     make_initramfs(home / "root", kernel, home / "files")
     return kernel
+
+
+def fetch(package, wanted):
+    """Returns the package that it came to: what apt's lists name may be gone."""
+    console.step(f"the guest's kernel: {package}")
+    try:
+        unpack(package)
+    except Unavailable:
+        run("apt-get", "update", failure=Unavailable)
+        package = newest_package(wanted)
+        unpack(package)
+    return package
 
 
 def newest_package(wanted):
@@ -69,12 +73,19 @@ def kernel_behind(wanted):
     return None
 
 
-def unpack(package, home):
+def unpack(package):
+    home, release = HOME / package, package.removeprefix("linux-image-")
+    shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     run("apt-get", "download", package, cwd=home, failure=Unavailable)
     archive = next(home.glob("*.deb"))
     run("dpkg-deb", "-x", archive, home / "root")
     archive.unlink()
+    run("depmod", "-b", home / "root", release)
+    # Last: when it is there, everything else is.
+    new = home / "vmlinux.new"
+    new.write_bytes(elf_of((home / "root/boot" / f"vmlinuz-{release}").read_bytes()))
+    new.rename(home / "vmlinux")
 
 
 def elf_of(image):

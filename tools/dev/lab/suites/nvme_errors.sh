@@ -26,7 +26,8 @@ unplug_under_load() {
     start_writer "$(at unplugged load)" && echo 1 >"/sys/class/nvme/${unplugged%n*}/device/remove" || return
     wait_for ended "$writer"  # by itself: its next write fails
     cat /run/writer.log
-    ! wait $writer && grep -q "read-only\|Input/output\|No such device\|I/O error" /run/writer.log
+    ended "$writer" || { kill -9 "$writer" && return 1; }
+    ! wait "$writer" && grep -q "read-only\|Input/output\|No such device\|I/O error" /run/writer.log
 }
 
 plug_in_again() {
@@ -44,6 +45,7 @@ reset_under_load() {
         ended "$writer" && break
     done
     cat /run/writer.log
+    ended "$writer" || { kill -9 "$writer" && return 1; }
     ! wait "$writer" && grep "the controller was reset" /run/writer.log
 }
 
