@@ -1,6 +1,6 @@
 """What a person may get wrong, and what a machine may lack: each is one clear line with the remedy.
 
-usage: bad_input_test.py PROGRAM [unittest options]"""
+usage: bad_input_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import contextlib
 import ctypes

@@ -1,6 +1,6 @@
 """The command line itself: arguments, places, certificates, `doctor` without servers.
 
-usage: cli_test.py PROGRAM [unittest options]"""
+usage: cli_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import json
 import stat

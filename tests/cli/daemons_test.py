@@ -2,6 +2,7 @@
 
 usage: daemons_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
+import functools
 import json
 import os
 import shutil
@@ -15,23 +16,16 @@ import unittest
 import urllib.request
 from pathlib import Path
 
-BIN = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
+import program
+from program import BIN
+
 SIZE = "64M"
 PATIENCE_SECONDS = 60
 
 
-def run(*arguments, expect=0, program=None, **more):
-    done = subprocess.run([program or BIN / "ros2store", *map(str, arguments)],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
-                          check=False, **more)
-    if expect is not None and done.returncode != expect:
-        raise AssertionError(f"{arguments}: status {done.returncode}, expected {expect}\n"
-                             f"{done.stdout}{done.stderr}")
-    return done
-
-
-def answer(*arguments):
-    return json.loads(run("--json", *arguments).stdout)
+# Daemons start and stop in it.
+run = functools.partial(program.run, timeout=300)
+answer = functools.partial(program.answer, timeout=300)
 
 
 def processes_of(directory):

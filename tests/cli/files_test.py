@@ -1,6 +1,6 @@
 """The commands on files and trees: what goes in comes out, and what fails leaves nothing half.
 
-usage: files_test.py PROGRAM [unittest options]"""
+usage: files_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from program import PROGRAM, SIZE, UP, Refusal, WithPool, answer, digest, run
+from program import BIN, PROGRAM, SIZE, UP, Refusal, WithPool, answer, digest, run
 
 
 class Files(WithPool):
@@ -122,7 +122,7 @@ class Files(WithPool):
             subprocess.run(["umount", small], check=True)
 
     @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0
-                         and (Path(PROGRAM or "").parent / "ros2store-fuse").exists(),
+                         and (BIN / "ros2store-fuse").exists(),
                          "cannot mount here")
     def test_one_file_by_two_ways(self):
         pool, mounted = self.scratch / "p", self.scratch / "mnt"

@@ -1,13 +1,12 @@
 """What a command refuses, it refuses as its namesake does, in one line that says what to do.
 
-usage: messages_test.py PROGRAM [unittest options]"""
+usage: messages_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import json
 import os
 import unittest
-from pathlib import Path
 
-from program import PROGRAM, UP, Refusal, WithPool, answer, run
+from program import BIN, UP, Refusal, WithPool, answer, run
 
 
 class WhatStandsThere(WithPool):
@@ -147,7 +146,7 @@ class Words(Refusal):
 
 
 @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0
-                     and (Path(PROGRAM or "").parent / "ros2store-fuse").exists(),
+                     and (BIN / "ros2store-fuse").exists(),
                      "cannot mount here")
 class Mount(WithPool):
     """With --json a mount answers, too."""

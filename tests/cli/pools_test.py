@@ -1,6 +1,6 @@
 """The commands that make, grow, show and remove pools and containers.
 
-usage: pools_test.py PROGRAM [unittest options]"""
+usage: pools_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import json
 import os

@@ -1,5 +1,5 @@
 """The program `ros2store` as a person calls it, on real directories; what its tests share.
-Importing this takes the program's path off the command line."""
+Importing this takes the directory of the programs off the command line."""
 
 import hashlib
 import json
@@ -10,22 +10,23 @@ import tempfile
 import unittest
 from pathlib import Path
 
-PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else None
+BIN = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else Path()
+PROGRAM = BIN / "ros2store"
 SIZE = "256M"
 UP = ("up", "--no-daemons")
 
 
-def run(*arguments, expect=0, stdin=subprocess.DEVNULL, **more):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], stdin=stdin, capture_output=True,
-                          text=True, errors="surrogateescape", timeout=120, check=False, **more)
+def run(*arguments, expect=0, program=PROGRAM, stdin=subprocess.DEVNULL, timeout=120, **more):
+    done = subprocess.run([program, *map(str, arguments)], stdin=stdin, capture_output=True,
+                          text=True, errors="surrogateescape", timeout=timeout, check=False, **more)
     if expect is not None and done.returncode != expect:
         raise AssertionError(f"{arguments}: status {done.returncode}, expected {expect}\n"
                              f"{done.stdout}{done.stderr}")
     return done
 
 
-def answer(*arguments):
-    return json.loads(run("--json", *arguments).stdout)
+def answer(*arguments, **more):
+    return json.loads(run("--json", *arguments, **more).stdout)
 
 
 def digest(path):
