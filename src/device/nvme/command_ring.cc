@@ -62,12 +62,23 @@ CommandRing::~CommandRing() {
 void CommandRing::submit(Pending& pending) noexcept {
     if (!attached_) {
         attached_ = true;
+        bound_workers();
         reactor_.attach(*this);
         reactor_.ring()->add_follower(fixed_);
         if (!polled_) ROS2S_CHECK(watcher_.try_spawn(watch()));
     }
     if (in_kernel_ >= entries || first_waiting_ != nullptr) return keep(pending);
     begin(pending);
+}
+
+// A command that finds the namespace's queue frozen or full is handed to a worker thread. The
+// second one and those after it may be born as this thread comes back from an interrupt, and then
+// Linux for x86-64 takes what they do for calls of a 32-bit program (in_x32_syscall()): it drops
+// the upper half of the memory's address. The first one is born in the system call that needs it,
+// and stays.
+void CommandRing::bound_workers() noexcept {
+    std::array<unsigned, 2> limits{1, 0};  // bounded ones; 0: leave the unbounded ones as they are
+    ROS2S_CHECK(io_uring_register_iowq_max_workers(&ring_, limits.data()) == 0);
 }
 
 void CommandRing::keep(Pending& pending) noexcept {

@@ -77,6 +77,7 @@ class CommandRing final : Poller {
     CommandRing(Reactor& reactor, bool polled) noexcept
         : reactor_(reactor), polled_(polled), asked_to_watch_(reactor), watcher_(reactor, 1) {}
     void submit(Pending& pending) noexcept;
+    void bound_workers() noexcept;
     void begin(Pending& pending) noexcept;
     void hand_over() noexcept;
     bool reap() noexcept;

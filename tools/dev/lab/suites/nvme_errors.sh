@@ -2,7 +2,7 @@
 # controller that is unplugged in mid-load, one that is reset. A clear error, no wrong data, and the pool says what it is.
 source tools/dev/lab/guest/hardware
 source tools/dev/lab/guest/writer
-modules nvme
+modules nvme mq-deadline
 wait_for namespace_of lab0 1
 wait_for namespace_of lab1 2
 wait_for namespace_of lab2 1
@@ -36,14 +36,36 @@ plug_in_again() {
     ln -sfn "/dev/ng$(namespace_of lab0 1 | sed 's/nvme//')" /run/unplugged/device-0
 }
 
-# Its cache may have gone with it: what was in flight is an error, and no flush is sent again.
-reset_under_load() {
-    start_writer "$(at reset load)" || return
-    for _ in $(seq 30); do
-        echo 1 >"/sys/class/nvme/${reset%n*}/reset_controller" || return
-        sleep 1
-        ended "$writer" && break
+# workers_of PROCESS: the threads that the kernel made for it, a line per thread that they work for.
+workers_of() {
+    cat "/proc/$1/task/"*/comm 2>/dev/null | grep '^iou-wrk-' | sort | uniq -c
+}
+
+# A change of its scheduler freezes the queue for a moment: commands that come then go to a worker of the
+# kernel's, and of those a core may have one.
+frozen_under_load() {
+    local scheduler workers=
+    start_writer "$(at reset frozen)" || return
+    for _ in $(seq 25); do
+        for scheduler in mq-deadline none; do
+            echo "$scheduler" >"/sys/block/$reset/queue/scheduler" || return
+        done
+        workers+=$(workers_of "$writer")$'\n'
     done
+    kill_the_writer || { cat /run/writer.log && return 1; }
+    sort -u <<<"$workers"
+    grep -q iou-wrk <<<"$workers" && awk '$1 > 1 { exit 1 }' <<<"$workers" && nothing_lost "$(at reset frozen)"
+}
+
+# A controller that reaches memory no more (the third bit of its command register) stops at its next command, and
+# the reset cancels what is in flight. Its cache may have gone with it: that is an error, and no flush is sent again.
+reset_under_load() {
+    local controller=/sys/class/nvme/${reset%n*}
+    start_writer "$(at reset load)" || return
+    printf '\x02\x04' | dd of="$controller/device/config" bs=1 seek=4 conv=notrunc status=none || return
+    sleep 1
+    echo 1 >"$controller/reset_controller" || return
+    wait_for ended "$writer"  # by itself
     cat /run/writer.log
     ended "$writer" || { kill -9 "$writer" && return 1; }
     ! wait "$writer" && grep "the controller was reset" /run/writer.log
@@ -100,6 +122,7 @@ check "the pool is refused without its disk" refused_with "ng.*cannot be opened|
 check "plugged in again, it has what was acknowledged" eval 'plug_in_again && nothing_lost "$(at unplugged load)"'
 check "that pool ends" ros2store pool destroy --yes /run/unplugged
 check "a pool on a disk whose controller is reset" ros2store up --no-daemons /run/reset --device-dir "/dev/ng${reset#nvme}"
+check "its queue is frozen under load: the writer goes on, with one worker per core" frozen_under_load
 check "reset under load, the writer fails, and says why" reset_under_load
 check "opened again, it has what was acknowledged" nothing_lost "$(at reset load)"
 check "an engine's pool on two disks" two_disks
