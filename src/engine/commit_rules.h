@@ -23,8 +23,9 @@ struct CommitRules {
     bool chain = true;
     // After recovery a restart record is written and flushed before any block is used again.
     bool restart_record = true;
-    // Every device is flushed before recovery trusts what it reads.
-    bool flush_before_recovery = true;
+    // What recovery goes by and nothing proves is written again, and flushed, before the restart
+    // record says that it is durable.
+    bool write_again = true;
 
     // A block that is being discarded is handed out when the device has answered.
     bool discard_ends_first = true;

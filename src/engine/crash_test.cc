@@ -156,9 +156,9 @@ Task<> life(Crash& crash, uint64_t left, bool power) {
 
 Task<> crash_and_check(Crash& crash) {
     Random& random = crash.bench.world.random();
-    co_await life(crash, 5 + random.below(150), random.one_in(2));
+    co_await life(crash, 30 + random.below(200), random.one_in(2));
     // The next openings die early.
-    while (random.one_in(2)) co_await life(crash, random.below(24), random.one_in(2));
+    while (random.one_in(2)) co_await life(crash, random.below(60), random.one_in(2));
     const Result<> again = co_await crash.bench.open();
     EXPECT_TRUE(again.has_value()) << "seed " << crash.seed << ": " << crash.bench.report.text();
     if (!again) co_return;

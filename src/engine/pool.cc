@@ -352,6 +352,7 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
         start(recovered.chain, recovered.checkpoint_number);
         co_return Result<>();
     }
+    ROS2S_CO_TRY(co_await recovery.write_again(report));
     if (!journal.fits(1)) {
         // No room for the restart record. All that was replayed is durable: a checkpoint makes it.
         start(recovered.chain, recovered.checkpoint_number);
@@ -380,8 +381,8 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
 
 // A crash while the pool grew may have left copies that are torn, or that know nothing of the new
 // device. Before that is used each copy names it: no opening may go without it then, and the next
-// growth, which overwrites one copy at a time, finds the other one whole. What the newest copy says
-// is durable: recovery has flushed every device.
+// growth, which overwrites one copy at a time, finds the other one whole. What looks right is
+// written as well: a flush that failed may have given it up.
 Task<Result<>> EngineStore::Parts::renew_superblocks(Report& report) {
     AlignedBuffer block(block_bytes);
     for (uint32_t i = 0; i < devices.size(); ++i) {
@@ -392,7 +393,7 @@ Task<Result<>> EngineStore::Parts::renew_superblocks(Report& report) {
             Result<> done = co_await device.read(at * block_bytes, block.bytes());
             const Result<Superblock> found = decode_superblock(block.bytes());
             const bool another_version = !found && found.error().code == Code::bad_version;
-            if (done && !another_version && (!found || *found != wanted)) {
+            if (done && !another_version) {
                 encode(wanted, block.bytes());
                 done = co_await device.write(at * block_bytes, block.bytes());
                 if (done) done = co_await device.flush();

@@ -62,7 +62,9 @@ Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
                             devices_[0]->name(), slot.error().detail));
         }
         const bool ours = slot && slot->pool == pool_.pool && slot->position < journal_.blocks();
-        if (ours && (!newest || slot->number > newest->number)) newest = *slot;
+        if (!ours || (newest && slot->number <= newest->number)) continue;
+        newest = *slot;
+        checkpoint_block_ = pool_.checkpoint_first + i;
     }
     if (!newest) {
         co_return report.fail(
@@ -232,7 +234,7 @@ Task<Result<uint64_t>> Recovery::evidence_behind(uint64_t ring_block, uint64_t i
     co_return std::max(behind, at_start);
 }
 
-Task<Result<bool>> Recovery::data_match(const Record& record) {
+Task<Result<bool>> Recovery::data_match(const Record& record, Matching how) {
     AlignedBuffer buffer(read_blocks_max * block_bytes);
     for (const TransactionRecord& transaction : record.transactions) {
         if (!state_.makes_sense(transaction)) co_return false;
@@ -250,6 +252,10 @@ Task<Result<bool>> Recovery::data_match(const Record& record) {
                 for (size_t i = 0; i < count; ++i) {
                     const ConstBytes block = bytes.subspan(i * block_bytes, block_bytes);
                     if (crc32c(block) != change.blocks[at + i].crc) co_return false;
+                }
+                if (how == Matching::write_again) {
+                    ROS2S_CO_TRY(co_await devices_[first.device()]->write(
+                        first.block() * block_bytes, bytes));
                 }
                 at += count;
             }
@@ -288,7 +294,6 @@ Task<> Recovery::publish(const RecordHeader& header, Publisher::Transactions tra
 }
 
 Task<Result<Recovered>> Recovery::run(Report& report) {
-    if (rules_.flush_before_recovery) ROS2S_CO_TRY(co_await flush_all(report));
     ROS2S_CO_TRY_ASSIGN(const CheckpointSlot slot, co_await newest_checkpoint(report));
     ROS2S_CO_TRY(co_await load_index(report));
     if (state_.applied < slot.applied) {
@@ -330,12 +335,12 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
              .last_id = slot.previous_id,
              .next_id = slot.next_id};
     journal_.start_at(slot.position);
-    for (const Candidate& candidate : records_) {
-        const RecordHeader& header = candidate.record.header;
+    for (Candidate& candidate : records_) {
+        const RecordHeader header = candidate.record.header;
         const bool check =
             rules_.verify_tail_data && (!rules_.verify_only_unproven || header.sequence > proven);
         if (check) {
-            const auto match = co_await data_match(candidate.record);
+            const auto match = co_await data_match(candidate.record, Matching::compare);
             if (!match) {
                 co_return report.fail(match.error(),
                                       fmt::format("reading data of journal group {} failed: {}. "
@@ -349,20 +354,51 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
         chain.last_sequence = header.sequence;
         chain.last_id = header.id;
         chain.next_id = header.next_id;
-        if (header.sequence <= state_.applied) continue;
-        const Result<> applied = co_await apply(candidate.record);
-        if (!applied) {
-            co_return report.fail(
-                applied.error(), fmt::format("journal group {} cannot be replayed: {}. Nothing was "
-                                             "changed; see to the index and the devices",
-                                             header.sequence, describe(applied.error())));
+        if (header.sequence > state_.applied) {
+            const Result<> applied = co_await apply(candidate.record);
+            if (!applied) {
+                co_return report.fail(applied.error(),
+                                      fmt::format("journal group {} cannot be replayed: {}. "
+                                                  "Nothing was changed; see to the index and the "
+                                                  "devices",
+                                                  header.sequence, describe(applied.error())));
+            }
+            ++out.replayed_groups;
         }
-        ++out.replayed_groups;
+        if (header.sequence > proven) unproven_.push_back(std::move(candidate));
     }
     chain.next_epoch = state_.next_epoch;
     chain.wall_time_ns = state_.wall_time_ns;
     records_.clear();
     co_return Result<>();
+}
+
+Task<Result<>> Recovery::write_again(Report& report) {
+    if (!rules_.write_again) co_return Result<>();
+    Result<> written = co_await copy_onto_itself(checkpoint_block_, 1);
+    for (const Candidate& candidate : unproven_) {
+        if (!written) break;
+        const auto match = co_await data_match(candidate.record, Matching::write_again);
+        if (!match || !*match) {
+            written = fail(match ? Error{Code::corrupt} : match.error());
+            break;
+        }
+        written = co_await copy_onto_itself(
+            journal_.offset_of(candidate.ring_block) / block_bytes,
+            record_bytes(candidate.record.header.payload_bytes) / block_bytes);
+    }
+    if (!written) {
+        co_return io_error(report, *devices_[0], "writing the journal's end again to",
+                           written.error());
+    }
+    unproven_.clear();
+    co_return co_await flush_all(report);
+}
+
+Task<Result<>> Recovery::copy_onto_itself(uint64_t block, uint64_t blocks) {
+    AlignedBuffer buffer(blocks * block_bytes);
+    ROS2S_CO_TRY(co_await devices_[0]->read(block * block_bytes, buffer.bytes()));
+    co_return co_await devices_[0]->write(block * block_bytes, buffer.bytes());
 }
 
 Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {

@@ -1,14 +1,14 @@
 // Recovery: from what lies on the devices and in the index to the state after the last committed
 // group. It trusts nothing by itself:
 //
-// - Every device is flushed first: what it then reads is durable, and cannot vanish after it
-// vouched
-//   for it.
 // - It starts at the newest checkpoint and follows the chain of announced ids.
 // - A record is proven when a later one (or the index) says that it was durable. The first record
 //   that cannot be read or whose data do not match, and that nothing proves, is the torn tail: the
 //   journal ends before it. One that is proven is damage, and nothing may be cut off: the pool is
 //   then opened read-only.
+// - What it reads may come from a cache: what a dead process wrote and nobody flushed, or what a
+//   failed flush gave up, which no later one brings to the medium. So what nothing proves is
+//   written again and flushed before anything vouches for it.
 // - The state is usable only when a restart record is durable.
 //
 // Used on core 0; what is replayed is applied on whatever core has it.
@@ -42,6 +42,9 @@ class Recovery {
     // Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
     // bad_version, with sentences.
     Task<Result<Recovered>> run(Report& report);
+    // Writes again, as it is, what it found and nothing proves: the checkpoint, and the last
+    // records with their data.
+    Task<Result<>> write_again(Report& report);
     // Writes the restart record and flushes; then all that is not used is available.
     Task<Result<>> restart(Committer::Chain& chain, Report& report);
 
@@ -61,7 +64,10 @@ class Recovery {
     // Whether anything proves a record that could not be read.
     Task<Result<uint64_t>> evidence_behind(uint64_t ring_block, uint64_t id);
     Task<Result<uint64_t>> evidence_in(uint64_t from, uint64_t end, uint64_t id);
-    Task<Result<bool>> data_match(const Record& record);
+    // Blocks of the first device.
+    Task<Result<>> copy_onto_itself(uint64_t block, uint64_t blocks);
+    enum class Matching { compare, write_again };
+    Task<Result<bool>> data_match(const Record& record, Matching how);
     [[nodiscard]] Result<> load_entry(const IndexEntry& entry);
     Task<Result<>> apply(const Record& record);
     Task<> publish(const RecordHeader& header, Publisher::Transactions transactions,
@@ -81,6 +87,8 @@ class Recovery {
     Index& index_;
     CommitRules rules_;
     std::vector<Candidate> records_;
+    uint64_t checkpoint_block_ = 0;
+    std::vector<Candidate> unproven_;
     // What would come behind the last of them.
     struct Next {
         uint64_t ring_block = 0, id = 0, previous_id = 0, sequence = 0;

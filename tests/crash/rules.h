@@ -23,7 +23,7 @@ inline constexpr std::array<NamedRule, 12> named_rules = {{
     {"two-generations", &engine::CommitRules::two_generations},
     {"chain", &engine::CommitRules::chain},
     {"restart-record", &engine::CommitRules::restart_record},
-    {"flush-before-recovery", &engine::CommitRules::flush_before_recovery},
+    {"write-again", &engine::CommitRules::write_again},
     {"discard-ends-first", &engine::CommitRules::discard_ends_first},
     {"acknowledge-durable", &engine::CommitRules::acknowledge_durable},
 }};
