@@ -12,6 +12,7 @@ THREADED = (
     "src/fabric/lanes/plain_environment.",  # libraries read the process's environment: one at a time
     "src/base/log.",        # lines of several threads on one standard error
     "src/base/metrics.h",   # read by another thread than the one that counts
+    "src/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are
     "src/engine/index/",    # RocksDB's background threads
     "src/engine/allocation_test.cc",  # counts in operator new, which any thread calls
     "src/control/audit.cc",     # gRPC's threads log

@@ -71,14 +71,21 @@ void CommandRing::submit(Pending& pending) noexcept {
     begin(pending);
 }
 
-// A command that finds the namespace's queue frozen or full is handed to a worker thread. The
-// second one and those after it may be born as this thread comes back from an interrupt, and then
-// Linux for x86-64 takes what they do for calls of a 32-bit program (in_x32_syscall()): it drops
-// the upper half of the memory's address. The first one is born in the system call that needs it,
-// and stays.
+// A command that finds the namespace's queue frozen or full is handed to a worker thread. One that
+// is born as this thread comes back from an interrupt inherits its registers, and then Linux for
+// x86-64 takes what it does for calls of a 32-bit program (in_x32_syscall()): it drops the upper
+// half of the memory's address. So there is one worker, born in a system call, and it stays.
 void CommandRing::bound_workers() noexcept {
     std::array<unsigned, 2> limits{1, 0};  // bounded ones; 0: leave the unbounded ones as they are
     ROS2S_CHECK(io_uring_register_iowq_max_workers(&ring_, limits.data()) == 0);
+    // Now, while this thread waits in a system call even if the kernel has to try it again.
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    std::memset(sqe, 0, 2 * sizeof *sqe);
+    sqe->opcode = IORING_OP_NOP;
+    sqe->flags = IOSQE_ASYNC;
+    io_uring_cqe* done = nullptr;
+    while (io_uring_peek_cqe(&ring_, &done) != 0) io_uring_submit_and_wait(&ring_, 1);
+    io_uring_cqe_seen(&ring_, done);
 }
 
 void CommandRing::keep(Pending& pending) noexcept {

@@ -139,6 +139,13 @@ Result<int> claim_block_device(const std::string& path, const std::string& name,
                                        path, block));
     }
     if (fd < 0) return cannot_open(path, errno, report);
+    // What others wrote through its page cache and did not flush must not come over the pool later.
+    if (::fsync(fd) != 0) {
+        const Error error = fail_errno(errno).error();
+        ::close(fd);
+        return report.fail(error, fmt::format("{}: flushing the page cache of {} failed: {}", path,
+                                              block, describe(error)));
+    }
     close_in_forked_child(fd);
     return fd;
 }

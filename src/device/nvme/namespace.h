@@ -1,9 +1,11 @@
 // Namespace: an NVMe namespace opened by its character device (/dev/ngXnY), locked, and what its
 // controller says of it. Opening asks the controller by ioctl, which blocks for moments.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "cache_watch.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/result.h"
 #include "ros2s/device/identity.h"
@@ -44,6 +46,7 @@ struct Namespace {
     uint32_t transfer_bytes_max = 0;
     Polling polling = Polling::no_queues;
     bool takes_registered = false;  // memory of commands, from Linux 6.12 on
+    std::shared_ptr<CacheWatch> cache = std::make_shared<CacheWatch>();
 
     // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace),
     // unsupported (a kernel that loses commands), those of read_identify(), io.

@@ -153,13 +153,13 @@ nvme_uring_cmd NvmeDevice::command_for(uint8_t opcode, uint64_t offset, uint64_t
 }
 
 Task<int32_t> NvmeDevice::execute_patiently(nvme_uring_cmd command) {
-    int32_t result = co_await ring_->execute(space_->fd, command);
-    for (int i = 0; i < repetitions_max && may_repeat(result); ++i) {
-        if (command.opcode == command_write && was_cancelled(result)) break;
+    for (int i = 0;; ++i) {
+        const int32_t result = co_await ring_->execute(space_->fd, command);
+        if (was_cancelled(result)) space_->cache->met_reset();
+        const bool is_lost = command.opcode == command_write && was_cancelled(result);
+        if (is_lost || !may_repeat(result) || i == repetitions_max) co_return result;
         co_await sleep_for(reactor_, repetition_pause);
-        result = co_await ring_->execute(space_->fd, command);
     }
-    co_return result;
 }
 
 Task<> NvmeDevice::move_part(Transfer& transfer, uint64_t from, uint64_t length) {
@@ -167,6 +167,7 @@ Task<> NvmeDevice::move_part(Transfer& transfer, uint64_t from, uint64_t length)
     command.addr = reinterpret_cast<uint64_t>(transfer.address + from);
     command.data_len = static_cast<uint32_t>(length);
     const int32_t result = co_await execute_patiently(command);
+    if (result == 0 && transfer.opcode == command_write) space_->cache->wrote();
     if (result == 0) co_return;
     tell(transfer.opcode == command_read ? "a read" : "a write", transfer.offset + from, length,
          result);
@@ -212,7 +213,9 @@ Task<Result<>> NvmeDevice::flush() {
     counters_.flushes.add();
     if (!space_->format.has_volatile_cache) co_return Result<>{};
     began();
-    const int32_t result = co_await ring_->execute(space_->fd, command_for(command_flush, 0, 0));
+    space_->cache->flushing();
+    int32_t result = co_await ring_->execute(space_->fd, command_for(command_flush, 0, 0));
+    if (!space_->cache->flushed() && result == 0) result = -EINTR;
     if (result == 0) co_return ended({});
     tell("a flush", 0, size(), result);
     co_return ended(fail(command_error(result)));

@@ -128,11 +128,49 @@ TEST(NvmeStatus, BecomesAnErrorOfTheDevice) {
 
 TEST(NvmeStatus, TellsWhatAResetCancelled) {
     EXPECT_TRUE(was_cancelled(-EINTR));
-    EXPECT_TRUE(was_cancelled(0x371));
+    for (const int32_t status : {0x005, 0x007, 0x008, 0x370, 0x371}) {
+        EXPECT_TRUE(was_cancelled(status)) << status;
+    }
     EXPECT_FALSE(was_cancelled(0x082));
     EXPECT_FALSE(was_cancelled(-ENODEV));
     EXPECT_FALSE(was_cancelled(0));
     EXPECT_THAT(describe_failure(-EINTR), HasSubstr("the controller was reset"));
+}
+
+TEST(NvmeCache, AFlushAfterAResetProvesNothing) {
+    CacheWatch watch;
+    watch.met_reset();  // nothing was written
+    watch.flushing();
+    EXPECT_TRUE(watch.flushed());
+    watch.wrote();
+    watch.flushing();
+    EXPECT_TRUE(watch.flushed());
+    watch.met_reset();  // all is flushed
+    watch.flushing();
+    EXPECT_TRUE(watch.flushed());
+    watch.wrote();
+    watch.met_reset();
+    for (int i = 0; i < 2; ++i) {
+        watch.flushing();
+        EXPECT_FALSE(watch.flushed());
+    }
+}
+TEST(NvmeCache, AResetUnderAFlush) {
+    CacheWatch watch;
+    watch.wrote();
+    watch.flushing();
+    watch.met_reset();  // as another command says
+    EXPECT_FALSE(watch.flushed());
+}
+TEST(NvmeCache, AWriteThatEndsAfterAFlushBeganIsNotFlushed) {
+    CacheWatch watch;
+    watch.wrote();
+    watch.flushing();
+    watch.wrote();
+    EXPECT_TRUE(watch.flushed());
+    watch.met_reset();
+    watch.flushing();
+    EXPECT_FALSE(watch.flushed());
 }
 
 TEST(NvmeStatus, RepeatsWhatTheControllerAllows) {

@@ -32,7 +32,7 @@ constexpr Status statuses[] = {
     {0x280, EIO, "the medium could not be written"},
     {0x281, EIO, "the medium could not be read"},
     {0x286, EACCES, "the controller denies access"},
-    {0x370, EIO, "a path to the controller failed"},
+    {0x370, EIO, "the controller could not be reached, or was reset"},
     {0x371, ENODEV, "the controller is gone, or was reset"},
 };
 
@@ -72,7 +72,7 @@ bool may_repeat(int32_t result) noexcept {
 bool was_cancelled(int32_t result) noexcept {
     if (result < 0) return result == -EINTR;
     const int32_t code = result & code_mask;
-    return code == 0x007 || code == 0x008 || code == 0x371;
+    return code == 0x005 || code == 0x007 || code == 0x008 || code == 0x370 || code == 0x371;
 }
 
 }  // namespace ros2s::device

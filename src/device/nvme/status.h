@@ -15,7 +15,7 @@ namespace ros2s::device {
 [[nodiscard]] std::string describe_failure(int32_t result);
 // The same command may succeed later, and may be repeated if it is no flush.
 [[nodiscard]] bool may_repeat(int32_t result) noexcept;
-// It ended because the controller was reset, whose cache may have gone with that.
+// It met a controller that is being reset or lost power, whose cache may have gone with that.
 [[nodiscard]] bool was_cancelled(int32_t result) noexcept;
 
 }  // namespace ros2s::device

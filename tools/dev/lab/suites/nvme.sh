@@ -49,6 +49,18 @@ copy_is_refused() {
     ros2store ls "ros2s+local:///pool/main?dir=$pool"
 }
 
+# What a dd left in the block device's page cache does not come over the pool later. While somebody has the
+# device open, closing it flushes nothing.
+late_pages_are_early() {
+    local kept tree='ros2s+local:///pool/main/tree?dir=/run/late'
+    rm -rf /run/original && blkdiscard -z "$small" && exec {kept}<"$small" || return
+    dd if=/dev/zero of="$small" bs=1M count=8 conv=notrunc status=none || return
+    ros2store up --no-daemons /run/late --device-dir "/dev/ng${small#/dev/nvme}" && ros2store cp -r /usr/include/fmt "$tree"
+    exec {kept}<&-
+    sync
+    ros2store cp -r "$tree" /run/early && diff -r /usr/include/fmt /run/early
+}
+
 check "a pool on the namespace, without writing all of it" made_with_few_writes
 check "status and query look at it" eval 'ros2store status $pool && ros2store pool query $pool'
 check "a tree" there_and_back
@@ -64,6 +76,7 @@ check "and so is one on what is mounted" eval \
     'mkfs.ext4 -q "$small" && mount "$small" /run/mnt &&
      refused_with "in use" ros2store up --no-daemons /run/second --device-dir "/dev/ng${small#/dev/nvme}"'
 check "a copy of a pool on a namespace of the same size is refused" copy_is_refused
+check "what others left in its page cache does not come over a pool" late_pages_are_early
 check "its daemons serve it" ros2store up $pool
 check "the tree, through DPU and engine" eval \
     'ros2store cp -r "ros2s+dpu:///pool/main/tree?dir=$pool" /run/served && diff -r /usr/include/fmt /run/served'
