@@ -137,7 +137,7 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Descriptor socket, He
     const auto peer = decode_greeting(appended);
     Result<> done = peer ? wire->open(*peer, false) : fail(peer.error());
     if (!done) {
-        ours.answer = Answer::refused;
+        ours.answer = done.error().code == Code::no_memory ? Answer::no_memory : Answer::refused;
         ours.seal();
         (void)co_await send_all(reactor_, socket.get(), object_bytes(ours), stop);
     }

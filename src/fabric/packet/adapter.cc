@@ -129,6 +129,8 @@ Result<> PacketEndpoint::settle(const Lent::Use& use, const Result<>& moved) noe
 
 void PacketEndpoint::on_granted(const PacketView& packet) noexcept {
     if (one_sided_ == nullptr || !initiates()) return end(End::violation);
+    // An honest peer takes a slot again when it was told that nothing of it is under way.
+    if (lent_.size() + notices_.size() >= limits_.regions_max) return end(End::over_budget);
     const uint64_t within = packet.header.count;
     const Time now = reactor_.now();
     const auto left = static_cast<uint64_t>((Time::max() - now).count());

@@ -1,0 +1,109 @@
+// Grants that an adapter goes by, and a peer that takes nothing of what it is told about them.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "ros2s/fabric/packet/one_sided.h"
+#include "ros2s/fabric/packet/packet_endpoint.h"
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s::fabric {
+namespace {
+
+constexpr uint64_t domain = 11, peer_domain = 12, session = 22;
+
+// Moves nothing.
+class IdleAdapter final : public OneSided {
+  public:
+    Result<Exposed> expose(Bytes /*memory*/, Rights /*rights*/) override { return Exposed{}; }
+    void withdraw(uint64_t /*key*/) noexcept override {}
+    Task<Result<>> write(Exposed /*to*/, ConstBytes /*from*/, Placement /*placement*/,
+                         const bool& /*revoked*/) override {
+        co_return Result<>();
+    }
+    Task<Result<>> read(Exposed /*from*/, Bytes /*into*/, const bool& /*revoked*/) override {
+        co_return Result<>();
+    }
+    void stop() noexcept override {}
+};
+
+// Gives frames back when it is closed.
+class StuckWire final : public Wire {
+  public:
+    explicit StuckWire(WireUser*& user) : user_(user) {}
+    OneSided* one_sided() noexcept override { return &adapter_; }
+    void start(WireUser& user) noexcept override { user_ = &user; }
+    void write(Frame& frame) noexcept override { held_.push_back(&frame); }
+    void shut() noexcept override {}
+    Task<> close() override {
+        for (Frame* frame : held_) user_->frame_sent(*frame);
+        held_.clear();
+        co_return;
+    }
+
+  private:
+    WireUser*& user_;
+    IdleAdapter adapter_;
+    std::vector<Frame*> held_;
+};
+
+void append(std::vector<std::byte>& frame, const auto& object) {
+    const auto bytes = object_bytes(object);
+    frame.insert(frame.end(), bytes.begin(), bytes.end());
+}
+
+// Granted, and at once wanted back.
+std::vector<std::byte> grant_and_revocation(uint32_t generation) {
+    RemoteKey key{.rights = Rights::read,
+                  .domain = peer_domain,
+                  .session = session,
+                  .slot = 0,
+                  .generation = generation,
+                  .address = 0x10000,
+                  .length = 4096,
+                  .native_bytes = sizeof(uint64_t)};
+    key.seal();
+    std::vector<std::byte> frame;
+    append(frame,
+           Packet{.type = Packet::Type::granted, .length = sizeof key, .count = Packet::for_ever});
+    append(frame, key);
+    append(frame,
+           Packet{.type = Packet::Type::revoke, .length = 0, .operation = 0, .count = generation});
+    return frame;
+}
+
+TEST(PacketEndpoint, APeerThatTakesNoNoticesIsOverItsBudget) {
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    Counters counters;
+    Flusher flusher;
+    WireUser* user = nullptr;
+    const Hello hello{.domain = peer_domain,
+                      .message_bytes_max = 20'000,
+                      .incoming_bytes_max = 40'000,
+                      .operations_max = 4};
+    PacketEndpoint endpoint(**reactor, counters, flusher, Limits{.regions_max = 4},
+                            PacketSession{.provider = "stuck",
+                                          .domain = domain,
+                                          .session = session,
+                                          .peer = hello,
+                                          .peer_name = "peer",
+                                          .initiates = true},
+                            std::make_unique<StuckWire>(user));
+    // What its frames hold it may owe, and four notices more.
+    constexpr uint32_t frames_hold =
+        PacketEndpoint::frames_max * (frame_bytes / sizeof(Packet) + 1);
+    uint32_t generation = 0;
+    while (endpoint.alive() && generation < 2 * frames_hold) {
+        user->frame_came(grant_and_revocation(++generation));
+    }
+    EXPECT_LE(generation, frames_hold + 5);
+    EXPECT_EQ(counters.of(End::over_budget).value(), 1U);
+    (*reactor)->run(endpoint.close());
+}
+
+}  // namespace
+}  // namespace ros2s::fabric
