@@ -31,7 +31,7 @@ int32_t perform(const Ring::Operation& operation) noexcept {
             case Ring::Opcode::poll: ROS2S_CHECK(false);
         }
         if (result >= 0) return static_cast<int32_t>(result);
-        if (errno != EINTR) return -errno;
+        if (errno != EINTR || operation.opcode == Ring::Opcode::fdatasync) return -errno;
     }
 }
 

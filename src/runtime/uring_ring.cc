@@ -204,7 +204,10 @@ class UringRing final : public KernelRing {
         }
         auto& operation = *reinterpret_cast<Operation*>(tag);
         --in_kernel_;
-        if ((result == -EAGAIN || result == -EINTR) && ++operation.attempts <= resubmissions_max) {
+        // A flush that failed says nothing of what it was to cover, and neither would a second one.
+        const bool may_repeat = operation.opcode != Opcode::fdatasync;
+        if (may_repeat && (result == -EAGAIN || result == -EINTR) &&
+            ++operation.attempts <= resubmissions_max) {
             backlog_.push(operation);
         } else {
             finish(operation, result);

@@ -75,6 +75,15 @@ std::optional<uint64_t> pmem_bytes(const std::string& path) {
 
 Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     Reactor& reactor, std::string path, PmemDeviceOptions options, Report& report) {
+#if !defined(__x86_64__)
+    // Of Arm's instructions Debian's libpmem has none that waits for the point of persistence.
+    if (!options.ordinary_file) {
+        co_return report.fail(Code::unsupported,
+                              path +
+                                  ": persistent memory is used on x86-64 alone; name a device "
+                                  "file on another file system");
+    }
+#endif
     auto made = std::make_shared<Mapping>(path);
     // O_NONBLOCK, so that a named pipe in this place is refused below and does not block.
     made->lock = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
