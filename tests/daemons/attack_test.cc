@@ -516,6 +516,7 @@ class Hostile {
         EXPECT_TRUE(
             eventually([&] { return ::waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_; }));
         is_waited_ = !WIFSTOPPED(status);
+        EXPECT_TRUE(!WIFEXITED(status) || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
     }
 
   private:

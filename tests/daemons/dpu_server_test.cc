@@ -345,12 +345,19 @@ INSTANTIATE_TEST_SUITE_P(Behind, DpuServer, testing::Values("shm", "ucx+tcp", "o
 
 TEST(DpuSettings, ProvidersForTrustedPeersAreNotForHosts) {
     const TemporaryDirectory directory;
-    std::string said;
-    std::ofstream(directory.path("dpu.yaml")) << "pools: p\ndata: {listen: ucx+tcp 127.0.0.1:1}\n";
-    EXPECT_EQ(run_program(
-                  fmt::format("'{}' --config '{}'", PROGRAM_DPU, directory.path("dpu.yaml")), said),
-              1);
-    EXPECT_NE(said.find("trusted peers alone"), std::string::npos) << said;
+    for (const char* provider :
+         {"ucx+tcp", "ucx+rc", "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm"}) {
+        std::string said;
+        std::ofstream(directory.path("dpu.yaml"))
+            << fmt::format("pools: p\ndata: {{listen: '{} 127.0.0.1:1'}}\n", provider);
+        EXPECT_EQ(
+            run_program(fmt::format("'{}' --config '{}'", PROGRAM_DPU, directory.path("dpu.yaml")),
+                        said),
+            1);
+        EXPECT_NE(said.find(fmt::format("{}, which is for trusted peers alone", provider)),
+                  std::string::npos)
+            << said;
+    }
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ Task<> scribble_for_a_while(size_t bytes, uint64_t seed) {
 }
 
 // Until the daemon has used a few of them: more are told only when requests before them have ended.
-void lie_for_a_while(const std::string& how) {
+// Once it is honest again it is served. False: one of the two did not happen.
+bool lie_for_a_while(const std::string& how, VerifiedLoad& load) {
     constexpr uint64_t enough = 20;
     lie_about_keys(how);
     for (int i = 0; i < 300 && lies_told() < enough; ++i) ::usleep(100'000);
@@ -82,15 +83,19 @@ void lie_for_a_while(const std::string& how) {
     std::fprintf(stderr, "%s: told %llu times\n", how.c_str(),
                  static_cast<unsigned long long>(lies_told()));
     ::usleep(2'000'000);
+    lie_about_keys("");
+    load.expect_progress(20);
+    return !testing::Test::HasFailure();
 }
 
-// Returns when it has misbehaved for a while.
-void misbehave(OsReactor& reactor, const std::string& how, uint64_t seed) {
+// Returns when it has misbehaved for a while; false: it could not.
+bool misbehave(OsReactor& reactor, VerifiedLoad& load, const std::string& how, uint64_t seed) {
     if (how == "die") ::raise(SIGKILL);
     if (how == "stall") ::raise(SIGSTOP);
-    if (is_lie(how)) return lie_for_a_while(how);
+    if (is_lie(how)) return lie_for_a_while(how, load);
     const size_t bytes = how == "indices" ? 4096 : size_t{256} << 10;
     run_blocking(reactor, [&] { return scribble_for_a_while(bytes, seed); });
+    return true;
 }
 
 Result<> open(Client& client, OsReactor& reactor, const std::string& control,
@@ -136,9 +141,9 @@ int run(const std::vector<std::string>& arguments) {
     load.expect_progress(20);
     std::puts("working");
     std::fflush(stdout);
-    misbehave(**reactor, arguments[6], std::stoull(arguments[7]));
+    const bool done = misbehave(**reactor, load, arguments[6], std::stoull(arguments[7]));
     // Nothing is put in order: that is the daemon's business now.
-    ::_exit(0);
+    ::_exit(done ? 0 : 1);
 }
 
 }  // namespace

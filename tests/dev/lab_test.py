@@ -97,6 +97,7 @@ class Limits(unittest.TestCase):
                 self.assertLessEqual(limits[each], max(400, 4 * lab.SELECTION[each]))
 
     def test_usually_there_is_time_for_all(self):
+        self.assertLessEqual(sum(lab.SELECTION.values()), lab.SELECTION_MINUTES * 60)
         self.assertEqual(list(self.selected(99, lambda name: lab.SELECTION[name] * 0.9)[2]), list(lab.SELECTION))
 
     def test_what_is_late_is_not_begun(self):

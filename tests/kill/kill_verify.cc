@@ -41,17 +41,21 @@ void verify_names(ros2s_fs* fs, const Promises& promised, Losses& losses) {
     for (const auto& [sequence, step] : promised.names) {
         const bool is_new = exists(fs, new_name(sequence));
         const bool is_kept = exists(fs, kept_name(sequence));
+        if ((is_new && !holds(fs, new_name(sequence), sequence)) ||
+            (is_kept && !holds(fs, kept_name(sequence), sequence))) {
+            losses.add("file " + std::to_string(sequence) + " holds other bytes");
+        }
         // Its unlink began only when this later file's rename had been acknowledged.
         const auto later = promised.names.find(sequence + names_kept);
         const bool may_be_unlinked =
             later != promised.names.end() && later->second >= Acknowledged::renamed;
-        bool holds = false;
+        bool kept = false;
         switch (step) {
-            case Acknowledged::created: holds = is_new != is_kept; break;
-            case Acknowledged::renamed: holds = !is_new && (is_kept || may_be_unlinked); break;
-            default: holds = !is_new && !is_kept; break;
+            case Acknowledged::created: kept = is_new != is_kept; break;
+            case Acknowledged::renamed: kept = !is_new && (is_kept || may_be_unlinked); break;
+            default: kept = !is_new && !is_kept; break;
         }
-        if (!holds) {
+        if (!kept) {
             losses.add("file " + std::to_string(sequence) + " after step " + std::to_string(step) +
                        (is_new ? ", new- is there" : "") + (is_kept ? ", kept- is there" : ""));
         }

@@ -1,5 +1,7 @@
 #include "promises.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -42,6 +44,15 @@ std::string block_fault(ros2s_file* file, uint64_t block, uint64_t sequence) {
 bool exists(ros2s_fs* fs, const std::string& name) {
     struct stat found{};
     return ros2s_stat(fs, name.c_str(), &found) == 0 && found.st_size == sizeof(uint64_t);
+}
+
+bool holds(ros2s_fs* fs, const std::string& name, uint64_t sequence) {
+    ros2s_file* file = nullptr;
+    if (ros2s_file_open(fs, name.c_str(), O_RDONLY, 0, &file) != 0) return false;
+    uint64_t found = 0;
+    const bool whole = ros2s_pread(file, &found, sizeof found, 0) == sizeof found;
+    ros2s_file_close(file);
+    return whole && found == sequence;
 }
 
 }  // namespace ros2s::kill_test

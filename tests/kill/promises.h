@@ -21,5 +21,7 @@ struct Promises {
 [[nodiscard]] std::string block_fault(ros2s_file* file, uint64_t block, uint64_t sequence);
 // Also false where it is there without its content.
 [[nodiscard]] bool exists(ros2s_fs* fs, const std::string& name);
+// Its bytes are those that churn_names() gave it.
+[[nodiscard]] bool holds(ros2s_fs* fs, const std::string& name, uint64_t sequence);
 
 }  // namespace ros2s::kill_test

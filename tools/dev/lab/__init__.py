@@ -19,7 +19,7 @@ SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
 # Of ./dev check, within these minutes, and about how many seconds each takes.
 SELECTION = {"net": 60, "nvme": 100, "rdma_pool": 100, "power": 130, "pmem": 150, "rdma_host": 100,
-             "nvme_errors": 130, "rdma_pool_ofi": 110, "rdma_pool_rxm": 110}
+             "nvme_errors": 130, "rdma_pool_ofi": 110}
 SELECTION_MINUTES = 15
 # Of suites that need a newer one.
 KERNELS = dict.fromkeys(("nvme_newer", "nvme_polled"), "linux-image-6.12-amd64")
