@@ -402,6 +402,15 @@ Task<> not_to_be_registered(Stage& stage) {
 }
 TEST(OfiMessageAttack, memory_that_cannot_be_registered_is_invalid) { run(not_to_be_registered); }
 
+// Of this machine, as its kernel counts.
+size_t connection_identifiers() {
+    FILE* const said = ::popen("rdma resource show cm_id", "r");
+    size_t lines = 0;
+    for (int c = 0; (c = std::fgetc(said)) != EOF;) lines += c == '\n' ? 1 : 0;
+    ::pclose(said);
+    return lines;
+}
+
 // A request for a connection that names no session which waits for one.
 Task<> uninvited(Stage& stage) {
     Attacker attacker;
@@ -409,6 +418,11 @@ Task<> uninvited(Stage& stage) {
     EXPECT_FALSE(co_await attacker.ask(stage, {.channel = attacker.channel + 1}));
     EXPECT_FALSE(co_await attacker.ask(stage, {.magic = 1, .channel = attacker.channel}));
     EXPECT_EQ(stage.server->counters().frames_refused.value(), 2U);
+    const size_t before = connection_identifiers();
+    for (int i = 0; i < 40; ++i) {
+        EXPECT_FALSE(co_await attacker.ask(stage, {.magic = 1, .channel = attacker.channel}));
+    }
+    EXPECT_LT(connection_identifiers(), before + 10);
     EXPECT_TRUE(co_await attacker.ask(stage, {.channel = attacker.channel}));
     co_await attacker.finish();
 }

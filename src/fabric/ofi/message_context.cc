@@ -127,11 +127,19 @@ Handle<fid_ep> MessageContext::enable(fi_info& info) {
     int status = fi_ep_bind(made, &events_->fid, 0);
     if (status == 0) status = fi_ep_bind(made, &completions_->fid, FI_TRANSMIT | FI_RECV);
     if (status == 0) status = fi_enable(made);
-    if (status != 0) return nullptr;
-    return endpoint;
+    if (status == 0) return endpoint;
+    if (info.handle != nullptr) forget(info);
+    return nullptr;
 }
 
-void MessageContext::reject(const fi_info& request) noexcept {
+void MessageContext::reject(fi_info& request) noexcept {
+    fid_ep* made = nullptr;
+    (void)fi_endpoint(domain_.get(), &request, &made, nullptr);
+    const Handle<fid_ep> endpoint(made);
+    forget(request);
+}
+
+void MessageContext::forget(const fi_info& request) noexcept {
     (void)fi_reject(listening_.get(), request.handle, nullptr, 0);
 }
 

@@ -41,7 +41,9 @@ class MessageContext {
     [[nodiscard]] Handle<fid_ep> make_endpoint(fi_info& request) { return enable(request); }
     // Frees what a peer's request came with.
     void free(fi_info* request) const noexcept { free_info_(request); }
-    void reject(const fi_info& request) noexcept;
+    // Before libfabric 1.21 a rejection leaves the request's identifier behind, in the kernel, too.
+    // So an endpoint takes it, whose end tells the peer.
+    void reject(fi_info& request) noexcept;
 
     // Readable when a queue has something, after may_sleep() said so, or after signal().
     [[nodiscard]] int event_descriptor() const noexcept { return events_of_all_.get(); }
@@ -56,6 +58,8 @@ class MessageContext {
     int create_queues();
     int listen();
     int wait_on(fid& queue);
+    // libfabric frees what it keeps of it.
+    void forget(const fi_info& request) noexcept;
     [[nodiscard]] Handle<fid_ep> enable(fi_info& info);
 
     // In the order in which they need each other.
