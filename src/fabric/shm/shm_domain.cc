@@ -32,7 +32,8 @@ class ShmDomain final : public Domain, private Handshakes {
     Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
                                                    Report& report) override {
         ROS2S_CO_TRY(check_address(address, report));
-        ROS2S_CO_TRY_ASSIGN(Descriptor socket, listen_on(address, report));
+        ROS2S_CO_TRY_ASSIGN(Descriptor socket,
+                            co_await listen_when_free(reactor_, address, report));
         Handshakes& self = *this;
         co_return std::make_unique<SocketListener>(reactor_, counters_, self, std::move(socket),
                                                    std::move(address), options);

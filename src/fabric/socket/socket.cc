@@ -200,6 +200,8 @@ Task<Result<>> receive_all(Reactor& reactor, int fd, Bytes into, StopToken stop)
 
 namespace {
 
+constexpr Duration dead_owner_wait = std::chrono::seconds(1);
+
 // Why an address cannot be listened on, and what to do.
 std::string why_not(const Error& error, const std::string& address) {
     switch (error.os_errno) {
@@ -244,6 +246,20 @@ Result<Descriptor> listen_on(std::string& address, Report& report) {
         address = address.substr(0, address.size() - 1) + std::to_string(port);
     }
     return socket;
+}
+
+Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address, Report& report) {
+    const Time give_up = reactor.now() + dead_owner_wait;
+    while (true) {
+        Report refusal;
+        auto listening = listen_on(address, refusal);
+        const bool busy = !listening && listening.error().code == Code::busy;
+        if (!busy || reactor.now() >= give_up) {
+            if (!listening) report.say(refusal.text());
+            co_return listening;
+        }
+        co_await sleep_for(reactor, std::chrono::milliseconds(10));
+    }
 }
 
 void remove_socket_file(const std::string& address) noexcept {

@@ -51,6 +51,9 @@ Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
 // Errors: invalid (no such address), busy (in use), denied, io. A socket file that nobody listens
 // on any more is replaced. `address` becomes what was got: the port that the kernel chose.
 [[nodiscard]] Result<Descriptor> listen_on(std::string& address, Report& report);
+// The same, and waits a moment for an address that is in use: a killed process leaves operations in
+// the kernel that keep its sockets until they end.
+Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address, Report& report);
 // Removes the socket file of a path that was listened on.
 void remove_socket_file(const std::string& address) noexcept;
 // Errors: invalid, disconnected (nobody listens), deadline, cancelled, denied, io.

@@ -8,6 +8,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/time.h"
+
 namespace ros2s::fabric {
 namespace {
 
@@ -59,6 +63,33 @@ TEST_F(UnixSocket, ASocketThatOutlivesItsServerIsTakenOver) {
     ASSERT_EQ(status, 0);
     EXPECT_TRUE(listen()) << report_.text();
     ::close(kept);
+}
+
+Task<> let_go_later(Reactor& reactor, Descriptor& listening) {
+    co_await sleep_for(reactor, std::chrono::milliseconds(100));
+    listening = Descriptor();
+}
+
+Task<> listen_where_somebody_did(Reactor& reactor, bool lets_go) {
+    std::string address = "127.0.0.1:0";
+    Report report;
+    auto first = listen_on(address, report);
+    EXPECT_TRUE(first) << report.text();
+    if (!first) co_return;
+    Nursery nursery(reactor, 1);
+    if (lets_go) co_await nursery.spawn(let_go_later(reactor, *first));
+    const auto second = co_await listen_when_free(reactor, address, report);
+    EXPECT_EQ(second.has_value(), lets_go);
+    EXPECT_EQ(report.text().find("is in use") == std::string::npos, lets_go) << report.text();
+    co_await nursery.join();
+}
+TEST(TcpSocket, AnAddressThatADeadServerHeldIsWaitedFor) {
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    for (const bool lets_go : {true, false}) {
+        (*reactor)->run(listen_where_somebody_did(**reactor, lets_go));
+    }
 }
 
 }  // namespace
