@@ -18,7 +18,7 @@ class CacheWatch {
         ++flushes_;
         unflushed_ = false;
     }
-    // It ended well. False: it proves nothing, nor does any after it.
+    // It ended, well or not. False: it proves nothing, nor does any after it.
     [[nodiscard]] bool flushed() noexcept {
         --flushes_;
         return !lost_;
