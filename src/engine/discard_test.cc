@@ -150,10 +150,10 @@ TEST(Discard, WhoIsShortOfRoomWaitsForThoseUnderWayAlone) {
     }
 }
 
-Task<> go_on_after_an_error(Discards& pool) {
+Task<> go_on_after_a_refusal(Discards& pool) {
     co_await pool.start();
     for (const uint64_t dkey : {1, 2}) EXPECT_OK(co_await pool.write(dkey, 16));
-    pool.fault = SimFault::error;
+    pool.fault = SimFault::declined;
     EXPECT_OK(co_await pool.remove(1));
     co_await pool.prove();
     EXPECT_EQ(pool.discards, 1U);
@@ -165,9 +165,38 @@ Task<> go_on_after_an_error(Discards& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_discarded_bytes_total"), 0U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, AnErrorEndsDiscardsAndNothingElse) {
+TEST(Discard, ARefusalEndsDiscardsAndNothingElse) {
     Discards pool(1);
-    pool.world.run(go_on_after_an_error(pool));
+    pool.world.run(go_on_after_a_refusal(pool));
+}
+
+// What failed is carried out late, while the pool is written full.
+Task<> write_after_an_error(Discards& pool) {
+    co_await pool.start();
+    uint64_t written = 0;
+    while (written < 16) EXPECT_OK(co_await pool.write(written++, 16));
+    pool.fault = SimFault::error;
+    for (const uint64_t dkey : {3, 7, 11}) EXPECT_OK(co_await pool.remove(dkey));
+    co_await pool.prove();
+    EXPECT_GE(pool.discards, 1U);
+    EXPECT_LE(pool.discards, 2U);  // the rest waited
+    EXPECT_EQ(pool.metric("ros2store_engine_quarantined_bytes"),
+              pool.discarded_blocks * block_bytes);
+    pool.next_dkey = 1000;
+    while (co_await pool.write(pool.next_dkey, 16)) ++pool.next_dkey;
+    for (uint64_t dkey = 1000; dkey < pool.next_dkey; ++dkey) co_await pool.expect(dkey, 16);
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_EQ(pool.metric("ros2store_engine_quarantined_bytes"), 0U);
+    EXPECT_OK(co_await pool.write(pool.next_dkey, 16));
+    for (uint64_t dkey = 1000; dkey <= pool.next_dkey; ++dkey) co_await pool.expect(dkey, 16);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Discard, WhatMayStillBeDiscardedIsHandedOutInTheNextLife) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(seed);
+        Discards pool(seed);
+        pool.world.run(write_after_an_error(pool));
+    }
 }
 
 }  // namespace

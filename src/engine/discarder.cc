@@ -58,10 +58,20 @@ Task<> Discarder::discard(BlockRun run) {
         counters.discards.add();
         counters.bytes.add(bytes);
         space_.discarded(run);
-    } else {
-        space_.set_discard(device, 0);
-        leave_out(run);
+        co_return;
     }
+    space_.set_discard(device, 0);
+    leave_out_of(device);
+    if (done.error().code == Code::unsupported) leave_out(run);
+}
+
+// What waits of it.
+void Discarder::leave_out_of(uint32_t device) {
+    std::erase_if(waiting_, [&](const BlockRun& run) {
+        if (run.first.device() != device) return false;
+        leave_out(run);
+        return true;
+    });
 }
 
 void Discarder::leave_out(BlockRun run) {

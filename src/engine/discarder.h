@@ -10,7 +10,8 @@
 // loses no more than the discards.
 //
 // Bounded: so many at a time, so many waiting; what is beyond that becomes available as it is.
-// After an error a device gets no more of them.
+// After an error a device gets no more of them, and what may still be discarded is handed to nobody
+// until the pool is opened again.
 //
 // Used on core 0.
 #pragma once
@@ -50,6 +51,7 @@ class Discarder {
     Task<> work();
     Task<> discard(BlockRun run);
     void leave_out(BlockRun run);
+    void leave_out_of(uint32_t device);
 
     const std::vector<device::BlockDevice*>& devices_;
     SpaceMap& space_;

@@ -71,25 +71,42 @@ Result<> identify(int fd, uint32_t number, uint32_t what, Bytes answer) {
     return {};
 }
 
-uint64_t number_in(const std::string& file) {
+uint64_t number_in(const std::filesystem::path& file) {
     std::ifstream text(file);
     uint64_t number = 0;
     text >> number;
     return number;
 }
 
-// "nvme0n1" of "ng0n1".
-std::string block_name(const std::string& name) { return "nvme" + name.substr(2); }
+using Directory = std::filesystem::path;
 
-std::string queue_file(const std::string& name, std::string_view what) {
-    return fmt::format("/sys/class/block/{}/queue/{}", block_name(name), what);
+// In sysfs, of the controller, or of the subsystem where the namespace has several ways to it.
+Directory parent_of(const std::string& name) {
+    std::error_code failed;
+    return std::filesystem::canonical("/sys/class/nvme-generic/" + name, failed).parent_path();
+}
+
+// Of the block device beside "ng0n1", in sysfs: "nvme0n1"; but after a controller went and came back
+// the driver may give the two different first numbers.
+std::optional<Directory> block_device_of(const std::string& name) {
+    const std::string number = name.substr(name.find('n', 2));
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(parent_of(name), failed)) {
+        const std::string each = entry.path().filename();
+        if (each.size() <= 4 + number.size() || !each.starts_with("nvme")) continue;
+        if (each.find_first_not_of("0123456789", 4) == each.size() - number.size() &&
+            each.ends_with(number)) {
+            return entry.path();
+        }
+    }
+    return {};
 }
 
 // The controller's limit is among them, and what the driver can describe to it: in the worst case
 // each page of memory lies elsewhere.
-uint32_t transfer_limit(const std::string& name, uint32_t lba_bytes) {
-    const uint64_t command = number_in(queue_file(name, "max_hw_sectors_kb")) << 10;
-    const uint64_t segments = number_in(queue_file(name, "max_segments")) * block_bytes;
+uint32_t transfer_limit(const Directory& queue, uint32_t lba_bytes) {
+    const uint64_t command = number_in(queue / "max_hw_sectors_kb") << 10;
+    const uint64_t segments = number_in(queue / "max_segments") * block_bytes;
     uint64_t limit = uint64_t{transfer_lbas_max} * lba_bytes;
     for (const uint64_t each : {command, segments}) {
         limit = std::min(limit, each == 0 ? transfer_bytes_default : each);
@@ -123,14 +140,10 @@ std::unexpected<Error> cannot_open(const std::string& path, int error, Report& r
 
 // The block device of the namespace, held exclusively: what is mounted is refused, and nobody
 // mounts or formats it meanwhile.
-Result<int> claim_block_device(const std::string& path, const std::string& name, Report& report) {
-    const std::string in_sysfs = "/sys/class/block/" + block_name(name);
-    const std::string block = "/dev/" + block_name(name);
-    std::error_code failed;
-    // A path of a multipath device has none, or a hidden one.
-    if (!std::filesystem::exists(in_sysfs, failed) || number_in(in_sysfs + "/hidden") == 1) {
-        return -1;
-    }
+Result<int> claim_block_device(const std::string& path, const Directory& in_sysfs,
+                               Report& report) {
+    const std::string block = "/dev/" + in_sysfs.filename().string();
+    if (number_in(in_sysfs / "hidden") == 1) return -1;  // nobody opens that one
     const int fd = ::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         return report.fail(Code::not_found,
@@ -221,7 +234,8 @@ std::optional<std::string> namespace_name(const std::string& path) {
 std::optional<uint64_t> nvme_bytes(const std::string& path) {
     const auto name = namespace_name(path);
     if (!name) return {};
-    return number_in(fmt::format("/sys/class/block/{}/size", block_name(*name))) * 512;
+    const auto block = block_device_of(*name);
+    return block ? number_in(*block / "size") * 512 : 0;
 }
 
 Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Report& report) {
@@ -239,6 +253,14 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
                         "mended), or make a file system on the namespace and the pool there",
                         path, kernel.to_string()));
     }
+    const auto block = block_device_of(*name);
+    if (!block) {
+        co_return report.fail(
+            Code::not_found,
+            fmt::format("{}: {} shows no block device of it, whose exclusive opening keeps others "
+                        "from the namespace: is it going away just now?",
+                        path, parent_of(*name).string()));
+    }
     Namespace space;
     space.path = path;
     space.fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -247,7 +269,7 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     // The lock first: it tells who has it.
     auto opened = co_await lock_exclusively(reactor, space.fd, path, report);
     if (opened) {
-        const auto claimed = claim_block_device(path, *name, report);
+        const auto claimed = claim_block_device(path, *block, report);
         if (claimed) {
             space.claim = *claimed;
             opened = ask_controller(space, report);
@@ -259,8 +281,9 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
         space.close();
         co_return fail(opened.error());
     }
-    space.transfer_bytes_max = transfer_limit(*name, space.format.lba_bytes);
-    if (number_in(queue_file(*name, "io_poll")) == 1) {
+    space.transfer_bytes_max = transfer_limit(*block / "queue", space.format.lba_bytes);
+    space.has_paths = parent_of(*name).parent_path().filename() == "nvme-subsystem";
+    if (number_in(*block / "queue" / "io_poll") == 1) {
         space.polling = kernel.polls_by_request() ? Polling::polled : Polling::kernel_too_old;
     }
     space.takes_registered = kernel.takes_parts_of_registered();

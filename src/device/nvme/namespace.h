@@ -40,12 +40,13 @@ enum class Polling : uint8_t {
 struct Namespace {
     std::string path;
     int fd = -1;     // of the character device; the lock is on it
-    int claim = -1;  // of the block device, open exclusively; -1: there is none
+    int claim = -1;  // of the block device, open exclusively; -1: the kernel hides it
     uint32_t number = 0;
     NamespaceFormat format;
     uint32_t transfer_bytes_max = 0;
     Polling polling = Polling::no_queues;
     bool takes_registered = false;  // memory of commands, from Linux 6.12 on
+    bool has_paths = false;         // several controllers may lead to it, and at times none does
     std::shared_ptr<CacheWatch> cache = std::make_shared<CacheWatch>();
 
     // Errors: not_found, denied, busy (the report says by whom), invalid (no such namespace),

@@ -152,11 +152,26 @@ nvme_uring_cmd NvmeDevice::command_for(uint8_t opcode, uint64_t offset, uint64_t
     return command;
 }
 
+// Where no controller leads to the namespace for a moment, the driver sends nothing and calls the
+// command invalid.
+Task<int32_t> NvmeDevice::execute(nvme_uring_cmd command) {
+    const Time until = reactor_.now() + std::chrono::milliseconds(timeout_ms);
+    while (true) {
+        const int32_t result = co_await ring_->execute(space_->fd, command);
+        const bool no_path = result == -EINVAL && space_->has_paths;
+        if (no_path || was_cancelled(result)) space_->cache->met_reset();
+        if (!no_path) co_return result;
+        if (reactor_.now() >= until) co_return status_no_path;
+        co_await sleep_for(reactor_, repetition_pause);
+    }
+}
+
+// A command that was cancelled may have reached a controller far away, which carries it out late:
+// one that changes anything is an error then.
 Task<int32_t> NvmeDevice::execute_patiently(nvme_uring_cmd command) {
     for (int i = 0;; ++i) {
-        const int32_t result = co_await ring_->execute(space_->fd, command);
-        if (was_cancelled(result)) space_->cache->met_reset();
-        const bool is_lost = command.opcode == command_write && was_cancelled(result);
+        const int32_t result = co_await execute(command);
+        const bool is_lost = command.opcode != command_read && was_cancelled(result);
         if (is_lost || !may_repeat(result) || i == repetitions_max) co_return result;
         co_await sleep_for(reactor_, repetition_pause);
     }
@@ -214,7 +229,7 @@ Task<Result<>> NvmeDevice::flush() {
     if (!space_->format.has_volatile_cache) co_return Result<>{};
     began();
     space_->cache->flushing();
-    int32_t result = co_await ring_->execute(space_->fd, command_for(command_flush, 0, 0));
+    int32_t result = co_await execute(command_for(command_flush, 0, 0));
     if (!space_->cache->flushed() && result == 0) result = -EINTR;
     if (result == 0) co_return ended({});
     tell("a flush", 0, size(), result);
@@ -241,7 +256,8 @@ Task<Result<>> NvmeDevice::discard(uint64_t offset, uint64_t length) {
     }
     if (result == 0) co_return ended({});
     tell("a discard", offset, length, result);
-    co_return ended(fail(command_error(result)));
+    const bool answered = result > 0 && !was_cancelled(result);
+    co_return ended(fail(answered ? Error{Code::unsupported} : command_error(result)));
 }
 
 uint64_t NvmeDevice::discard_bytes_least() const noexcept {

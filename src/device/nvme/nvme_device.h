@@ -13,9 +13,11 @@
 // one's close() drops the lock, and comes last.
 //
 // A command that the controller may take later is repeated a few times, but for flushes. What was
-// in flight when the controller was reset is repeated where it reads or discards alone: writes that
-// had completed may be gone with its cache, so that writes and flushes fail. A namespace that goes
-// away fails what is in flight and all that follows.
+// in flight when the controller was reset is repeated where it reads alone: writes that had
+// completed may be gone with its cache, and a controller far away may carry out late what was
+// cancelled here, so that writes, discards and flushes fail. Where several controllers may lead to
+// the namespace and none does, commands wait for one, up to 30 s. A namespace that goes away fails
+// what is in flight and all that follows.
 //
 // Used on the core it was opened on, or made for by handle_on(); that core's Ring is io_uring.
 #pragma once
@@ -74,6 +76,7 @@ class NvmeDevice final : public BlockDevice {
                                              uint64_t length) const;
     Task<Result<>> transfer(uint8_t opcode, uint64_t offset, std::byte* address, uint64_t length);
     Task<> move_part(Transfer& transfer, uint64_t from, uint64_t length);
+    Task<int32_t> execute(nvme_uring_cmd command);
     Task<int32_t> execute_patiently(nvme_uring_cmd command);
     void tell(std::string_view doing, uint64_t offset, uint64_t length, int32_t result);
     void began() noexcept;

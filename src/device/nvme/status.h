@@ -15,6 +15,8 @@ namespace ros2s::device {
 [[nodiscard]] std::string describe_failure(int32_t result);
 // The same command may succeed later, and may be repeated if it is no flush.
 [[nodiscard]] bool may_repeat(int32_t result) noexcept;
+// "The controller could not be reached."
+inline constexpr int32_t status_no_path = 0x370;
 // It met a controller that is being reset or lost power, whose cache may have gone with that.
 [[nodiscard]] bool was_cancelled(int32_t result) noexcept;
 

@@ -98,7 +98,9 @@ Task<Result<>> SimDevice::discard(uint64_t offset, uint64_t length) {
 Task<> SimDevice::close() {
     while (in_flight_ > 0) co_await idle_;
     closed_ = true;
-    if (is_first_ && !frozen()) disk_.open_ = false;
+    if (!is_first_ || frozen()) co_return;
+    disk_.open_ = false;
+    disk_.failed_discards_.clear();
 }
 
 }  // namespace ros2s::device

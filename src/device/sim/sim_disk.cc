@@ -66,6 +66,8 @@ Result<> SimDisk::finish(InFlight& operation) {
         fail_operation(operation);
         return fail_errno(EIO);
     }
+    if (operation.fault == SimFault::declined) return fail(Code::unsupported);
+    discard_late();
     switch (operation.kind) {
         case SimKind::read: finish_read(operation); break;
         case SimKind::write: finish_write(operation); break;
@@ -121,6 +123,17 @@ void SimDisk::fail_operation(InFlight& operation) {
             for (auto& version : versions) version.doomed |= random_.one_in(2);
         }
     }
+    if (operation.kind == SimKind::discard) {
+        failed_discards_.push_back({operation.offset, operation.length});
+    }
+}
+
+void SimDisk::discard_late() {
+    std::erase_if(failed_discards_, [this](const Range& each) {
+        if (!random_.one_in(8)) return false;
+        discard(each.offset, each.length);
+        return true;
+    });
 }
 
 void SimDisk::flush_upto(uint64_t sequence) {
@@ -156,6 +169,7 @@ void SimDisk::discard(uint64_t offset, uint64_t length) {
 void SimDisk::freeze() {
     for (InFlight* operation : in_flight_) operation->frozen = true;
     in_flight_.clear();
+    failed_discards_.clear();
     ++generation_;
     open_ = false;
 }

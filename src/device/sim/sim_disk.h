@@ -21,7 +21,9 @@
 //   rotten       one bit of what is written, or of what lies on the medium under a read, flips
 //   slow         a hundred times the longest latency
 //   error        EIO. A failed write may have written any of its sectors. After a failed flush any
-//                unflushed block may never reach the medium, whatever later flushes say
+//                unflushed block may never reach the medium, whatever later flushes say. A failed
+//                discard is carried out later, in the midst of others' operations
+//   declined     unsupported, of a discard
 //   On flush and discard, lost, misdirected and rotten mean none.
 // - Persistent memory (SimDiskOptions::memory): a write is durable when it completes. One that a
 //   crash interrupts leaves any of its 64-byte lines, and of a line any of its 8-byte words.
@@ -50,7 +52,7 @@ namespace ros2s::device {
 class SimDevice;
 
 enum class SimKind : uint8_t { read, write, flush, discard };
-enum class SimFault : uint8_t { none, lost, misdirected, rotten, slow, error };
+enum class SimFault : uint8_t { none, lost, misdirected, rotten, slow, error, declined };
 
 struct SimDiskOptions {
     uint64_t size = uint64_t{64} << 20;
@@ -137,6 +139,7 @@ class SimDisk {
     void fail_operation(InFlight& operation);
     void flush_upto(uint64_t sequence);
     void discard(uint64_t offset, uint64_t length);
+    void discard_late();
     void freeze();
     void add_version(uint64_t block, const std::byte* bytes, uint64_t sequence);
     void store(uint64_t offset, ConstBytes from);
@@ -159,6 +162,10 @@ class SimDisk {
     std::map<uint64_t, std::vector<Version>> cache_;  // by block; oldest version first
     std::vector<uint64_t> unflushed_;                 // sequences of completed writes, ascending
     std::vector<InFlight*> in_flight_;
+    struct Range {
+        uint64_t offset, length;
+    };
+    std::vector<Range> failed_discards_;  // of this opening, and not carried out yet
     uint64_t sequence_ = 0;
     uint64_t operations_ = 0;
     uint64_t generation_ = 0;  // counts crashes: an opening of an older one is frozen

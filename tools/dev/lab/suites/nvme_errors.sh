@@ -99,6 +99,20 @@ two_disks() {
 unplug_one() {
     echo 1 >"/sys/class/nvme/$(namespace_of lab0 1 | sed 's/n1$//')/device/remove"
 }
+# Where somebody has it open as it goes and comes back, the driver gives its two devices different numbers.
+kept_by_another_name() {
+    local controller character block
+    echo 1 >/sys/bus/pci/rescan
+    wait_for grep -l '^lab0 *$' /sys/class/nvme/nvme*/serial || return
+    controller=$(dirname "$(grep -l '^lab0 *$' /sys/class/nvme/nvme*/serial)")
+    wait_for eval "ls $controller/ng*/dev $controller/nvme[0-9]*n[0-9]*/dev" || return
+    character=$(cd "$controller" && echo ng*)
+    block=$(cd "$controller" && echo nvme[0-9]*n[0-9]*)
+    echo "$character, $block"
+    [ "${character#ng}" != "${block#nvme}" ] && mkfs.ext4 -q -F "/dev/$block" && mkdir -p /run/mnt && mount "/dev/$block" /run/mnt &&
+        refused_with "in use" ros2store up --no-daemons /run/second --device-dir "/dev/$character" && umount /run/mnt
+}
+
 served=ros2s:///pool/main
 where="?dir=/run/two"
 
@@ -131,4 +145,5 @@ check "one disk is unplugged" unplug_one
 check "what lies on the other one is served, what lay there is an error" served
 check "and nothing is written any more" refused_with "read-only|/device-1|No such device" ros2store cp /usr/include/fmt/core.h "$served/new$where"
 check "the engine says which disk" grep "device-1" /run/two/run/engine.log
+check "plugged in again it has other names, and is refused while it is mounted" kept_by_another_name
 check "its daemons stop" ros2store down /run/two

@@ -21,7 +21,7 @@ exported() {
 }
 
 connected() {
-    nvme connect -t "$1" -a "$2" -s "$3" -n "$4" --hostnqn=$host --hostid="${host##*:}" && wait_for imported "$4" &&
+    nvme connect -t "$1" -a "$2" -s "$3" -n "$4" --hostnqn=$host --hostid="${host##*:}" --reconnect-delay=1 && wait_for imported "$4" &&
         imported "$4"
 }
 
@@ -53,6 +53,28 @@ pool_on() {
         grep -q "NVMe passthrough"
 }
 
+# state_is NAME STATE: of the path to the subsystem.
+state_is() {
+    local each
+    for each in /sys/class/nvme/nvme*; do
+        [ "$(cat "$each/subsysnqn")" = "$1" ] && [ "$(cat "$each/state")" = "$2" ] && return
+    done
+    return 1
+}
+
+# without_a_path NAME PORT POOL: the target takes the export back and gives it again, while nothing is in flight.
+without_a_path() {
+    local export=$target/ports/$2/subsystems/$1 at='ros2s:///pool/main' in="?dir=/run/$3" copying
+    ros2store up "/run/$3" || return
+    rm "$export" && wait_for state_is "$1" connecting || return
+    ros2store cp -r /usr/include/fmt "$at/meanwhile$in" &
+    copying=$!
+    sleep 5
+    kill -0 "$copying" && state_is "$1" connecting && ln -s "$target/subsystems/$1" "$export" && wait "$copying" &&
+        ros2store cp -r "$at/meanwhile$in" "/run/$3-meanwhile" && diff -r /usr/include/fmt "/run/$3-meanwhile" &&
+        ros2store down "/run/$3"
+}
+
 # through TRANSPORT ADDRESS PORT BLOCK-DEVICE
 through() {
     local name=lab-$1 namespace
@@ -63,6 +85,7 @@ through() {
     check "$1: fio by passthrough, verified" verified "ng${namespace#nvme}" passthrough --ioengine=io_uring_cmd \
         --cmd_type=nvme
     check "$1: a pool on it: a tree, there and back" pool_on "pool-$1" "$namespace"
+    check "$1: without a path for a moment, an engine's clients wait" without_a_path "$name" "$3" "pool-$1"
     check "$1: disconnected" nvme disconnect -n "$name"
 }
 
