@@ -24,7 +24,7 @@ sys.path.insert(0, f"{SOURCE}/tools/dev")
 os.chdir(SOURCE)
 import console  # noqa: E402
 import lab  # noqa: E402
-from lab import recorder  # noqa: E402
+from lab import kernel, recorder  # noqa: E402
 
 
 def lab_command(*words, **environment):
@@ -33,7 +33,7 @@ def lab_command(*words, **environment):
                           env={**os.environ, **environment})
 
 
-def selected():
+def check_says():
     """The tally of ./dev check's part, and what was printed."""
     tally, out = console.Tally("check"), io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -54,16 +54,37 @@ class Refusals(unittest.TestCase):
 
     def test_there_the_check_says_so_and_goes_on(self):
         with mock.patch.dict(os.environ, PATH="/nonexistent"):
-            tally, said = selected()
+            tally, said = check_says()
         self.assertEqual((tally.passed, tally.failed), (0, 0))
-        self.assertRegex(said, "not run: net, .*apt-get install")
+        self.assertRegex(said, "not run: .*net, .*apt-get install")
 
     def test_but_a_guest_that_comes_to_nothing_fails_it(self):
         nothing = types.SimpleNamespace(returncode=lab.GUEST_FAILED, stdout="", stderr="why")
         with mock.patch.object(lab.subprocess, "run", return_value=nothing):
-            tally, said = selected()
+            tally, said = check_says()
         self.assertEqual((tally.passed, tally.failed), (0, 1))
         self.assertIn("why", said)
+
+
+class Kernels(unittest.TestCase):
+    def setUp(self):
+        self.home = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.object(kernel, "HOME", self.home))
+
+    def here(self, newest):
+        with mock.patch.object(kernel, "newest_package", newest), contextlib.redirect_stdout(io.StringIO()) as said:
+            return kernel.here("linux-image-amd64"), said.getvalue()
+
+    def test_without_a_network_the_last_one_will_do(self):
+        nothing = mock.Mock(side_effect=kernel.Unavailable("no network"))
+        with self.assertRaises(kernel.Unavailable):
+            self.here(nothing)
+        (self.home / "linux-image-6.1.0-1").mkdir()
+        (self.home / "linux-image-6.1.0-1/vmlinux").touch()
+        self.assertEqual(self.here(lambda wanted: "linux-image-6.1.0-1"), ("linux-image-6.1.0-1", ""))
+        package, said = self.here(nothing)
+        self.assertEqual(package, "linux-image-6.1.0-1")
+        self.assertIn("the one that is here: no network", said)
 
 
 class Limits(unittest.TestCase):
@@ -79,7 +100,9 @@ class Limits(unittest.TestCase):
             tally.add(name, seconds_of(name) <= seconds)
 
         shell = types.SimpleNamespace(returncode=7)
+        suites = lab.selected()
         with mock.patch.object(lab.subprocess, "run", return_value=shell), \
+                mock.patch.object(lab, "selected", return_value=suites), \
                 mock.patch.object(lab, "is_ready", return_value=True), \
                 mock.patch.object(lab, "run_suite", run_suite), \
                 mock.patch.object(lab.time, "monotonic", lambda: clock[0]):
@@ -89,25 +112,34 @@ class Limits(unittest.TestCase):
         return tally, out.getvalue(), limits
 
     def test_one_that_hangs_fails(self):
-        for each in list(lab.SELECTION)[:-1]:
+        suites = lab.selected()
+        for each in list(suites)[:-1]:
             with self.subTest(suite=each):
                 tally, _, limits = self.selected(
-                    99, lambda name, each=each: 1e9 if name == each else lab.SELECTION[name] * 0.8)
+                    99, lambda name, each=each: 1e9 if name == each else suites[name] * 0.8)
                 self.assertEqual(tally.failed, 1)
-                self.assertLessEqual(limits[each], max(400, 4 * lab.SELECTION[each]))
+                self.assertLessEqual(limits[each], max(400, 4 * suites[each]))
 
-    def test_usually_there_is_time_for_all(self):
-        self.assertLessEqual(sum(lab.SELECTION.values()), lab.SELECTION_MINUTES * 60)
-        self.assertEqual(list(self.selected(99, lambda name: lab.SELECTION[name] * 0.9)[2]), list(lab.SELECTION))
+    def test_usually_there_is_time_for_all_whichever_turn_it_is(self):
+        for number, (turn, seconds) in enumerate(lab.IN_TURN.items()):
+            with self.subTest(turn=turn), mock.patch.object(
+                    lab.subprocess, "run", return_value=types.SimpleNamespace(stdout=f"{number:040x}\n")):
+                suites = lab.selected()
+            self.assertEqual(suites, {turn: seconds, **lab.ALWAYS})
+            self.assertLessEqual(sum(suites.values()), lab.SELECTION_MINUTES * 60)
+
+    def test_every_suite_that_it_names_is_there(self):
+        self.assertLessEqual({*lab.IN_TURN, *lab.ALWAYS}, {*lab.known()})
 
     def test_what_is_late_is_not_begun(self):
+        suites = lab.selected()
         for pace in (0.5, 1, 1.4, 3):
             with self.subTest(pace=pace):
-                tally, said, limits = self.selected(99, lambda name, pace=pace: lab.SELECTION[name] * pace)
+                tally, said, limits = self.selected(99, lambda name, pace=pace: suites[name] * pace)
                 self.assertEqual(tally.failed, 0)
-                self.assertGreater(len(limits), 0)
-                self.assertEqual(said.count("it is late"), len(lab.SELECTION) - len(limits))
-        self.assertEqual(self.selected(0, lab.SELECTION.get)[2], {})
+                self.assertGreater(len(limits), 1)
+                self.assertEqual(said.count("it is late"), len(suites) - len(limits))
+        self.assertEqual(list(self.selected(0, suites.get)[2]), list(suites)[:1])  # but one in any case
 
 
 def request(handle, kind, offset=0, data=b"", flags=0):

@@ -17,9 +17,11 @@ from lab import kernel, power, vm
 
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
-# Of ./dev check, within these minutes, and about how many seconds each takes.
-SELECTION = {"net": 60, "nvme": 100, "rdma_pool": 100, "power": 130, "pmem": 150, "rdma_host": 100,
-             "nvme_errors": 130, "rdma_pool_ofi": 110}
+# Of ./dev check, within these minutes: one that differs from commit to commit, and these. About how many
+# seconds each takes, with its boot.
+IN_TURN = {"pmem": 180, "rdma_pool": 110, "rdma_pool_ofi": 125, "nvmeof": 120, "link_down": 170,
+           "rdma_link_down": 150, "nvme_polled": 135, "nvme_newer": 125, "nvme_not_polled": 115}
+ALWAYS = {"net": 50, "nvme": 90, "rdma_host": 125, "rdma_keys": 125, "power": 150, "nvme_errors": 165}
 SELECTION_MINUTES = 15
 # Of suites that need a newer one.
 KERNELS = dict.fromkeys(("nvme_newer", "nvme_polled"), "linux-image-6.12-amd64")
@@ -81,6 +83,8 @@ def run(options):
 def run_command(command, seconds, typed=False):
     try:
         vm.look()
+        if not build.make("release"):
+            return 1
         guest = kernel.prepare()
         with tempfile.NamedTemporaryFile("w", dir=folder(), suffix=".sh") as file:
             file.write(command)
@@ -107,9 +111,23 @@ def folder():
     return LOGS.parent.absolute()
 
 
+def selected():
+    turn = list(IN_TURN)[commit() % len(IN_TURN)]
+    return {turn: IN_TURN[turn], **ALWAYS}
+
+
+def commit():
+    """The checkout's as a number; 0 where it is none."""
+    if shutil.which("git") is None:
+        return 0
+    said = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return int(said.stdout or "0", 16)
+
+
 def selection(tally, give_up):
-    """The suites of ./dev check; not run, with the reason, where this machine can have no guest, and
-    where one would begin after `give_up` (of time.monotonic()), or when the selection has had its time."""
+    """The suites of ./dev check; not run, with the reason, where this machine can have no guest. The first is
+    begun in any case, others if they end before `give_up` (of time.monotonic()) and the selection's time."""
+    suites = selected()
     console.step("lab")
     give_up = min(give_up, time.monotonic() + SELECTION_MINUTES * 60)
     for _ in range(2):  # a busy machine may take too long for the first
@@ -118,19 +136,19 @@ def selection(tally, give_up):
         if shell.returncode != GUEST_FAILED:
             break
     if shell.returncode == NO_GUEST:
-        print(f"not run: {', '.join(SELECTION)}: {shell.stderr.strip()}", flush=True)
+        print(f"not run: {', '.join(suites)}: {shell.stderr.strip()}", flush=True)
         return
     if not tally.add("a shell in a guest", shell.returncode == 7):
         print(shell.stdout, shell.stderr)
         return
     if not is_ready(tally):
         return
-    usual, took = 1, 1
-    for name, seconds in SELECTION.items():
+    usual = took = 0
+    for name, seconds in suites.items():
         begun = time.monotonic()
         # By this machine's pace so far. What is begun may take several times as long, and then has failed.
-        expected = seconds * took / usual
-        if give_up - begun < expected:
+        expected = seconds * took / usual if usual else seconds
+        if usual and give_up - begun < expected:
             print(f"not run: {name}: it is late", flush=True)
             continue
         run_suite(name, int(max(400, 4 * expected)), tally)

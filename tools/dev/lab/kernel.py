@@ -1,6 +1,8 @@
 """Debian's packaged kernel for the guest, unpacked and not installed, and the initramfs that takes
 it to the machine's own root file system. Kept in build/lab."""
 
+import contextlib
+import fcntl
 import functools
 import lzma
 import shutil
@@ -34,13 +36,37 @@ class Kernel:
 @functools.cache
 def prepare(wanted=USUAL):
     """Downloads and unpacks what is not there yet of the kernel that the package `wanted` depends on."""
-    package = newest_package(wanted)
-    if not (HOME / package / "vmlinux").exists():
-        package = fetch(package, wanted)
-    home, release = HOME / package, package.removeprefix("linux-image-")
-    kernel = Kernel(home / "vmlinux", home / "initramfs", home / "root/lib/modules" / release)
-    make_initramfs(home / "root", kernel, home / "files")
+    with alone():
+        package = here(wanted)
+        home, release = HOME / package, package.removeprefix("linux-image-")
+        kernel = Kernel(home / "vmlinux", home / "initramfs", home / "root/lib/modules" / release)
+        make_initramfs(home / "root", kernel, home / "files")
     return kernel
+
+
+@contextlib.contextmanager
+def alone():
+    """One of several that are started here at once."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with open(HOME / "kernels.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def here(wanted):
+    """The package whose kernel is unpacked: apt's newest, or the last one where apt has none."""
+    last = HOME / f"{wanted}.last"
+    try:
+        package = newest_package(wanted)
+        if not (HOME / package / "vmlinux").exists():
+            package = fetch(package, wanted)
+    except Unavailable as why:
+        if not last.exists():
+            raise
+        print(f"dev: the guest's kernel is the one that is here: {why}", flush=True)
+        return last.read_text(encoding="ascii")
+    last.write_text(package, encoding="ascii")
+    return package
 
 
 def fetch(package, wanted):
@@ -61,7 +87,8 @@ def newest_package(wanted):
         run("apt-get", "update", failure=Unavailable)
         package = kernel_behind(wanted)
     if package is None:
-        raise Unavailable(f"apt knows no package {wanted}")
+        raise Unavailable(f"apt knows no package {wanted}: it is in Debian 12 or its security updates, whose "
+                          "lines sources.list needs")
     return package
 
 
@@ -112,11 +139,13 @@ def make_initramfs(root, kernel, files):
     (files / "modules/order").write_text("".join(f"{Path(path).name}\n" for path in order),
                                          encoding="ascii")
     names = "".join(f"{path.relative_to(files)}\n" for path in sorted(files.rglob("*")))
-    with open(kernel.initramfs, "wb") as out:
+    new = kernel.initramfs.with_suffix(".new")
+    with open(new, "wb") as out:
         done = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], cwd=files, check=False,
                               input=names.encode(), stdout=out)
     if done.returncode != 0:
         raise Failure(f"cpio failed: {done.returncode}")
+    new.rename(kernel.initramfs)
 
 
 def run(*words, cwd=None, failure=Failure):

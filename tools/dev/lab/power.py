@@ -1,7 +1,7 @@
 """Loss of power that loses something: a pool on an emulated NVMe namespace whose writes and flushes are
 recorded under load. Then, for points of the record drawn from a seed, the disks as a loss of power could
 have left them there, with random parts of what no flush covered; each is opened on this machine and
-asked for everything that had been acknowledged by then. Two controls must lose something: a build that
+asked for everything that had been acknowledged by then, written to, and asked again. Two controls must lose something: a build that
 skips its flushes, and one whose flushes do not wait for the writes before them."""
 
 import os
@@ -31,7 +31,7 @@ LEAST = 200
 # Of the points where something was lost, so many are kept.
 KEPT_LOSSES = 3
 # What OPEN_AND_VERIFY ends with.
-KEPT, LOST, NO_MOUNT = 0, 65, 64
+KEPT, LOST, NO_MOUNT, NOT_WRITABLE = 0, 65, 64, 66
 
 
 class Unavailable(Exception):
@@ -71,9 +71,11 @@ def replay(path, tally, folder, count):
 def worth_it(record, tally, mistake):
     count = sum(len(data) for _, data in record.acknowledged) // ACKNOWLEDGEMENT
     flushes = sum(disk == 0 for _, disk in record.flushes)
+    index = sum(write.disk == 1 and write.began > record.acknowledged[0][0] for write in record.writes)
     print(f"{len(record.writes)} writes, {flushes} flushes, {count} acknowledgements", flush=True)
-    return tally.add(f"power: a load worth it ({count} acknowledged, {flushes} flushes)",
-                     count >= LEAST and (flushes >= LEAST / 10 or mistake == WRITERS["kill_writer_no_flush"]))
+    return tally.add(f"power: a load worth it ({count} acknowledged, {flushes} flushes, {index} writes of the index)",
+                     count >= LEAST and index > 0 and
+                     (flushes >= LEAST / 10 or mistake == WRITERS["kill_writer_no_flush"]))
 
 
 def recorded(guest, command, log, seconds, scratch):
@@ -188,9 +190,19 @@ OPEN_AND_VERIFY = rf"""
 mkdir -p "$1/place"
 mount -o loop "$1/place.img" "$1/place" || exit {NO_MOUNT}
 ln -sfn "$1/pool.img" "$1/place/pool/device-0"
-"$2/kill_writer" verify "ros2s+local:///pool/main/killed?dir=$1/place/pool" <"$1/promised"
+uri() {{ echo "ros2s+local:///pool/main/$1?dir=$place"; }}
+place=$1/place/pool
+kept() {{
+    "$2/kill_writer" verify "$(uri killed)" <"$1/promised"
+    status=$?
+    [ $status != 1 ] || status={LOST}
+    return $status
+}}
+written() {{
+    "$2/ros2store" cp "$1/promised" "$(uri later)" && "$2/ros2store" cat "$(uri later)" | cmp "$1/promised" || return {NOT_WRITABLE}
+}}
+kept "$@" && written "$@" && kept "$@"
 status=$?
 umount "$1/place"
-[ $status != 1 ] || status={LOST}
 exit $status
 """

@@ -30,6 +30,8 @@ BAD_BYTES = 256 << 20
 UNREADABLE, UNWRITABLE = (BAD_BYTES >> 9) // 2, (BAD_BYTES >> 9) // 4 * 3
 # Regions of persistent memory are 16 MiB-aligned, after a label of 2 MiB.
 PMEM_BYTES = 514 << 20
+# Memory that lasts when a hypervisor is asked to flush it.
+FLUSHED_BYTES = 128 << 20
 
 
 END_OF_INPUT = b"\x04"
@@ -45,8 +47,8 @@ def look():
 
 def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
     """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
-    returns its exit status. What it prints goes to the file `log`, with `echo` to our standard output
-    too; with `typed` it reads our standard input, from its own standard output's descriptor. Raises
+    returns its exit status. What it prints goes to the file `log` (and what its kernel says to
+    .console beside it), with `echo` to our standard output too; with `typed` it reads our standard input, from its own standard output's descriptor. Raises
     Failure where nothing boots, and where it takes more than `seconds`. `more` are further words for
     QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
@@ -57,6 +59,8 @@ def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
         finally:
             files.terminate()
             files.wait()
+            if (folder / "console.log").exists():
+                shutil.copy(folder / "console.log", log.with_suffix(".console"))
 
 
 def serve_root(folder):
@@ -108,13 +112,14 @@ def boot(kernel, script, folder, log, seconds, echo, typed, more):
         raise Failure(f"QEMU did not start (status {guest.returncode}):\n" + last_lines(folder))
     if not word.isdigit():
         raise Failure(f"the guest ended without an exit status (QEMU: {guest.returncode}, 124 is its "
-                      f"limit of {seconds} s); the end of its console:\n" + last_lines(folder))
+                      f"limit of {seconds} s); the end of its console, {log.with_suffix('.console')}:\n"
+                      + last_lines(folder))
     return int(word)
 
 
 def machine(kernel, script, seconds, folder, output, status):
     for name, size in (("nvme", NVME_BYTES), ("small", SMALL_BYTES), ("large", SMALL_BYTES),
-                       ("bad", BAD_BYTES), ("pmem", PMEM_BYTES)):
+                       ("bad", BAD_BYTES), ("pmem", PMEM_BYTES), ("flushed", FLUSHED_BYTES)):
         with open(folder / name, "wb") as file:
             file.truncate(size)
     words = {"start": GUEST / "start", "modules": kernel.modules, "checkout": Path.cwd(),
@@ -143,7 +148,10 @@ def machine(kernel, script, seconds, folder, output, status):
         *more_namespaces(folder),
         "-object",
         f"memory-backend-file,id=pmem,share=on,mem-path={folder}/pmem,size={PMEM_BYTES}",
-        "-device", "nvdimm,id=nvdimm,memdev=pmem,label-size=2M"]
+        "-device", "nvdimm,id=nvdimm,memdev=pmem,label-size=2M",
+        "-object",
+        f"memory-backend-file,id=flushed,share=on,mem-path={folder}/flushed,size={FLUSHED_BYTES}",
+        "-device", "virtio-pmem-pci,memdev=flushed,id=flushed"]
 
 
 def more_namespaces(folder):

@@ -37,8 +37,9 @@ imported() {
     return 1
 }
 
+# verified NAME FILE OPTION…
 verified() {
-    fio --name="$2" --filename="/dev/$1" --rw=randwrite --bs=16k --size=4M --iodepth=8 --verify=crc32c \
+    fio --name="$1" --filename="$2" --rw=randwrite --bs=16k --size=4M --iodepth=8 --verify=crc32c \
         --do_verify=1 "${@:3}"
 }
 
@@ -71,8 +72,13 @@ without_a_path() {
     copying=$!
     sleep 5
     kill -0 "$copying" && state_is "$1" connecting && ln -s "$target/subsystems/$1" "$export" && wait "$copying" &&
-        ros2store cp -r "$at/meanwhile$in" "/run/$3-meanwhile" && diff -r /usr/include/fmt "/run/$3-meanwhile" &&
-        ros2store down "/run/$3"
+        ros2store cp -r "$at/meanwhile$in" "/run/$3-meanwhile" && diff -r /usr/include/fmt "/run/$3-meanwhile"
+}
+
+# engine_under_fio POOL
+engine_under_fio() {
+    verified engine fio --thread --ioengine=external:build/release/plugins/fio/libros2store-fio.so \
+        --uri="ros2s:///pool/main?dir=/run/$1" && ros2store down "/run/$1"
 }
 
 # through TRANSPORT ADDRESS PORT BLOCK-DEVICE
@@ -81,11 +87,12 @@ through() {
     check "$1: the kernel's target exports $4" exported "$name" "/dev/$4" "$1" "$2" "$3"
     check "$1: connected" connected "$1" "$2" "$3" "$name"
     namespace=$(imported "$name")
-    check "$1: fio on the block device, verified" verified "$namespace" block --ioengine=libaio --direct=1
-    check "$1: fio by passthrough, verified" verified "ng${namespace#nvme}" passthrough --ioengine=io_uring_cmd \
+    check "$1: fio on the block device, verified" verified block "/dev/$namespace" --ioengine=libaio --direct=1
+    check "$1: fio by passthrough, verified" verified passthrough "/dev/ng${namespace#nvme}" --ioengine=io_uring_cmd \
         --cmd_type=nvme
     check "$1: a pool on it: a tree, there and back" pool_on "pool-$1" "$namespace"
     check "$1: without a path for a moment, an engine's clients wait" without_a_path "$name" "$3" "pool-$1"
+    check "$1: fio on the engine, verified" engine_under_fio "pool-$1"
     check "$1: disconnected" nvme disconnect -n "$name"
 }
 

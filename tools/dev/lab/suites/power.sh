@@ -15,10 +15,15 @@ check "it is mounted" mount "/dev/$place" /run/place
 check "a pool on the recorded namespace" ros2store up --no-daemons /run/place/pool --device-dir "/dev/ng${pool#nvme}"
 check "a directory in it" ros2store mkdir "$uri"
 sync
-$writer write "$uri" 256 8 1 2>/run/writer.log | tee "$acknowledged" >/run/acknowledged &
-for _ in $(seq 600); do
-    (($(stat -c %s /run/acknowledged) < 24 * 1500)) || break
-    sleep 0.2
+# Lives that end in the midst of it: the next one recovers, which is recorded, too, and the last but one closes
+# the pool, so that a checkpoint is.
+for life in 1 2 3; do
+    $writer write "$uri" 256 8 $((life * 1000000)) 2>/run/writer.log | tee "$acknowledged" >/run/acknowledged &
+    for _ in $(seq 600); do
+        (($(stat -c %s /run/acknowledged) < 24 * 500)) || break
+        sleep 0.2
+    done
+    check "the writer is still at it" kill -9 "$(pgrep -f "^$writer write")"
+    wait
+    ((life != 2)) || check "the pool is opened and closed" ros2store ls "$uri"
 done
-check "the writer is still at it" kill -9 "$(pgrep -f "^$writer write")"
-wait

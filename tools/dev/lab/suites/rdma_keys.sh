@@ -1,0 +1,12 @@
+# Memory keys that are not theirs, over ofi+verbs: a peer of our own making at the fabric's endpoints, and hosts
+# at a running DPU daemon. The adapter refuses, and it costs them their connection and nobody else's.
+source tools/dev/lab/guest/hardware
+soft_roce_with_address
+nvme_file_system
+export TMPDIR=/mnt/nvme ROS2STORE_TEST_VERBS=rxe0 ROS2STORE_TEST_OFI="ofi+verbs rxe0"
+
+before=$(rdma_packets)
+check "keys and frames of hostile peers" tests_pass build/release/fabric_ofi_test "OfiMessageAttack.*"
+check "false keys of hosts that were let in" \
+    tests_pass build/release/tests/daemons/attack_test 'Of/ClientsOverAnAdapter.*'
+check "and it went over the adapter" test "$(rdma_packets)" -gt $((before + 1000))
