@@ -53,6 +53,8 @@ struct ServerOptions {
     uint64_t connection_memory_bytes = uint64_t{160} << 20;
     uint64_t memory_bytes = uint64_t{1} << 30;
     Duration greet_within = std::chrono::seconds(5);  // for the hello of a new connection
+    // New connections that have not been let in, at once: the oldest makes room for one more.
+    uint32_t greetings_max = 128;
     // A client that serves no put or get, or takes no large answer, for so long loses its
     // connection.
     Duration transfer_within = std::chrono::seconds(30);

@@ -43,8 +43,15 @@ Task<> Server::accept(Server& self) {
             co_await endpoint.close();
             continue;
         }
+        self.make_room();
         co_await self.attending_.spawn(attend(self, std::move(*accepted)));
     }
+}
+
+void Server::make_room() {
+    const auto is_new = [](const ServerConnection* each) { return each->is_new(); };
+    if (std::ranges::count_if(all_, is_new) < options_.greetings_max) return;
+    (*std::ranges::find_if(all_, is_new))->make_room();
 }
 
 Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint) {

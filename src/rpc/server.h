@@ -7,9 +7,10 @@
 //
 // Invariants
 // - Nothing but the hello of a new connection is looked at before the gate has admitted it.
+// - Who connects and says nothing keeps nobody out: of new connections there are
+//   ServerOptions::greetings_max at most.
 // - A connection has at most ServerOptions::requests_max requests; one more ends it. So does a
-// frame
-//   that makes no sense. Others do not notice.
+//   frame that makes no sense. Others do not notice.
 // - A request is answered once; when its connection ends, it is asked to stop and still ends.
 // - A repeated request is the Service's matter: it has the operation id.
 #pragma once
@@ -55,6 +56,8 @@ class Server {
     Server(Reactor& reactor, Service& service, Gate& gate, ServerOptions options);
     static Task<> accept(Server& self);
     static Task<> attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint);
+    // For one more new connection.
+    void make_room();
 
     Reactor& reactor_;
     Service& service_;

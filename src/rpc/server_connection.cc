@@ -37,7 +37,9 @@ ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpo
       watching_(server.reactor_, 1) {}
 
 Task<> ServerConnection::run(StopToken closing) {
-    if (co_await greet(closing)) {
+    const Result<> greeted = co_await greet(closing);
+    is_new_ = false;
+    if (greeted) {
         co_await watching_.spawn(stop_at_end(*this));
         co_await serve_all(closing);
         co_await serving_.join();
@@ -46,6 +48,12 @@ Task<> ServerConnection::run(StopToken closing) {
     co_await watching_.join();
     requests_.clear();
     if (guest_) server_.gate_.left(*guest_);
+}
+
+void ServerConnection::make_room() {
+    is_new_ = false;
+    server_.metrics_.refused_silent.add();
+    abandon();
 }
 
 Task<> ServerConnection::stop_at_end(ServerConnection& self) {

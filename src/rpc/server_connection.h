@@ -17,6 +17,9 @@ class ServerConnection {
     // Set once the gate has admitted it.
     [[nodiscard]] const std::optional<Guest>& guest() const { return guest_; }
     void abandon() { endpoint_->abandon(); }
+    // Neither let in nor turned away yet.
+    [[nodiscard]] bool is_new() const { return is_new_; }
+    void make_room();
 
   private:
     Task<Result<>> greet(StopToken closing);
@@ -36,6 +39,7 @@ class ServerConnection {
     Semaphore share_;  // of the server's memory
     RequestEnvironment environment_;
     std::optional<Guest> guest_;
+    bool is_new_ = true;
     std::vector<std::unique_ptr<Request>> requests_;  // by slot
     // Answered, and not ended yet, while their slots have the next request already: the client may
     // be quicker with it than the coroutine that sent the answer. No more than there are slots.

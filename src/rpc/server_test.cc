@@ -107,6 +107,23 @@ Task<> garbage(Stage& stage, Raw& raw) {
 }
 TEST(Server, GarbageInsteadOfAHello) { attack(garbage); }
 
+Task<> silent_crowd(Stage& stage, Raw& raw) {
+    const Time begun = stage.core().now();
+    co_await raw.connect(stage);
+    std::array<Raw, 3> others;
+    for (Raw& other : others) co_await other.connect(stage);
+    co_await raw.expect_thrown_out();
+    auto channel = co_await stage.connect();
+    EXPECT_TRUE(channel) << stage.report.text();
+    EXPECT_LT(stage.core().now() - begun, 1s);  // before their time is over
+    EXPECT_EQ(stage.server->metrics().refused_silent.value(), 2U);
+    if (channel) co_await (*channel)->close();
+    for (Raw& other : others) co_await other.leave();
+}
+TEST(Server, TheOldestWhoSaysNothingMakesRoom) {
+    attack(silent_crowd, {.greetings_max = 3});
+}
+
 Task<> silence(Stage& stage, Raw& raw) {
     co_await raw.connect(stage);
     const Time begin = stage.core().now();
