@@ -2,40 +2,20 @@
 #include "ros2s/fabric/lanes/lane_domain.h"
 
 #include <gmock/gmock.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <gtest/gtest.h>
 
-#include <vector>
-
-#include "ros2s/base/check.h"
-#include "ros2s/fabric/socket/socket.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "silent_worker.h"
 
 namespace ros2s::fabric::lanes {
 namespace {
 
-class FullWorker final : public Worker {
+class FullWorker final : public SilentWorker {
   public:
-    FullWorker(Reactor& reactor, Counters& counters)
-        : Worker(reactor, counters), event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-        ROS2S_CHECK(event_.open());
-    }
-    const std::vector<std::byte>& address() const noexcept override { return address_; }
+    using SilentWorker::SilentWorker;
     Result<std::unique_ptr<Lane>> open_lane(const Ends& /*ends*/, LaneUser& /*user*/) override {
         return fail(Code::no_memory);
     }
-    bool may_cross() const noexcept override { return true; }
-
-  private:
-    bool progress() noexcept override { return false; }
-    bool arm_events() noexcept override { return true; }
-    int event_descriptor() const noexcept override { return event_.get(); }
-    void signal() noexcept override {
-        const uint64_t one = 1;
-        ROS2S_CHECK(::write(event_.get(), &one, sizeof one) == sizeof one);
-    }
-    const std::vector<std::byte> address_{std::byte{1}};
-    Descriptor event_;
 };
 
 Task<> connect_to_a_full_one(Reactor& reactor) {

@@ -1,7 +1,6 @@
 // What a peer of a provider over a network library can send: a greeting, then messages of the
 // library, whose headers and packets are right more often than not. At worst its session ends.
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include "lane_wire.h"
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "silent_worker.h"
 
 using namespace ros2s;
 using namespace ros2s::fabric;
@@ -51,30 +51,14 @@ class DeafLane final : public Lane {
     std::deque<Frame*> sent_;
 };
 
-// A library over which nothing comes but what the input says.
-class FuzzedWorker final : public Worker {
+// Over it comes what the input says, and nothing else.
+class FuzzedWorker final : public SilentWorker {
   public:
-    FuzzedWorker(Reactor& reactor, Counters& counters)
-        : Worker(reactor, counters), event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-        ROS2S_CHECK(event_.open());
-    }
-    const std::vector<std::byte>& address() const noexcept override { return address_; }
+    using SilentWorker::SilentWorker;
     Result<std::unique_ptr<Lane>> open_lane(const Ends& /*ends*/, LaneUser& user) override {
         return std::make_unique<DeafLane>(user);
     }
-    bool may_cross() const noexcept override { return true; }
     using Worker::take;
-
-  private:
-    bool progress() noexcept override { return false; }
-    bool arm_events() noexcept override { return true; }
-    int event_descriptor() const noexcept override { return event_.get(); }
-    void signal() noexcept override {
-        const uint64_t one = 1;
-        ROS2S_CHECK(::write(event_.get(), &one, sizeof one) == sizeof one);
-    }
-    const std::vector<std::byte> address_{std::byte{1}};
-    Descriptor event_;
 };
 
 // The input, bit by bit; zeros where it is over.

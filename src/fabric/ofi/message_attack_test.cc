@@ -1,10 +1,13 @@
 // Hosts over ofi+verbs that lie about their memory, write to ours, or send what they like: the
 // adapter refuses, it costs their own session, and no other. On an adapter that the environment's
 // ROS2STORE_TEST_OFI names, "ofi+verbs rxe0"; skipped without one.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "message_worker.h"
 #include "ros2s/fabric/contract/stage.h"
@@ -26,6 +29,22 @@ Options tested() {
     const std::string text = named != nullptr ? named : "";
     if (!text.starts_with("ofi+verbs ")) return {.provider = "", .device = ""};
     return {.provider = "ofi+verbs", .device = text.substr(text.find(' ') + 1)};
+}
+
+// As a library of the application's that came first: with the environment as it is.
+[[noreturn]] void open_second() {
+    void* library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+    ROS2S_CHECK(library != nullptr);
+    const auto get_info = reinterpret_cast<decltype(&::fi_getinfo)>(dlsym(library, "fi_getinfo"));
+    fi_info* found = nullptr;
+    ROS2S_CHECK(get_info != nullptr &&
+                get_info(api_version, nullptr, nullptr, 0, nullptr, &found) == 0);
+    Report report;
+    const auto choice = select(tested(), look_at_machine(), report);
+    ROS2S_CHECK(choice.has_value());
+    const auto opened = MessageContext::open(tested(), *choice, report);
+    std::fprintf(stderr, "%s\n", opened ? "opened" : report.text().c_str());
+    _exit(0);
 }
 
 // A message endpoint by hand, and a session through it.
@@ -427,6 +446,12 @@ Task<> uninvited(Stage& stage) {
     co_await attacker.finish();
 }
 TEST(OfiMessageAttack, connections_that_nobody_waits_for) { run(uninvited); }
+
+TEST(OfiMessageAttack, memory_that_libfabric_remembers_is_refused) {
+    if (tested().provider.empty()) GTEST_SKIP() << "ROS2STORE_TEST_OFI names no adapter";
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(open_second(), testing::ExitedWithCode(0), "stays open to peers");
+}
 
 }  // namespace
 }  // namespace ros2s::fabric::ofi

@@ -96,6 +96,20 @@ int MessageContext::listen() {
     return status;
 }
 
+bool MessageContext::remembers_memory() const {
+    AlignedBuffer memory(block_bytes);
+    std::array<Handle<fid_mr>, 2> registrations;
+    for (Handle<fid_mr>& each : registrations) {
+        fid_mr* made = nullptr;
+        if (fi_mr_reg(domain_.get(), memory.data(), memory.size(), FI_REMOTE_READ, 0, 0, 0, &made,
+                      nullptr) != 0) {
+            return false;  // nor will it take anything that could be remembered
+        }
+        each.reset(made);
+    }
+    return fi_mr_key(registrations[0].get()) == fi_mr_key(registrations[1].get());
+}
+
 bool MessageContext::is_of_our_kind(ConstBytes address) const noexcept {
     // libfabric reads as many bytes as an address of ours has.
     sockaddr theirs{};
@@ -158,8 +172,16 @@ Result<MessageContext> MessageContext::open(const Options& options, const Choice
     ROS2S_TRY_ASSIGN(const OfiLibrary* ofi, ofi_library(report));
     MessageContext made;
     const int status = made.create(*ofi, choice);
-    if (status == 0) return made;
-    return cannot_open(*ofi, options, status, report);
+    if (status != 0) return cannot_open(*ofi, options, status, report);
+    if (made.remembers_memory()) {
+        return report.fail(
+            Code::unsupported,
+            "provider " + options.provider +
+                ": another library of this process has used libfabric before, with settings by "
+                "which memory stays open to peers after its key is revoked: start the program "
+                "with FI_MR_CACHE_MONITOR=disabled in its environment");
+    }
+    return made;
 }
 
 }  // namespace ros2s::fabric::ofi
