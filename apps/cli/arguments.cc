@@ -112,9 +112,11 @@ void add_creation(Command<UpOptions>& command, bool container) {
         .add_option("--devices", options.devices,
                     "how many device files (one for each --device-dir)")
         ->default_str(std::to_string(default_devices));
-    command.app.add_option("--device-dir", options.device_directories,
-                           "put the device files here instead, taking turns (repeat it per disk); "
-                           "an NVMe namespace (/dev/ng0n1) is used whole");
+    command.app.add_option(
+        "--device-dir", options.device_directories,
+        "put the device files here instead, taking turns (repeat it per disk); "
+        "an NVMe namespace (/dev/ng0n1) or a devdax device (/dev/dax0.0) is used "
+        "whole; one on persistent memory first: it has the journal");
     command.app.add_option("--pool", options.pool, "the pool's name in URIs")
         ->default_str(default_pool);
     if (container) {

@@ -29,6 +29,14 @@ class Room {
         if (::stat(directory.c_str(), &status) != 0) {
             return cannot("make a file in", directory, fail_errno(errno).error(), report);
         }
+        if (!S_ISDIR(status.st_mode)) {
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} is no directory, nor a device that a pool goes on: name a "
+                            "directory, an NVMe namespace's character device (/dev/ng0n1, say) or "
+                            "a devdax device of persistent memory (virtio-pmem is none)",
+                            directory));
+        }
         struct statvfs space{};
         if (::statvfs(directory.c_str(), &space) != 0) {
             return cannot("ask for the free space of", directory, fail_errno(errno).error(),

@@ -39,7 +39,11 @@ Result<Way> way_to(const ServerPlace& server, const Uri& uri, Report& report) {
     } else if (server.same_machine) {
         way.providers = {"shm", "ucx+tcp"};
     } else {
-        way.providers = {device.contains(':') ? "ucx+rc" : "ucx+tcp"};
+        if (device.contains(':')) {
+            way.providers = {"ofi+verbs", "ucx+rc"};
+        } else {
+            way.providers = {"ucx+tcp"};
+        }
     }
     if (device.empty() && way.providers.front() != "shm") {
         return report.fail(Code::invalid,

@@ -125,6 +125,8 @@ class Words(Refusal):
         self.refused(*UP, "/proc/x", says=["/proc/x", "choose a directory on a disk"])
         self.refused(*UP, "/dev/null/x", says=["/dev/null/x", "choose another directory"])
         self.refused(*UP, "/dev/null", says=["/dev/null", "choose another directory"])
+        self.refused(*UP, self.scratch / "p", "--device-dir=/dev/null",
+                     says=["/dev/null is no directory, nor a device", "/dev/ng0n1"])
 
     def test_queries_of_uris(self):
         for query in ("?", "?dir=/x&", "?&dir=/x"):

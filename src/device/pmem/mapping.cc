@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "ros2s/device/lock/exclusive.h"
 #include "ros2s/runtime/fork.h"
@@ -31,9 +32,28 @@ std::unexpected<Error> open_failed(const std::string& path, int error, Report& r
 std::unexpected<Error> no_memory_there(const std::string& path, Report& report) {
     return report.fail(
         Code::unsupported,
-        fmt::format("{}: is no persistent memory. Name a devdax device, or a file on a file system "
-                    "that is mounted with -o dax",
+        fmt::format("{}: is no persistent memory, or such as programs cannot flush by themselves "
+                    "(virtio-pmem). Name a devdax device of another region (`ndctl list -R`), or a "
+                    "file on a file system that is mounted with -o dax",
                     path));
+}
+
+// Whether its memory is a region of nvdimms (or CXL's, which are handed on as such), and stores to
+// it need no help of a hypervisor's to last.
+bool is_persistent(const std::filesystem::path& device) {
+    std::error_code failed;
+    std::filesystem::path folder;
+    bool is_region = false;
+    for (const auto& part : std::filesystem::canonical(device, failed)) {
+        folder /= part;
+        const std::string name = part;
+        if (name.starts_with("virtio")) return false;
+        if (std::exchange(is_region, name.starts_with("ndbus"))) {
+            std::string type;
+            return std::getline(std::ifstream(folder / "devtype"), type) && type == "nd_pmem";
+        }
+    }
+    return false;
 }
 
 // Of a character device: the device class that the kernel keeps it in, as "dax".
@@ -42,7 +62,7 @@ std::optional<uint64_t> devdax_bytes(const struct stat& status) {
         fmt::format("/sys/dev/char/{}:{}", major(status.st_rdev), minor(status.st_rdev));
     std::error_code missing;
     const auto subsystem = std::filesystem::read_symlink(device + "/subsystem", missing);
-    if (missing || subsystem.filename() != "dax") return {};
+    if (missing || subsystem.filename() != "dax" || !is_persistent(device)) return {};
     std::ifstream file(device + "/size");
     uint64_t bytes = 0;
     if (!(file >> bytes)) return {};
