@@ -38,12 +38,43 @@ class TenantDomains::Door final : public rpc::Gate {
 struct TenantDomains::Tenant {
     Tenant(Reactor& reactor, session::SessionTable& table, rpc::Service& service, uint64_t number,
            const std::string& name)
-        : subject(name), door(table, number, name), data(reactor, service, door) {}
+        : number(number),
+          subject(name),
+          door(table, number, name),
+          data(reactor, service, door),
+          changing(reactor, 1) {}
 
+    const uint64_t number;
     const std::string subject;
     Door door;
     daemon::DataPlane data;
+    bool listens = false;
     std::set<session::SessionId> sessions;
+    Semaphore changing;
+    size_t turns = 0;  // those that are waited for, too: it stays meanwhile
+};
+
+// While it lives the tenant stays; from begin() on nobody else changes it.
+class TenantDomains::Turn {
+  public:
+    Turn(TenantDomains& domains, Tenant& tenant) : domains_(domains), tenant_(tenant) {
+        ++tenant_.turns;
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+        if (begun_) tenant_.changing.release();
+        if (--tenant_.turns == 0 && !tenant_.listens) domains_.tenants_.erase(tenant_.number);
+    }
+    Task<> begin() {
+        co_await tenant_.changing.acquire();
+        begun_ = true;
+    }
+
+  private:
+    TenantDomains& domains_;
+    Tenant& tenant_;
+    bool begun_ = false;
 };
 
 namespace {
@@ -83,7 +114,7 @@ std::optional<std::string> door_address(const daemon::Listen& place, std::string
 }
 
 TenantDomains::TenantDomains(Reactor& reactor, session::SessionTable& sessions, Log log)
-    : reactor_(reactor), sessions_(sessions), log_(std::move(log)), changing_(reactor, 1) {
+    : reactor_(reactor), sessions_(sessions), log_(std::move(log)) {
     sessions_.watch(*this);
 }
 TenantDomains::~TenantDomains() {
@@ -113,46 +144,45 @@ void TenantDomains::begin(std::vector<daemon::Listen> places, std::string device
 
 Task<Result<std::string>> TenantDomains::open(const session::Session& session, std::string provider,
                                               Report& report) {
-    co_await changing_.acquire();
-    const SemaphoreHold hold(changing_);
-    ROS2S_CO_TRY_ASSIGN(Tenant* const tenant, co_await enter(session, report));
-    for (const control::DataAddress& each : tenant->data.addresses()) {
+    Tenant& tenant = tenant_of(session);
+    Turn turn(*this, tenant);
+    co_await turn.begin();
+    ROS2S_CO_TRY(co_await listen(tenant, report));
+    for (const control::DataAddress& each : tenant.data.addresses()) {
         if (each.provider != provider) continue;
-        tenant->sessions.insert(session.id);
+        tenant.sessions.insert(session.id);
         co_return each.address;
     }
     co_return report.fail(Code::unsupported,
                           fmt::format("the provider {} is not offered here", provider));
 }
 
-Task<Result<TenantDomains::Tenant*>> TenantDomains::enter(const session::Session& session,
-                                                          Report& report) {
-    if (const auto found = tenants_.find(session.tenant); found != tenants_.end()) {
-        co_return found->second.get();
+TenantDomains::Tenant& TenantDomains::tenant_of(const session::Session& session) {
+    auto& place = tenants_[session.tenant];
+    if (place == nullptr) {
+        place = std::make_unique<Tenant>(reactor_, sessions_, *service_, session.tenant,
+                                         session.request.subject);
     }
-    const std::string& subject = session.request.subject;
-    auto made = std::make_unique<Tenant>(reactor_, sessions_, *service_, session.tenant, subject);
-    const auto listening = co_await listen(*made, subject, report);
-    if (!listening) {
-        co_await made->data.drain();
-        co_await made->data.close();
-        co_return fail(listening.error());
-    }
-    co_return tenants_.emplace(session.tenant, std::move(made)).first->second.get();
+    return *place;
 }
 
-Task<Result<>> TenantDomains::listen(Tenant& tenant, const std::string& subject, Report& report) {
+Task<Result<>> TenantDomains::listen(Tenant& tenant, Report& report) {
+    if (tenant.listens) co_return Result<>{};
+    tenant.listens = true;
     for (const daemon::Listen& place : places_) {
-        ROS2S_CO_TRY(co_await listen_at(tenant, place, subject, report));
+        const auto listening = co_await listen_at(tenant, place, report);
+        if (listening) continue;
+        co_await leave(tenant);
+        co_return fail(listening.error());
     }
     co_return Result<>{};
 }
 
 Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& place,
-                                        const std::string& subject, Report& report) {
+                                        Report& report) {
     Result<> listening = fail(Code::busy);
     for (uint32_t attempt = 0;; ++attempt) {
-        const auto address = door_address(place, subject, attempt);
+        const auto address = door_address(place, tenant.subject, attempt);
         if (!address) co_return listening;  // others have them all
         report = {};
         listening = co_await tenant.data.listen({.provider = place.provider, .address = *address},
@@ -164,26 +194,31 @@ Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& pl
 Task<> TenantDomains::session_ending(session::Session& session) {
     const auto found = tenants_.find(session.tenant);
     if (found == tenants_.end()) co_return;
-    co_await found->second->data.end_session(session.id.value);
-    co_await changing_.acquire();
-    const SemaphoreHold hold(changing_);
-    const auto still = tenants_.find(session.tenant);
-    if (still == tenants_.end()) co_return;
-    still->second->sessions.erase(session.id);
-    if (still->second->sessions.empty()) co_await leave(session.tenant);
+    Tenant& tenant = *found->second;
+    Turn turn(*this, tenant);
+    co_await tenant.data.end_session(session.id.value);
+    co_await turn.begin();
+    tenant.sessions.erase(session.id);
+    // Others who come or end see to it themselves.
+    if (tenant.sessions.empty() && tenant.turns == 1) co_await leave(tenant);
 }
 
-Task<> TenantDomains::leave(uint64_t number) {
-    Tenant& tenant = *tenants_.at(number);
+Task<> TenantDomains::leave(Tenant& tenant) {
+    tenant.listens = false;
     co_await tenant.data.drain();
     co_await tenant.data.close();
-    tenants_.erase(number);
 }
 
 Task<> TenantDomains::drain() {
-    co_await changing_.acquire();
-    const SemaphoreHold hold(changing_);
-    for (const auto& [number, tenant] : tenants_) co_await tenant->data.drain();
+    std::vector<uint64_t> numbers;
+    for (const auto& [number, tenant] : tenants_) numbers.push_back(number);
+    for (const uint64_t number : numbers) {
+        const auto found = tenants_.find(number);
+        if (found == tenants_.end()) continue;
+        Turn turn(*this, *found->second);
+        co_await turn.begin();
+        co_await found->second->data.drain();
+    }
 }
 
 std::vector<exporter::Source> TenantDomains::metrics() const {
@@ -196,6 +231,7 @@ std::vector<exporter::Source> TenantDomains::metrics() const {
     };
     size_t labelled = 0;
     for (const auto& [number, tenant] : tenants_) {
+        if (!tenant->listens) continue;  // no more
         std::vector<exporter::Source> sources;
         tenant->data.add_metrics(sources);
         const bool has_label = labelled++ < labels_max;

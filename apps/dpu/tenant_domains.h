@@ -5,7 +5,8 @@
 //
 // So segments, keys and their accounting are one tenant's, and what one does to a listener is its
 // own trouble. A door lets in tickets of its tenant alone. Where a tenant's door is follows from
-// its name, unless somebody listens there already; a host is told with its session.
+// its name, unless somebody listens there already; a host is told with its session. One tenant's
+// coming and going takes turns, and takes no time of others'.
 //
 // Owned by Dpu; used on the reactor's core; stop() before destruction. Watches the session table:
 // it is made before who keeps answers for sessions, so that connections end first.
@@ -77,12 +78,12 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
   private:
     class Door;
     struct Tenant;
-    Task<Result<Tenant*>> enter(const session::Session& session, Report& report);
-    Task<Result<>> listen(Tenant& tenant, const std::string& subject, Report& report);
+    class Turn;
+    Tenant& tenant_of(const session::Session& session);
+    Task<Result<>> listen(Tenant& tenant, Report& report);
     // At the first of the tenant's addresses that nobody has.
-    Task<Result<>> listen_at(Tenant& tenant, const daemon::Listen& place,
-                             const std::string& subject, Report& report);
-    Task<> leave(uint64_t number);
+    Task<Result<>> listen_at(Tenant& tenant, const daemon::Listen& place, Report& report);
+    static Task<> leave(Tenant& tenant);
 
     Reactor& reactor_;
     session::SessionTable& sessions_;
@@ -90,7 +91,6 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     std::vector<daemon::Listen> places_;
     std::string device_;
     rpc::Service* service_ = nullptr;
-    Semaphore changing_;  // opening and closing takes turns
     std::map<uint64_t, std::unique_ptr<Tenant>> tenants_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,6 +15,7 @@
 #include <tuple>
 
 #include "ros2s/fabric/providers/providers.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 
@@ -138,6 +141,41 @@ Task<> meet(TenantDomainsTest&, Rig& rig) {
 TEST_F(TenantDomainsTest, WhoseNamesMeetHaveDoorsAllTheSame) {
     const int ports = 20000 + getpid() % 20000;
     run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
+}
+
+// Somebody else has the first one's port, which is waited for; meanwhile a second one comes and
+// goes.
+Task<> come_slowly(Rig& rig, std::vector<std::string>& order) {
+    std::string address;
+    co_await rig.enter("CN=slow", address);
+    order.emplace_back("slow");
+}
+Task<> come_beside(TenantDomainsTest&, Rig& rig) {
+    std::vector<std::string> order;
+    std::string address;
+    Nursery slow(rig.reactor, 1);
+    co_await slow.spawn(come_slowly(rig, order));
+    const auto session = co_await rig.enter("CN=quick", address);
+    co_await rig.sessions.close(session);
+    order.emplace_back("quick");
+    co_await slow.join();
+    EXPECT_EQ(order, (std::vector<std::string>{"quick", "slow"}));
+}
+TEST_F(TenantDomainsTest, OneTenantsComingTakesNoTimeOfOthers) {
+    const daemon::Listen place{
+        .provider = "ofi+tcp;ofi_rxm",
+        .address = fmt::format("127.0.0.1:{}", 20000 + (getpid() + 5000) % 20000)};
+    const std::string taken = door_address(place, "CN=slow").value_or("");
+    const int port = std::stoi(taken.substr(taken.rfind(':') + 1));
+    const sockaddr_in address{.sin_family = AF_INET,
+                              .sin_port = htons(static_cast<uint16_t>(port)),
+                              .sin_addr = {htonl(INADDR_LOOPBACK)},
+                              .sin_zero = {}};
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(listener, 1), 0);
+    run(come_beside, place);
+    ::close(listener);
 }
 
 constexpr size_t over_the_bound = TenantDomains::labels_max + 3;

@@ -54,9 +54,9 @@ class BlockDevice {
     virtual Task<Result<>> write(uint64_t offset, ConstBytes from) = 0;
     // Makes every write durable that had completed when flush was called.
     virtual Task<Result<>> flush() = 0;
-    // The range's contents become undefined, at any moment until it returns; after `io` at any until
-    // the device is closed. A no-op where the medium gains nothing by it.
-    // Errors: unsupported (the device declined), io.
+    // The range's contents become undefined, at any moment until it returns; after `io` at any
+    // until the device is closed. A no-op where the medium gains nothing by it. Errors: unsupported
+    // (the device declined), io.
     virtual Task<Result<>> discard(uint64_t offset, uint64_t length) = 0;
     // Bytes of a range that are worth one; 0: none is.
     [[nodiscard]] virtual uint64_t discard_bytes_least() const noexcept { return 0; }

@@ -120,9 +120,7 @@ Task<> silent_crowd(Stage& stage, Raw& raw) {
     if (channel) co_await (*channel)->close();
     for (Raw& other : others) co_await other.leave();
 }
-TEST(Server, TheOldestWhoSaysNothingMakesRoom) {
-    attack(silent_crowd, {.greetings_max = 3});
-}
+TEST(Server, TheOldestWhoSaysNothingMakesRoom) { attack(silent_crowd, {.greetings_max = 3}); }
 
 Task<> silence(Stage& stage, Raw& raw) {
     co_await raw.connect(stage);

@@ -86,8 +86,8 @@ Directory parent_of(const std::string& name) {
     return std::filesystem::canonical("/sys/class/nvme-generic/" + name, failed).parent_path();
 }
 
-// Of the block device beside "ng0n1", in sysfs: "nvme0n1"; but after a controller went and came back
-// the driver may give the two different first numbers.
+// Of the block device beside "ng0n1", in sysfs: "nvme0n1"; but after a controller went and came
+// back the driver may give the two different first numbers.
 std::optional<Directory> block_device_of(const std::string& name) {
     const std::string number = name.substr(name.find('n', 2));
     std::error_code failed;
@@ -140,8 +140,7 @@ std::unexpected<Error> cannot_open(const std::string& path, int error, Report& r
 
 // The block device of the namespace, held exclusively: what is mounted is refused, and nobody
 // mounts or formats it meanwhile.
-Result<int> claim_block_device(const std::string& path, const Directory& in_sysfs,
-                               Report& report) {
+Result<int> claim_block_device(const std::string& path, const Directory& in_sysfs, Report& report) {
     const std::string block = "/dev/" + in_sysfs.filename().string();
     if (number_in(in_sysfs / "hidden") == 1) return -1;  // nobody opens that one
     const int fd = ::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
