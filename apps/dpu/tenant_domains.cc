@@ -199,7 +199,11 @@ Task<> TenantDomains::session_ending(session::Session& session) {
     co_await tenant.data.end_session(session.id.value);
     co_await turn.begin();
     tenant.sessions.erase(session.id);
-    // Others who come or end see to it themselves.
+    co_await leave_if_last(tenant);
+}
+
+// Others who come or end see to it themselves.
+Task<> TenantDomains::leave_if_last(Tenant& tenant) {
     if (tenant.sessions.empty() && tenant.turns == 1) co_await leave(tenant);
 }
 
@@ -218,6 +222,7 @@ Task<> TenantDomains::drain() {
         Turn turn(*this, *found->second);
         co_await turn.begin();
         co_await found->second->data.drain();
+        co_await leave_if_last(*found->second);
     }
 }
 

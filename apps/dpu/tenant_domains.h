@@ -83,6 +83,7 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     Task<Result<>> listen(Tenant& tenant, Report& report);
     // At the first of the tenant's addresses that nobody has.
     Task<Result<>> listen_at(Tenant& tenant, const daemon::Listen& place, Report& report);
+    static Task<> leave_if_last(Tenant& tenant);
     static Task<> leave(Tenant& tenant);
 
     Reactor& reactor_;

@@ -44,6 +44,8 @@ class Domain {
     [[nodiscard]] virtual const std::string& provider() const noexcept = 0;
     [[nodiscard]] virtual uint64_t id() const noexcept = 0;
     [[nodiscard]] virtual Counters& counters() noexcept = 0;
+    // That it can have at a time.
+    [[nodiscard]] virtual size_t endpoints_max() const noexcept { return SIZE_MAX; }
 
     // Errors: busy (the address is in use), invalid (no such address), denied, io.
     virtual Task<Result<std::unique_ptr<Listener>>> listen(std::string address,

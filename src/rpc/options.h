@@ -40,8 +40,8 @@ struct ChannelOptions {
 };
 
 struct ServerOptions {
-    uint32_t connections_max = 1024;
-    uint16_t requests_max = 64;  // at once per connection: the credits that it is granted
+    uint32_t connections_max = 1024;  // or what the domain can have
+    uint16_t requests_max = 64;       // at once per connection: the credits that it is granted
     // The largest request frame taken in. Less than that is what a client should send inline.
     uint64_t message_bytes_max = uint64_t{64} << 10;
     // A whole reply frame up to this goes inline, in room that was reserved with its request.
@@ -53,8 +53,8 @@ struct ServerOptions {
     uint64_t connection_memory_bytes = uint64_t{160} << 20;
     uint64_t memory_bytes = uint64_t{1} << 30;
     Duration greet_within = std::chrono::seconds(5);  // for the hello of a new connection
-    // New connections that have not been let in, at once: the oldest makes room for one more.
-    uint32_t greetings_max = 128;
+    // Where no more places than these are free, the oldest who has not said hello makes room.
+    uint32_t places_for_guests = 64;
     // A client that serves no put or get, or takes no large answer, for so long loses its
     // connection.
     Duration transfer_within = std::chrono::seconds(30);

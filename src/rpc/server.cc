@@ -6,7 +6,8 @@
 
 namespace ros2s::rpc {
 
-Server::Server(Reactor& reactor, Service& service, Gate& gate, ServerOptions options)
+Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate& gate,
+               ServerOptions options)
     : reactor_(reactor),
       service_(service),
       gate_(gate),
@@ -15,7 +16,7 @@ Server::Server(Reactor& reactor, Service& service, Gate& gate, ServerOptions opt
       memory_(reactor, options.memory_bytes, metrics_.memory_bytes),
       left_(reactor),
       accepting_(reactor, 1),
-      attending_(reactor, options.connections_max) {}
+      attending_(reactor, std::min<size_t>(options.connections_max, domain.endpoints_max())) {}
 
 Server::~Server() { ROS2S_CHECK(closed_); }
 
@@ -26,7 +27,7 @@ Task<Result<std::unique_ptr<Server>>> Server::listen(Reactor& reactor, fabric::D
     ROS2S_CO_TRY_ASSIGN(
         auto listener,
         co_await domain.listen(std::move(address), {.limits = options.limits()}, report));
-    std::unique_ptr<Server> server(new Server(reactor, service, gate, options));
+    std::unique_ptr<Server> server(new Server(reactor, domain, service, gate, options));
     server->listener_ = std::move(listener);
     co_await server->accepting_.spawn(accept(*server));
     co_return server;
@@ -49,9 +50,10 @@ Task<> Server::accept(Server& self) {
 }
 
 void Server::make_room() {
+    if (attending_.running() + options_.places_for_guests < attending_.limit()) return;
     const auto is_new = [](const ServerConnection* each) { return each->is_new(); };
-    if (std::ranges::count_if(all_, is_new) < options_.greetings_max) return;
-    (*std::ranges::find_if(all_, is_new))->make_room();
+    const auto oldest = std::ranges::find_if(all_, is_new);
+    if (oldest != all_.end()) (*oldest)->make_room();
 }
 
 Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint) {

@@ -7,8 +7,7 @@
 //
 // Invariants
 // - Nothing but the hello of a new connection is looked at before the gate has admitted it.
-// - Who connects and says nothing keeps nobody out: of new connections there are
-//   ServerOptions::greetings_max at most.
+// - Who connects and says nothing keeps nobody out (ServerOptions::places_for_guests).
 // - A connection has at most ServerOptions::requests_max requests; one more ends it. So does a
 //   frame that makes no sense. Others do not notice.
 // - A request is answered once; when its connection ends, it is asked to stop and still ends.
@@ -53,7 +52,8 @@ class Server {
 
   private:
     friend class ServerConnection;
-    Server(Reactor& reactor, Service& service, Gate& gate, ServerOptions options);
+    Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate& gate,
+           ServerOptions options);
     static Task<> accept(Server& self);
     static Task<> attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint);
     // For one more new connection.

@@ -120,7 +120,9 @@ Task<> silent_crowd(Stage& stage, Raw& raw) {
     if (channel) co_await (*channel)->close();
     for (Raw& other : others) co_await other.leave();
 }
-TEST(Server, TheOldestWhoSaysNothingMakesRoom) { attack(silent_crowd, {.greetings_max = 3}); }
+TEST(Server, TheOldestWhoSaysNothingMakesRoom) {
+    attack(silent_crowd, {.connections_max = 12, .places_for_guests = 8});
+}
 
 Task<> silence(Stage& stage, Raw& raw) {
     co_await raw.connect(stage);

@@ -11,8 +11,13 @@ namespace ros2s::device {
 
 class CacheWatch {
   public:
-    // A write is complete.
-    void wrote() noexcept { unflushed_ = true; }
+    // For a write that is sent now.
+    [[nodiscard]] uint32_t resets() const noexcept { return resets_; }
+    // It is complete. Where a reset was met since, on whichever core, it may have been before that.
+    void wrote(uint32_t resets_when_sent) noexcept {
+        unflushed_ = true;
+        if (resets_ != resets_when_sent) lost_ = true;
+    }
     // A flush is sent: it covers what is complete.
     void flushing() noexcept {
         ++flushes_;
@@ -25,12 +30,13 @@ class CacheWatch {
     }
     // A command met a reset.
     void met_reset() noexcept {
+        ++resets_;
         if (unflushed_ || flushes_ > 0) lost_ = true;
     }
 
   private:
     std::atomic<bool> unflushed_ = false;
-    std::atomic<uint32_t> flushes_ = 0;
+    std::atomic<uint32_t> flushes_ = 0, resets_ = 0;
     std::atomic<bool> lost_ = false;
 };
 

@@ -25,6 +25,8 @@ constexpr int repetitions_max = 5;
 constexpr Duration repetition_pause = std::chrono::milliseconds(100);
 // A command's limit; the driver's own is 30 s and is not that of passthrough everywhere.
 constexpr uint32_t timeout_ms = 30'000;
+// For a path to the namespace.
+constexpr Duration path_within = std::chrono::seconds(30);
 // One range of Dataset Management counts LBAs in 32 bits.
 constexpr uint64_t discard_bytes_max = uint64_t{1} << 30;
 // Smaller ranges are written again before they would gain anything; controllers free flash in units
@@ -154,10 +156,11 @@ nvme_uring_cmd NvmeDevice::command_for(uint8_t opcode, uint64_t offset, uint64_t
 
 // Where no controller leads to the namespace for a moment, the driver sends nothing and calls the
 // command invalid.
-Task<int32_t> NvmeDevice::execute(nvme_uring_cmd command) {
-    const Time until = reactor_.now() + std::chrono::milliseconds(timeout_ms);
+Task<int32_t> NvmeDevice::execute(nvme_uring_cmd command, Time until) {
     while (true) {
+        const uint32_t resets = space_->cache->resets();
         const int32_t result = co_await ring_->execute(space_->fd, command);
+        if (result == 0 && command.opcode == command_write) space_->cache->wrote(resets);
         const bool no_path = result == -EINVAL && space_->has_paths;
         if (no_path || was_cancelled(result)) space_->cache->met_reset();
         if (!no_path) co_return result;
@@ -169,8 +172,9 @@ Task<int32_t> NvmeDevice::execute(nvme_uring_cmd command) {
 // A command that was cancelled may have reached a controller far away, which carries it out late:
 // one that changes anything is an error then.
 Task<int32_t> NvmeDevice::execute_patiently(nvme_uring_cmd command) {
+    const Time until = reactor_.now() + path_within;
     for (int i = 0;; ++i) {
-        const int32_t result = co_await execute(command);
+        const int32_t result = co_await execute(command, until);
         const bool is_lost = command.opcode != command_read && was_cancelled(result);
         if (is_lost || !may_repeat(result) || i == repetitions_max) co_return result;
         co_await sleep_for(reactor_, repetition_pause);
@@ -182,7 +186,6 @@ Task<> NvmeDevice::move_part(Transfer& transfer, uint64_t from, uint64_t length)
     command.addr = reinterpret_cast<uint64_t>(transfer.address + from);
     command.data_len = static_cast<uint32_t>(length);
     const int32_t result = co_await execute_patiently(command);
-    if (result == 0 && transfer.opcode == command_write) space_->cache->wrote();
     if (result == 0) co_return;
     tell(transfer.opcode == command_read ? "a read" : "a write", transfer.offset + from, length,
          result);
@@ -229,7 +232,8 @@ Task<Result<>> NvmeDevice::flush() {
     if (!space_->format.has_volatile_cache) co_return Result<>{};
     began();
     space_->cache->flushing();
-    int32_t result = co_await execute(command_for(command_flush, 0, 0));
+    int32_t result =
+        co_await execute(command_for(command_flush, 0, 0), reactor_.now() + path_within);
     if (!space_->cache->flushed() && result == 0) result = -EINTR;
     if (result == 0) co_return ended({});
     tell("a flush", 0, size(), result);

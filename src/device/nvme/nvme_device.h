@@ -76,7 +76,7 @@ class NvmeDevice final : public BlockDevice {
                                              uint64_t length) const;
     Task<Result<>> transfer(uint8_t opcode, uint64_t offset, std::byte* address, uint64_t length);
     Task<> move_part(Transfer& transfer, uint64_t from, uint64_t length);
-    Task<int32_t> execute(nvme_uring_cmd command);
+    Task<int32_t> execute(nvme_uring_cmd command, Time until);
     Task<int32_t> execute_patiently(nvme_uring_cmd command);
     void tell(std::string_view doing, uint64_t offset, uint64_t length, int32_t result);
     void began() noexcept;

@@ -142,13 +142,13 @@ TEST(NvmeCache, AFlushAfterAResetProvesNothing) {
     watch.met_reset();  // nothing was written
     watch.flushing();
     EXPECT_TRUE(watch.flushed());
-    watch.wrote();
+    watch.wrote(watch.resets());
     watch.flushing();
     EXPECT_TRUE(watch.flushed());
     watch.met_reset();  // all is flushed
     watch.flushing();
     EXPECT_TRUE(watch.flushed());
-    watch.wrote();
+    watch.wrote(watch.resets());
     watch.met_reset();
     for (int i = 0; i < 2; ++i) {
         watch.flushing();
@@ -157,16 +157,24 @@ TEST(NvmeCache, AFlushAfterAResetProvesNothing) {
 }
 TEST(NvmeCache, AResetUnderAFlush) {
     CacheWatch watch;
-    watch.wrote();
+    watch.wrote(watch.resets());
     watch.flushing();
     watch.met_reset();  // as another command says
     EXPECT_FALSE(watch.flushed());
 }
+TEST(NvmeCache, AResetThatAnotherCoreMeetsBeforeAWriteIsSeenToBeComplete) {
+    CacheWatch watch;
+    const uint32_t resets = watch.resets();
+    watch.met_reset();
+    watch.wrote(resets);
+    watch.flushing();
+    EXPECT_FALSE(watch.flushed());
+}
 TEST(NvmeCache, AWriteThatEndsAfterAFlushBeganIsNotFlushed) {
     CacheWatch watch;
-    watch.wrote();
+    watch.wrote(watch.resets());
     watch.flushing();
-    watch.wrote();
+    watch.wrote(watch.resets());
     EXPECT_TRUE(watch.flushed());
     watch.met_reset();
     watch.flushing();

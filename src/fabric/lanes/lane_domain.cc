@@ -51,6 +51,7 @@ class LaneDomain final : public Domain, private Handshakes {
     const std::string& provider() const noexcept override { return names_.provider; }
     uint64_t id() const noexcept override { return id_; }
     Counters& counters() noexcept override { return counters_; }
+    size_t endpoints_max() const noexcept override { return worker_->lanes_max(); }
     Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
                                                    Report& report) override {
         ROS2S_CO_TRY(check_address(address, report));

@@ -43,6 +43,9 @@ class Worker : public Poller {
     [[nodiscard]] virtual Result<std::unique_ptr<Lane>> open_lane(const Ends& ends,
                                                                   LaneUser& user) = 0;
 
+    // Lanes that it can have beside those that wind up or are being set up.
+    [[nodiscard]] virtual size_t lanes_max() const noexcept { return SIZE_MAX; }
+
     // Whether both sides may begin to connect at the same time. If not, the listening one waits for
     // the other's first message, which draws the set-up out.
     [[nodiscard]] virtual bool may_cross() const noexcept = 0;

@@ -58,7 +58,7 @@ class MessageContext {
     int create_queues();
     int listen();
     int wait_on(fid& queue);
-    // Whether libfabric remembers registrations: one that has ended would leave its key good.
+    // Whether libfabric may remember registrations: one that has ended would leave its key good.
     [[nodiscard]] bool remembers_memory() const;
     // libfabric frees what it keeps of it.
     void forget(const fi_info& request) noexcept;

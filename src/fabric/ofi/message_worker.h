@@ -25,6 +25,9 @@ class MessageWorker final : public lanes::Worker {
     }
     [[nodiscard]] Result<std::unique_ptr<lanes::Lane>> open_lane(const lanes::Ends& ends,
                                                                  lanes::LaneUser& user) override;
+    [[nodiscard]] size_t lanes_max() const noexcept override {
+        return MessageContext::endpoints_max / 4 * 3;
+    }
     [[nodiscard]] bool may_cross() const noexcept override { return true; }
 
     // The lanes'.

@@ -86,6 +86,8 @@ def run_command(command, seconds, typed=False):
         if not build.make("release"):
             return 1
         guest = kernel.prepare()
+        if typed:
+            console.step("a guest boots")
         with tempfile.NamedTemporaryFile("w", dir=folder(), suffix=".sh") as file:
             file.write(command)
             file.flush()
@@ -98,12 +100,10 @@ def run_command(command, seconds, typed=False):
 def run_shell(seconds):
     """On a terminal of the guest's own, as large as ours."""
     columns, rows = shutil.get_terminal_size()
-    console.step("a guest boots")
-    with vm.raw_terminal():
-        return run_command(f"export TERM={shlex.quote(os.environ.get('TERM', 'dumb'))}\n"
-                           f"size='rows {rows} cols {columns}'\n"
-                           'exec script -qefc "stty $size; exec bash --rcfile tools/dev/lab/guest/shell -i" '
-                           "/dev/null <&1\n", seconds, typed=True)
+    return run_command(f"export TERM={shlex.quote(os.environ.get('TERM', 'dumb'))}\n"
+                       f"size='rows {rows} cols {columns}'\n"
+                       'exec script -qefc "stty $size; exec bash --rcfile tools/dev/lab/guest/shell -i" '
+                       "/dev/null <&1\n", seconds, typed=True)
 
 
 def folder():

@@ -71,7 +71,8 @@ def replay(path, tally, folder, count):
 def worth_it(record, tally, mistake):
     count = sum(len(data) for _, data in record.acknowledged) // ACKNOWLEDGEMENT
     flushes = sum(disk == 0 for _, disk in record.flushes)
-    index = sum(write.disk == 1 and write.began > record.acknowledged[0][0] for write in record.writes)
+    begun = record.acknowledged[0][0] if count else 0
+    index = sum(write.disk == 1 and write.began > begun for write in record.writes)
     print(f"{len(record.writes)} writes, {flushes} flushes, {count} acknowledgements", flush=True)
     return tally.add(f"power: a load worth it ({count} acknowledged, {flushes} flushes, {index} writes of the index)",
                      count >= LEAST and index > 0 and

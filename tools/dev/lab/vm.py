@@ -47,15 +47,16 @@ def look():
 
 def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
     """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
-    returns its exit status. What it prints goes to the file `log` (and what its kernel says to
-    .console beside it), with `echo` to our standard output too; with `typed` it reads our standard input, from its own standard output's descriptor. Raises
-    Failure where nothing boots, and where it takes more than `seconds`. `more` are further words for
-    QEMU."""
+    returns its exit status. What it prints goes to the file `log` (and what its kernel says to .console
+    beside it), with `echo` to our standard output too; with `typed` it reads our standard input, from its
+    own standard output's descriptor. Raises Failure where nothing boots, and where it takes more than
+    `seconds`. `more` are further words for QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
         folder = Path(folder)
         files = serve_root(folder)
         try:
-            return boot(kernel, script, folder, log, seconds, echo, typed, more)
+            with raw_terminal() if typed else contextlib.nullcontext():
+                return boot(kernel, script, folder, log, seconds, echo, typed, more)
         finally:
             files.terminate()
             files.wait()

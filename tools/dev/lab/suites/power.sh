@@ -1,6 +1,7 @@
 # The guest's half of the power-loss suite (tools/dev/lab/power.py): a pool on a recorded namespace, its
 # directory on another; a writer, the program $writer, under load, whose acknowledgements go to the host.
 source tools/dev/lab/guest/hardware
+source tools/dev/lab/guest/writer
 modules nvme ext4
 wait_for namespace_of lab3 2
 pool=$(namespace_of lab3 1) place=$(namespace_of lab3 2)
@@ -18,12 +19,11 @@ sync
 # Lives that end in the midst of it: the next one recovers, which is recorded, too, and the last but one closes
 # the pool, so that a checkpoint is.
 for life in 1 2 3; do
+    : >/run/acknowledged
     $writer write "$uri" 256 8 $((life * 1000000)) 2>/run/writer.log | tee "$acknowledged" >/run/acknowledged &
-    for _ in $(seq 600); do
-        (($(stat -c %s /run/acknowledged) < 24 * 500)) || break
-        sleep 0.2
-    done
-    check "the writer is still at it" kill -9 "$(pgrep -f "^$writer write")"
+    for _ in 1 2 3; do wait_for acknowledged 500 && break; done
+    check "the writer has done a lot" acknowledged 500
+    check "and is still at it" kill -9 "$(pgrep -f "^$writer write")"
     wait
     ((life != 2)) || check "the pool is opened and closed" ros2store ls "$uri"
 done
