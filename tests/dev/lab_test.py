@@ -139,7 +139,7 @@ class Limits(unittest.TestCase):
                 self.assertEqual(tally.failed, 0)
                 self.assertGreater(len(limits), 1)
                 self.assertEqual(said.count("it is late"), len(suites) - len(limits))
-        self.assertEqual(list(self.selected(0, suites.get)[2]), list(suites)[:1])  # but one in any case
+        self.assertEqual(self.selected(0, suites.get)[2], {})
 
 
 def request(handle, kind, offset=0, data=b"", flags=0):

@@ -125,8 +125,8 @@ def commit():
 
 
 def selection(tally, give_up):
-    """The suites of ./dev check; not run, with the reason, where this machine can have no guest. The first is
-    begun in any case, others if they end before `give_up` (of time.monotonic()) and the selection's time."""
+    """The suites of ./dev check; not run, with the reason, where this machine can have no guest. Each
+    is begun if it ends before `give_up` (of time.monotonic()) and the selection's time."""
     suites = selected()
     console.step("lab")
     give_up = min(give_up, time.monotonic() + SELECTION_MINUTES * 60)
@@ -148,7 +148,7 @@ def selection(tally, give_up):
         begun = time.monotonic()
         # By this machine's pace so far. What is begun may take several times as long, and then has failed.
         expected = seconds * took / usual if usual else seconds
-        if usual and give_up - begun < expected:
+        if give_up - begun < expected:
             print(f"not run: {name}: it is late", flush=True)
             continue
         run_suite(name, int(max(400, 4 * expected)), tally)
