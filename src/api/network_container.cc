@@ -38,12 +38,10 @@ Result<Way> way_to(const ServerPlace& server, const Uri& uri, Report& report) {
         way.providers = {"shm"};
     } else if (server.same_machine) {
         way.providers = {"shm", "ucx+tcp"};
+    } else if (device.contains(':')) {
+        way.providers = {"ofi+verbs", "ucx+rc"};
     } else {
-        if (device.contains(':')) {
-            way.providers = {"ofi+verbs", "ucx+rc"};
-        } else {
-            way.providers = {"ucx+tcp"};
-        }
+        way.providers = {"ucx+tcp"};
     }
     if (device.empty() && way.providers.front() != "shm") {
         return report.fail(Code::invalid,

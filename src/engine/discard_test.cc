@@ -92,6 +92,15 @@ struct Discards : Bench {
     object::ContainerId container{};
 };
 
+// Under ten seeds.
+void run_ten(Task<> (*body)(Discards&)) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(seed);
+        Discards pool(seed);
+        pool.world.run(body(pool));
+    }
+}
+
 Task<> discard_what_is_removed(Discards& pool) {
     co_await pool.start();
     for (const uint64_t dkey : {1, 2, 3}) EXPECT_OK(co_await pool.write(dkey, dkey == 3 ? 2 : 16));
@@ -142,13 +151,7 @@ Task<> write_into_a_full_pool(Discards& pool) {
     for (uint64_t dkey = 0; dkey < written; ++dkey) co_await pool.expect(dkey, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, WhoIsShortOfRoomWaitsForThoseUnderWayAlone) {
-    for (uint64_t seed = 1; seed <= 10; ++seed) {
-        SCOPED_TRACE(seed);
-        Discards pool(seed);
-        pool.world.run(write_into_a_full_pool(pool));
-    }
-}
+TEST(Discard, WhoIsShortOfRoomWaitsForThoseUnderWayAlone) { run_ten(write_into_a_full_pool); }
 
 Task<> go_on_after_a_refusal(Discards& pool) {
     co_await pool.start();
@@ -191,13 +194,7 @@ Task<> write_after_an_error(Discards& pool) {
     for (uint64_t dkey = 1000; dkey <= pool.next_dkey; ++dkey) co_await pool.expect(dkey, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, WhatMayStillBeDiscardedIsHandedOutInTheNextLife) {
-    for (uint64_t seed = 1; seed <= 10; ++seed) {
-        SCOPED_TRACE(seed);
-        Discards pool(seed);
-        pool.world.run(write_after_an_error(pool));
-    }
-}
+TEST(Discard, WhatMayStillBeDiscardedIsHandedOutInTheNextLife) { run_ten(write_after_an_error); }
 
 }  // namespace
 }  // namespace ros2s::engine
