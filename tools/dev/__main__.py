@@ -11,6 +11,7 @@ import demo
 import fuzz
 import lab
 import lint
+import nightly
 import package
 import sim
 import test
@@ -21,7 +22,7 @@ def parse(arguments):
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in (("build", build), ("test", test), ("check", check), ("demo", demo),
                          ("bench", bench), ("fuzz", fuzz), ("lint", lint), ("sim", sim),
-                         ("package", package), ("lab", lab)):
+                         ("package", package), ("lab", lab), ("nightly", nightly)):
         command = commands.add_parser(name)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

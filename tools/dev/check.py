@@ -36,7 +36,7 @@ def run(options):
               build.make("release", ["all_verify_interface_header_sets"]))
     package.make(tally)
     if tally.add("asan build", build.make("asan")):
-        test.ctest("asan", tally, environment={
+        test.ctest("asan", tally, exclude_labels=(test.NIGHTLY,), environment={
             "LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0"})
         fuzz.fuzz_all(tally, options.seconds)
     threaded = [f"{module}_test" for module in (*THREADED, "engine")]

@@ -12,6 +12,8 @@ import console
 # Simulation campaigns run under the sanitizers, in ./dev check. What they print, where the crashes
 # came, is shown also when they pass.
 CAMPAIGN = "sim"
+# What takes minutes, or real speed and a quiet machine, is run by ./dev nightly alone.
+NIGHTLY = "nightly"
 OUTPUT_BYTES = 1 << 20  # of a test, kept for the report
 
 
@@ -24,11 +26,12 @@ def run(options):
     if not build.make("release"):
         tally.add("release build", False)
         return tally.close()
-    ctest("release", tally, names=options.names, exclude_label=None if options.names else CAMPAIGN)
+    ctest("release", tally, names=options.names,
+          exclude_labels=() if options.names else (CAMPAIGN, NIGHTLY))
     return tally.close()
 
 
-def ctest(preset, tally, names=(), without=None, exclude_label=None, label=None, environment=None):
+def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, environment=None):
     """Runs the tests of a built preset and adds them to the tally."""
     folder = build.folder(preset)
     results = (folder / "ctest.xml").absolute()
@@ -44,8 +47,8 @@ def ctest(preset, tally, names=(), without=None, exclude_label=None, label=None,
         command += ["-R", "|".join(map(re.escape, names))]
     if without:
         command += ["-E", without]
-    if exclude_label:
-        command += ["-LE", f"^{exclude_label}$"]
+    if exclude_labels:
+        command += ["-LE", f"^({'|'.join(exclude_labels)})$"]
     if label:
         command += ["-L", f"^({label})$"]
     console.step(f"tests of {preset}")
