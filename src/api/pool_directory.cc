@@ -304,7 +304,7 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
     std::ostringstream text;
     text << file.rdbuf();
     if (!file) {
-        const int cause = exists(config_path) ? EACCES : ENOENT;
+        const int cause = ::access(config_path.c_str(), F_OK) == 0 ? EACCES : errno;
         const auto data = data_names(directory);
         if (cause == ENOENT && data && !data->empty()) {
             return report.fail(Code::not_found, lost_settings(directory, data->front()));

@@ -11,6 +11,7 @@ import fcntl
 import json
 import mmap
 import os
+import shutil
 import signal
 import stat
 import struct
@@ -54,6 +55,11 @@ class Pool:
             for path in (self.top, self.mount_point):
                 os.chown(path, owner, owner)
         self.owner = owner
+        # The checkout may lie where only its user may go, as in root's home.
+        self.programs = {} if owner is None else {
+            program: shutil.copy(program, self.top) for program in (CLI, FUSE)}
+        for copy in self.programs.values():
+            os.chmod(copy, 0o755)
         self.is_served = scheme != LOCAL
         self.uri = f"{scheme}:///pool/main?dir={self.directory}"
         daemons = () if self.is_served else ("--no-daemons",)
@@ -66,7 +72,8 @@ class Pool:
             os.setuid(self.owner)
 
     def run(self, *words, expect=0):
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120,
+        done = subprocess.run([self.programs.get(words[0], words[0]), *words[1:]], cwd=self.top,
+                              capture_output=True, text=True, timeout=120,
                               preexec_fn=self.become_owner)
         assert done.returncode == expect, \
             f"{' '.join(words)}: status {done.returncode}: {done.stdout}{done.stderr}"
@@ -515,7 +522,7 @@ def refusal_without_the_device():
     if os.geteuid() != 0:
         return
     with Pool() as pool:
-        script = (f"mount -t tmpfs none /dev && exec {FUSE} '{pool.uri}' {pool.mount_point}")
+        script = (f"mount -t tmpfs none /dev && exec '{FUSE}' '{pool.uri}' {pool.mount_point}")
         refused(pool, "unshare", "-m", "sh", "-c", script, says=["/dev/fuse", "modprobe fuse"])
 
 
@@ -539,7 +546,7 @@ def a_mount_whose_daemon_is_away_is_not_dead():
 @test
 def a_failure_in_the_background_is_reported():
     with Pool() as pool:
-        refused(pool, "sh", "-c", f"ulimit -n 6; exec {FUSE} '{pool.uri}' {pool.mount_point}")
+        refused(pool, "sh", "-c", f"ulimit -n 6; exec '{FUSE}' '{pool.uri}' {pool.mount_point}")
         assert not pool.is_mounted()
 
 
