@@ -141,8 +141,13 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
                     "how the DPU daemon reaches the engine, best first, separated by commas: shm, "
                     "ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml")
         ->excludes(no_daemons);
+    up_command.app
+        .add_flag("--trusted-network", up_command.options->trusted_network,
+                  "every user of this machine may write into the daemons, which providers other "
+                  "than shm let whoever reaches their ports (trusted_network in the settings)")
+        ->excludes(no_daemons);
     up_command.app.footer(
-        "The daemons run in the background, on Unix sockets in DIR/run and on the loopback, with\n"
+        "The daemons run in the background, on Unix sockets in DIR/run, with\n"
         "certificates of two development authorities in DIR/certs. Their settings, "
         "DIR/engine.yaml\n"
         "and DIR/dpu.yaml, may be edited; logs are DIR/run/*.log. `up` again starts what does not\n"

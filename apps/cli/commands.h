@@ -33,6 +33,7 @@ struct UpOptions {
     std::optional<std::string> container;  // made with a new pool; empty: none
     bool no_daemons = false;
     std::string providers;  // of the DPU daemon towards the engine
+    bool trusted_network = false;
 };
 inline constexpr const char* default_size = "4G";
 inline constexpr uint32_t default_devices = 1;

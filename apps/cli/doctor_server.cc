@@ -242,8 +242,9 @@ Task<std::vector<Finding>> look_at_data_plane(Workplace work, control::ServerFac
         findings.push_back({.what = "data plane",
                             .grade = Grade::wrong,
                             .found = "the server has no provider that this machine could use",
-                            .remedy = "add one to data.listen in its settings: ucx+tcp IP:PORT "
-                                      "between machines, shm PATH on one"});
+                            .remedy = "add one to data.listen in its settings: shm PATH on one "
+                                      "machine; between machines ofi+verbs IP:PORT, or ucx+tcp "
+                                      "IP:PORT with trusted_network"});
     }
     co_return findings;
 }

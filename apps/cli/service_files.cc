@@ -87,36 +87,42 @@ std::vector<std::string> names_in(std::string_view providers) {
     return names;
 }
 
-// Where the engine listens: the usual, and what else its DPU is told to come by.
+// Where the engine listens: shm, and what else its DPU is told to come by.
 std::string engine_listens(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
-    std::string listens = fmt::format("shm {}, ucx+tcp 127.0.0.1:0", places.engine_data);
-    if (wish.providers.empty()) return listens;
+    std::string listens = "shm " + places.engine_data;
     for (const std::string& name : names_in(wish.providers)) {
-        if (name == "shm" || name == "ucx+tcp") continue;
-        listens += fmt::format(", {} 127.0.0.1:0", name);
+        if (name != "shm") listens += fmt::format(", {} 127.0.0.1:0", name);
     }
     return listens;
+}
+
+// Its providers were checked: they trust no network, or were allowed to.
+std::string_view trust_in(std::string_view providers) {
+    const auto names = names_in(providers);
+    return std::ranges::any_of(names, fabric::trusts_its_network) ? "loopback" : "no";
 }
 
 std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
         "control: {{listen: {}, certificates: {}}}\n"
-        "data: {{listen: {}}}\n"
+        "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\"}}\n",
         yaml_text(wish.directory), yaml_text("unix:" + places.engine_control),
-        yaml_text(places.storage_certs), yaml_text(engine_listens(places, wish)));
+        yaml_text(places.storage_certs), yaml_text(engine_listens(places, wish)),
+        trust_in(wish.providers));
 }
 
 std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
-        "engine: {{control: {}, name: localhost, providers: {}, certificates: {}}}\n"
+        "engine: {{control: {}, name: localhost, providers: {}, trusted_network: {}, "
+        "certificates: {}}}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\"}}\n",
         yaml_text(wish.pool), yaml_text("unix:" + places.engine_control),
-        yaml_text(wish.providers.empty() ? "shm, ucx+tcp" : wish.providers),
+        yaml_text(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
         yaml_text(places.storage_certs), yaml_text("unix:" + places.dpu_control),
         yaml_text(places.host_certs), yaml_text("shm " + places.dpu_data));
 }
@@ -234,12 +240,21 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
                                    directory));
 }
 
-Result<> check_providers(std::string_view providers, Report& report) {
+Result<> check_providers(std::string_view providers, bool trusted_network, Report& report) {
     for (const std::string& name : names_in(providers)) {
-        if (fabric::is_provider(name)) continue;
-        return report.fail(Code::invalid,
-                           fmt::format("there is no provider '{}'; the providers are {}", name,
-                                       fabric::provider_names()));
+        if (!fabric::is_provider(name)) {
+            return report.fail(Code::invalid,
+                               fmt::format("there is no provider '{}'; the providers are {}", name,
+                                           fabric::provider_names()));
+        }
+        if (fabric::trusts_its_network(name) && !trusted_network) {
+            return report.fail(
+                Code::invalid,
+                fmt::format("the provider {} lets whoever reaches its port, every user of this "
+                            "machine, write into the daemons: leave it out, or add "
+                            "--trusted-network where they may",
+                            name));
+        }
     }
     return {};
 }

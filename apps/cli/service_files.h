@@ -17,13 +17,15 @@ namespace ros2s::cli {
 // invalid, with a sentence.
 [[nodiscard]] Result<> check_service_directory(const std::string& directory, Report& report);
 
-// Whether it is a list of providers with commas between them. Errors: invalid, with a sentence.
-[[nodiscard]] Result<> check_providers(std::string_view providers, Report& report);
+// Whether it is a list of providers with commas between them, of which those that trust their
+// network are allowed. Errors: invalid, with a sentence.
+[[nodiscard]] Result<> check_providers(std::string_view providers, bool trusted_network,
+                                       Report& report);
 
 struct ServiceFilesWish {
     std::string directory;  // absolute
     std::string pool;
-    std::string providers;  // of the DPU daemon towards the engine; "": as they are, or all
+    std::string providers;  // of the DPU daemon towards the engine; "": as they are, or shm
 };
 // Errors, with a sentence: not_found (a daemon's program), those of files and of pki; invalid (the
 // settings have no line for the providers).

@@ -178,7 +178,7 @@ Task<Result<>> up_with_daemons(Workplace work, UpOptions options) {
     ROS2S_CO_TRY_ASSIGN(options.directory, absolute_directory(options.directory, work.report));
     // All that can be known before anything is made.
     ROS2S_CO_TRY(check_service_directory(options.directory, work.report));
-    ROS2S_CO_TRY(check_providers(options.providers, work.report));
+    ROS2S_CO_TRY(check_providers(options.providers, options.trusted_network, work.report));
     for (const auto& daemon : daemons_of(api::ServicePlaces(options.directory))) {
         ROS2S_CO_TRY(daemon_program(daemon.program, work.report));
     }

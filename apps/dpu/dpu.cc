@@ -1,5 +1,7 @@
 #include "dpu.h"
 
+#include "ros2s/daemon/trusted_network.h"
+
 namespace ros2s::dpud {
 
 Dpu::Dpu(api::Environment environment, Settings settings)
@@ -49,6 +51,11 @@ Task<Result<>> Dpu::begin(Report& report) {
 }
 
 Task<Result<>> Dpu::open_pools(Report& report) {
+    if (!settings_.pools.empty()) {
+        for (const std::string& line : daemon::trust_warnings(settings_.ways_to_engine())) {
+            environment_.log.warning("the way to the engine: " + line);
+        }
+    }
     for (const std::string& pool : daemon::parts_of(settings_.pools)) {
         ROS2S_CO_TRY(co_await catalog_.pools.open(
             {.control = settings_.engine,

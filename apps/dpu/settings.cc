@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/un.h>
 
+#include "ros2s/daemon/trusted_network.h"
 #include "tenant_domains.h"
 
 namespace ros2s::dpud {
@@ -32,8 +33,10 @@ config::Table describe(Settings& s) {
                        "The name that its certificate must have; empty: the host above."),
           config::text(
               "providers", s.engine_providers,
-              "Providers to reach it by, best first, separated by commas: ucx+tcp, "
-              "ucx+rc, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm, ofi+verbs, shm (on this machine)."),
+              "Providers to reach it by, best first, separated by commas: shm (on this machine), "
+              "ofi+verbs, or, where `trusted_network` allows it, ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, "
+              "ucx+dc_x, ofi+verbs;ofi_rxm."),
+          daemon::describe_trusted_network(s.trusted_network),
           config::text("certificates", s.engine_certificates,
                        "A directory with ca.crt, client.crt and client.key, by which the engine "
                        "knows this DPU."),
@@ -107,6 +110,9 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     if (!pools.empty()) {
         ROS2S_TRY(want(settings.engine, "engine: control"));
         ROS2S_TRY(want(settings.engine_providers, "engine: providers"));
+        ROS2S_TRY(daemon::check_trust(settings.trusted_network, settings.ways_to_engine(),
+                                      settings.ucx_device,
+                                      fmt::format("{}: 'engine: providers'", where), report));
     }
     ROS2S_TRY(check(settings.directories, pools, where, report));
     ROS2S_TRY(want(settings.control, "control: listen"));
@@ -129,6 +135,14 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
                         where, place.provider));
     }
     return settings;
+}
+
+std::vector<daemon::Listen> Settings::ways_to_engine() const {
+    std::vector<daemon::Listen> ways;
+    for (std::string& provider : daemon::parts_of(engine_providers)) {
+        ways.push_back({.provider = std::move(provider), .address = {}});
+    }
+    return ways;
 }
 
 std::string Settings::document() const {

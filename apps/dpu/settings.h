@@ -15,7 +15,8 @@ struct Settings {
     DirectorySettings directories;
     std::string engine = "127.0.0.1:7400";
     std::string engine_name;
-    std::string engine_providers = "ucx+tcp";
+    std::string engine_providers = "shm";
+    std::string trusted_network = "no";
     std::string engine_certificates = "/etc/ros2store/certs";
     std::string ucx_device = "lo";
     std::string control = "127.0.0.1:7500";
@@ -30,6 +31,9 @@ struct Settings {
                                                 Report& report);
     // The file, with every setting's documentation.
     [[nodiscard]] std::string document() const;
+
+    // By which the engine is reached; without addresses.
+    [[nodiscard]] std::vector<daemon::Listen> ways_to_engine() const;
 };
 
 }  // namespace ros2s::dpud

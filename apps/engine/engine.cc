@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/daemon/trusted_network.h"
+
 namespace ros2s::engined {
 Engine::Engine(api::Environment environment, Settings settings)
     : environment_(std::move(environment)),
@@ -55,6 +57,7 @@ Task<Result<>> Engine::begin(Report& report) {
     }
     router_ = std::make_unique<StoreRouter>(environment_.reactor, sessions_, pools_);
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, *router_, gate_);
+    for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
     for (const daemon::Listen& place : places) {
         ROS2S_CO_TRY(co_await data_->listen(place, settings_.ucx_device, environment_.log, report));
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ros2s/config/config.h"
+#include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::engined {
 namespace {
@@ -39,9 +40,10 @@ config::Table describe(Settings& s) {
          {config::text(
               "listen", s.data,
               "Providers and where each listens, separated by commas: shm PATH (this "
-              "machine), ucx+tcp IP:PORT, ucx+rc IP:PORT (RDMA), or the "
-              "same with ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and ofi+verbs. Clients take the first "
-              "of these that they were told to use."),
+              "machine), ofi+verbs IP:PORT (RDMA), or, where `trusted_network` allows it, the same "
+              "with ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x and ofi+verbs;ofi_rxm. Clients take "
+              "the first of these that they were told to use."),
+          daemon::describe_trusted_network(s.trusted_network),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx and ofi providers: lo, eth0, or "
                        "mlx5_0:1. Several, separated by commas: each provider takes the first "
@@ -79,7 +81,10 @@ std::vector<std::string> Settings::control_addresses() const { return daemon::pa
 
 Result<std::vector<daemon::Listen>> Settings::data_addresses(std::string_view where,
                                                              Report& report) const {
-    return daemon::parse_listen(data, fmt::format("{}: 'data: listen'", where), report);
+    const std::string listen = fmt::format("{}: 'data: listen'", where);
+    ROS2S_TRY_ASSIGN(auto places, daemon::parse_listen(data, listen, report));
+    ROS2S_TRY(daemon::check_trust(trusted_network, places, ucx_device, listen, report));
+    return places;
 }
 
 }  // namespace ros2s::engined

@@ -13,7 +13,8 @@ struct Settings {
     std::string pools;
     std::string control = "127.0.0.1:7400";
     std::string certificates = "/etc/ros2store/certs";
-    std::string data = "shm /run/ros2store/engine.sock, ucx+tcp 127.0.0.1:7401";
+    std::string data = "shm /run/ros2store/engine.sock";
+    std::string trusted_network = "no";
     std::string ucx_device = "lo";
     uint32_t reactors = 0;
     daemon::CommonSettings common{.metrics = "127.0.0.1:7409"};

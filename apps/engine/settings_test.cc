@@ -21,6 +21,27 @@ TEST(EngineSettings, Nonsense) {
     refused("pools: /a\ndata: {listen: shm}", "no address behind 'shm'");
 }
 
+// Whoever reaches the library's port writes into the process: of every user of this machine, too.
+TEST(EngineSettings, TheDefaultsLetNobodyInWithoutATicket) {
+    Report report;
+    const auto settings = Settings::parse("pools: /a", "file", report);
+    ASSERT_TRUE(settings) << report.text();
+    const auto places = settings->data_addresses("file", report);
+    ASSERT_TRUE(places) << report.text();
+    ASSERT_EQ(places->size(), 1U);
+    EXPECT_EQ(places->front().provider, "shm");
+    refused("pools: /a\ndata: {listen: ucx+tcp 127.0.0.1:7401}", "trusted_network: yes");
+    refused("pools: /a\ndata: {listen: ucx+tcp 127.0.0.1:7401, trusted_network: yes}",
+            "trusted_network: loopback");
+    refused("pools: /a\ndata: {listen: ucx+tcp 192.0.2.1:7401, trusted_network: yes}", "device lo");
+    refused("pools: /a\ndata: {listen: ucx+rc 192.0.2.1:7401}", "trusted_network: yes");
+    EXPECT_TRUE(
+        Settings::parse("pools: /a\ndata: {listen: ucx+tcp 192.0.2.1:7401, "
+                        "trusted_network: yes, ucx_device: eth0}",
+                        "file", report))
+        << report.text();
+}
+
 TEST(EngineSettings, TheDocumentReadsAsWhatItSays) {
     Settings settings;
     settings.pools = "/a";

@@ -45,6 +45,8 @@ class Embedded(unittest.TestCase):
         cls.directory = cls.base + "/pool"
         cls.uri = f"{cls.scheme}:///pool/main?dir={cls.directory}{cls.further}"
         daemons = ("--no-daemons",) if cls.scheme == "ros2s+local" else ()
+        if "ucx" in cls.further:
+            daemons = ("--provider", "shm, ucx+tcp", "--trusted-network")
         cls.addClassCleanup(ros2store_command, "down", cls.directory)
         ros2store_command("up", *daemons, cls.directory, "--size", "128MiB")
 

@@ -34,10 +34,8 @@ Result<Way> way_to(const ServerPlace& server, const Uri& uri, Report& report) {
     Way way{.ucx_device = device};
     if (!uri.provider.empty()) {
         way.providers = {uri.provider};
-    } else if (dpu) {
+    } else if (dpu || server.same_machine) {
         way.providers = {"shm"};
-    } else if (server.same_machine) {
-        way.providers = {"shm", "ucx+tcp"};
     } else if (device.contains(':')) {
         way.providers = {"ofi+verbs", "ucx+rc"};
     } else {

@@ -21,11 +21,11 @@ TREE = Path("/usr/include/fmt")
 ENGINE = """
 pools: {scratch}/pool
 control: {{listen: "unix:{scratch}/engine.ctl", certificates: {scratch}/certs}}
-data: {{listen: "ucx+tcp 127.0.0.1:0"}}
+data: {{listen: "ucx+tcp 127.0.0.1:0", trusted_network: loopback}}
 """
 DPU = """
 pools: pool
-engine: {{control: "unix:{scratch}/engine.ctl", providers: ucx+tcp, certificates: {scratch}/certs}}
+engine: {{control: "unix:{scratch}/engine.ctl", providers: ucx+tcp, trusted_network: loopback, certificates: {scratch}/certs}}
 control: {{listen: "unix:{scratch}/dpu.ctl", certificates: {scratch}/certs}}
 data: {{listen: "shm {scratch}/dpu.sock"}}
 """

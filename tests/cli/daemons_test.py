@@ -42,6 +42,29 @@ def processes_of(directory):
     return found
 
 
+def listens_on_networks(pid):
+    """The TCP ports on which a process listens."""
+    sockets = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            sockets.add(os.readlink(each))
+        except FileNotFoundError:  # closed meanwhile
+            continue
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports
+
+
+def ports_of(daemon):
+    """Those that it says."""
+    return {int(address.rpartition(":")[2]) for address in daemon["addresses"]
+            if " 127.0.0.1:" in address}
+
+
 def wait_until(condition, what):
     end = time.monotonic() + PATIENCE_SECONDS
     while not condition():
@@ -101,8 +124,11 @@ class Life(WithDirectory):
                                                       dpu["pid"]: "ros2store-dpu"})
         self.assertEqual(status["owner"]["pid"], engine["pid"])
         self.assertIn(f"control unix:{self.pool}/run/engine.control", engine["addresses"])
-        self.assertTrue(any(address.startswith("ucx+tcp 127.0.0.1:") and not address.endswith(":0")
-                            for address in engine["addresses"]), engine)
+        # Nobody gets a byte in without a ticket: no port of UCX or libfabric is open by default.
+        self.assertEqual(listens_on_networks(engine["pid"]), ports_of(engine))
+        self.assertEqual(listens_on_networks(dpu["pid"]), ports_of(dpu))
+        self.assertEqual({address.split(" ")[0] for address in engine["addresses"]},
+                         {"control", "shm", "metrics"})
         self.assertLessEqual(abs(engine["since"] - time.time()), 600)
         for each in status["daemons"]:
             self.assertEqual(os.getsid(each["pid"]), each["pid"], "in a session of its own")
@@ -259,11 +285,14 @@ class Life(WithDirectory):
         run("down", self.pool)
 
     def test_the_provider_of_the_dpu(self):
-        self.up("--size", SIZE, "--provider", "ofi+tcp;ofi_rxm, ucx+tcp")
+        self.up("--size", SIZE, "--provider", "ofi+tcp;ofi_rxm, ucx+tcp", "--trusted-network")
+        self.assertIn("warning: ofi+tcp;ofi_rxm 127.0.0.1:0 trusts its network",
+                      (self.pool / "run/engine.log").read_text())
         self.assertIn(": ofi+tcp;ofi_rxm to 127.0.0.1:", (self.pool / "run/dpu.log").read_text())
         self.refused("up", self.pool, "--provider", "shm", says=["ofi+tcp;ofi_rxm", "ros2store down"])
         run("down", self.pool)
-        self.up("--provider", "ucx+tcp")
+        self.refused("up", self.pool, "--provider", "ucx+tcp", says=["--trusted-network"])
+        self.up("--provider", "ucx+tcp", "--trusted-network")
         self.assertIn(": ucx+tcp to 127.0.0.1:", (self.pool / "run/dpu.log").read_text())
         run("down", self.pool)
         self.up("--provider", "shm")
@@ -510,7 +539,7 @@ class Refusals(WithDirectory):
 
     def test_what_can_be_said_before_the_pool_is_opened(self):
         """Certificates, addresses and devices come first: opening a pool may take minutes."""
-        self.up("--size", SIZE)
+        self.up("--size", SIZE, "--provider", "shm, ucx+tcp", "--trusted-network")
         run("down", self.pool)
         settings = self.pool / "engine.yaml"
         whole = settings.read_text(encoding="utf-8")
@@ -535,6 +564,10 @@ class Refusals(WithDirectory):
         told("/certs/storage", "/certs/none", "cannot read", "ros2store certs init")
         told(data, "ucx+rc 127.0.0.1:0", "provider ucx+rc")
         told(data, "ucx_tcp 127.0.0.1:0", "'ucx_tcp 127.0.0.1:0'", "the providers are shm, ucx+tcp")
+        trust = 'trusted_network: "loopback"'
+        told(trust, "trusted_network: yes", "every user of this machine reaches",
+             "'trusted_network: loopback'")
+        told(trust, "trusted_network: no", "without a ticket", "trusted_network: yes")
         # Devices for several providers: each takes its own.
         settings.write_text(whole.replace("data:", "data:\n  ucx_device: none_0:1, lo", 1),
                             encoding="utf-8")
@@ -598,6 +631,8 @@ echo begun; exec sleep 600
 
     def test_a_provider_that_is_none(self):
         self.refused("up", self.pool, "--provider", "shm, tcp", says=["'tcp'", "ucx+tcp"])
+        self.refused("up", self.pool, "--provider", "shm, ucx+tcp",
+                     says=["every user of this machine", "--trusted-network"])
         done = run("up", self.pool, "--no-daemons", "--provider", "shm", expect=2)
         self.assertIn("--provider", done.stderr)
         self.assertFalse(self.pool.exists())

@@ -47,7 +47,7 @@ class Doctor(WithDirectory):
 class Running(Doctor):
     def setUp(self):
         super().setUp()
-        self.up("--size", SIZE)
+        self.up("--size", SIZE, "--provider", "shm, ucx+tcp", "--trusted-network")
 
     def test_servers_that_run(self):
         findings = self.ask(self.pool)

@@ -17,7 +17,7 @@ DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider,
           directory,
           fmt::format("pools: pool\n"
                       "engine: {{control: \"unix:{}\", name: localhost, providers: {}, "
-                      "certificates: {}}}\n",
+                      "trusted_network: loopback, certificates: {}}}\n",
                       engine.places().engine_control, provider, engine.places().storage_certs)) {}
 
 DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)

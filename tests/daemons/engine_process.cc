@@ -30,7 +30,8 @@ void EngineProcess::write_settings(const std::string& extra) {
     std::ofstream(path("engine.yaml")) << fmt::format(
         "pools: {}{}\n"
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-        "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}, ofi+tcp;ofi_rxm 127.0.0.1:{}\"}}\n"
+        "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}, ofi+tcp;ofi_rxm 127.0.0.1:{}\", "
+        "trusted_network: loopback}}\n"
         "metrics: {{listen: \"127.0.0.1:{}\"}}\n{}",
         pool_directory(), more_pools_, places().engine_control, places().storage_certs,
         places().engine_data, data_port_, ofi_port_, metrics_port_, extra);

@@ -66,7 +66,7 @@ def what_is_opened_or_spoken_to_is_seen():
 @test
 def a_host_of_a_dpu_and_trusted_hosts():
     top = Path(tempfile.mkdtemp(prefix="traced.", dir=BUILD))
-    pool = served.Served(BUILD / "bin/ros2store", top / "p", "shm")
+    pool = served.Served(BUILD / "bin/ros2store", top / "p", "shm, ucx+tcp")
     try:
         pool.make("256M")
         engine = {address.split(" ")[1] for address in pool.daemons()["engine"]["addresses"]}

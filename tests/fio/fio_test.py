@@ -31,6 +31,8 @@ class Pool:
         self.uri = f"{scheme}:///pool/main?dir={self.directory}" + (parameter and f"&{parameter}")
         self.is_served = way != LOCAL
         daemons = () if self.is_served else ("--no-daemons",)
+        if "ucx" in parameter:
+            daemons = ("--provider", "shm, ucx+tcp", "--trusted-network")
         done = subprocess.run([CLI, "up", *daemons, self.directory, "--size", size],
                               capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -284,6 +284,7 @@ class Demo:
 
     def serve(self):
         self.over_shm.make(self.scale.served_pool)
+        self.over_tcp.make(self.scale.served_pool)
         running = self.over_shm.daemons()
         for name, daemon in sorted(running.items()):
             print(f"  {name}: process {daemon['pid']}, {', '.join(daemon['addresses'])}")
@@ -305,9 +306,10 @@ class Demo:
         self.tally.add("every byte and attribute through a mount of the DPU's files", not differences)
 
     def fio_verify_served(self):
-        for scheme, further in (("ros2s", "&provider=shm"), ("ros2s", "&provider=ucx+tcp"),
-                                ("ros2s+dpu", "")):
-            uri = self.over_shm.uri(scheme, further=further)
+        for pool, scheme, further in ((self.over_shm, "ros2s", "&provider=shm"),
+                                      (self.over_tcp, "ros2s", "&provider=ucx+tcp"),
+                                      (self.over_shm, "ros2s+dpu", "")):
+            uri = pool.uri(scheme, further=further)
             side = compare.pool_side(scheme, build.folder("release"), uri, "fio-verify")
             shown.run("fio", "--name=verify", *side.target, "--thread", "--rw=randwrite", "--bs=4k",
                       "--iodepth=32", "--size=32m", "--verify=crc32c", "--do_verify=1",
@@ -371,7 +373,6 @@ class Demo:
 
     def figures_of_set_ups(self):
         size, seconds, turns = self.scale.set_ups
-        self.over_tcp.make(self.scale.served_pool)
         self.over_ofi.make(self.scale.served_pool)
         built = build.folder("release")
         sides = set_ups.sides(built, compare.raw_side(self.place / "raw"),

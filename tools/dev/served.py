@@ -26,7 +26,9 @@ class Served:
         return f"{scheme}:///pool/main{below}?dir={self.directory}{further}"
 
     def make(self, size):
-        shown.run(self.store, "up", self.directory, "--size", size, "--provider", self.provider)
+        trust = () if self.provider == "shm" else ("--trusted-network",)
+        shown.run(self.store, "up", self.directory, "--size", size, "--provider", self.provider,
+                  *trust)
 
     def up(self):
         shown.run(self.store, "up", self.directory, quiet=True)

@@ -26,7 +26,7 @@ def sides(built, raw, embedded, over_shm, over_tcp, over_ofi):
         raw, embedded,
         compare.served_side("direct, shm (no NIC)", built, over_shm, "ros2s",
                             direct("shm", r"\S+/run/engine\.data"), "shm"),
-        compare.served_side("direct, ucx+tcp", built, over_shm, "ros2s",
+        compare.served_side("direct, ucx+tcp", built, over_tcp, "ros2s",
                             direct("ucx+tcp", r"127\.0\.0\.1:\d+"), "ucx+tcp"),
         compare.served_side("direct, ofi+tcp;ofi_rxm", built, over_ofi, "ros2s",
                             direct("ofi+tcp;ofi_rxm", r"127\.0\.0\.1:\d+"), "ofi+tcp;ofi_rxm"),

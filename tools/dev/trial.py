@@ -31,7 +31,8 @@ USES = (
         ros2store-engine --config /etc/ros2store/engine.yaml 2>/log &
         for i in $(seq 600); do grep -q "info: ready" /log && break; sleep 0.1; done
         cat /log
-        grep -q "data plane: ucx+tcp at 127.0.0.1:7401" /log
+        grep -q "data plane: shm at /run/ros2store/engine.sock" /log
+        ! grep -q warning /log
         kill -TERM $!
         wait $!"""),
     ("ros2store-dpu serves a host by the settings in /etc, and drains", """
@@ -49,7 +50,7 @@ USES = (
         ros2store cp -r ros2s+dpu://127.0.0.1/pool/main/tree /from-dpu
         diff -r /tree /from-dpu
         ros2store why ros2s+dpu://127.0.0.1/pool/main/tree/a | tee /why
-        grep -q "host link over shm .*, ucx+tcp to its engine" /why
+        grep -q "host link over shm .*, shm to its engine" /why
         exec 3<>/dev/tcp/127.0.0.1/7509
         printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3
         grep -q '^ros2store_link_written_bytes_total' <&3

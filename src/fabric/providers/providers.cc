@@ -50,6 +50,10 @@ std::string_view provider_names() {
 
 bool is_provider(std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
+bool trusts_its_network(std::string_view provider) {
+    return provider != "shm" && provider != "ofi+verbs";
+}
+
 Result<std::string> choose_device(const std::string& provider, std::string_view devices,
                                   const std::vector<std::string>& fit, Report& report) {
     for (const auto part : std::views::split(devices, ',')) {

@@ -13,6 +13,12 @@ namespace ros2s::fabric {
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 
+// Whether its library listens by itself beside our port, and takes bytes from whoever reaches it,
+// without a ticket: all of UCX and libfabric but ofi+verbs. Over tcp such bytes write anywhere in
+// the process; RDMA adapters check keys, but what the library reads of messages is not checked by
+// us.
+[[nodiscard]] bool trusts_its_network(std::string_view provider);
+
 // `devices`: "lo", "eth0", "mlx5_0:1", or several with commas between them, of which the provider
 // takes the first that suits it; shm needs none. Errors: unsupported (no such provider, this
 // machine lacks it, or none of the devices suits it), those of ucx::open_domain() and

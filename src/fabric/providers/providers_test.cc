@@ -26,6 +26,14 @@ TEST(Providers, each_is_here_or_says_why_not) {
     EXPECT_NE(std::ranges::find(all[4].devices, "lo"), all[4].devices.end()) << all[4].why_not;
 }
 
+TEST(Providers, two_of_them_are_fit_for_a_network_that_nobody_trusts) {
+    for (const Availability& each : look_at_providers()) {
+        EXPECT_EQ(trusts_its_network(each.provider),
+                  each.provider != "shm" && each.provider != "ofi+verbs")
+            << each.provider;
+    }
+}
+
 TEST(Providers, each_takes_the_device_that_suits_it) {
     const std::vector<std::string> interfaces{"lo", "eth0"}, adapters{"mlx5_0", "mlx5_1"};
     Report report;

@@ -55,11 +55,11 @@ check "a pool" ros2store up --no-daemons $place/pool --size 128MiB
 cat >$place/ros2store-engine.yaml <<EOF
 pools: $place/pool
 control: {listen: "10.77.2.2:7400", certificates: $place/storage}
-data: {listen: "ucx+tcp 10.77.2.2:7401", ucx_device: to-dpu}
+data: {listen: "ucx+tcp 10.77.2.2:7401", trusted_network: yes, ucx_device: to-dpu}
 EOF
 cat >$place/ros2store-dpu.yaml <<EOF
 pools: pool
-engine: {control: "10.77.2.2:7400", providers: ucx+tcp, ucx_device: to-storage, certificates: $place/storage}
+engine: {control: "10.77.2.2:7400", providers: ucx+tcp, trusted_network: yes, ucx_device: to-storage, certificates: $place/storage}
 control: {listen: "10.77.1.2:7500", certificates: $place/hosts}
 data: {listen: "shm $place/dpu.sock"}
 directories:

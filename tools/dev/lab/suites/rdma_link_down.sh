@@ -20,7 +20,7 @@ new_adapter() {
     rdma link delete rxe0 && ip link set rdma0 up && rdma link add rxe0 type rxe netdev rdma0
 }
 
-check "a pool on a file system on NVMe" ros2store up $pool --size 256MiB
+check "a pool on a file system on NVMe" up_over_tcp
 check "its daemons stop" ros2store down $pool
 check "settings for the adapter" settings_for_verbs
 check "its daemons start over $provider" ros2store up $pool

@@ -1,0 +1,95 @@
+#include "trusted_network.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+
+#include "ros2s/fabric/providers/providers.h"
+
+namespace ros2s::daemon {
+namespace {
+
+constexpr std::string_view no = "no", yes = "yes", loopback = "loopback";
+
+std::string described(const Listen& place) {
+    return place.address.empty() ? place.provider : place.provider + " " + place.address;
+}
+
+// Of a provider over tcp, whose library listens at the device's address.
+bool is_on_loopback(const Listen& place, std::string_view devices) {
+    if (!place.address.empty() && is_loopback_or_any(place.address)) return true;
+    const std::vector<std::string> names = parts_of(devices);
+    return place.provider.contains("+tcp") && std::ranges::find(names, "lo") != names.end();
+}
+
+}  // namespace
+
+config::Field describe_trusted_network(std::string& value) {
+    return config::choice(
+        "trusted_network", value, {no, yes, loopback},
+        "Whether everybody who reaches the ports of UCX and libfabric may write into this process: "
+        "they listen by themselves and know no tickets, and over tcp whoever speaks their wire "
+        "format by hand writes anywhere. no: they are not used; shm and ofi+verbs alone are. yes: "
+        "they are, on a network of their own whose machines, and all users of this machine, are "
+        "trusted. loopback: on 127.0.0.1 too, which every user of this machine reaches: for "
+        "trials.");
+}
+
+Result<> check_trust(std::string_view trusted_network, const std::vector<Listen>& places,
+                     std::string_view devices, std::string_view where, Report& report) {
+    for (const Listen& place : places) {
+        if (!fabric::trusts_its_network(place.provider) || trusted_network == loopback) continue;
+        if (trusted_network != yes) {
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} has {}, whose library takes bytes from whoever reaches its port, "
+                            "without a ticket, and lets them write into this process: use shm or "
+                            "ofi+verbs; or say 'trusted_network: yes' beside it where all machines "
+                            "of that network, and all users of this machine, are trusted",
+                            where, described(place)));
+        }
+        if (is_on_loopback(place, devices)) {
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} has {} (device {}), which every user of this machine reaches, and "
+                            "'trusted_network: yes' is for a network of its own: name the address "
+                            "and the device of that, or say 'trusted_network: loopback' where "
+                            "every user of this machine may write into this process",
+                            where, described(place), devices));
+        }
+    }
+    return {};
+}
+
+std::vector<std::string> trust_warnings(const std::vector<Listen>& places) {
+    std::vector<std::string> lines;
+    for (const Listen& place : places) {
+        if (!fabric::trusts_its_network(place.provider)) continue;
+        lines.push_back(
+            fmt::format("{} trusts its network: whoever reaches the port of its library, every "
+                        "user of this machine among them, may write into this process without a "
+                        "ticket (trusted_network in the settings)",
+                        described(place)));
+    }
+    return lines;
+}
+
+bool is_loopback_or_any(std::string_view address) {
+    std::string host(address.substr(0, address.rfind(':')));
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+        host = host.substr(1, host.size() - 2);
+    }
+    in_addr v4{};
+    if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+        const uint32_t first = ntohl(v4.s_addr) >> 24;
+        return first == 127 || first == 0;
+    }
+    in6_addr v6{};
+    if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
+    if (IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6)) return true;
+    return IN6_IS_ADDR_V4MAPPED(&v6) && (v6.s6_addr[12] == 127 || v6.s6_addr[12] == 0);
+}
+
+}  // namespace ros2s::daemon
