@@ -11,27 +11,34 @@
 namespace ros2s::fuse {
 namespace {
 
-// O_APPEND is the kernel's: it knows the size and passes offsets. The file system must not append
-// by itself, because the kernel writes pages of a shared mapping back through any open handle.
-fs::OpenFlags to_flags(int flags) noexcept {
+// Where the kernel caches, nobody else changes a file's size: appending is the kernel's, which
+// passes offsets under its inode lock. Elsewhere it is the file system's.
+bool appends(const Server& server, int flags) noexcept {
+    return !server.caches() && (flags & O_APPEND) != 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
     const int access = flags & O_ACCMODE;
     return {.read = access != O_WRONLY,
             .write = access != O_RDONLY,
+            .append = appends(server, flags),
             .truncate = (flags & O_TRUNC) != 0,
             .exclusive = (flags & O_EXCL) != 0};
 }
 
-void fill_opened(const Server& server, fs::FileHandle handle, fuse_file_info& file) noexcept {
+void fill_opened(Server& server, fs::FileHandle handle, fuse_file_info& file) {
+    if (appends(server, file.flags)) server.write_handles().opened_to_append(handle);
     file.fh = handle.value;
-    file.keep_cache = server.options().sharing == Sharing::exclusive;
+    file.keep_cache = server.caches();
+    file.direct_io = !server.caches();
 }
 
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    mode_t mode, fuse_file_info file) {
     const Call call;
     auto& file_system = server.file_system();
-    const auto opened = co_await file_system.create(call, parent, name, mode, to_flags(file.flags),
-                                                    owner_of(request, parent));
+    const auto opened = co_await file_system.create(
+        call, parent, name, mode, to_flags(server, file.flags), owner_of(request, parent));
     if (!opened) {
         reply_error(request, opened.error());
         co_return;
@@ -40,7 +47,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     const fuse_entry_param entry = to_entry(server, opened->attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
         // The caller is gone: neither the reference nor the handle was taken.
-        std::ignore = co_await file_system.close(call, opened->handle);
+        std::ignore = co_await server.write_handles().close(call, opened->handle);
         file_system.forget(opened->attributes.node, 1);
     }
 }
@@ -53,14 +60,14 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
 Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
     const Call call;
     auto& file_system = server.file_system();
-    const auto opened = co_await file_system.open(call, node, to_flags(file.flags));
+    const auto opened = co_await file_system.open(call, node, to_flags(server, file.flags));
     if (!opened) {
         reply_error(request, opened.error());
         co_return;
     }
     fill_opened(server, opened->handle, file);
     if (fuse_reply_open(request, &file) != 0) {
-        std::ignore = co_await file_system.close(call, opened->handle);
+        std::ignore = co_await server.write_handles().close(call, opened->handle);
     }
 }
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
@@ -71,7 +78,7 @@ void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
 
 Task<> release_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
     const Call call;
-    reply(request, co_await server.file_system().close(call, handle));
+    reply(request, co_await server.write_handles().close(call, handle));
 }
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
     Server& server = server_of(request);
@@ -101,12 +108,22 @@ void read(fuse_req_t request, fuse_ino_t node, size_t bytes, off_t offset, fuse_
                          static_cast<uint64_t>(offset)));
 }
 
-// `received` is the request's own memory; `data` lies in it.
-Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
-                  ReceiveBuffer received, ConstBytes data, uint64_t offset) {
+Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_info file,
+                                   ConstBytes data, uint64_t offset) {
     const Call call;
-    const auto written =
-        co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset);
+    fs::FileHandle handle = handle_of(file);
+    if (!server.caches()) {
+        const bool to_end = appends(server, file.flags) && file.writepage == 0;
+        ROS2S_CO_TRY_ASSIGN(handle,
+                            co_await server.write_handles().find(call, node, handle, to_end));
+    }
+    co_return co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset);
+}
+
+// `received` is the request's own memory; `data` lies in it.
+Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
+                  ReceiveBuffer received, ConstBytes data, uint64_t offset) {
+    const auto written = co_await write_bytes(server, node, file, data, offset);
     if (written) {
         auto& counters = server.counters();
         ++counters.writes;
@@ -121,9 +138,8 @@ Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileH
 void write(fuse_req_t request, fuse_ino_t node, const char* data, size_t bytes, off_t offset,
            fuse_file_info* file) {
     Server& server = server_of(request);
-    server.run(write_task(server, request, node_of(node), handle_of(*file),
-                          server.take_receive_buffer(), as_bytes({data, bytes}),
-                          static_cast<uint64_t>(offset)));
+    server.run(write_task(server, request, node_of(node), *file, server.take_receive_buffer(),
+                          as_bytes({data, bytes}), static_cast<uint64_t>(offset)));
 }
 
 Task<> fsync_task(Server& server, fuse_req_t request, fs::FileHandle handle) {

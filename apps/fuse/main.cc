@@ -38,9 +38,8 @@ Task<> serve_then_stop_watching(Server& server, SignalWatch& watch) {
 }
 
 // Behind a network there may be other clients, whose changes the kernel's caches would hide.
-Sharing sharing_of(const Options& options) {
-    const bool alone = options.uri.transport == api::Uri::Transport::local && !options.shared;
-    return alone ? Sharing::exclusive : Sharing::shared;
+Sharing sharing_of(const api::Uri& uri) {
+    return uri.transport == api::Uri::Transport::local ? Sharing::exclusive : Sharing::shared;
 }
 
 std::function<api::MountStatus()> status_source(api::Deployment& deployment) {
@@ -54,7 +53,8 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
     Server server(deployment.file_system(), environment.reactor,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
-                   .sharing = sharing_of(options),
+                   .sharing = sharing_of(options.uri),
+                   .caching = options.caching,
                    .read_only = options.read_only,
                    .allow_other = options.allow_other,
                    .status = status_source(deployment),
@@ -72,6 +72,11 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                 "read-ahead stays at 128 KiB, which makes reading large files in "
                 "order slower: " +
                 describe(set.error()));
+        }
+        if (!server.maps_shared()) {
+            environment.log.info(
+                "this kernel is older than Linux 6.6: mmap with MAP_SHARED fails in " +
+                mount_point + " (ENODEV), because its files are read past the page cache");
         }
         environment.log.info(options.uri.to_string() + " is mounted on " + mount_point);
         if (options.print_pid) {

@@ -71,7 +71,7 @@ void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) 
     fuse_reply_attr(request, &status, server.cache_seconds());
 }
 
-fuse_lowlevel_ops operations() noexcept {
+fuse_lowlevel_ops operations(Sharing sharing) noexcept {
     fuse_lowlevel_ops table{};
     table.init = [](void* server, fuse_conn_info* connection) noexcept {
         static_cast<Server*>(server)->connected(*connection);
@@ -80,6 +80,7 @@ fuse_lowlevel_ops operations() noexcept {
     add_attribute_operations(table);
     add_file_operations(table);
     add_directory_operations(table);
+    if (sharing == Sharing::shared) add_lock_operations(table);
     add_why_operation(table);
     return table;
 }

@@ -22,7 +22,13 @@ DURABILITY
 CACHING
   With ros2s+local all changes pass this mount, so the kernel keeps names, attributes and file pages
   in its own caches. O_DIRECT works. --no-cache asks the file system every time, as mounts behind a
-  network always do: others may change files there.
+  network always do: others may change files there. Reads and writes then go past the page cache. A
+  file that is mapped shows what it held when its pages were first touched; a shared mapping needs
+  Linux 6.6.
+
+LOCKS
+  With ros2s+local, flock(2) and fcntl(2) locks hold among all programs that use the mount. Behind a
+  network they fail with ENOLCK, because programs on other mounts would not see them.
 
 UNMOUNTING
   fusermount3 -u MOUNT_POINT, or SIGINT or SIGTERM to the process. A signal also unmounts while
@@ -54,7 +60,8 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
                  "let other users in, as far as file permissions do (for an ordinary user "
                  "/etc/fuse.conf must say user_allow_other)");
     app.add_flag("-r,--read-only", options.read_only, "refuse changes through this mount");
-    app.add_flag("--no-cache", options.shared, "let the kernel cache nothing");
+    bool no_cache = false;
+    app.add_flag("--no-cache", no_cache, "let the kernel cache nothing");
     app.add_flag("--print-pid", options.print_pid,
                  "write the number of the process that serves the mount to standard output");
     app.set_version_flag("--version", "ros2store-fuse " ROS2STORE_VERSION);
@@ -72,6 +79,7 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
         exit_status = asked ? 0 : 2;
         return std::nullopt;
     }
+    options.caching = !no_cache;
     Report report;
     auto parsed = api::Uri::parse(uri, report);
     if (parsed && !parsed->path.empty()) {

@@ -13,7 +13,7 @@ struct Options {
     bool foreground = false;
     bool allow_other = false;
     bool read_only = false;
-    bool shared = false;
+    bool caching = true;
     bool print_pid = false;
 };
 

@@ -37,6 +37,7 @@ void add_name_operations(fuse_lowlevel_ops& table) noexcept;       // names.cc
 void add_attribute_operations(fuse_lowlevel_ops& table) noexcept;  // attributes.cc
 void add_file_operations(fuse_lowlevel_ops& table) noexcept;       // files.cc
 void add_directory_operations(fuse_lowlevel_ops& table) noexcept;  // directories.cc
+void add_lock_operations(fuse_lowlevel_ops& table) noexcept;       // locks.cc
 void add_why_operation(fuse_lowlevel_ops& table) noexcept;         // why.cc
 
 }  // namespace ros2s::fuse

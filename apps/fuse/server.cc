@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fuse.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "operations.h"
 #include "ros2s/base/check.h"
@@ -30,6 +34,21 @@ void keep_what_libfuse_says(fuse_log_level, const char* format, va_list argument
     *said_while_mounting += text;
 }
 
+// FUSE_DIRECT_IO_ALLOW_MMAP of Linux 6.6, in the second word of FUSE_INIT's flags. libfuse 3.14
+// (Debian 12's) does not know it: it is read from the kernel's request and set in libfuse's answer.
+constexpr uint32_t direct_io_allow_mmap = uint32_t{1} << 4;
+
+bool offers_mapping_of_direct_files(ConstBytes request) noexcept {
+    fuse_init_in offered;
+    if (request.size() < sizeof(fuse_in_header) + sizeof offered) return false;
+    std::memcpy(&offered, request.data() + sizeof(fuse_in_header), sizeof offered);
+    return (offered.flags & FUSE_INIT_EXT) != 0 && (offered.flags2 & direct_io_allow_mmap) != 0;
+}
+
+ssize_t read_from_kernel(int descriptor, void* into, size_t bytes, void*) noexcept {
+    return ::read(descriptor, into, bytes);
+}
+
 // A year; the kernel drops what memory pressure or a change through this mount makes it drop.
 constexpr double cached_seconds = 365.0 * 24 * 3600;
 // Requests taken in one go before everything else on the core gets its turn.
@@ -47,7 +66,8 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions opti
       slots_(reactor, options_.requests_max),
       nursery_(reactor, options_.requests_max),
       receive_buffers_(16),
-      read_buffers_(16) {}
+      read_buffers_(16),
+      write_handles_(file_system) {}
 
 Server::~Server() {
     unmount();
@@ -72,7 +92,7 @@ Result<> Server::mount(Report& report) {
     std::string said;
     said_while_mounting = &said;
     fuse_set_log_func(keep_what_libfuse_says);
-    const fuse_lowlevel_ops table = operations();
+    const fuse_lowlevel_ops table = operations(options_.sharing);
     session_ = fuse_session_new(&arguments, &table, sizeof table, this);
     int failed = session_ == nullptr ? -1 : 0;
     if (failed == 0) failed = fuse_session_mount(session_, options_.mount_point.c_str());
@@ -89,6 +109,11 @@ Result<> Server::mount(Report& report) {
     }
     mounted_ = true;
     const int descriptor = fuse_session_fd(session_);
+    const fuse_custom_io io{.writev = write_to_kernel,
+                            .read = read_from_kernel,
+                            .splice_receive = nullptr,
+                            .splice_send = nullptr};
+    ROS2S_CHECK(fuse_session_custom_io(session_, &io, descriptor) == 0);
     requests_.emplace(reactor_, descriptor);
     const int status = ::fcntl(descriptor, F_GETFL);
     if (status < 0 || ::fcntl(descriptor, F_SETFL, status | O_NONBLOCK) < 0) {
@@ -114,9 +139,7 @@ void Server::unmount() noexcept {
     fuse_session_unmount(session_);
 }
 
-double Server::cache_seconds() const noexcept {
-    return options_.sharing == Sharing::exclusive ? cached_seconds : 0;
-}
+double Server::cache_seconds() const noexcept { return caches() ? cached_seconds : 0; }
 
 void Server::connected(fuse_conn_info& connection) noexcept {
     const auto want = [&](unsigned capability, bool wanted) {
@@ -126,7 +149,6 @@ void Server::connected(fuse_conn_info& connection) noexcept {
             connection.want &= ~capability;
         }
     };
-    const bool exclusive = options_.sharing == Sharing::exclusive;
     connection.max_write = transfer_bytes_max;
     connection.max_read = transfer_bytes_max;
     connection.max_readahead = transfer_bytes_max;
@@ -138,15 +160,21 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     want(FUSE_CAP_SPLICE_WRITE, false);
     want(FUSE_CAP_SPLICE_MOVE, false);
     want(FUSE_CAP_ASYNC_READ, true);
-    want(FUSE_CAP_ASYNC_DIO, true);
+    // The kernel drops the pages of a direct write before it is sent and, if it waits for the
+    // answer, after that. It does not when the write completes by itself: a page that was read
+    // meanwhile would stay, with the old bytes.
+    want(FUSE_CAP_ASYNC_DIO, !caches());
     want(FUSE_CAP_PARALLEL_DIROPS, true);
     want(FUSE_CAP_ATOMIC_O_TRUNC, true);
     want(FUSE_CAP_READDIRPLUS, true);
     want(FUSE_CAP_READDIRPLUS_AUTO, true);
     // Our own writes change the modification time; that must not throw away the pages they left.
-    want(FUSE_CAP_AUTO_INVAL_DATA, !exclusive);
-    want(FUSE_CAP_EXPLICIT_INVAL_DATA, exclusive);
-    want(FUSE_CAP_CACHE_SYMLINKS, exclusive);
+    want(FUSE_CAP_AUTO_INVAL_DATA, !caches());
+    want(FUSE_CAP_EXPLICIT_INVAL_DATA, caches());
+    want(FUSE_CAP_CACHE_SYMLINKS, caches());
+    const ConstBytes request{static_cast<const std::byte*>(current_.get()), current_bytes_};
+    can_map_uncached_ = !caches() && offers_mapping_of_direct_files(request);
+    shaking_hands_ = true;
     ready_.set();
 }
 
@@ -163,6 +191,17 @@ std::optional<gid_t> Server::inherited_group(fs::NodeId parent) const {
     const auto found = set_group_id_directories_.find(parent.value);
     if (found == set_group_id_directories_.end()) return std::nullopt;
     return found->second;
+}
+
+ssize_t Server::write_to_kernel(int descriptor, iovec* parts, int count, void* server) noexcept {
+    auto& self = *static_cast<Server*>(server);
+    if (std::exchange(self.shaking_hands_, false) && self.can_map_uncached_) {
+        ROS2S_CHECK(count == 2 && parts[1].iov_len >= sizeof(fuse_init_out));
+        auto& answer = *static_cast<fuse_init_out*>(parts[1].iov_base);
+        answer.flags |= FUSE_INIT_EXT;
+        answer.flags2 |= direct_io_allow_mmap;
+    }
+    return ::writev(descriptor, parts, count);
 }
 
 Server::Received Server::receive() {

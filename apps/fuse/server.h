@@ -28,6 +28,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
+#include "write_handles.h"
 
 namespace ros2s::fuse {
 
@@ -36,7 +37,9 @@ enum class Sharing : uint8_t {
     // Every change passes this mount (an embedded pool has one owner): names, attributes and file
     // pages stay in the kernel's caches until it drops them itself.
     exclusive,
-    // Others write too: nothing is kept beyond the request that fetched it.
+    // Others write too: nothing is kept beyond the request that fetched it, reads and writes go
+    // past
+    // the page cache, and file locks are refused, because others would not see them.
     shared,
 };
 
@@ -44,6 +47,7 @@ struct ServerOptions {
     std::string mount_point;  // absolute
     std::string source;       // what `mount` and `df` show as the device
     Sharing sharing = Sharing::shared;
+    bool caching = true;  // false: an exclusive mount, too, keeps nothing
     bool read_only = false;
     bool allow_other = false;
     size_t requests_max = 128;
@@ -89,6 +93,7 @@ class Server {
     [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
     [[nodiscard]] ServerCounters& counters() noexcept { return counters_; }
     [[nodiscard]] ReadBuffers& read_buffers() noexcept { return read_buffers_; }
+    [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     // Says which file, and where in it, where the error is `corrupt`: the caller learns EIO alone.
     void note_failure(fs::NodeId node, const Error& error);
     // The request that is being dispatched goes on as this task. At most once a request.
@@ -97,7 +102,14 @@ class Server {
     [[nodiscard]] ReceiveBuffer take_receive_buffer() noexcept { return std::move(current_); }
     void give_receive_buffer(ReceiveBuffer buffer) { receive_buffers_.give(std::move(buffer)); }
     void connected(fuse_conn_info& connection) noexcept;
+    // The kernel may keep names, attributes and pages.
+    [[nodiscard]] bool caches() const noexcept {
+        return options_.sharing == Sharing::exclusive && options_.caching;
+    }
     [[nodiscard]] double cache_seconds() const noexcept;
+    // Files past the page cache can be mapped for sharing (Linux 6.6). Where not, mmap(2) with
+    // MAP_SHARED says ENODEV.
+    [[nodiscard]] bool maps_shared() const noexcept { return caches() || can_map_uncached_; }
     // Directories whose set-group-id bit makes what is created in them inherit their group. The
     // kernel leaves that to the file system and does not send the parent's mode along, but every
     // directory's attributes have passed here before something is created in it.
@@ -106,6 +118,7 @@ class Server {
 
   private:
     enum class Received : uint8_t { request, nothing, again, end };
+    static ssize_t write_to_kernel(int descriptor, iovec* parts, int count, void* server) noexcept;
     Received receive();
     void dispatch();
     Task<> run_and_release(Task<> task);
@@ -116,12 +129,15 @@ class Server {
     ServerCounters counters_;
     fuse_session* session_ = nullptr;
     bool mounted_ = false;
+    bool shaking_hands_ = false;  // the next thing that libfuse sends is its answer to FUSE_INIT
+    bool can_map_uncached_ = false;
 
     Event ready_;
     Semaphore slots_;
     Nursery nursery_;
     Spares<ReceiveBuffer> receive_buffers_;
     ReadBuffers read_buffers_;
+    WriteHandles write_handles_;
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import mmap
+import multiprocessing
 import os
 import shutil
 import signal
@@ -21,12 +22,14 @@ import tempfile
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import aio  # noqa: E402
 import runner  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
 LOCAL, DIRECT, OFFLOAD = SCHEMES = "ros2s+local", "ros2s", "ros2s+dpu"
+SERVED = DIRECT, OFFLOAD  # through daemons: others may have it mounted, too
 URI = f"{LOCAL}:///pool/main?dir="
 
 
@@ -50,6 +53,7 @@ class Pool:
     def __init__(self, size="256MiB", owner=None, scheme=LOCAL):
         self.top = tempfile.mkdtemp(prefix="ros2store-mount.")
         self.directory, self.mount_point = f"{self.top}/pool", f"{self.top}/mnt"
+        self.second_mount_point = f"{self.top}/second"
         os.mkdir(self.mount_point)
         if owner is not None:
             for path in (self.top, self.mount_point):
@@ -85,6 +89,12 @@ class Pool:
         assert self.is_mounted()
         return self.pid()
 
+    def mount_second(self):
+        """The same container once more, and its mount point."""
+        os.mkdir(self.second_mount_point)
+        self.run(FUSE, self.uri, self.second_mount_point)
+        return self.second_mount_point
+
     def pid(self):
         """Of the process that has it mounted."""
         if self.is_served:
@@ -115,6 +125,9 @@ class Pool:
         return next(each["pid"] for each in status["daemons"] if each["program"] == program)
 
     def __exit__(self, *error):
+        if os.path.exists(self.second_mount_point):
+            subprocess.run(["umount", "-l", self.second_mount_point], capture_output=True,
+                           check=False)
         if self.is_mounted():
             subprocess.run(["umount", "-l", self.mount_point], check=False)
         if self.is_served:
@@ -179,12 +192,120 @@ def corrupt_bytes_are_logged_with_the_way_to_the_file():
 def posix_checks_on_a_real_pool(scheme):
     with Pool("1GiB", scheme=scheme) as pool:
         pid = pool.mount()
-        done = subprocess.run([sys.executable, "-B", f"{HERE}/posix_checks.py", pool.mount_point],
-                              capture_output=True, text=True)
+        shared = ["--shared"] if pool.is_served else []
+        done = subprocess.run([sys.executable, "-B", f"{HERE}/posix_checks.py", *shared,
+                               pool.mount_point], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         pool.unmount(pid)
         pid = pool.mount()
         assert os.listdir(pool.mount_point) == []
+        pool.unmount(pid)
+
+
+def read_on_and_on(path, size, end):
+    """Keeps the kernel's pages of a file full."""
+    descriptor = os.open(path, os.O_RDONLY)
+    while not end.is_set():
+        os.pread(descriptor, size, 0)
+
+
+@test.each(*SCHEMES)
+def asynchronous_direct_writes_reach_buffered_readers(scheme):
+    if aio.CALLS is None:
+        return
+    with Pool("64MiB", scheme=scheme) as pool:
+        pid = pool.mount()
+        path, size = pool.path("f"), 65536
+        write(path, bytes(2 * size))
+        end = multiprocessing.Event()
+        reader = multiprocessing.Process(target=read_on_and_on, args=(path, size, end))
+        reader.start()
+        try:
+            with open(path, "rb") as file:
+                writer = aio.DirectWriter(path, size)
+                contents = [bytes([turn]) * size for turn in range(1, 101)]
+                stale = []
+                for content in contents:
+                    writer.write(content, 0)
+                    if os.pread(file.fileno(), size, 0) != content:
+                        stale.append(content[0])
+                writer.close()
+            assert not stale, f"after these writes old bytes were read: {stale}"
+        finally:
+            end.set()
+            reader.join()
+        assert read(path) == contents[-1] + bytes(size)
+        pool.unmount(pid)
+
+
+@test.each(*SERVED)
+def appends_of_two_mounts_are_all_kept(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        logs = [os.open(f"{top}/log", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+                for top in (pool.mount_point, second)]
+        records = [b"%08d\n" % number for number in range(600)]
+        for number, record in enumerate(records[:300]):  # in turn
+            assert os.write(logs[number % 2], record) == len(record)
+        halves = [threading.Thread(target=lambda log, some: [os.write(log, each) for each in some],
+                                   args=(log, records[300 + 150 * i:450 + 150 * i]))
+                  for i, log in enumerate(logs)]
+        for each in halves:
+            each.start()
+        for each in halves:
+            each.join()
+        for log in logs:
+            found = os.pread(log, 100_000, 0).splitlines(keepends=True)
+            assert found[:300] == records[:300] and sorted(found) == records, len({*found})
+            assert os.fstat(log).st_size == 5400
+            os.close(log)
+
+
+@test.each(*SERVED)
+def another_mount_reads_what_was_written(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        path = pool.path("f")
+        write(path, pattern(100_000, 0))
+        before = os.stat(path)
+        with open(f"{second}/f", "rb") as file:
+            for turn in range(10):
+                assert os.pread(file.fileno(), 100_000, 0) == pattern(100_000, turn), turn
+                with mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ) as view:
+                    assert view[:] == pattern(100_000, turn), f"mapped, {turn}"
+                with open(path, "r+b") as other:
+                    other.write(pattern(100_000, turn + 1))
+                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as rsync -t
+
+
+@test.each(*SERVED)
+def locks_are_refused_where_others_share_the_mount(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        for top in (pool.mount_point, pool.mount_second()):
+            with open(f"{top}/f", "w") as file:
+                for lock in (fcntl.flock, fcntl.lockf):
+                    try:
+                        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        raise AssertionError(f"{lock.__name__} was granted")
+                    except OSError as error:
+                        assert error.errno == errno.ENOLCK, error
+
+
+@test
+def a_mount_without_caches_keeps_its_locks():
+    with Pool("64MiB") as pool:
+        pid = pool.mount("--no-cache")
+        with open(pool.path("f"), "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with open(pool.path("f"), "w") as other:
+                try:
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    raise AssertionError("the lock was granted twice")
+                except BlockingIOError:
+                    pass
         pool.unmount(pid)
 
 

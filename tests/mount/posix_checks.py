@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""usage: posix_checks.py DIRECTORY [NAME…]
+"""usage: posix_checks.py [--shared] DIRECTORY [NAME…]
 
 Uses a directory as Linux programs use one, through the kernel, and compares with what POSIX and
 open(2) promise. Runs on any file system: on ext4 it checks itself. Each check gets a directory of
 its own. The last line is "N passed, N failed"; exit status 1 where one failed.
+--shared: it is a mount that others share: file locks are refused, and shared mappings need Linux
+6.6.
 """
 import ctypes
 import errno
+import fcntl
 import hashlib
 import mmap
 import multiprocessing
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -22,6 +26,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import runner  # noqa: E402
 
 check = runner.Tests()
+SHARED = False
+
+
+def maps_shared():
+    return not SHARED or tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 6)
 
 
 def run(*words, cwd=None):
@@ -118,9 +127,10 @@ def git_repository(top):
 
 @check
 def sqlite_database(top):
-    for mode in ("delete", "wal"):
-        path = f"{top}/{mode}.db"
-        db = sqlite3.connect(path)
+    # Where others share the mount it has no locks, which a write-ahead log cannot do without.
+    for mode in ("delete",) if SHARED else ("delete", "wal"):
+        path = f"file:{top}/{mode}.db" + ("?nolock=1" if SHARED else "")
+        db = sqlite3.connect(path, uri=True)
         assert db.execute(f"pragma journal_mode={mode}").fetchone()[0] == mode
         db.execute("create table t(a integer primary key, b blob)")
         for i in range(15):
@@ -133,7 +143,7 @@ def sqlite_database(top):
         except KeyError:
             pass
         db.close()
-        db = sqlite3.connect(path)
+        db = sqlite3.connect(path, uri=True)
         assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
         assert db.execute("select count(*), sum(length(b)) from t").fetchone() == (
             75, sum(i * 31 * 5 for i in range(15)))
@@ -145,6 +155,11 @@ def memory_maps(top):
     path = f"{top}/mapped"
     write(path, pattern(300000))
     with open(path, "r+b") as file:
+        with mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ) as view:
+            assert view[:] == pattern(300000)
+        if not maps_shared():
+            fails(errno.ENODEV, mmap.mmap, file.fileno(), 0)
+            return
         with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
             assert view[:] == pattern(300000)
         with mmap.mmap(file.fileno(), 0) as view:
@@ -180,6 +195,30 @@ def appends_from_several_processes(top):
     for who in range(4):
         own = [line for line in lines if line.startswith(f"{who:02d} ")]
         assert own == sorted(own) and len(own) == 100
+
+
+@check
+def appends_by_one_descriptor(top):
+    path = f"{top}/log"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(descriptor, b"x" * 5000)
+        os.pwrite(descriptor, b"end", 0)  # Linux appends nevertheless
+        assert read(path) == b"x" * 5000 + b"end"
+        if maps_shared():  # what a mapping changes is written in its place
+            with mmap.mmap(descriptor, 5003) as view:
+                view[10:15] = b"HELLO"
+                view.flush()
+            assert read(path) == b"x" * 10 + b"HELLO" + b"x" * 4985 + b"end"
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)
+        os.pwrite(descriptor, b"in its place", 0)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
+        os.write(descriptor, b", again")
+        content = read(path)
+        assert content.startswith(b"in its place") and content.endswith(b"end, again")
+        assert len(content) == os.fstat(descriptor).st_size == 5010
+    finally:
+        os.close(descriptor)
 
 
 @check
@@ -469,8 +508,14 @@ def large_directory(top):
 
 @check
 def locks(top):
-    import fcntl
     with open(f"{top}/f", "w") as file:
+        if SHARED:
+            fails(errno.ENOLCK, fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fails(errno.ENOLCK, fcntl.flock, file, fcntl.LOCK_SH)
+            fails(errno.ENOLCK, fcntl.lockf, file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_UN)
+            fcntl.lockf(file, fcntl.LOCK_UN)
+            return
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with open(f"{top}/f", "w") as other:
             fails(errno.EAGAIN, fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -478,9 +523,14 @@ def locks(top):
 
 
 def main():
-    if len(sys.argv) < 2:
+    global SHARED
+    arguments = sys.argv[1:]
+    SHARED = arguments[:1] == ["--shared"]
+    if SHARED:
+        del arguments[0]
+    if not arguments:
         sys.exit(__doc__)
-    top = sys.argv[1]
+    top, *names = arguments
 
     def in_own_directory(function):
         directory = os.path.join(top, function.__name__)
@@ -488,7 +538,7 @@ def main():
         function(directory)
         shutil.rmtree(directory)
 
-    return check.run(sys.argv[2:], in_own_directory)
+    return check.run(names, in_own_directory)
 
 
 if __name__ == "__main__":
