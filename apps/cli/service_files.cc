@@ -113,15 +113,18 @@ std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish
         trust_in(wish.providers));
 }
 
+// Who has the client's certificate may do everything in the pool.
 std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
+    const std::string all = yaml_text(wish.pool + "/*");
     return fmt::format(
         "pools: {}\n"
+        "access: {{\"CN=client\": {{write: {}, create: {}, destroy: {}}}}}\n"
         "engine: {{control: {}, name: localhost, providers: {}, trusted_network: {}, "
         "certificates: {}}}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\"}}\n",
-        yaml_text(wish.pool), yaml_text("unix:" + places.engine_control),
+        yaml_text(wish.pool), all, all, all, yaml_text("unix:" + places.engine_control),
         yaml_text(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
         yaml_text(places.storage_certs), yaml_text("unix:" + places.dpu_control),
         yaml_text(places.host_certs), yaml_text("shm " + places.dpu_data));

@@ -22,6 +22,10 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     [[nodiscard]] std::vector<std::string> directories(std::string_view pool) const override {
         return served.containers(pool);
     }
+    // Without the engine's address, which is not for hosts.
+    [[nodiscard]] std::string path(const std::string& pool) const override {
+        return pools.keeper(pool);
+    }
     [[nodiscard]] std::vector<control::AbsentPool> absent() const override {
         return pools.absent();
     }

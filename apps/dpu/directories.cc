@@ -1,7 +1,6 @@
 #include "directories.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,8 +94,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool
     const auto found = directories_.find({pool, container});
     if (found == directories_.end()) {
         co_return report.fail(Code::not_found,
-                              fmt::format("the pool '{}' has no container '{}'; it has: {}", pool,
-                                          container, fmt::join(containers(pool), ", ")));
+                              fmt::format("the pool '{}' has no container '{}'; list what there "
+                                          "is",
+                                          pool, container));
     }
     co_return co_await foreign::open_local_fs(found->second.path, reactor_, blocking_, report,
                                               for_hosts);

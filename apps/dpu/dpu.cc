@@ -92,6 +92,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
                                                                 .sessions = sessions_,
                                                                 .tickets = tickets_,
                                                                 .pools = catalog_,
+                                                                .access = settings_.access,
                                                                 .mounts = &mounts_,
                                                                 .doors = &tenants_,
                                                                 .log = environment_.log},

@@ -25,6 +25,21 @@ config::Table describe(Settings& s) {
          "checksums of ours (docs/decisions/0532).",
          {},
          &s.directories},
+        {"access",
+         "What hosts may do, by the subject of their certificate, as `ros2store certs show FILE` "
+         "tells it. Who is not named here, and what is not given here, is refused, and the log has "
+         "a line of it. Each right is given for containers: POOL/CONTAINER, separated by commas; a "
+         "* at the end stands for the rest of a name. Users and modes of files are not looked at: "
+         "who may write to a container may read, change and remove everything in it. Read at "
+         "start.",
+         {},
+         nullptr,
+         {{{"read", "containers that it may mount, for reading."},
+           {"write", "containers that it may mount and change; they may be read, too."},
+           {"create", "containers that it may make."},
+           {"destroy", "containers that it may destroy, with all that is in them."}},
+          &s.access_given,
+          R"("CN=alice": {write: pool/alice-*, create: pool/alice-*, read: pool/images})"}},
         {"engine",
          "The storage server behind.",
          {config::text("control", s.engine,
@@ -115,6 +130,8 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
                                       fmt::format("{}: 'engine: providers'", where), report));
     }
     ROS2S_TRY(check(settings.directories, pools, where, report));
+    ROS2S_TRY_ASSIGN(settings.access,
+                     session::AccessTable::parse(settings.access_given, where, report));
     ROS2S_TRY(want(settings.control, "control: listen"));
     ROS2S_TRY_ASSIGN(
         const auto places,

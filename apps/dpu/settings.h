@@ -7,12 +7,15 @@
 #include "directories.h"
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/places.h"
+#include "ros2s/session/access_table.h"
 
 namespace ros2s::dpud {
 
 struct Settings {
     std::string pools;
     DirectorySettings directories;
+    session::AccessTable::Settings access_given;
+    session::AccessTable access;  // what that means
     std::string engine = "127.0.0.1:7400";
     std::string engine_name;
     std::string engine_providers = "shm";

@@ -79,6 +79,7 @@ Task<Result<>> Engine::open_control(Report& report) {
                                                                 .sessions = sessions_,
                                                                 .tickets = tickets_,
                                                                 .pools = pools_,
+                                                                .access = access_,
                                                                 .log = environment_.log},
                                                                control_options(), report));
     co_return Result<>{};

@@ -55,6 +55,9 @@ class Engine final : public daemon::Daemon {
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::SessionGate gate_;
+    // The engine's authority gives certificates to trusted machines alone: DPUs, and clients that
+    // need none. On the data plane they have the pool whole.
+    const session::AccessTable access_ = session::AccessTable::everything();
     std::unique_ptr<StoreRouter> router_;
     std::unique_ptr<daemon::DataPlane> data_;
     std::unique_ptr<control::ControlServer> control_;

@@ -21,6 +21,9 @@ class Pools final : public control::PoolCatalog {
 
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] object::ObjectStore* find(std::string_view pool) override;
+    [[nodiscard]] std::string path(const std::string& pool) const override {
+        return pools_.at(pool)->path();
+    }
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,

@@ -1,12 +1,16 @@
 #include "store_router.h"
 
+#include <fmt/format.h>
+
+#include "ros2s/base/check.h"
+
 namespace ros2s::engined {
 
 StoreRouter::StoreRouter(Reactor& reactor, session::SessionTable& sessions,
                          control::PoolCatalog& pools)
     : reactor_(reactor), sessions_(sessions) {
     for (const std::string& name : pools.names()) {
-        servers_.emplace(name, std::make_unique<remote::StoreServer>(*pools.find(name)));
+        servers_.emplace(name, std::make_unique<remote::StoreServer>(*pools.find(name), this));
     }
 }
 
@@ -21,6 +25,26 @@ Task<> StoreRouter::serve(rpc::Request& request) {
     const Time begun = reactor_.now();
     co_await server->second->serve(request);
     times_.add(request.method(), reactor_.now() - begun);
+}
+
+// The request's session is there until it is answered.
+void StoreRouter::audit(const rpc::Request& request, std::string_view what) {
+    const session::Session* const session = sessions_.look({request.guest().session});
+    ROS2S_CHECK(session != nullptr);
+    const session::SessionRequest& who = session->request;
+    sessions_.audit().done(who.subject,
+                           fmt::format("{} ({}) {} in the pool '{}', on the data plane",
+                                       who.subject, who.from, what, who.pool),
+                           session::fields_of(*session));
+}
+
+void StoreRouter::made(const rpc::Request& request, const object::ContainerRecord& container) {
+    audit(request, fmt::format("created the container '{}' ({})", container.properties.label,
+                               container.id.uuid.to_string()));
+}
+
+void StoreRouter::destroyed(const rpc::Request& request, object::ContainerId container) {
+    audit(request, fmt::format("destroyed the container {}", container.uuid.to_string()));
 }
 
 void StoreRouter::add_metrics(std::vector<exporter::Source>& sources) const {

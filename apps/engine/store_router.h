@@ -1,5 +1,5 @@
 // StoreRouter: the data plane's service: each request goes to the pool that its session was opened
-// for.
+// for. Containers that clients make and destroy by it leave audit lines.
 //
 // Owned by the engine; sessions and pools outlive it. Used on their core.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace ros2s::engined {
 
-class StoreRouter final : public rpc::Service {
+class StoreRouter final : public rpc::Service, public remote::ContainerWatcher {
   public:
     // One server for each pool that there is now.
     StoreRouter(Reactor& reactor, session::SessionTable& sessions, control::PoolCatalog& pools);
@@ -27,7 +27,12 @@ class StoreRouter final : public rpc::Service {
     void add_metrics(std::vector<exporter::Source>& sources) const;
     void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
 
+    void made(const rpc::Request& request, const object::ContainerRecord& container) override;
+    void destroyed(const rpc::Request& request, object::ContainerId container) override;
+
   private:
+    void audit(const rpc::Request& request, std::string_view what);
+
     Reactor& reactor_;
     session::SessionTable& sessions_;
     std::map<std::string, std::unique_ptr<remote::StoreServer>, std::less<>> servers_;

@@ -236,6 +236,25 @@ void document_entries(std::string& out, const Group& group) {
     }
 }
 
+void document_records(std::string& out, const Group& group) {
+    const Records& records = group.records;
+    for (const Records::Key& key : records.keys) {
+        comment(out, std::string(key.name) + ": " + std::string(key.help), 0);
+    }
+    if (records.into->empty()) {
+        out += "# " + std::string(group.name) + ":\n#   " + std::string(records.example) + "\n";
+        return;
+    }
+    out += std::string(group.name) + ":\n";
+    for (const auto& [name, entries] : *records.into) {
+        out += "  " + quoted(name) + ": {";
+        for (const auto& [key, text] : entries) {
+            out += (key == entries.begin()->first ? "" : ", ") + key + ": " + quoted(text);
+        }
+        out += "}\n";
+    }
+}
+
 }  // namespace
 
 std::string document(const Table& table) {
@@ -247,6 +266,10 @@ std::string document(const Table& table) {
         const size_t indent = top ? 0 : 2;
         if (group.entries != nullptr) {
             document_entries(out, group);
+            continue;
+        }
+        if (group.records.into != nullptr) {
+            document_records(out, group);
             continue;
         }
         const bool changed = std::ranges::any_of(group.fields, [](const Field& field) {

@@ -95,12 +95,25 @@ class Field {
 [[nodiscard]] Field choice(std::string_view name, std::string& value,
                            std::vector<std::string_view> choices, std::string_view help);
 
+// Texts under names that the file chooses.
+using Entries = std::map<std::string, std::string>;
+// Entries under names that the file chooses, each with some of the same few keys.
+struct Records {
+    struct Key {
+        std::string_view name, help;
+    };
+    std::vector<Key> keys;
+    std::map<std::string, Entries>* into = nullptr;
+    std::string_view example{};  // one line, for the documented file
+};
+
 struct Group {
     std::string_view name;  // empty: its settings stand at the top of the file
     std::string_view help;
     std::vector<Field> fields;
-    // Instead of fields: texts under names that the file chooses, none by default.
-    std::map<std::string, std::string>* entries = nullptr;
+    // Instead of fields, and none by default.
+    Entries* entries = nullptr;
+    Records records{};
 };
 using Table = std::vector<Group>;
 

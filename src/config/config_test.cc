@@ -105,6 +105,45 @@ TEST(Config, WhatIsLeftOutKeepsItsDefault) {
     EXPECT_EQ(s, (Settings{.pool = "p"}));
 }
 
+TEST(Config, RecordsUnderNamesThatTheFileChooses) {
+    std::map<std::string, Entries> people;
+    const Table table{
+        {"people",
+         "Who may do what.",
+         {},
+         nullptr,
+         {{{"read", "what they may read."}, {"write", "and write."}}, &people, "ann: {read: x}"}}};
+    EXPECT_EQ(document(table),
+              "# Who may do what.\n# read: what they may read.\n# write: and write.\n"
+              "# people:\n#   ann: {read: x}\n");
+    Report report;
+    ASSERT_TRUE(parse("people:\n  \"CN=ann\": {write: 'a, b', read: c/*}\n  bob:\n    read: d\n",
+                      "c", table, report))
+        << report.text();
+    const std::map<std::string, Entries> read{{"CN=ann", {{"write", "a, b"}, {"read", "c/*"}}},
+                                              {"bob", {{"read", "d"}}}};
+    EXPECT_EQ(people, read);
+    const std::string written = document(table);
+    people.clear();
+    ASSERT_TRUE(parse(written, "c", table, report)) << written;
+    EXPECT_EQ(people, read);
+    for (const auto& [yaml, sentence] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"people:\n  ann:\n    reed: x\n",
+              "c:3: there is no setting \"reed\" in \"people.ann\"; did you mean \"read\"?"},
+             {"people:\n  ann: {read: x}\n  ann: {read: y}\n",
+              "c:3: \"ann\" is given twice, first in line 2; remove one of them"},
+             {"people: {ann: x}",
+              "c:1: people.ann: it has settings of its own; for example ann: {read: x}"},
+             {"people: {ann: {read: [x]}}",
+              "c:1: people.ann.read: one text is needed here; Who may do what."},
+             {"people: x", "c:1: \"people\" is a group, not a setting"}}) {
+        Report why;
+        EXPECT_FALSE(parse(yaml, "c", table, why)) << yaml;
+        EXPECT_NE(why.text().find(sentence), std::string::npos) << why.text();
+    }
+    EXPECT_EQ(people, read) << "all or nothing";
+}
+
 TEST(Config, NamesThatTheFileChooses) {
     std::map<std::string, std::string> places;
     const Table table{{"places", "Where things are.", {}, &places}};

@@ -84,6 +84,7 @@ class Parser {
         if (failed_) return fail(Code::invalid);
         for (const auto& [field, value] : values_) field->store(value);
         for (auto& [into, found] : entries_) *into = std::move(found);
+        for (auto& [into, found] : records_) *into = std::move(found);
         return {};
     }
 
@@ -133,7 +134,11 @@ class Parser {
             return;
         }
         if (group.entries != nullptr) {
-            entries(node, group);
+            entries_.emplace_back(group.entries, entries(node, name, group.help));
+            return;
+        }
+        if (group.records.into != nullptr) {
+            records(node, group);
             return;
         }
         std::vector<std::string_view> known;
@@ -150,21 +155,42 @@ class Parser {
         }
     }
 
-    void entries(const YAML::Node& node, const Group& group) {
-        std::map<std::string, std::string> found;
+    Entries entries(const YAML::Node& node, const std::string& group, std::string_view help,
+                    const std::vector<std::string_view>& known = {}) {
+        Entries found;
         std::map<std::string, int> seen;
         for (const auto& entry : node) {
             const auto key = name_of(entry.first, seen);
             if (!key) continue;
-            if (!entry.second.IsScalar()) {
-                wrong(entry.first.Mark(), std::string(group.name) + "." + shown(*key) +
-                                              ": one text is needed here; " +
-                                              std::string(group.help));
-                continue;
+            if (!known.empty() && std::ranges::find(known, *key) == known.end()) {
+                unknown(entry.first, *key, group, known);
+            } else if (!entry.second.IsScalar()) {
+                wrong(entry.first.Mark(), group + "." + shown(*key) +
+                                              ": one text is needed here; " + std::string(help));
+            } else {
+                found.emplace(*key, entry.second.Scalar());
             }
-            found.emplace(*key, entry.second.Scalar());
         }
-        entries_.emplace_back(group.entries, std::move(found));
+        return found;
+    }
+
+    void records(const YAML::Node& node, const Group& group) {
+        std::vector<std::string_view> known;
+        for (const Records::Key& key : group.records.keys) known.push_back(key.name);
+        std::map<std::string, Entries> found;
+        std::map<std::string, int> seen;
+        for (const auto& record : node) {
+            const auto name = name_of(record.first, seen);
+            if (!name) continue;
+            const std::string path = std::string(group.name) + "." + shown(*name);
+            if (record.second.IsMap()) {
+                found.emplace(*name, entries(record.second, path, group.help, known));
+            } else {
+                wrong(record.first.Mark(), path + ": it has settings of its own; for example " +
+                                               std::string(group.records.example));
+            }
+        }
+        records_.emplace_back(group.records.into, std::move(found));
     }
 
     void setting(const YAML::Node& at, const YAML::Node& node, const std::string& prefix,
@@ -256,8 +282,9 @@ class Parser {
     const Table& table_;
     Report& report_;
     std::vector<std::pair<const Field*, Field::Value>> values_;
-    std::vector<std::pair<std::map<std::string, std::string>*, std::map<std::string, std::string>>>
-        entries_;
+    std::vector<std::pair<Entries*, Entries>> entries_;
+    std::vector<std::pair<std::map<std::string, Entries>*, std::map<std::string, Entries>>>
+        records_;
     bool failed_ = false;
 };
 

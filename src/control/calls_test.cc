@@ -459,6 +459,7 @@ TEST_F(Calls, WhatCannotBeListenedOnIsSaid) {
                                          .sessions = rig_->sessions,
                                          .tickets = rig_->tickets,
                                          .pools = rig_->pool,
+                                         .access = rig_->access,
                                          .log = rig_->lines.log()},
                                         {.listen = listen, .identity = identity}, report);
         });

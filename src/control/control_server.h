@@ -30,6 +30,7 @@
 #include "ros2s/pki/certificate.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/session/access_table.h"
 #include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
 
@@ -54,6 +55,8 @@ class PoolCatalog {
         return {};
     }
     [[nodiscard]] virtual std::vector<AbsentPool> absent() const { return {}; }
+    // What carries the I/O of a pool that find() knows, as clients may know it.
+    [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
     // A container with an empty file system in it, in a pool that find() knows. Errors come with a
     // sentence: exists, invalid, no_space, read_only.
     virtual Task<Result<object::ContainerRecord>> create_container(
@@ -84,8 +87,9 @@ struct ControlParts {
     session::SessionTable& sessions;
     session::TicketTable& tickets;
     PoolCatalog& pools;
-    session::Mounts* mounts = nullptr;  // null: no file services (an engine)
-    Doors* doors = nullptr;             // null: all enter where ControlOptions::data says
+    const session::AccessTable& access;  // who may do what
+    session::Mounts* mounts = nullptr;   // null: no file services (an engine)
+    Doors* doors = nullptr;              // null: all enter where ControlOptions::data says
     Log log{};
 };
 

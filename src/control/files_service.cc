@@ -57,7 +57,11 @@ Result<Using> enter_to_change(const Ground& ground, Served& served, const v1::Pl
     ROS2S_TRY_ASSIGN(auto entered, enter(ground, served, place));
     ROS2S_TRY(name_update(served, *entered.session, place));
     if (!entered.mount->read_only()) return entered;
-    return served.report.fail(Code::read_only, "the container was mounted for reading only");
+    return served.report.fail(
+        Code::read_only,
+        fmt::format("the container was mounted for reading only: it was asked for so, or {} may "
+                    "read it alone, by 'access' in the server's settings",
+                    served.subject));
 }
 
 Result<> check_named(Served& served, const std::string& name) {
@@ -119,11 +123,22 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
                                    v1::MountReply& reply) {
     ROS2S_CO_TRY(check_label("container", request.container(), served.report));
     ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
-    ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await ground_.parts.mounts->mount(
-                                                served.call, *session, request.container(),
-                                                request.read_only(), served.report));
+    const std::string& pool = session->request.pool;
+    const bool may_write = ground_.parts.access.allows(served.subject, session::Right::write, pool,
+                                                       request.container());
+    if (!may_write) {
+        ROS2S_CO_TRY(ground_.permit(served, session::Right::read, pool, request.container()));
+    }
+    const bool read_only = request.read_only() || !may_write;
+    ROS2S_CO_TRY_ASSIGN(const auto mounted,
+                        co_await ground_.parts.mounts->mount(
+                            served.call, *session, request.container(), read_only, served.report));
+    ground_.audit(served, fmt::format("mounted {}/{} for {}", pool, request.container(),
+                                      !read_only            ? "reading and writing"
+                                      : request.read_only() ? "reading"
+                                                            : "reading, for it may not write"));
     reply.set_mount(mounted.value);
-    reply.set_keeper(ground_.parts.mounts->keeper(session->request.pool, request.container()));
+    reply.set_keeper(ground_.parts.mounts->keeper(pool, request.container()));
     co_return Result<>{};
 }
 

@@ -2,7 +2,7 @@
 
 namespace ros2s::control {
 
-Task<Result<>> ServerService::query(Served&, const v1::QueryServerRequest&,
+Task<Result<>> ServerService::query(Served& served, const v1::QueryServerRequest&,
                                     v1::QueryServerReply& reply) {
     reply.set_program(ground_.options.program);
     reply.set_serving(!ground_.draining);
@@ -13,6 +13,7 @@ Task<Result<>> ServerService::query(Served&, const v1::QueryServerRequest&,
         into.set_address(each.address);
     }
     for (const AbsentPool& each : ground_.parts.pools.absent()) {
+        if (!ground_.parts.access.sees_pool(served.subject, each.name)) continue;
         v1::AbsentPool& into = *reply.add_absent();
         into.set_pool(each.name);
         into.set_since_ns(each.since.time_since_epoch().count());

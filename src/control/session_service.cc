@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fields.h"
+#include "ros2s/base/log_fields.h"
 
 namespace ros2s::control {
 namespace {
@@ -24,6 +25,57 @@ Result<session::SessionUse> Ground::session(Served& served, uint64_t number) con
                               fmt::format("{} has no session {}; it ended, or is another's. Open a "
                                           "new one",
                                           served.subject, number));
+}
+
+namespace {
+
+std::string fields_of(const Served& served) {
+    return log_fields({{"tenant", served.subject}, {"peer", served.peer}});
+}
+
+// `what` the caller wanted of `object`, and the setting that would let it.
+Result<> refuse(const Ground& ground, Served& served, std::string_view what,
+                std::string_view object, std::string_view setting) {
+    ground.parts.sessions.audit().refused(
+        served.subject,
+        fmt::format("{} ({}) may not {} {}: refused; to allow it, the settings need: access: "
+                    "{{\"{}\": {{{}}}}}",
+                    served.subject, served.peer, what, object, served.subject, setting),
+        fields_of(served));
+    return served.report.fail(
+        Code::denied, fmt::format("{} may not {} {}, or there is none; who runs this server can "
+                                  "allow it under 'access' in its settings",
+                                  served.subject, what, object));
+}
+
+}  // namespace
+
+Result<> Ground::permit(Served& served, session::Right right, const std::string& pool,
+                        const std::string& container) const {
+    if (parts.access.allows(served.subject, right, pool, container)) return {};
+    return refuse(*this, served, session::to_string(right),
+                  fmt::format("the container {}/{}", pool, container),
+                  fmt::format("{}: {}/{}", session::to_string(right), pool, container));
+}
+
+Result<> Ground::permit(Served& served, const std::string& pool) const {
+    if (parts.access.sees_pool(served.subject, pool)) return {};
+    return refuse(*this, served, "use", fmt::format("the pool '{}'", pool),
+                  fmt::format("read: {}/CONTAINER", pool));
+}
+
+std::vector<std::string> Ground::pools_for(const Served& served) const {
+    std::vector<std::string> pools = parts.pools.names();
+    std::erase_if(pools, [&](const std::string& pool) {
+        return !parts.access.sees_pool(served.subject, pool);
+    });
+    return pools;
+}
+
+void Ground::audit(const Served& served, std::string_view what) const {
+    parts.sessions.audit().done(served.subject,
+                                fmt::format("{} ({}) {}", served.subject, served.peer, what),
+                                fields_of(served));
 }
 
 Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& request,
@@ -73,11 +125,12 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                         session::to_string(ground_.options.purpose),
                         session::to_string(wanted.purpose)));
     }
+    ROS2S_CO_TRY(ground_.permit(served, wanted.pool));
     PoolCatalog& pools = ground_.parts.pools;
     if (pools.find(wanted.pool) == nullptr && pools.directories(wanted.pool).empty()) {
         co_return report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; there is {}", wanted.pool,
-                                          fmt::join(pools.names(), ", ")));
+                                          fmt::join(ground_.pools_for(served), ", ")));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
     const auto opened = enter(served, std::move(wanted), terms, *reply.mutable_ticket());

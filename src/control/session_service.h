@@ -15,6 +15,15 @@ struct Ground {
 
     // The caller's session. Errors: stale.
     [[nodiscard]] Result<session::SessionUse> session(Served& served, uint64_t number) const;
+    // Whether the caller has that right, or any in the pool. What it has none for it learns nothing
+    // of, not even whether it is there. Errors: denied, with an audit line.
+    [[nodiscard]] Result<> permit(Served& served, session::Right right, const std::string& pool,
+                                  const std::string& container) const;
+    [[nodiscard]] Result<> permit(Served& served, const std::string& pool) const;
+    // The pools that the caller may know of.
+    [[nodiscard]] std::vector<std::string> pools_for(const Served& served) const;
+    // An audit line: the caller did that.
+    void audit(const Served& served, std::string_view what) const;
 };
 
 class SessionService final : public v1::Sessions::CallbackService {

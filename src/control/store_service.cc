@@ -13,6 +13,7 @@ namespace {
 Result<object::ObjectStore*> find_pool(const Ground& ground, Served& served,
                                        const std::string& pool) {
     ROS2S_TRY(check_label("pool", pool, served.report));
+    ROS2S_TRY(ground.permit(served, pool));
     object::ObjectStore* const store = ground.parts.pools.find(pool);
     if (store != nullptr) return store;
     if (!ground.parts.pools.directories(pool).empty()) {
@@ -24,7 +25,7 @@ Result<object::ObjectStore*> find_pool(const Ground& ground, Served& served,
     }
     return served.report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; there is {}", pool,
-                                          fmt::join(ground.parts.pools.names(), ", ")));
+                                          fmt::join(ground.pools_for(served), ", ")));
 }
 
 Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store, Served& served,
@@ -40,6 +41,26 @@ Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store,
                                              label, pool));
 }
 
+// To know that it is there, any right will do.
+Result<> permit_seeing(const Ground& ground, Served& served, const std::string& pool,
+                       const std::string& label) {
+    ROS2S_TRY(check_label("label", label, served.report));
+    if (ground.parts.access.sees(served.subject, pool, label)) return {};
+    return ground.permit(served, session::Right::read, pool, label);
+}
+
+// Those that the caller may know of.
+Task<Result<std::vector<object::ContainerRecord>>> seen_containers(const Ground& ground,
+                                                                   const Served& served,
+                                                                   object::ObjectStore& store,
+                                                                   std::string pool) {
+    ROS2S_CO_TRY_ASSIGN(auto all, co_await store.list_containers(served.call));
+    std::erase_if(all, [&](const object::ContainerRecord& each) {
+        return !ground.parts.access.sees(served.subject, pool, each.properties.label);
+    });
+    co_return all;
+}
+
 void encode(const object::ContainerRecord& record, v1::Container& into) {
     into.set_label(record.properties.label);
     into.set_uuid(record.id.uuid.bytes.data(), record.id.uuid.bytes.size());
@@ -49,8 +70,9 @@ void encode(const object::ContainerRecord& record, v1::Container& into) {
 
 }  // namespace
 
-Task<Result<>> PoolService::list(Served&, const v1::ListPoolsRequest&, v1::ListPoolsReply& reply) {
-    for (std::string& name : ground_.parts.pools.names()) reply.add_pools(std::move(name));
+Task<Result<>> PoolService::list(Served& served, const v1::ListPoolsRequest&,
+                                 v1::ListPoolsReply& reply) {
+    for (std::string& name : ground_.pools_for(served)) reply.add_pools(std::move(name));
     co_return Result<>{};
 }
 
@@ -59,11 +81,12 @@ Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& re
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(ground_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto space, co_await store->space(served.call));
-    ROS2S_CO_TRY_ASSIGN(const auto containers, co_await store->list_containers(served.call));
+    ROS2S_CO_TRY_ASSIGN(const auto containers,
+                        co_await seen_containers(ground_, served, *store, request.pool()));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);
     reply.set_containers(containers.size());
-    reply.set_path(store->path());
+    reply.set_path(ground_.parts.pools.path(request.pool()));
     co_return Result<>{};
 }
 
@@ -107,6 +130,7 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
     ROS2S_CO_TRY(name_change(served, request.has_change(), request.change()));
     ROS2S_CO_TRY(find_pool(ground_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
+    ROS2S_CO_TRY(ground_.permit(served, session::Right::create, request.pool(), request.label()));
     object::ContainerProperties properties{.label = request.label()};
     if (request.chunk_bytes() != 0) properties.chunk_bytes = request.chunk_bytes();
     if (properties.chunk_bytes % block_bytes != 0 ||
@@ -120,19 +144,27 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
                         co_await ground_.parts.pools.create_container(
                             served.call, request.pool(), std::move(properties),
                             {.uid = request.uid(), .gid = request.gid()}, served.report));
+    ground_.audit(served, fmt::format("created the container {}/{} ({})", request.pool(),
+                                      request.label(), made.id.uuid.to_string()));
     encode(made, *reply.mutable_container());
     co_return Result<>{};
 }
 
 Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRequest& request,
                                       v1::ListContainersReply& reply) {
+    ROS2S_CO_TRY(check_label("pool", request.pool(), served.report));
+    ROS2S_CO_TRY(ground_.permit(served, request.pool()));
     const auto directories = ground_.parts.pools.directories(request.pool());
-    for (const std::string& label : directories) reply.add_containers()->set_label(label);
+    for (const std::string& label : directories) {
+        if (!ground_.parts.access.sees(served.subject, request.pool(), label)) continue;
+        reply.add_containers()->set_label(label);
+    }
     if (!directories.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(ground_, served, request.pool()));
-    ROS2S_CO_TRY_ASSIGN(const auto all, co_await store->list_containers(served.call));
-    for (const object::ContainerRecord& each : all) encode(each, *reply.add_containers());
+    ROS2S_CO_TRY_ASSIGN(const auto seen,
+                        co_await seen_containers(ground_, served, *store, request.pool()));
+    for (const object::ContainerRecord& each : seen) encode(each, *reply.add_containers());
     co_return Result<>{};
 }
 
@@ -140,6 +172,7 @@ Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerR
                                        v1::QueryContainerReply& reply) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY(permit_seeing(ground_, served, request.pool(), request.label()));
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await find_container(*store, served, request.pool(), request.label()));
     encode(found, *reply.mutable_container());
@@ -150,8 +183,14 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                                          v1::DestroyContainerReply&) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY(check_label("label", request.label(), served.report));
+    ROS2S_CO_TRY(ground_.permit(served, session::Right::destroy, request.pool(), request.label()));
     ROS2S_CO_TRY(name_change(served, request.has_change(), request.change()));
     const auto done = co_await look_for_answer(served, *store);
+    if (done) {
+        ground_.audit(served, fmt::format("destroyed the container {}/{}, as was asked before",
+                                          request.pool(), request.label()));
+    }
     if (done || done.error().code != Code::not_found) co_return done;
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await find_container(*store, served, request.pool(), request.label()));
@@ -161,7 +200,10 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
             Code::busy,
             fmt::format("container '{}' is mounted; unmount it first", request.label()));
     }
-    co_return co_await store->destroy_container(served.call, found.id);
+    ROS2S_CO_TRY(co_await store->destroy_container(served.call, found.id));
+    ground_.audit(served, fmt::format("destroyed the container {}/{} ({})", request.pool(),
+                                      request.label(), found.id.uuid.to_string()));
+    co_return Result<>{};
 }
 
 }  // namespace ros2s::control

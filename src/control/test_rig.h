@@ -98,6 +98,7 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
     [[nodiscard]] object::ObjectStore* find(std::string_view pool) override {
         return pool == "pool" ? &store_ : nullptr;
     }
+    [[nodiscard]] std::string path(const std::string&) const override { return "memory"; }
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,
@@ -117,6 +118,7 @@ struct RigOptions {
     session::TicketTable::Options tickets{};
     session::SessionTable::Options sessions{};
     ControlOptions control{};
+    session::AccessTable access = session::AccessTable::everything();
 };
 
 class Rig {
@@ -160,6 +162,7 @@ class Rig {
     session::TicketTable tickets;
     session::SessionTable sessions;
     session::Mounts mounts;
+    const session::AccessTable access;
     std::unique_ptr<ControlServer> server;
 
   private:

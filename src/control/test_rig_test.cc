@@ -92,7 +92,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call, co
 Rig::Rig(RigOptions options)
     : tickets(*server_reactor, options.tickets),
       sessions(*server_reactor, tickets, options.sessions, lines.log()),
-      mounts(*server_reactor, sessions, pool, {}) {
+      mounts(*server_reactor, sessions, pool, {}),
+      access(options.access) {
     options_ = options.control;
     if (options_.listen.empty()) options_.listen = {"127.0.0.1:0"};
     options_.identity = certificates.of("server");
@@ -123,6 +124,7 @@ Task<> Rig::start(Report& report) {
                                                   .sessions = sessions,
                                                   .tickets = tickets,
                                                   .pools = pool,
+                                                  .access = access,
                                                   .mounts = &mounts,
                                                   .log = lines.log()},
                                                  options_, report);

@@ -57,7 +57,8 @@ class StoreServer::Borrowed {
     std::unique_ptr<Workspace> work_;
 };
 
-StoreServer::StoreServer(ObjectStore& store) : store_(store) {}
+StoreServer::StoreServer(ObjectStore& store, ContainerWatcher* watcher)
+    : store_(store), watcher_(watcher) {}
 StoreServer::~StoreServer() = default;
 
 Task<> StoreServer::serve(rpc::Request& request) {
@@ -113,12 +114,14 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
                                 read(decode_create(request.body())));
             ROS2S_CO_TRY_ASSIGN(const ContainerRecord record,
                                 co_await store_.create_container(call, properties));
+            if (watcher_ != nullptr) watcher_->made(request, record);
             body = encode_created(work.body, record);
             break;
         }
         case Method::destroy_container: {
             ROS2S_CO_TRY_ASSIGN(const ContainerId container, read(decode_destroy(request.body())));
             ROS2S_CO_TRY(co_await store_.destroy_container(call, container));
+            if (watcher_ != nullptr) watcher_->destroyed(request, container);
             break;
         }
         case Method::list_containers: {

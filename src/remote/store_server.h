@@ -26,9 +26,18 @@ struct StoreServerMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
+// Hears of each container that was made or destroyed for a client. The composer's.
+class ContainerWatcher {
+  public:
+    virtual ~ContainerWatcher() = default;
+    virtual void made(const rpc::Request& request, const object::ContainerRecord& container) = 0;
+    virtual void destroyed(const rpc::Request& request, object::ContainerId container) = 0;
+};
+
 class StoreServer final : public rpc::Service {
   public:
-    explicit StoreServer(object::ObjectStore& store);
+    // The watcher, where there is one, outlives it.
+    explicit StoreServer(object::ObjectStore& store, ContainerWatcher* watcher = nullptr);
     ~StoreServer() override;
 
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
@@ -54,6 +63,7 @@ class StoreServer final : public rpc::Service {
     }
 
     object::ObjectStore& store_;
+    ContainerWatcher* const watcher_;
     StoreServerMetrics metrics_;
     std::vector<std::unique_ptr<Workspace>> idle_;
 };

@@ -6,20 +6,25 @@
 
 namespace ros2s::session {
 
-void AuditLines::say(std::string_view what, std::string_view fields) {
+void AuditLines::say(LogLevel level, std::string_view subject, std::string_view what,
+                     std::string_view fields) {
     count_.add();
     const int64_t second =
         std::chrono::floor<std::chrono::seconds>(reactor_.now().time_since_epoch()).count();
-    if (second != second_) lines_ = 0;
+    if (second != second_) lines_.clear();
     second_ = second;
-    if (lines_++ >= audit_lines_per_second_max) {
+    auto lines = lines_.find(subject);
+    if (lines == lines_.end()) {
+        lines = lines_.emplace(lines_.size() < audit_subjects_max ? subject : "", 0).first;
+    }
+    if (lines->second++ >= audit_lines_per_second_max) {
         ++unsaid_;
         return;
     }
     const std::string more =
         unsaid_ == 0 ? "" : fmt::format(" ({} more before were not said)", unsaid_);
     unsaid_ = 0;
-    log_.warning(fmt::format("audit: {}{}{}", what, more, fields));
+    log_.say(level, fmt::format("audit: {}{}{}", what, more, fields));
 }
 
 }  // namespace ros2s::session

@@ -1,5 +1,6 @@
 #include "audit_lines.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -18,15 +19,30 @@ TEST(AuditLines, AFloodIsCountedAndNotWritten) {
                          EXPECT_EQ(level, LogLevel::warning);
                          lines.emplace_back(line);
                      }));
-    for (int i = 0; i < 1000; ++i) audit.say("bob knocked");
+    const auto knock = [&] { audit.refused("CN=bob", "bob knocked"); };
+    for (int i = 0; i < 1000; ++i) knock();
     EXPECT_EQ(lines.size(), audit_lines_per_second_max);
     EXPECT_EQ(lines.front(), "audit: bob knocked");
     world.run(pass(world.core()));
-    audit.say("bob knocked");
+    knock();
     EXPECT_EQ(lines.back(), "audit: bob knocked (980 more before were not said)");
-    audit.say("bob knocked");
+    knock();
     EXPECT_EQ(lines.back(), "audit: bob knocked");
     EXPECT_EQ(audit.count(), 1002U);
+}
+
+TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
+    sim::World world(1);
+    std::vector<std::string> lines;
+    AuditLines audit(world.core(), Log([&lines](LogLevel level, std::string_view line) {
+                         lines.emplace_back(fmt::format("{}: {}", to_string(level), line));
+                     }));
+    for (int i = 0; i < 1000; ++i) audit.refused("CN=bob", "bob knocked");
+    audit.done("CN=alice", "alice destroyed it");
+    EXPECT_EQ(lines.back(), "info: audit: alice destroyed it (980 more before were not said)");
+    // Names are not a way around it.
+    for (int i = 0; i < 1000; ++i) audit.refused(fmt::format("CN=bob-{}", i), "bob knocked");
+    EXPECT_LE(lines.size(), audit_lines_per_second_max * 2 + audit_subjects_max);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ Result<rpc::Guest> admit(SessionTable& sessions, Door door, std::string_view of,
         return rpc::Guest{.session = use->id.value, .tenant = use->tenant};
     };
     if (const auto guest = enter()) return guest;
-    sessions.audit().say(
+    sessions.audit().refused(
+        whose.subject,
         fmt::format(
             "a connection to the data plane{}{} by {} was refused: its ticket is {}",
             of.empty() ? "" : " of ", of, peer.name,

@@ -20,6 +20,7 @@ void Mount::say_if_foreign(fs::FileHandle handle) const {
     const auto holder = owner_.holders.find(handle);
     if (holder == owner_.holders.end() || holder->second == &owner_.session) return;
     owner_.sessions.foreign(
+        owner_.session.request.subject,
         fmt::format(
             "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
             owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
@@ -96,6 +97,7 @@ Result<MountUse> Mounts::find(const Session& session, MountId id) const {
     if (const auto holder = holders_.find(id);
         holder != holders_.end() && holder->second != &session) {
         sessions_.foreign(
+            session.request.subject,
             fmt::format("session {} of {} asked for mount {}, which is session {}'s of {}: refused",
                         session.id.value, session.request.subject, id.value,
                         holder->second->id.value, holder->second->request.subject),

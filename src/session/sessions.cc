@@ -68,7 +68,8 @@ Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject,
     const auto found = sessions_.find(id);
     if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
     if (const std::string& owner = found->second->request.subject; owner != subject) {
-        foreign(fmt::format("{} ({}) asked for session {}, which is {}'s: refused", subject,
+        foreign(subject,
+                fmt::format("{} ({}) asked for session {}, which is {}'s: refused", subject,
                             from.empty() ? "here" : from, id.value, owner),
                 log_fields(
                     {{"session", fmt::to_string(id.value)}, {"tenant", subject}, {"peer", from}}));
@@ -83,6 +84,11 @@ Result<SessionUse> SessionTable::use(SessionId id) {
     if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
     found->second->last_use = reactor_.now();
     return SessionUse(*found->second);
+}
+
+const Session* SessionTable::look(SessionId id) const {
+    const auto found = sessions_.find(id);
+    return found == sessions_.end() ? nullptr : found->second.get();
 }
 
 Result<IssuedTicket> SessionTable::issue_ticket(const Session& session) {

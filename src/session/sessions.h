@@ -148,6 +148,9 @@ class SessionTable {
     // For a call that came over a connection which attach() let in. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
 
+    // Also one that is ending; null: it is gone. Valid until something is awaited.
+    [[nodiscard]] const Session* look(SessionId id) const;
+
     // Ends it and returns when all that was kept for it is gone; waits also where another call has
     // begun to. Nothing where there is no such session.
     Task<> close(SessionId id);
@@ -161,9 +164,9 @@ class SessionTable {
     void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
 
     // Somebody reached for what is another's; counted, and said.
-    void foreign(std::string_view what, std::string_view fields) {
+    void foreign(std::string_view subject, std::string_view what, std::string_view fields) {
         metrics_.foreign.add();
-        audit_.say(what, fields);
+        audit_.refused(subject, what, fields);
     }
     [[nodiscard]] AuditLines& audit() { return audit_; }
 

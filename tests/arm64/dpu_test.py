@@ -25,6 +25,7 @@ data: {{listen: "ucx+tcp 127.0.0.1:0", trusted_network: loopback}}
 """
 DPU = """
 pools: pool
+access: {{"CN=client": {{write: pool/*}}}}
 engine: {{control: "unix:{scratch}/engine.ctl", providers: ucx+tcp, trusted_network: loopback, certificates: {scratch}/certs}}
 control: {{listen: "unix:{scratch}/dpu.ctl", certificates: {scratch}/certs}}
 data: {{listen: "shm {scratch}/dpu.sock"}}

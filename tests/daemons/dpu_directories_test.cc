@@ -205,7 +205,7 @@ TEST_F(DpuDirectories, WhatIsNotServedIsSaid) {
     Report report;
     EXPECT_EQ(open(report, "none"), nullptr);
     EXPECT_THAT(report.text(),
-                HasSubstr("the pool 'lustre' has no container 'none'; it has: train"));
+                HasSubstr("the pool 'lustre' has no container 'none'; list what there is"));
     Report other;
     const auto opened = run_blocking(
         *reactor, [&] { return HostFiles::open(*reactor, dpu.options("pool", "main"), other); });

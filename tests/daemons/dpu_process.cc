@@ -10,6 +10,12 @@
 #include "ros2s/pki/certificate.h"
 
 namespace ros2s::tests {
+namespace {
+
+constexpr std::string_view all_for_the_client =
+    "access: {\"CN=client\": {write: \"pool/*, lustre/*\", create: pool/*, destroy: pool/*}}\n";
+
+}  // namespace
 
 DpuProcess::DpuProcess(const EngineProcess& engine, const std::string& provider,
                        const std::string& directory)
@@ -30,7 +36,7 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, places_.host_certs), said), 0)
         << said;
     std::ofstream(places_.dpu_settings)
-        << serves
+        << serves << all_for_the_client
         << fmt::format(
                "control: {{listen: \"unix:{}\", certificates: {}}}\n"
                "metrics: {{listen: \"127.0.0.1:0\"}}\n",
@@ -42,13 +48,18 @@ std::string DpuProcess::data(std::string_view doors, std::string_view further) c
     return fmt::format("data: {{listen: \"shm {}{}\"{}}}\n", places_.dpu_data, doors, further);
 }
 
-void DpuProcess::replace_data(const std::string& data) {
+void DpuProcess::replace(const std::string& before, const std::string& after) {
     std::stringstream settings;
     settings << std::ifstream(places_.dpu_settings).rdbuf();
     std::string text = settings.str();
-    const std::string before = this->data();
-    text.replace(text.find(before), before.size(), data);
+    text.replace(text.find(before), before.size(), after);
     std::ofstream(places_.dpu_settings) << text;
+}
+
+void DpuProcess::replace_data(const std::string& data) { replace(this->data(), data); }
+
+void DpuProcess::give(const std::string& access) {
+    replace(std::string(all_for_the_client), "access: {" + access + "}\n");
 }
 
 void DpuProcess::place_payload(std::string_view where) {

@@ -20,6 +20,8 @@ class DpuProcess {
     // Without an engine: `serves` is YAML that says what it has.
     DpuProcess(const std::string& directory, const std::string& serves);
 
+    // Before it is started: what hosts may do, instead of the client's certificate everything.
+    void give(const std::string& access);
     // Before it is started: `dpu` or `host`.
     void place_payload(std::string_view where);
     // Before it is started: hosts come over this adapter, too, and `options()` over it alone.
@@ -43,6 +45,7 @@ class DpuProcess {
     [[nodiscard]] std::string data(std::string_view doors = {},
                                    std::string_view further = {}) const;
     void replace_data(const std::string& data);
+    void replace(const std::string& before, const std::string& after);
     api::ServicePlaces places_;
     std::string adapter_;
     DaemonProcess process_{PROGRAM_DPU, places_.dpu_settings, places_.dpu_log};

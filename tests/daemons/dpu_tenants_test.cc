@@ -1,6 +1,7 @@
 // Two tenants of one real ros2store-dpu, which are two certificates: what one of them has is worth
 // nothing to the other, though both work in the same container. One that steals, guesses or forges
-// is refused, counted, and named in the log; the other does not notice.
+// is refused, counted, and named in the log; the other does not notice. And each may do what the
+// settings give it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <filesystem>
 
 #include "dpu_process.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/connection/connection.h"
 #include "ros2s/control/remote_namespace.h"
 #include "ros2s/fabric/shm/shm.h"
@@ -101,6 +103,7 @@ class DpuTenants : public testing::Test {
                 << said;
         }
     }
+    void give(const std::string& access) { dpu.give(access); }
     [[nodiscard]] connection::Options options(const std::string& name) const {
         const auto server = dpu.options();
         return {.control = {.address = server.control,
@@ -127,6 +130,7 @@ class DpuTenants : public testing::Test {
 void DpuTenants::run(Task<> (*attack)(OsReactor&, Tenant&, Tenant&),
                      const std::vector<std::string>& lines,
                      const std::vector<std::string>& counters) {
+    give(R"("CN=alice": {write: lustre/train}, "CN=bob": {write: lustre/train})");
     ASSERT_TRUE(dpu.start());
     Tenant alice, bob;
     run_blocking(*reactor, [&] { return alice.open(*reactor, options("alice"), "alices"); });
@@ -340,6 +344,167 @@ TEST_F(DpuTenants, AKeyIsWorthNothingInAnothersRequest) {
     run(use_anothers_key, {"of CN=bob (process ", "named memory of somebody else in a request"},
         {R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=bob"} 1)",
          R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=alice"} 0)"});
+}
+
+// ---- who may do what
+
+// One request of the host link, by hand: nothing of this side's looks at it first.
+Task<Result<>> change_file(Tenant& tenant, hostlink::Method method, fs::FileHandle handle) {
+    static const std::string content(4096, '!');
+    const ConstBytes payload[] = {as_bytes(content)};
+    const bool writes = method == hostlink::Method::write;
+    hostlink::Buffer body;
+    ReadNothing reader;
+    const rpc::CallRequest request{
+        .method = static_cast<uint16_t>(method),
+        .id = {.client = tenant.connection->client(), .slot = 4000, .sequence = 1},
+        .body = hostlink::encode_file(body, {.mount = tenant.place().mount,
+                                             .handle = handle,
+                                             .length = content.size(),
+                                             .crc = writes ? crc32c(payload[0]) : 0}),
+        .payload = writes ? std::span<const ConstBytes>(payload) : std::span<const ConstBytes>(),
+        .reply_body_bytes_max = 64};
+    co_return co_await tenant.connection->channel().call(call, request, reader);
+}
+
+// He asks for a mount to write in, and gets one to read.
+Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Tenant& bob) {
+    Report report;
+    auto opened = co_await Connection::open(reactor, std::move(options), report);
+    EXPECT_TRUE(opened) << report.text();
+    bob.connection = std::move(*opened);
+    const session::SessionId id = *bob.connection->tickets().session();
+    const auto mounted = co_await bob.connection->control().mount(call, id, "train", false, report);
+    EXPECT_TRUE(mounted) << report.text();
+    bob.mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
+    bob.names = std::make_unique<control::RemoteNamespace>(bob.connection->control(), *bob.mooring,
+                                                           bob.connection->client());
+    bob.link = std::make_unique<hostlink::LinkClient>(
+        reactor, bob.connection->channel(), *bob.names, *bob.mooring,
+        hostlink::LinkClient::Options{.client = bob.connection->client(), .behind = "the DPU"});
+    // Names.
+    control::RemoteNamespace& names = *bob.names;
+    const auto hers = co_await names.lookup(call, fs::root_node, "alices");
+    EXPECT_TRUE(hers);
+    const fs::NodeId node = hers->node;
+    const auto code = [](const auto& result) {
+        return result ? Code::exists : result.error().code;
+    };
+    EXPECT_EQ(code(co_await names.open(call, node, {.write = true})), Code::read_only);
+    EXPECT_EQ(code(co_await names.open(call, node, {.truncate = true})), Code::read_only);
+    EXPECT_EQ(code(co_await names.create(call, fs::root_node, "new", 0644, {}, {})),
+              Code::read_only);
+    EXPECT_EQ(code(co_await names.mkdir(call, fs::root_node, "new", 0755, {})), Code::read_only);
+    EXPECT_EQ(code(co_await names.unlink(call, fs::root_node, "alices")), Code::read_only);
+    EXPECT_EQ(code(co_await names.rename(call, fs::root_node, "alices", fs::root_node, "bobs", {})),
+              Code::read_only);
+    const fs::SetAttributes own{.mode = 0666, .uid = 7};
+    EXPECT_EQ(code(co_await names.set_attributes(call, node, own)), Code::read_only);
+    EXPECT_EQ(code(co_await names.set_xattr(call, node, "user.x", {}, fs::SetXattr::any)),
+              Code::read_only);
+    // Bytes, through a handle that is good for reading.
+    const auto file = co_await names.open(call, node, {});
+    EXPECT_TRUE(file);
+    bob.at_server = file->handle;
+    EXPECT_TRUE(co_await read_file(bob, {.mount = bob.place().mount, .handle = bob.at_server}));
+    EXPECT_EQ(code(co_await change_file(bob, hostlink::Method::write, bob.at_server)),
+              Code::read_only);
+    EXPECT_EQ(code(co_await change_file(bob, hostlink::Method::punch_hole, bob.at_server)),
+              Code::read_only);
+    EXPECT_TRUE(co_await names.close(call, file->handle));
+}
+
+TEST_F(DpuTenants, AReaderChangesNothingOnEitherPlane) {
+    give(R"("CN=alice": {write: lustre/train}, "CN=bob": {read: lustre/*})");
+    ASSERT_TRUE(dpu.start());
+    Tenant alice, bob;
+    run_blocking(*reactor, [&] { return alice.open(*reactor, options("alice"), "alices"); });
+    run_blocking(*reactor, [&] { return read_and_try_to_write(*reactor, options("bob"), bob); });
+    run_blocking(*reactor, [&] { return alice.expect_undisturbed(); });
+    run_blocking(*reactor, [&] { return bob.close(); });
+    run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_THAT(dpu.log(), HasSubstr("audit: CN=bob (unix:) mounted lustre/train for reading, for "
+                                     "it may not write"));
+    EXPECT_THAT(dpu.log(), HasSubstr("audit: CN=alice (unix:) mounted lustre/train for reading and "
+                                     "writing"));
+}
+
+// A good certificate, and nothing in the settings.
+TEST_F(DpuTenants, WhoIsGivenNothingGetsNoSession) {
+    give(R"("CN=alice": {write: lustre/train})");
+    ASSERT_TRUE(dpu.start());
+    Report report;
+    const auto opened =
+        run_blocking(*reactor, [&] { return Connection::open(*reactor, options("bob"), report); });
+    EXPECT_EQ(opened.error().code, Code::denied);
+    EXPECT_THAT(report.text(), HasSubstr("CN=bob may not use the pool 'lustre', or there is none"));
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_THAT(dpu.log(),
+                HasSubstr("audit: CN=bob (unix:) may not use the pool 'lustre': refused; "
+                          "to allow it, the settings need: access: {\"CN=bob\": {read: "
+                          "lustre/CONTAINER}} [tenant=\"CN=bob\" peer=unix:]"));
+}
+
+// In front of an engine, whose containers can be made and destroyed.
+TEST(DpuAccess, AStrangerMakesAndDestroysNothingAndLearnsNoAddress) {
+    EngineProcess engine;
+    DpuProcess dpu(engine, "shm");
+    std::string said;
+    const std::string certs = dpu.places().host_certs;
+    EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' bob", PROGRAM_CLI, certs), said), 0);
+    dpu.give(R"("CN=client": {write: pool/*, create: pool/*, destroy: pool/*}, )"
+             R"("CN=bob": {read: pool/images})");
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Report report;
+    auto made = OsReactor::create({.thread_name = "hosts"}, report);
+    ASSERT_TRUE(made && (*made)->start(report)) << report.text();
+    OsReactor& reactor = **made;
+    const auto client = [&](const char* name) {
+        return control::ControlClient::create(reactor,
+                                              {.address = "unix:" + dpu.places().dpu_control,
+                                               .identity = pki::identity_in(certs, name),
+                                               .server_name = "localhost"},
+                                              report);
+    };
+    auto bob = client("bob");
+    auto owner = client("client");
+    ASSERT_TRUE(bob && owner) << report.text();
+    const auto try_all = [&]() -> Task<> {
+        EXPECT_TRUE(
+            co_await (*owner)->create_container(call, "pool", {.label = "secret"}, {}, report));
+        EXPECT_EQ((co_await (*bob)->destroy_container(call, "pool", "secret", report)).error().code,
+                  Code::denied);
+        EXPECT_EQ((co_await (*bob)->create_container(call, "pool", {.label = "x"}, {}, report))
+                      .error()
+                      .code,
+                  Code::denied);
+        const auto seen = co_await (*bob)->list_containers(call, "pool", report);
+        EXPECT_TRUE(seen && seen->empty());
+        const auto facts = co_await (*bob)->query_pool(call, "pool", report);
+        EXPECT_TRUE(facts) << report.text();
+        EXPECT_EQ(facts->containers, 0U);
+        EXPECT_THAT(facts->path, HasSubstr("shm to its engine"));
+        EXPECT_THAT(facts->path, testing::Not(HasSubstr(engine.places().engine_data)));
+        EXPECT_TRUE(co_await (*owner)->destroy_container(call, "pool", "secret", report));
+        bob->reset();
+        owner->reset();
+    };
+    run_blocking(reactor, [&] { return try_all(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    for (const char* line :
+         {"audit: CN=bob (unix:) may not destroy the container pool/secret: refused",
+          "audit: CN=bob (unix:) may not create the container pool/x: refused",
+          "audit: CN=client (unix:) created the container pool/secret (",
+          "audit: CN=client (unix:) destroyed the container pool/secret ("}) {
+        EXPECT_THAT(dpu.log(), HasSubstr(line));
+    }
+    // The engine says it, too, of whom it knows: the DPU.
+    for (const char* line : {"audit: CN=client (unix:) created the container 'secret' (",
+                             "audit: CN=client (unix:) destroyed the container "}) {
+        EXPECT_THAT(engine.log(), HasSubstr(line));
+    }
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ USES = (
             $1 --config /etc/ros2store/${1#ros2store-}.yaml 2>/$1.log &
             for i in $(seq 600); do grep -q "info: ready" /$1.log && return; sleep 0.1; done
             cat /$1.log; false; }
+        echo 'access: {"CN=client": {write: pool/*}}' >>/etc/ros2store/dpu.yaml
         begin ros2store-engine; engine=$!
         begin ros2store-dpu; dpu=$!
         cat /ros2store-dpu.log

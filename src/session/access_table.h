@@ -1,0 +1,62 @@
+// AccessTable: which subjects of certificates may do what with which containers. Made from a
+// daemon's settings when it starts, and never changed. The control plane asks it about each call
+// that names a pool or a container; what it says of a mount (reading only, or writing too) the
+// mount keeps, and the data plane with it.
+//
+// A right is given for POOL/CONTAINER; a '*' at the end stands for the rest of a name:
+// pool/scratch-*, pool/*. Who may write may read. Nothing is given by default.
+//
+// It knows nothing of users and modes of files: who may write to a container may do everything in
+// it.
+#pragma once
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::session {
+
+enum class Right : uint8_t { read, write, create, destroy };
+inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "create", "destroy"};
+[[nodiscard]] constexpr std::string_view to_string(Right right) noexcept {
+    return right_names[static_cast<size_t>(right)];
+}
+
+class AccessTable {
+  public:
+    // By subject ("CN=alice"), and by the right's name: containers, separated by commas.
+    using Settings = std::map<std::string, std::map<std::string, std::string>>;
+    // Errors: invalid, with a sentence that begins with `where`.
+    [[nodiscard]] static Result<AccessTable> parse(const Settings& settings, std::string_view where,
+                                                   Report& report);
+    // Every subject may do everything: for servers whose clients are all trusted.
+    [[nodiscard]] static AccessTable everything();
+
+    AccessTable() = default;  // nobody may do anything
+
+    [[nodiscard]] bool allows(std::string_view subject, Right right, std::string_view pool,
+                              std::string_view container) const;
+    // Some right. Without one, the container or pool does not exist for the subject.
+    [[nodiscard]] bool sees(std::string_view subject, std::string_view pool,
+                            std::string_view container) const;
+    [[nodiscard]] bool sees_pool(std::string_view subject, std::string_view pool) const;
+
+  private:
+    struct Containers {
+        std::string pool;
+        std::string label;  // or the beginning of labels
+        bool is_prefix = false;
+        [[nodiscard]] bool contain(std::string_view pool_name, std::string_view container) const;
+    };
+    using Rights = std::array<std::vector<Containers>, right_names.size()>;
+    static Result<Containers> parse_containers(std::string_view text);
+    [[nodiscard]] const Rights* rights_of(std::string_view subject) const;
+
+    bool everything_ = false;
+    std::map<std::string, Rights, std::less<>> subjects_;
+};
+
+}  // namespace ros2s::session
