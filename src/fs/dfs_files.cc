@@ -20,7 +20,7 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, state.node, mode));
     if (handles_.full()) co_return fail(Code::no_memory);
     const FileHandle handle =
-        handles_.add(std::make_unique<OpenFile>(reactor_, state, flags, mode));
+        handles_.add(std::make_unique<OpenFile>(reactor_, state, flags, mode, listings_));
     co_return Opened{.handle = handle,
                      .attributes = attributes_of(state.node, inode.record, contents, chunk_bytes_)};
 }
@@ -83,22 +83,25 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
         .akey = entry_akey(),
         .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))};
     if (cookie != 0) {
-        const std::string* name = file->cookies.find(cookie);
-        if (name == nullptr) co_return fail(Code::invalid);
-        request.after = *name;
+        auto name = file->cookies.find(cookie);
+        if (!name) co_return fail(Code::invalid);
+        request.after = std::move(*name);
     }
     std::vector<DirectoryEntry> entries;
     if (limit == 0) co_return entries;
     ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
                         co_await store_.list(call, container_, request));
     entries.reserve(reply.entries.size());
+    uint64_t next = file->cookies.begin(cookie);
     for (const object::ListEntry& listed : reply.entries) {
         ROS2S_CO_TRY_ASSIGN(const auto record, decode<EntryRecord>(as_bytes(listed.value)));
         entries.push_back({.name = listed.key,
                            .node = {record.node},
                            .type = record.type_bits(),
-                           .cookie = file->cookies.add(listed.key)});
+                           .cookie = next++});
+        file->cookies.add(listed.key);
     }
+    file->cookies.end();
     co_return entries;
 }
 

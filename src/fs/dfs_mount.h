@@ -251,6 +251,7 @@ class DfsMount final : public Dfs {
     uint64_t chunk_bytes_;
     OperationSlots slots_;
     NodeTable nodes_;
+    ListingMemory listings_;
     HandleTable handles_;
     Semaphore node_lease_;         // one leases ids at a time
     Semaphore directory_renames_;  // fewer conflicts on the container-wide key

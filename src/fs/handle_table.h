@@ -4,45 +4,24 @@
 // Used on one core. An OpenFile stays while `in_flight` calls use it, also when it is closed
 // meanwhile.
 #pragma once
-#include <deque>
 #include <memory>
 #include <vector>
 
 #include "file_system.h"
 #include "node_table.h"
+#include "readdir_cookies.h"
 #include "ros2s/base/metrics.h"
 
 namespace ros2s::fs {
 
-// The names that a directory's handle has given out. A cookie is the number of a name, counted from
-// 1 in the order of being given out, and is never used twice; reading goes on behind that name.
-class ReaddirCookies {
-  public:
-    // Names kept per handle. A walk goes on from its latest names; only a seek to far behind fails.
-    static constexpr size_t names_max = 32 * 1024;
-
-    // The name with that cookie; null when it was forgotten or never given out.
-    [[nodiscard]] const std::string* find(uint64_t cookie) const {
-        const bool known = cookie > forgotten_ && cookie - forgotten_ <= names_.size();
-        return known ? &names_[cookie - forgotten_ - 1] : nullptr;
-    }
-    uint64_t add(std::string_view name) {
-        if (names_.size() == names_max) {
-            names_.pop_front();
-            ++forgotten_;
-        }
-        names_.emplace_back(name);
-        return forgotten_ + names_.size();
-    }
-
-  private:
-    std::deque<std::string> names_;
-    uint64_t forgotten_ = 0;
-};
-
 struct OpenFile {
-    OpenFile(Reactor& reactor, NodeState& state, OpenFlags open_flags, mode_t type)
-        : node(state), flags(open_flags), is_directory(S_ISDIR(type)), idle(reactor) {}
+    OpenFile(Reactor& reactor, NodeState& state, OpenFlags open_flags, mode_t type,
+             ListingMemory& listings)
+        : node(state),
+          flags(open_flags),
+          is_directory(S_ISDIR(type)),
+          idle(reactor),
+          cookies(listings) {}
 
     NodeState& node;  // pinned
     OpenFlags flags;
