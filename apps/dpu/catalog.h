@@ -38,6 +38,10 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report) override;
+    [[nodiscard]] bool holds_descriptors(const std::string& pool,
+                                         const std::string& /*container*/) const override {
+        return !served.containers(pool).empty();
+    }
     [[nodiscard]] std::string keeper(const std::string& pool,
                                      const std::string& container) const override {
         const std::string engine = pools.keeper(pool);

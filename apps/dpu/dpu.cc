@@ -1,8 +1,24 @@
 #include "dpu.h"
 
+#include <sys/resource.h>
+
 #include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::dpud {
+namespace {
+
+// Open files in directories have a quarter of the process's descriptors, and those of one tenant
+// half of that.
+session::Mounts::Options mount_bounds() {
+    session::Mounts::Options bounds;
+    rlimit descriptors{};
+    if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return bounds;
+    bounds.all.descriptors_max = descriptors.rlim_cur / 4;
+    bounds.tenant.descriptors_max = bounds.all.descriptors_max / 2;
+    return bounds;
+}
+
+}  // namespace
 
 Dpu::Dpu(api::Environment environment, Settings settings)
     : environment_(std::move(environment)),
@@ -10,7 +26,7 @@ Dpu::Dpu(api::Environment environment, Settings settings)
       catalog_(environment_.reactor, environment_.blocking),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {}, environment_.log),
-      mounts_(environment_.reactor, sessions_, catalog_, {}),
+      mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
       tenants_(environment_.reactor, sessions_, environment_.log),
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),

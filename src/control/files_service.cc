@@ -79,8 +79,10 @@ Result<> give_node(Served& served, session::Mount& mount, const Result<fs::Attri
         return fail(Code::cancelled);
     }
     if (const auto referred = mount.refer(attributes->node); !referred) {
-        return served.report.fail(referred.error(),
-                                  "too many nodes are looked up in this mount; forget some");
+        return served.report.fail(
+            referred.error(),
+            "too many nodes are looked up in this mount, by this tenant, or in all; "
+            "forget some");
     }
     encode(*attributes, *reply.mutable_attributes());
     return {};
@@ -111,8 +113,9 @@ Task<Result<>> give_handle(Served& served, Using& entered, Result<fs::Opened> op
 
 Result<> check_room(Served& served, const session::Mount& mount) {
     if (const auto room = mount.check_room(); !room) {
-        return served.report.fail(room.error(),
-                                  "too many files are open in this mount; close some");
+        return served.report.fail(
+            room.error(),
+            "too many files are open in this mount, by this tenant, or in all; close some");
     }
     return {};
 }

@@ -28,12 +28,57 @@ void Mount::say_if_foreign(fs::FileHandle handle) const {
         fields_of(owner_.session));
 }
 
-Result<> Mount::refer(fs::NodeId node) {
-    if (nodes_.size() >= nodes_max_ && !nodes_.contains(node)) {
-        file_system_.forget(node, 1);
-        return fail(Code::busy, nodes_max_);
+Result<> Mount::check_room() const {
+    const MountBounds& bounds = owner_.bounds;
+    if (handles_.size() >= bounds.handles_max) return fail(Code::busy, bounds.handles_max);
+    const auto check = [this](const MountShare& share, const MountBounds::Together& most) {
+        const bool has_descriptors =
+            !owner_.holds_descriptors ||
+            share.descriptors + descriptors_per_handle <= most.descriptors_max;
+        return share.handles < most.handles_max && has_descriptors;
+    };
+    if (!check(owner_.tenant, bounds.tenant)) return fail(Code::busy, owner_.tenant.handles);
+    if (!check(owner_.all, bounds.all)) return fail(Code::busy, owner_.all.handles);
+    return {};
+}
+
+void Mount::count_handles(int64_t more) {
+    for (MountShare* share : {&owner_.tenant, &owner_.all}) {
+        share->handles += static_cast<uint64_t>(more);
+        if (!owner_.holds_descriptors) continue;
+        share->descriptors += static_cast<uint64_t>(more) * descriptors_per_handle;
     }
-    ++nodes_[node];
+}
+
+void Mount::count_nodes(int64_t more) {
+    owner_.tenant.nodes += static_cast<uint64_t>(more);
+    owner_.all.nodes += static_cast<uint64_t>(more);
+}
+
+void Mount::opened(fs::FileHandle handle) {
+    handles_.insert(handle);
+    owner_.holders[handle] = &owner_.session;
+    count_handles(1);
+}
+
+Result<> Mount::closing(fs::FileHandle handle) {
+    ROS2S_TRY(check(handle));
+    handles_.erase(handle);
+    owner_.holders.erase(handle);
+    count_handles(-1);
+    return {};
+}
+
+Result<> Mount::refer(fs::NodeId node) {
+    const MountBounds& bounds = owner_.bounds;
+    const bool is_full = nodes_.size() >= bounds.nodes_max ||
+                         owner_.tenant.nodes >= bounds.tenant.nodes_max ||
+                         owner_.all.nodes >= bounds.all.nodes_max;
+    if (is_full && !nodes_.contains(node)) {
+        file_system_.forget(node, 1);
+        return fail(Code::busy, nodes_.size());
+    }
+    if (++nodes_[node] == 1) count_nodes(1);
     return {};
 }
 
@@ -43,7 +88,9 @@ void Mount::forget(fs::NodeId node, uint64_t count) {
     const uint64_t dropped = std::min(count, held->second);
     file_system_.forget(node, dropped);
     held->second -= dropped;
-    if (held->second == 0) nodes_.erase(held);
+    if (held->second > 0) return;
+    nodes_.erase(held);
+    count_nodes(-1);
 }
 
 Mounts::Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& source, Options options)
@@ -51,8 +98,7 @@ Mounts::Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& sourc
       sessions_(sessions),
       source_(source),
       options_(options),
-      last_mount_(reactor.random().next() >> 16),
-      changing_(reactor, 1) {
+      last_mount_(reactor.random().next() >> 16) {
     sessions_.watch(*this);
 }
 
@@ -61,32 +107,88 @@ Mounts::~Mounts() {
     ROS2S_CHECK(mounts_.empty() && shared_.empty());
 }
 
-Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
-                                    const std::string& container, bool read_only, Report& report) {
+Result<> Mounts::check_room(const Session& session, Report& report) const {
     const auto first = mounts_.lower_bound({session.id, MountId{0}});
     size_t count = 0;
     for (auto i = first; i != mounts_.end() && i->first.first == session.id; ++i) ++count;
     if (count >= options_.per_session_max) {
-        co_return report.fail(Code::busy, "the session has too many mounts; unmount some first");
+        return report.fail(Code::busy, "the session has too many mounts; unmount some first");
     }
-    co_await changing_.acquire();
-    const SemaphoreHold hold(changing_);
-    const std::string key = key_of(session.request.pool, container);
-    auto shared = shared_.find(key);
-    if (shared == shared_.end()) {
-        opening_ = key;
-        auto opened = co_await source_.open(call, session.request.pool, container, report);
-        opening_.clear();
-        if (!opened) co_return fail(opened.error());
-        shared = shared_.emplace(key, Shared{.file_system = std::move(*opened)}).first;
+    const auto tenant = tenants_.find(session.request.subject);
+    if (tenant != tenants_.end() && tenant->second.mounts >= options_.tenant.mounts_max) {
+        return report.fail(Code::busy, fmt::format("{} has too many mounts; unmount some first",
+                                                   session.request.subject));
     }
-    ++shared->second.mounts;
+    if (all_.mounts >= options_.all.mounts_max) {
+        return report.fail(Code::busy, "the server has too many mounts; try again later");
+    }
+    return {};
+}
+
+Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string pool,
+                             std::string container, Report& report) {
+    Shared& shared = shared_.try_emplace(key, reactor_).first->second;
+    ++shared.users;
+    Result<> entered{};
+    {
+        co_await shared.turn.acquire();
+        const SemaphoreHold hold(shared.turn);
+        if (shared.file_system == nullptr) {
+            entered = call.check(reactor_.now());  // the turn may have taken long
+            if (entered) {
+                auto opened = co_await source_.open(call, pool, container, report);
+                if (opened) {
+                    shared.file_system = std::move(*opened);
+                } else {
+                    entered = fail(opened.error());
+                }
+            }
+        }
+    }
+    if (!entered) co_await leave(key);
+    co_return entered;
+}
+
+Task<> Mounts::leave(std::string key) {
+    Shared& shared = shared_.at(key);
+    co_await shared.turn.acquire();
+    {
+        const SemaphoreHold hold(shared.turn);
+        if (shared.users == 1 && shared.file_system != nullptr) {
+            co_await shared.file_system->close_all();
+            shared.file_system.reset();
+        }
+    }
+    if (--shared.users == 0) shared_.erase(key);
+}
+
+Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
+                                    const std::string& container, bool read_only, Report& report) {
+    ROS2S_CO_TRY(check_room(session, report));
+    const std::string& pool = session.request.pool;
+    const std::string key = key_of(pool, container);
+    ROS2S_CO_TRY(co_await enter(call, key, pool, container, report));
+    // Others may have come meanwhile.
+    if (const auto room = check_room(session, report); !room) {
+        co_await leave(key);
+        co_return fail(room.error());
+    }
+    Shared& shared = shared_.at(key);
+    MountShare& tenant = tenants_[session.request.subject];
+    ++tenant.mounts;
+    ++all_.mounts;
     const MountId id{++last_mount_};
-    mounts_.emplace(
-        Key{session.id, id},
-        std::make_unique<Mount>(reactor_, Mount::Owner{sessions_, session, shared->second.holders},
-                                key, *shared->second.file_system, read_only, options_.handles_max,
-                                options_.nodes_max));
+    const Mount::Owner owner{
+        .sessions = sessions_,
+        .session = session,
+        .holders = shared.holders,
+        .tenant = tenant,
+        .all = all_,
+        .bounds = options_,
+        .holds_descriptors = source_.holds_descriptors(pool, container),
+    };
+    mounts_.emplace(Key{session.id, id},
+                    std::make_unique<Mount>(reactor_, owner, key, *shared.file_system, read_only));
     holders_[id] = &session;
     co_return id;
 }
@@ -124,24 +226,19 @@ Task<> Mounts::close(Key key) {
         (void)co_await mount.file_system_.close(call, handle);
     }
     for (const auto& [node, count] : mount.nodes_) mount.file_system_.forget(node, count);
+    mount.count_handles(-static_cast<int64_t>(mount.handles_.size()));
+    mount.count_nodes(-static_cast<int64_t>(mount.nodes_.size()));
+    --all_.mounts;
+    const std::string subject = mount.owner_.session.request.subject;
+    if (--mount.owner_.tenant.mounts == 0) tenants_.erase(subject);
     const std::string shared_key = mount.key_;
     mounts_.erase(key);
     holders_.erase(key.second);
-    co_await release(shared_key);
-}
-
-Task<> Mounts::release(std::string key) {
-    co_await changing_.acquire();
-    const SemaphoreHold hold(changing_);
-    Shared& shared = shared_.at(key);
-    if (--shared.mounts > 0) co_return;
-    co_await shared.file_system->close_all();
-    shared_.erase(key);
+    co_await leave(shared_key);
 }
 
 bool Mounts::in_use(const std::string& pool, const std::string& container) const {
-    const std::string key = key_of(pool, container);
-    return key == opening_ || shared_.contains(key);
+    return shared_.contains(key_of(pool, container));
 }
 
 Task<> Mounts::session_ending(Session& session) {

@@ -10,7 +10,10 @@
 // - A handle works in the mount that opened it and in no other: a session cannot reach another's.
 // - Numbers of mounts begin anywhere: what is asked of an earlier process's mount meets none here.
 // - References to nodes that lookups gave out are counted and given back (FileSystem::forget).
-// - Bounded per session: mounts, handles, nodes.
+// - Bounded: mounts per session; mounts, handles and nodes per tenant and in all; descriptors that
+//   file systems hold for handles, per tenant and in all.
+// - A container that takes its time to be opened or closed holds up those who mount the same one,
+//   and nobody else.
 #pragma once
 #include <map>
 #include <memory>
@@ -31,6 +34,11 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
+    // Its file system holds descriptors of the process for what is open in it.
+    [[nodiscard]] virtual bool holds_descriptors(const std::string& /*pool*/,
+                                                 const std::string& /*container*/) const {
+        return false;
+    }
     // For people: what keeps such a container's files, how it is reached, and what it promises
     // where that is less than our own stores do. Nothing that helps to reach it. Empty: nothing is
     // told.
@@ -45,38 +53,53 @@ struct MountId {
     friend auto operator<=>(const MountId&, const MountId&) = default;
 };
 
+struct MountBounds {
+    uint32_t per_session_max = 64;     // mounts
+    uint32_t handles_max = 64 * 1024;  // per mount
+    uint32_t nodes_max = 1 << 20;      // per mount
+    struct Together {
+        uint64_t mounts_max, handles_max, nodes_max;
+        uint64_t descriptors_max;  // of FileSystemSource::holds_descriptors()
+    };
+    Together tenant{1024, 64 * 1024, 4 << 20, 4096};
+    Together all{16 * 1024, 256 * 1024, 16 << 20, 8192};
+};
+
+// What a tenant has in all its mounts, or all tenants have.
+struct MountShare {
+    uint64_t mounts = 0, handles = 0, nodes = 0, descriptors = 0;
+};
+
 // One session's use of one file system. Reached through a MountUse.
 class Mount {
   public:
+    // An open file, and the node that it is open at.
+    static constexpr uint64_t descriptors_per_handle = 2;
     // Which session opened a handle, of all mounts of one file system.
     using Holders = std::map<fs::FileHandle, const Session*>;
     struct Owner {
         SessionTable& sessions;
         const Session& session;
         Holders& holders;
+        MountShare& tenant;
+        MountShare& all;
+        const MountBounds& bounds;
+        bool holds_descriptors;
     };
     Mount(Reactor& reactor, Owner owner, std::string shared_key, fs::FileSystem& file_system,
-          bool read_only, uint32_t handles_max, uint32_t nodes_max)
+          bool read_only)
         : owner_(owner),
           file_system_(file_system),
           key_(std::move(shared_key)),
           read_only_(read_only),
-          handles_max_(handles_max),
-          nodes_max_(nodes_max),
           idle_(reactor) {}
 
     [[nodiscard]] fs::FileSystem& file_system() const { return file_system_; }
     [[nodiscard]] bool read_only() const { return read_only_; }
 
-    // Room for one more handle. Errors: busy.
-    [[nodiscard]] Result<> check_room() const {
-        if (handles_.size() >= handles_max_) return fail(Code::busy, handles_max_);
-        return {};
-    }
-    void opened(fs::FileHandle handle) {
-        handles_.insert(handle);
-        owner_.holders[handle] = &owner_.session;
-    }
+    // Room for one more handle: in this mount, for its tenant, in all. Errors: busy.
+    [[nodiscard]] Result<> check_room() const;
+    void opened(fs::FileHandle handle);
     // Errors: stale (not one of this mount's).
     [[nodiscard]] Result<> check(fs::FileHandle handle) const {
         if (handles_.contains(handle)) return {};
@@ -84,14 +107,9 @@ class Mount {
         return fail(Code::stale);
     }
     // The caller closes the handle now. Errors: stale.
-    [[nodiscard]] Result<> closing(fs::FileHandle handle) {
-        ROS2S_TRY(check(handle));
-        handles_.erase(handle);
-        owner_.holders.erase(handle);
-        return {};
-    }
-    // A reference to the node goes to the client. Errors: busy (too many nodes; the file system has
-    // its reference back).
+    [[nodiscard]] Result<> closing(fs::FileHandle handle);
+    // A reference to the node goes to the client. Errors: busy (too many nodes, here, of its tenant
+    // or in all; the file system has its reference back).
     [[nodiscard]] Result<> refer(fs::NodeId node);
     // The client drops references; more than it has are ignored.
     void forget(fs::NodeId node, uint64_t count);
@@ -100,12 +118,12 @@ class Mount {
     friend class Mounts;
     friend class MountUse;
     void say_if_foreign(fs::FileHandle handle) const;
+    void count_handles(int64_t more);
+    void count_nodes(int64_t more);
     Owner owner_;
     fs::FileSystem& file_system_;
     std::string key_;
     bool read_only_;
-    uint32_t handles_max_;
-    uint32_t nodes_max_;
     std::set<fs::FileHandle> handles_;
     std::map<fs::NodeId, uint64_t> nodes_;
     bool ending_ = false;
@@ -133,18 +151,14 @@ class [[nodiscard]] MountUse {
 
 class Mounts final : public SessionWatcher {
   public:
-    struct Options {
-        uint32_t per_session_max = 64;
-        uint32_t handles_max = 64 * 1024;  // per mount
-        uint32_t nodes_max = 1 << 20;      // per mount
-    };
+    using Options = MountBounds;
     // Watches `sessions` while it lives. All outlive it.
     Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& source, Options options);
     ~Mounts() override;  // after every session ended
     Mounts(const Mounts&) = delete;
     Mounts& operator=(const Mounts&) = delete;
 
-    // Errors: busy (the session has too many), those of the source.
+    // Errors: busy (the session, its tenant or all have too many), those of the source.
     Task<Result<MountId>> mount(const Call& call, Session& session, const std::string& container,
                                 bool read_only, Report& report);
     // Closes what is open in it. Errors: stale.
@@ -163,25 +177,33 @@ class Mounts final : public SessionWatcher {
     Task<> session_ending(Session& session) override;
 
   private:
+    // A container that is mounted, or about to be, or being closed.
     struct Shared {
+        explicit Shared(Reactor& reactor) : turn(reactor, 1) {}
+        Semaphore turn;      // opening and closing it
+        uint32_t users = 0;  // mounts, and who waits for a turn
         std::unique_ptr<fs::FileSystem> file_system;
-        uint32_t mounts = 0;
         Mount::Holders holders;
     };
     using Key = std::pair<SessionId, MountId>;
+    [[nodiscard]] Result<> check_room(const Session& session, Report& report) const;
+    // The container's file system, which is opened where it is not open; with one more user.
+    Task<Result<>> enter(const Call& call, std::string key, std::string pool, std::string container,
+                         Report& report);
+    // One user less; with the last one it is closed.
+    Task<> leave(std::string key);
     Task<> close(Key key);
-    Task<> release(std::string key);
 
     Reactor& reactor_;
     SessionTable& sessions_;
     FileSystemSource& source_;
     Options options_;
     uint64_t last_mount_;
-    Semaphore changing_;   // opening and closing shared file systems takes turns
-    std::string opening_;  // the key of what is being opened; empty: nothing
     std::map<std::string, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;
+    std::map<std::string, MountShare> tenants_;  // by subject, of those who have mounts
+    MountShare all_;
 };
 
 }  // namespace ros2s::session

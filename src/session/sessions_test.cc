@@ -21,7 +21,7 @@ SessionRequest request(std::string subject = "CN=alice") {
             .program = "test"};
 }
 
-// One container, "c"; counts how often it is opened.
+// One container, "c", and one that does not answer; counts how often they are opened.
 class OneContainer final : public FileSystemSource {
   public:
     OneContainer(Reactor& reactor, object::ObjectStore& store) : reactor_(reactor), store_(store) {}
@@ -37,6 +37,10 @@ class OneContainer final : public FileSystemSource {
                                                        const std::string& container,
                                                        Report& report) override {
         ++opens;
+        if (container == "silent") {
+            (void)co_await sleep_for(reactor_, 1h, call.stop);
+            co_return report.fail(Code::deadline, "nobody answers");
+        }
         if (container != "c") co_return report.fail(Code::not_found, "there is no such container");
         co_return co_await fs::Dfs::mount(call, store_, container_, reactor_, {}, report);
     }
@@ -62,15 +66,15 @@ class Recorder final : public SessionWatcher {
 };
 
 struct Rig {
-    explicit Rig(uint64_t seed = 1)
+    explicit Rig(uint64_t seed = 1,
+                 Mounts::Options bounds = {.per_session_max = 3, .handles_max = 4, .nodes_max = 5})
         : world(seed),
           store(world.core(), {.delay_max = 50us}),
           source(world.core(), store),
           tickets(world.core(), {.entropy = [this] { return world.random().next(); }}),
           sessions(world.core(), tickets, {.sessions_max = 6, .per_subject_max = 4}),
           recorder(world.core()),
-          mounts(world.core(), sessions, source,
-                 {.per_session_max = 3, .handles_max = 4, .nodes_max = 5}) {
+          mounts(world.core(), sessions, source, bounds) {
         sessions.watch(recorder);
         EXPECT_TRUE(world.run(source.prepare()));
     }
@@ -366,6 +370,105 @@ Task<> unmount_while_in_use(Rig& rig) {
     EXPECT_TRUE(co_await rig.mounts.unmount(*session, *mounted));
     EXPECT_TRUE(done);
     co_await nursery.join();
+}
+
+Task<> mount_the_silent(Rig& rig, bool& failed) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request("CN=mallory"));
+    failed = !co_await rig.mounts.mount(call, *session, "silent", false, report);
+}
+
+Task<> mount_beside_the_silent(Rig& rig) {
+    bool failed = false;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(mount_the_silent(rig, failed));
+    co_await sleep_for(rig.world.core(), 1ms);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "silent"));
+
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const Time begun = rig.world.core().now();
+    for (int i = 0; i < 3; ++i) {
+        const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+        EXPECT_TRUE(mounted);
+        if (mounted) EXPECT_TRUE(co_await rig.mounts.unmount(*session, *mounted));
+    }
+    EXPECT_LT(rig.world.core().now() - begun, 1s);
+    EXPECT_FALSE(failed);
+    co_await nursery.join();
+    EXPECT_TRUE(failed);
+    EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
+}
+
+// One tenant's engine that is away was every tenant's.
+TEST(Mounts, OneThatDoesNotAnswerHoldsUpNobodyElse) {
+    Rig rig;
+    rig.world.run(mount_beside_the_silent(rig));
+}
+
+Task<> mount_and_release(Rig& rig, bool& mounted) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto id = co_await rig.mounts.mount(call, *session, "c", false, report);
+    mounted = id.has_value();
+    if (mounted) EXPECT_TRUE(co_await rig.mounts.unmount(*session, *id));
+}
+
+Task<> mount_at_once(Rig& rig) {
+    bool mounted[4] = {};
+    Nursery nursery(rig.world.core(), 4);
+    for (bool& each : mounted) co_await nursery.spawn(mount_and_release(rig, each));
+    co_await nursery.join();
+    for (const bool each : mounted) EXPECT_TRUE(each);
+    EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
+}
+
+TEST(Mounts, OfOneContainerTakeTurns) {
+    for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+        Rig rig(seed);
+        rig.world.run(mount_at_once(rig));
+        EXPECT_GE(rig.source.opens, 1);
+    }
+}
+
+Task<> hold_handles(Rig& rig) {
+    const Call call;
+    Report report;
+    auto alice = *rig.sessions.open(request());
+    auto also = *rig.sessions.open(request());
+    auto bob = *rig.sessions.open(request("CN=bob"));
+    const auto first = co_await rig.mounts.mount(call, *alice, "c", false, report);
+    const auto second = co_await rig.mounts.mount(call, *also, "c", false, report);
+    const auto others = co_await rig.mounts.mount(call, *bob, "c", false, report);
+    auto in_first = *rig.mounts.find(*alice, *first);
+    auto in_second = *rig.mounts.find(*also, *second);
+    auto in_others = *rig.mounts.find(*bob, *others);
+    fs::FileHandle last{};
+    for (int i = 0; i < 6; ++i) {
+        auto& use = i < 3 ? in_first : in_second;
+        EXPECT_TRUE(use->check_room()) << i;
+        const auto file = co_await use->file_system().create(call, fs::root_node, std::to_string(i),
+                                                             0644, {.read = true}, {});
+        use->opened(last = file->handle);
+        EXPECT_TRUE(use->refer(fs::NodeId{100 + static_cast<uint64_t>(i)}));
+    }
+    EXPECT_EQ(in_second->check_room().error().code, Code::busy) << "six of the tenant's";
+    EXPECT_EQ(in_first->refer(fs::NodeId{1}).error().code, Code::busy);
+    EXPECT_TRUE(in_others->check_room());
+    EXPECT_TRUE(in_others->refer(fs::NodeId{1}));
+    EXPECT_TRUE(in_second->closing(last));
+    in_second->forget(fs::NodeId{105}, 1);
+    EXPECT_TRUE(in_first->check_room());
+    EXPECT_TRUE(in_first->refer(fs::NodeId{1}));
+    EXPECT_TRUE(co_await in_second->file_system().close(call, last));
+}
+
+TEST(Mounts, OfOneTenantAreBoundedTogether) {
+    Rig rig(1, {.tenant = {8, 6, 6, 100}});
+    rig.world.run(hold_handles(rig));
 }
 
 TEST(Mounts, UnmountingWaitsForCalls) {
