@@ -32,6 +32,7 @@ class Dpu final : public daemon::Daemon {
     Task<> stop() override;
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
     [[nodiscard]] std::vector<std::string> addresses() const override;
+    [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
 
   private:
     Dpu(api::Environment environment, Settings settings);

@@ -39,6 +39,7 @@ class Engine final : public daemon::Daemon {
 
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
     [[nodiscard]] std::vector<std::string> addresses() const override;
+    [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
 
   private:
     Engine(api::Environment environment, Settings settings);

@@ -5,14 +5,15 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <optional>
 
 #include "audit.h"
+#include "connections.h"
 #include "files_service.h"
-#include "grpc_address.h"
-#include "listen_check.h"
+#include "listening.h"
 #include "ros2s/runtime/nursery.h"
 #include "server_service.h"
 #include "session_service.h"
@@ -30,10 +31,14 @@ int milliseconds(Duration duration) {
         std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-// The address with the port that was taken.
-std::string bound(const std::string& asked, int port) {
-    if (asked.starts_with("unix:")) return asked;
-    return fmt::format("{}:{}", asked.substr(0, asked.rfind(':')), port);
+// Each costs two descriptors: a quarter of all, so that others have theirs.
+Connections::Bounds bounds_of(const ControlOptions& options) {
+    rlimit descriptors{};
+    ::getrlimit(RLIMIT_NOFILE, &descriptors);
+    const size_t all = std::min<size_t>(options.connections_max, descriptors.rlim_cur / 8);
+    return {.all = all,
+            .unproven = std::max<size_t>(all / 2, 1),
+            .per_subject = options.connections_per_subject_max};
 }
 
 pki::Seconds now(const Reactor& reactor) {
@@ -54,7 +59,8 @@ Result<> check_options(const ControlOptions& options, pki::Seconds now, Report& 
 struct ControlServer::Parts {
     Parts(ControlParts given, ControlOptions wanted)
         : options(std::move(wanted)),
-          gate(given.reactor, options.calls_max, options.calls_per_subject_max),
+          connections(bounds_of(options), given.log),
+          gate(given.reactor, connections, options.calls_max, options.calls_per_subject_max),
           ground{.gate = gate, .parts = std::move(given), .options = options},
           audit(ground.parts.log),
           background(gate.reactor, 1) {}
@@ -62,6 +68,7 @@ struct ControlServer::Parts {
     Result<> build(Report& report);
 
     ControlOptions options;
+    Connections connections;
     CallGate gate;
     Ground ground;
     Audit audit;
@@ -73,7 +80,8 @@ struct ControlServer::Parts {
     MountService mounts{ground};
     FileService files{ground};
     // gRPC asks them for the files as long as the server lives.
-    std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials;
+    std::shared_ptr<grpc::ServerCredentials> credentials;
+    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
     std::unique_ptr<grpc::Server> server;
     std::vector<std::string> addresses;
     StopSource stopping;
@@ -82,11 +90,13 @@ struct ControlServer::Parts {
 
 Result<> ControlServer::Parts::build(Report& report) {
     ROS2S_TRY(check_options(options, now(gate.reactor), report));
+    for (const std::string& address : options.listen) {
+        ROS2S_TRY_ASSIGN(std::string taken, connections.listen(address, report));
+        addresses.push_back(std::move(taken));
+    }
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    // Two servers on one port would each get some of the connections.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                                milliseconds(options.handshake_max));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
@@ -95,11 +105,9 @@ Result<> ControlServer::Parts::build(Report& report) {
     grpc::ResourceQuota quota("ros2store control plane");
     quota.Resize(buffer_bytes_max);
     builder.SetResourceQuota(quota);
-    std::vector<int> ports(options.listen.size());
-    for (size_t i = 0; i < ports.size(); ++i) {
-        credentials.push_back(server_credentials(options.identity, ground.parts.log));
-        builder.AddListeningPort(grpc_address(options.listen[i]), credentials.back(), &ports[i]);
-    }
+    credentials = server_credentials(options.identity, ground.parts.log);
+    using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    acceptor = builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
     builder.RegisterService(&about);
     builder.RegisterService(&sessions);
     builder.RegisterService(&regions);
@@ -111,16 +119,13 @@ Result<> ControlServer::Parts::build(Report& report) {
     }
     server = builder.BuildAndStart();
     if (server == nullptr) {
-        return report.fail(Code::busy,
-                           fmt::format("the control plane cannot listen on {}: an address is taken "
-                                       "or not this machine's; see who has it with `ss -ltnp`, or "
-                                       "choose another",
-                                       fmt::join(options.listen, ", ")));
+        return report.fail(Code::io, "the control plane's gRPC server does not start");
     }
-    for (size_t i = 0; i < ports.size(); ++i) {
-        addresses.push_back(bound(options.listen[i], ports[i]));
-    }
-    return {};
+    return connections.start([this](int descriptor) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.fd = descriptor;
+        acceptor->HandleNewConnection(&connection);
+    });
 }
 
 ControlServer::ControlServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -173,6 +178,7 @@ Task<> ControlServer::stop(Duration grace) {
     const auto until = std::chrono::system_clock::now() +
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(grace);
     co_await parts.ground.parts.blocking.run(parts.gate.reactor, [&parts, until] {
+        parts.connections.stop();
         parts.server->Shutdown(until);
         parts.server.reset();
         return Result<>{};
@@ -182,13 +188,18 @@ Task<> ControlServer::stop(Duration grace) {
     co_await parts.background.join();
 }
 
+uint64_t ControlServer::rounds() const { return parts_->connections.rounds(); }
+
 ControlCounters ControlServer::counters() const {
     const CallGate& gate = parts_->gate;
     return {.served = gate.served.value(),
             .failed = gate.failed.value(),
             .cancelled = gate.cancelled.value(),
             .refused_busy = gate.refused_busy.value(),
-            .refused_connections = parts_->audit.refused()};
+            .refused_connections = parts_->audit.refused(),
+            .connections = parts_->connections.count(),
+            .ended_for_room = parts_->connections.ended_for_room(),
+            .without_descriptors = parts_->connections.without_descriptors()};
 }
 
 void ControlServer::visit_metrics(const MetricVisitor& visit) const {
@@ -202,6 +213,13 @@ void ControlServer::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_control_connections_refused_total",
           "Connections that failed their handshake: no or wrong certificate, no TLS, too slow",
           now.refused_connections);
+    visit("ros2store_control_connections", "Connections of the control plane", now.connections);
+    visit("ros2store_control_connections_ended_for_room_total",
+          "Connections without a call that were ended because there were too many",
+          now.ended_for_room);
+    visit("ros2store_control_descriptors_missing_total",
+          "Times that a connection had to wait because there was no descriptor",
+          now.without_descriptors);
 }
 
 void ControlServer::visit_times(const HistogramVisitor& visit) const {

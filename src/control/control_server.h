@@ -13,8 +13,9 @@
 //
 // Invariants
 // - Every request runs on the core, under its caller's deadline; a cancelled one is stopped.
-// - Bounded: messages, calls in all and per subject, streams per connection, the time that a
-//   connection may take for its handshake.
+// - Bounded: connections in all and per subject, messages, calls in all and per subject, streams
+//   per connection, the time that a connection may take for its handshake.
+// - It accepts connections as long as it lives, whatever ran out meanwhile (connections.h).
 // - One line in the log for each connection that was refused (audit), bounded per second.
 #pragma once
 #include <memory>
@@ -101,7 +102,11 @@ struct ControlOptions {
     std::vector<DataAddress> data;
     std::string program{};                 // for people: "ros2store-engine 0.1.0"
     uint32_t message_bytes_max = 1 << 20;  // of a request
-    uint32_t calls_max = 4096;             // in progress, of all
+    // In all; where the process may have fewer than eight times as many descriptors, an eighth of
+    // those.
+    uint32_t connections_max = 4096;
+    uint32_t connections_per_subject_max = 256;
+    uint32_t calls_max = 4096;  // in progress, of all
     uint32_t calls_per_subject_max = 256;
     uint32_t streams_per_connection_max = 256;
     Duration handshake_max = std::chrono::seconds(10);
@@ -111,6 +116,9 @@ struct ControlCounters {
     uint64_t served = 0, failed = 0, cancelled = 0;
     uint64_t refused_busy = 0;         // calls over a bound
     uint64_t refused_connections = 0;  // see audit
+    uint64_t connections = 0;          // now
+    uint64_t ended_for_room = 0;       // connections that had shown no certificate
+    uint64_t without_descriptors = 0;  // times that one could not be accepted
 };
 
 class ControlServer {
@@ -140,6 +148,8 @@ class ControlServer {
     // and returns when none is left. Sessions are not ended: that is SessionTable::close_all().
     Task<> stop(Duration grace);
 
+    // Moves on at least once a second while connections are accepted.
+    [[nodiscard]] uint64_t rounds() const;
     [[nodiscard]] ControlCounters counters() const;
     void visit_metrics(const MetricVisitor& visit) const;
     void visit_times(const HistogramVisitor& visit) const;

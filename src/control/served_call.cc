@@ -54,6 +54,14 @@ Result<> ServedCall::check_caller() {
         return served_.report.fail(
             Code::denied, "the client's certificate names no subject; issue one that does");
     }
+    served_.peer = context_.peer();
+    if (const auto fits = gate_.connections.proven(served_.peer, served_.subject); !fits) {
+        gate_.refused_busy.add();
+        return served_.report.fail(
+            fits.error(), fmt::format("{} has {} connections, which is the most that this server "
+                                      "takes; end some of them",
+                                      served_.subject, fits.error().detail));
+    }
     const auto running = gate_.by_subject.find(served_.subject);
     if (running != gate_.by_subject.end() && running->second >= gate_.subject_max) {
         gate_.refused_busy.add();
@@ -68,7 +76,6 @@ Result<> ServedCall::check_caller() {
 void ServedCall::admit() {
     if (const auto fit = check_caller(); !fit) return finish(fit);
     const auto now = std::chrono::system_clock::now();
-    served_.peer = context_.peer();
     served_.call.stop = stop_.token();
     if (context_.deadline() < now + std::chrono::hours(24 * 365)) {
         served_.call.deadline = gate_.reactor.now() + (context_.deadline() - now);

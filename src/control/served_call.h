@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "connections.h"
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
@@ -28,10 +29,14 @@ namespace ros2s::control {
 
 // What bounds and counts the calls of one server. Used on the core, but for `reactor`.
 struct CallGate {
-    CallGate(Reactor& core, size_t calls_max, uint32_t per_subject_max)
-        : reactor(core), nursery(core, calls_max), subject_max(per_subject_max) {}
+    CallGate(Reactor& core, Connections& come_over, size_t calls_max, uint32_t per_subject_max)
+        : reactor(core),
+          connections(come_over),
+          nursery(core, calls_max),
+          subject_max(per_subject_max) {}
 
     Reactor& reactor;
+    Connections& connections;
     Nursery nursery;
     uint32_t subject_max;
     std::map<std::string, uint32_t> by_subject;

@@ -239,8 +239,8 @@ TEST_F(Tls, AThousandHalfOpenConnectionsHarmNobody) {
     constexpr size_t connections = 1000;
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_max < 4 * connections) GTEST_SKIP() << "descriptors are limited here";
-    files.rlim_cur = std::max<rlim_t>(files.rlim_cur, 4 * connections);
+    if (files.rlim_max < 16 * connections) GTEST_SKIP() << "descriptors are limited here";
+    files.rlim_cur = std::max<rlim_t>(files.rlim_cur, 16 * connections);
     setrlimit(RLIMIT_NOFILE, &files);
 
     start({.control = {.handshake_max = 5s}});

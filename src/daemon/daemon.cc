@@ -5,12 +5,14 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "daemon_log.h"
 #include "ros2s/daemon/reactor_source.h"
@@ -72,6 +74,40 @@ void say_ready(const std::vector<std::string>& addresses) {
     ::sd_notify(0, message.c_str());
 }
 
+Task<> pass_through() { co_return; }
+
+// All is well: says so to systemd. Waits for the core, so that one that is stuck says nothing.
+void say_well(OsReactor& reactor, const Daemon& daemon, uint64_t& rounds, const Log& log) {
+    run_blocking(reactor, [] { return pass_through(); });
+    const uint64_t now = daemon.control_rounds();
+    if (std::exchange(rounds, now) == now) {
+        log.error(
+            "the control plane does not accept connections any more; systemd is not told "
+            "that all is well, and will restart this process");
+        return;
+    }
+    ::sd_notify(0, "WATCHDOG=1");
+}
+
+int wait_for_signal(OsReactor& reactor, const Daemon& daemon, const sigset_t& signals,
+                    const Log& log) {
+    uint64_t watchdog_us = 0;
+    if (::sd_watchdog_enabled(0, &watchdog_us) <= 0) {
+        int signal = 0;
+        ::sigwait(&signals, &signal);
+        return signal;
+    }
+    const uint64_t pause_us = watchdog_us / 3;
+    const timespec pause{.tv_sec = static_cast<time_t>(pause_us / 1'000'000),
+                         .tv_nsec = static_cast<long>(pause_us % 1'000'000 * 1000)};
+    uint64_t rounds = UINT64_MAX;
+    for (;;) {
+        const int signal = ::sigtimedwait(&signals, nullptr, &pause);
+        if (signal > 0) return signal;
+        if (errno == EAGAIN) say_well(reactor, daemon, rounds, log);
+    }
+}
+
 // Serves metrics, says that it is ready, and waits for a signal.
 Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon,
                 const CommonSettings& common, const sigset_t& signals, const Log& log,
@@ -90,8 +126,7 @@ Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon
     }
     log.info("ready");
     say_ready(addresses);
-    int signal = 0;
-    ::sigwait(&signals, &signal);
+    const int signal = wait_for_signal(reactor, daemon, signals, log);
     ::sd_notify(0, "STOPPING=1");
     log.info(fmt::format("told to stop (signal {}): draining", signal));
     if (metrics) {

@@ -3,8 +3,12 @@
 // SIGINT.
 //
 // Whoever started it learns by sd_notify(3) when it is ready, and where it listens: the message has
-// a line X_ROS2STORE_ADDRESS=… for each address.
+// a line X_ROS2STORE_ADDRESS=… for each address. Where it asked for a watchdog (WatchdogSec= of a
+// unit) it is told three times in that time that all is well: the core runs what it is given, and
+// the control plane goes on accepting connections. systemd ends and restarts a process that does
+// not say so.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,6 +29,8 @@ class Daemon {
     // Where it is reached, with the ports that were taken for 0: "control 127.0.0.1:7400",
     // "shm /run/ros2store/engine.sock". They stay; any thread.
     [[nodiscard]] virtual std::vector<std::string> addresses() const = 0;
+    // Moves on at least once a second while its control plane accepts connections. Any thread.
+    [[nodiscard]] virtual uint64_t control_rounds() const = 0;
     // Drains and closes everything. Must be called.
     virtual Task<> stop() = 0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -207,6 +208,48 @@ INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
                                                                         : "OfiTcp") +
                                     (info.param.reactors == 1 ? "" : "ByTwoReactors");
                          });
+
+// ---- systemd's watchdog
+
+// As systemd sets the environment of what it starts; as long as it lives.
+class Watchdog {
+  public:
+    explicit Watchdog(const std::string& path)
+        : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
+        path.copy(name.sun_path, sizeof name.sun_path - 1);
+        EXPECT_EQ(::bind(socket_, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+        const timeval wait{.tv_sec = 60};
+        ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+        ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+        ::setenv("WATCHDOG_USEC", "3000000", 1);
+    }
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+    ~Watchdog() {
+        ::unsetenv("NOTIFY_SOCKET");
+        ::unsetenv("WATCHDOG_USEC");
+        ::close(socket_);
+    }
+    [[nodiscard]] std::string hear() const {
+        char text[4096];
+        const ssize_t bytes = ::recv(socket_, text, sizeof text, 0);
+        return {text, bytes > 0 ? static_cast<size_t>(bytes) : 0};
+    }
+
+  private:
+    int socket_;
+};
+
+TEST(EngineWatchdog, HearsThatAllIsWell) {
+    EngineProcess engine;
+    engine.write_settings();
+    const Watchdog watchdog(engine.path("notify"));
+    ASSERT_TRUE(engine.start());
+    EXPECT_EQ(watchdog.hear().substr(0, 7), "READY=1");
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(watchdog.hear(), "WATCHDOG=1");
+    EXPECT_EQ(engine.stop(), 0);
+}
 
 // Prometheus takes nothing of an answer that has a series twice.
 TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {

@@ -1,0 +1,102 @@
+// Connections: the listening sockets of the control plane, and a bounded number of connections.
+// They are accepted here, on a thread of its own, and given to gRPC, whose own accept never goes on
+// after one failure (1.51). Where descriptors run out this one waits and tries again.
+//
+// A connection is `unproven` until a call has come over it. When there are too many connections, or
+// too many unproven ones, one is ended to make room: the oldest unproven one of the peer that has
+// most of them. A peer is a user of this machine (Unix sockets), an IPv4 address, or an IPv6 /64.
+// So a stranger who opens connections and says nothing costs those who have a certificate nothing.
+//
+// gRPC owns a connection's descriptor and does not tell when it is done with it. A duplicate is
+// kept here: it tells of the hang-up, and ends the connection. So each costs two descriptors.
+//
+// Owned by ControlServer. Threads: proven() and the counters from any; the rest by its owner.
+// A lock, because gRPC's threads and the core meet the accepting thread here.
+#pragma once
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "listening.h"
+#include "ros2s/base/log.h"
+#include "ros2s/base/metrics.h"
+
+namespace ros2s::control {
+
+class Connections {
+  public:
+    struct Bounds {
+        size_t all = 4096;
+        size_t unproven = 1024;
+        size_t per_subject = 256;
+    };
+    Connections(Bounds bounds, Log log);
+    ~Connections();  // after stop()
+    Connections(const Connections&) = delete;
+    Connections& operator=(const Connections&) = delete;
+
+    // Errors: those of open_listening().
+    [[nodiscard]] Result<std::string> listen(const std::string& address, Report& report);
+    // From now on `take` gets each connection, and owns its descriptor. It is called on the
+    // accepting thread. Errors: io (no descriptors).
+    [[nodiscard]] Result<> start(std::function<void(int descriptor)> take);
+    // Nothing is accepted any more; connections that stand are gRPC's to end. Blocks shortly.
+    void stop();
+
+    // A call of `subject` came over the connection from `peer`, as gRPC writes addresses. Errors:
+    // busy (the subject has too many connections: this one is ended).
+    [[nodiscard]] Result<> proven(const std::string& peer, const std::string& subject);
+
+    // The accepting thread goes round, at least once a second while it is well.
+    [[nodiscard]] uint64_t rounds() const { return rounds_.value(); }
+    [[nodiscard]] size_t count() const;
+    [[nodiscard]] uint64_t ended_for_room() const { return ended_for_room_.value(); }
+    [[nodiscard]] uint64_t without_descriptors() const { return without_descriptors_.value(); }
+
+  private:
+    struct Connection {
+        Socket watched;       // the duplicate
+        std::string address;  // as gRPC writes it; empty for Unix sockets, where all have one
+        std::string peer;
+        std::string subject;  // empty: unproven
+    };
+    // By the order of their coming.
+    using Numbered = std::map<uint64_t, Connection>;
+    void run();
+    void look_at(int descriptor);
+    // Accepts one. False: there is none, or no descriptor for it.
+    bool accept_one(int listening);
+    // False: there are too many, and all are proven.
+    [[nodiscard]] bool add(Connection connection);
+    // Ends the oldest unproven connection of the peer with most of them. False: all are proven.
+    bool end_one();
+    void forget(uint64_t number);
+    void forget_unproven(const std::string& peer, uint64_t number);
+    void starve(int error);
+
+    const Bounds bounds_;
+    const Log log_;
+    std::function<void(int descriptor)> take_;
+    std::vector<Socket> listening_;
+    std::vector<std::string> paths_;  // of Unix sockets, to remove
+    Socket poll_{-1}, wake_{-1};
+    std::thread thread_;
+    // The accepting thread's: descriptors ran out, and it waits.
+    bool is_starved_ = false;
+
+    mutable std::mutex mutex_;
+    uint64_t last_ = 0;
+    Numbered connections_;
+    std::map<int, uint64_t> by_descriptor_;  // of `watched`
+    std::map<std::string, uint64_t> by_address_;
+    std::map<std::string, std::set<uint64_t>> unproven_;  // by peer
+    size_t unproven_count_ = 0;
+    std::map<std::string, size_t> subjects_;
+    Counter rounds_, ended_for_room_, without_descriptors_;
+};
+
+}  // namespace ros2s::control

@@ -1,0 +1,191 @@
+// Strangers, and descriptors that run out: the control plane lives on.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "test_rig.h"
+
+namespace ros2s::control {
+namespace {
+
+using testing::SizeIs;
+
+// This process may have `more` descriptors than it has now, while it lives.
+class FewDescriptors {
+  public:
+    explicit FewDescriptors(rlim_t more) {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        const auto listed = std::filesystem::directory_iterator("/proc/self/fd");
+        const auto open = static_cast<rlim_t>(std::distance(begin(listed), end(listed)));
+        const rlimit few{.rlim_cur = open + more, .rlim_max = before_.rlim_max};
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    }
+    FewDescriptors(const FewDescriptors&) = delete;
+    FewDescriptors& operator=(const FewDescriptors&) = delete;
+    ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+  private:
+    rlimit before_{};
+};
+
+// All descriptors that there are.
+class AllDescriptors {
+  public:
+    AllDescriptors() {
+        for (;;) {
+            const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+            if (fd < 0) break;
+            taken_.push_back(fd);
+        }
+    }
+    AllDescriptors(const AllDescriptors&) = delete;
+    AllDescriptors& operator=(const AllDescriptors&) = delete;
+    ~AllDescriptors() { release(); }
+    void release() {
+        for (const int fd : taken_) ::close(fd);
+        taken_.clear();
+    }
+
+  private:
+    std::vector<int> taken_;
+};
+
+bool connect_to(int socket, int port) {
+    const sockaddr_in address{.sin_family = AF_INET,
+                              .sin_port = htons(static_cast<uint16_t>(port)),
+                              .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    return ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// Connections of another process, which says nothing on them.
+class Strangers {
+  public:
+    Strangers(int port, int count) {
+        int ready[2];
+        EXPECT_EQ(::pipe(ready), 0);
+        EXPECT_EQ(::pipe(go_), 0);
+        child_ = ::fork();
+        if (child_ == 0) {
+            rlimit all{};
+            getrlimit(RLIMIT_NOFILE, &all);
+            all.rlim_cur = all.rlim_max;
+            setrlimit(RLIMIT_NOFILE, &all);
+            for (int i = 0; i < count; ++i) {
+                (void)connect_to(::socket(AF_INET, SOCK_STREAM, 0), port);
+            }
+            char byte = 0;
+            (void)!::write(ready[1], &byte, 1);
+            ::close(go_[1]);
+            (void)!::read(go_[0], &byte, 1);
+            ::_exit(0);
+        }
+        char byte = 0;
+        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+        ::close(ready[0]);
+        ::close(ready[1]);
+    }
+    Strangers(const Strangers&) = delete;
+    Strangers& operator=(const Strangers&) = delete;
+    ~Strangers() {
+        ::close(go_[0]);
+        ::close(go_[1]);
+        ::waitpid(child_, nullptr, 0);
+    }
+
+  private:
+    pid_t child_ = -1;
+    int go_[2];
+};
+
+class Connections : public testing::Test {
+  protected:
+    static constexpr Duration soon = 20s;
+    // A new client gets in.
+    [[nodiscard]] testing::AssertionResult gets_in(Rig& rig) {
+        const auto client = rig.client();
+        const Call call{.deadline = rig.client_reactor->now() + soon};
+        const auto opened =
+            rig.here([&] { return client->open_session(call, Rig::wish(), report_); });
+        if (opened) return testing::AssertionSuccess();
+        return testing::AssertionFailure() << report_.text();
+    }
+    Report report_;
+};
+
+// One EMFILE in gRPC 1.51's accept ended its listener for the life of the process.
+TEST_F(Connections, DescriptorsRunOutAndComeBack) {
+    Rig rig;
+    ASSERT_TRUE(gets_in(rig));
+    const FewDescriptors few(40);
+    const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    AllDescriptors all;
+    ASSERT_TRUE(connect_to(stranger, rig.port()));
+    run_blocking(*rig.client_reactor, [&] { return wait_for(*rig.client_reactor, 300ms); });
+    all.release();
+    EXPECT_TRUE(gets_in(rig));
+    EXPECT_GE(rig.server->counters().without_descriptors, 1u);
+    EXPECT_THAT(rig.lines.with("cannot be accepted"), SizeIs(1));
+    ::close(stranger);
+}
+
+TEST_F(Connections, StrangersDoNotUseUpDescriptors) {
+    Certificates certificates;
+    const FewDescriptors few(400);
+    Rig rig;
+    const auto known = rig.client();
+    const auto session = rig.open(*known);
+    {
+        const Strangers strangers(rig.port(), 1000);
+        EXPECT_LT(rig.server->counters().connections, 400u / 2);
+        EXPECT_TRUE(gets_in(rig));
+        const Call call{.deadline = rig.client_reactor->now() + soon};
+        EXPECT_TRUE(rig.here([&] { return known->keep_alive(call, session.id, report_); }))
+            << "whoever was in stays in: " << report_.text();
+        const int one_more = ::dup(0);
+        EXPECT_GE(one_more, 0) << "and there are descriptors left";
+        ::close(one_more);
+    }
+    EXPECT_TRUE(gets_in(rig));
+}
+
+TEST_F(Connections, ASubjectHasSoManyAndNoMore) {
+    Rig rig({.control = {.connections_per_subject_max = 3}});
+    std::vector<std::unique_ptr<ControlClient>> clients;
+    for (int i = 0; i < 3; ++i) rig.open(*clients.emplace_back(rig.client()));
+    const auto one_more = rig.client();
+    const Call call{.deadline = rig.client_reactor->now() + soon};
+    const auto refused =
+        rig.here([&] { return one_more->open_session(call, Rig::wish(), report_); });
+    EXPECT_FALSE(refused);
+    EXPECT_GT(rig.open(*rig.client("mallory")).id.value, 0u) << "others have their own";
+    clients.pop_back();
+    EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return bool(gets_in(rig)); }));
+}
+
+TEST_F(Connections, ListensWhereItIsTold) {
+    const TemporaryDirectory directory;
+    const std::string path = "unix:" + directory.path() + "/a socket#1";
+    Rig rig({.control = {.listen = {"localhost:0", "[::1]:0", path}}});
+    for (const std::string& address : rig.server->addresses()) {
+        Report report;
+        auto client = ControlClient::create(*rig.client_reactor,
+                                            {.address = address,
+                                             .identity = rig.certificates.of("alice"),
+                                             .server_name = "localhost"},
+                                            report);
+        ASSERT_TRUE(client) << report.text();
+        EXPECT_GT(rig.open(**client).id.value, 0u) << address;
+    }
+    EXPECT_EQ(rig.server->addresses().back(), path);
+    EXPECT_NE(rig.server->addresses().front(), "localhost:0");
+}
+
+}  // namespace
+}  // namespace ros2s::control
