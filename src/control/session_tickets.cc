@@ -34,18 +34,6 @@ Task<Result<std::string>> SessionTickets::take(Report& report) {
     co_return ticket;
 }
 
-Task<> SessionTickets::nobody_there() {
-    const Call call;
-    Report ignored;  // the channel says that it finds nobody
-    if (session_) {
-        const auto alive = co_await control_.keep_alive(call, *session_, ignored);
-        if (alive || alive.error().code != Code::stale) co_return;
-        session_.reset();
-        first_.reset();
-    }
-    (void)co_await open(ignored);
-}
-
 Task<> SessionTickets::close() {
     if (!session_) co_return;
     const Call call;

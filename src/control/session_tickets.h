@@ -19,8 +19,6 @@ class SessionTickets final : public rpc::TicketSource {
     // Errors: those of ControlClient::open_session().
     Task<Result<OpenedSession>> open(Report& report);
     Task<Result<std::string>> take(Report& report) override;
-    // Opens another session where the server knows this one no more.
-    Task<> nobody_there() override;
     [[nodiscard]] std::string address() const override { return address_; }
     // Ends the session, if the server can be reached.
     Task<> close();

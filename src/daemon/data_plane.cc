@@ -5,6 +5,19 @@
 #include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::daemon {
+namespace {
+
+// For a listener that is only tried.
+class Nobody final : public fabric::Admission {
+  public:
+    Verdict admit(uint64_t /*session*/, ConstBytes /*credential*/,
+                  const fabric::Peer& /*peer*/) override {
+        return {};
+    }
+    void withdraw(uint64_t /*session*/) noexcept override {}
+};
+
+}  // namespace
 
 std::vector<std::string> spoken_addresses(const std::vector<std::string>& control,
                                           const std::vector<control::DataAddress>& data) {
@@ -20,7 +33,8 @@ Task<Result<>> DataPlane::check(Reactor& reactor, Listen where, std::string ucx_
                                 Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto domain,
                         fabric::open_domain(reactor, where.provider, ucx_device, report));
-    auto listener = co_await domain->listen(where.address, {}, report);
+    Nobody nobody;
+    auto listener = co_await domain->listen(where.address, {.admission = &nobody}, report);
     Result<> possible;
     if (listener) {
         co_await (*listener)->close();

@@ -62,6 +62,7 @@ struct Limits {
 // Who is at the other end.
 struct Peer {
     std::string name;     // for people: "process 4711 of user 1000 (shm)"
+    std::string host{};   // its address where it came over a network: "192.0.2.7"
     uint64_t domain = 0;  // its domain's random id
     // Where the kernel vouches for them (Unix sockets), else -1.
     int64_t process = -1;

@@ -1,7 +1,8 @@
 // Hello: the first bytes on every connection, in both directions, whatever the provider: who
-// speaks, by which provider, and its budgets. 128 bytes (docs/formats/fabric.md). A peer that
-// speaks something else, another provider or another version is told so and turned away before
-// anything is set up for it.
+// speaks, by which provider, and its budgets. 128 bytes, and a credential behind it; the answer has
+// a verdict there (docs/formats/fabric.md). A peer that speaks something else, another provider or
+// another version, or whose credential is not accepted, is told so and turned away before anything
+// is set up for it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -18,13 +19,13 @@ enum class Answer : uint16_t {
     other_provider = 1,  // the hello that comes with it names the listener's
     other_version = 2,
     busy = 3,     // too many handshakes
-    refused = 4,  // not wanted here (the peer's user, its figures)
+    refused = 4,  // not wanted here (its credential, its figures)
     no_memory = 5,
 };
 
 struct Hello {
     static constexpr uint32_t magic_value = 0x48463252;  // "R2FH"
-    static constexpr uint16_t current_version = 1;
+    static constexpr uint16_t current_version = 2;
 
     uint32_t magic = magic_value;
     uint16_t version = current_version;
@@ -37,7 +38,8 @@ struct Hello {
     uint64_t memory_bytes = 0;  // shm: wanted, then granted
     uint32_t operations_max = 0;
     uint32_t appended_bytes = 0;  // that follow: the provider's own (ucx: its worker's address)
-    std::array<uint32_t, 8> reserved{};
+    uint32_t passed_bytes = 0;    // that follow before them: the credential, or the verdict on it
+    std::array<uint32_t, 7> reserved{};
     uint32_t zero = 0;
     uint32_t crc = 0;  // CRC32C of what precedes it
 

@@ -63,9 +63,16 @@ Task<> Channel::close() {
 // ---- the connection -------------------------------------------------------------------------
 
 Task<Result<std::unique_ptr<ClientConnection>>> Channel::connect(Report& report) {
+    auto ticket = co_await tickets_.take(report);
     if (std::string now = tickets_.address(); !now.empty()) address_ = std::move(now);
-    auto connection = co_await ClientConnection::open(reactor_, domain_, address_, tickets_,
-                                                      options_, metrics_, closing_.token(), report);
+    Result<std::unique_ptr<ClientConnection>> connection = fail(Code::disconnected);
+    if (!ticket) {
+        connection = fail(ticket.error());
+    } else {
+        connection =
+            co_await ClientConnection::open(reactor_, domain_, address_, std::move(*ticket),
+                                            options_, metrics_, closing_.token(), report);
+    }
     if (!connection) {
         metrics_.connections_failed.add();
         co_return connection;

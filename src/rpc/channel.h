@@ -39,9 +39,6 @@ class TicketSource {
     virtual ~TicketSource() = default;
     // Errors: of the control plane; `denied` is final for the requests that wait.
     virtual Task<Result<std::string>> take(Report& report) = 0;
-    // Nothing listens at the address. Where that is because the server was restarted and does not
-    // know us any more, asking it for a session makes it listen again. Default: nothing to be done.
-    virtual Task<> nobody_there() { co_return; }
     // Where its tickets let in: a server that was restarted may listen elsewhere. Empty: where the
     // channel was opened.
     [[nodiscard]] virtual std::string address() const { return {}; }

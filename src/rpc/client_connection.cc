@@ -24,13 +24,19 @@ uint64_t bytes_of(const Pieces& pieces) {
 }  // namespace
 
 ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::Endpoint> endpoint,
-                                   const ChannelOptions& options, ChannelMetrics& metrics)
+                                   const Welcome& welcome, const ChannelOptions& options,
+                                   ChannelMetrics& metrics)
     : reactor_(reactor),
       endpoint_(std::move(endpoint)),
       options_(options),
       metrics_(metrics),
+      welcome_(welcome.body),
+      session_(welcome.session),
       staging_(reactor, *endpoint_),
-      unused_(reactor) {}
+      slots_(welcome_.requests_max),
+      unused_(reactor) {
+    for (uint32_t slot = welcome_.requests_max; slot-- > 0;) free_.push_back(slot);
+}
 
 ClientConnection::~ClientConnection() { ROS2S_CHECK(exchanges_ == 0); }
 

@@ -12,7 +12,7 @@ namespace ros2s::rpc {
 class ClientConnection {
   public:
     static Task<Result<std::unique_ptr<ClientConnection>>> open(
-        Reactor& reactor, fabric::Domain& domain, const std::string& address, TicketSource& tickets,
+        Reactor& reactor, fabric::Domain& domain, const std::string& address, std::string ticket,
         const ChannelOptions& options, ChannelMetrics& metrics, StopToken stop, Report& report);
     ~ClientConnection();
     ClientConnection(const ClientConnection&) = delete;
@@ -54,12 +54,15 @@ class ClientConnection {
         Exchange* exchange = nullptr;     // null, and a number: given up; its answer is still due
         std::vector<std::byte> memory{};  // of its frame
     };
+    struct Welcome {
+        WelcomeBody body;
+        uint32_t session = 0;
+    };
     ClientConnection(Reactor& reactor, std::unique_ptr<fabric::Endpoint> endpoint,
-                     const ChannelOptions& options, ChannelMetrics& metrics);
-
-    Task<Result<>> greet(fabric::Domain& domain, const std::string& address, TicketSource& tickets,
-                         StopToken stop, Report& report);
-    Result<> take_welcome(ConstBytes message, const std::string& address, Report& report);
+                     const Welcome& welcome, const ChannelOptions& options,
+                     ChannelMetrics& metrics);
+    static Result<Welcome> read_verdict(ConstBytes verdict, const std::string& address,
+                                        Report& report);
 
     Task<Result<>> take_slot(Exchange& exchange, StopToken stop);
     void give_slot(uint32_t slot) noexcept;
@@ -89,8 +92,8 @@ class ClientConnection {
     std::unique_ptr<fabric::Endpoint> endpoint_;
     const ChannelOptions& options_;
     ChannelMetrics& metrics_;
-    WelcomeBody welcome_;
-    uint32_t session_ = 0;
+    const WelcomeBody welcome_;
+    const uint32_t session_;
     Staging staging_;
     bool leaving_ = false;
     StopSource leave_;

@@ -17,7 +17,8 @@
 namespace ros2s::rpc {
 
 enum class Kind : uint8_t {
-    hello = 1,    // first, from the side that connected: versions, client instance, ticket
+    // These three go with the fabric's hello and its answer (fabric::Admission).
+    hello = 1,    // from the side that connects: versions, client instance, ticket
     welcome = 2,  // its answer: session index and limits
     failure = 3,  // answers a hello or a request: an error
     request = 4,
@@ -141,7 +142,7 @@ struct HelloBody {
     uint32_t service = 0;  // what the client wants to speak to: Service's
     Uuid client;           // its instance, for logs and the session table
     std::string_view ticket;
-    static constexpr size_t ticket_bytes_max = 4096;
+    static constexpr size_t ticket_bytes_max = 256;
 };
 struct WelcomeBody {
     uint16_t version = FrameHeader::current_version;

@@ -1,4 +1,4 @@
-// A stranger on a real connection, from his first message on: a server that he greets, and a client
+// A stranger on a real connection, from his hello on: a server that he greets, and a client
 // that he lets connect to him. Frames are right but for what the input says. At worst his
 // connection ends, or the client gets an error with a sentence.
 #include <algorithm>
@@ -66,7 +66,7 @@ class GivenTickets final : public TicketSource {
     Task<Result<std::string>> take(Report& /*report*/) override { co_return "ticket"; }
 };
 
-class Trial {
+class Trial : private fabric::Admission {
   public:
     explicit Trial(ConstBytes input) : script_(input), world_(1), network_(world_.random()) {}
 
@@ -133,29 +133,29 @@ class Trial {
         auto domain = network_.open_domain(world_.core(), "server");
         auto server =
             co_await Server::listen(world_.core(), *domain, "here", echo, gate, {}, report);
+        ROS2S_CHECK(server);
         auto theirs = network_.open_domain(world_.core(), "stranger");
-        auto endpoint = co_await theirs->connect("here", {}, report);
-        ROS2S_CHECK(server && endpoint);
-        while (!script_.over() && (*endpoint)->alive()) {
+        std::vector<std::byte> verdict;
+        auto endpoint = co_await theirs->connect(
+            "here", {.credential = message(), .verdict = &verdict}, report);
+        hear(verdict);
+        ROS2S_CHECK(endpoint.has_value() == (session_ != 0));
+        ROS2S_CHECK(!endpoint || gate.asked == 1);
+        while (endpoint && !script_.over() && (*endpoint)->alive()) {
             const std::vector<std::byte> bytes = message();
             if (!co_await (*endpoint)->send(bytes)) break;
-            if (session_ == 0) {
-                co_await hear_welcome(**endpoint);
-                ROS2S_CHECK(session_ == 0 || gate.asked == 1);
-            }
             co_await sleep_for(world_.core(), std::chrono::microseconds(100));
         }
-        co_await (*endpoint)->close();
+        if (endpoint) co_await (*endpoint)->close();
         co_await (*server)->close();
         server->reset();
         co_await theirs->close();
         co_await domain->close();
     }
-    // Nothing may come before it, and what comes is a frame of ours.
-    Task<> hear_welcome(fabric::Endpoint& endpoint) {
-        const auto answer = co_await endpoint.receive();
-        if (!answer) co_return;
-        const auto frame = decode_frame(answer->bytes());
+    // What a server says is a frame of ours.
+    void hear(ConstBytes verdict) {
+        if (verdict.empty()) return;
+        const auto frame = decode_frame(verdict);
         ROS2S_CHECK(frame &&
                     (frame->header.kind == Kind::welcome || frame->header.kind == Kind::failure));
         if (frame->header.kind == Kind::welcome) session_ = frame->header.session;
@@ -164,7 +164,7 @@ class Trial {
     Task<> meet_client() {
         Report report;
         auto theirs = network_.open_domain(world_.core(), "stranger");
-        auto listener = co_await theirs->listen("here", {}, report);
+        auto listener = co_await theirs->listen("here", {.admission = this}, report);
         ROS2S_CHECK(listener);
         auto domain = network_.open_domain(world_.core(), "client");
         Nursery answering(world_.core(), 1);
@@ -183,6 +183,13 @@ class Trial {
         co_await domain->close();
         co_await theirs->close();
     }
+    // To the client's hello: any answer, and any words with it.
+    Verdict admit(uint64_t /*session*/, ConstBytes /*credential*/,
+                  const fabric::Peer& /*peer*/) override {
+        const bool admitted = (script_.take<uint8_t>() & 1) == 0;
+        return {.admitted = admitted, .said = message()};
+    }
+    void withdraw(uint64_t /*session*/) noexcept override {}
     static Task<> answer(Trial& self, fabric::Listener& listener) {
         for (;;) {
             auto endpoint = co_await listener.accept();

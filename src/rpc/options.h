@@ -52,9 +52,6 @@ struct ServerOptions {
     // Memory for payload on its way, of one connection and of all; at least a whole request's.
     uint64_t connection_memory_bytes = uint64_t{160} << 20;
     uint64_t memory_bytes = uint64_t{1} << 30;
-    Duration greet_within = std::chrono::seconds(5);  // for the hello of a new connection
-    // Where no more places than these are free, the oldest who has not said hello makes room.
-    uint32_t places_for_guests = 64;
     // A client that serves no put or get, or takes no large answer, for so long loses its
     // connection.
     Duration transfer_within = std::chrono::seconds(30);

@@ -37,8 +37,6 @@ void ServerMetrics::visit(const MetricVisitor& visit) const {
           refused_version.value());
     visit("ros2store_server_refused_busy_total", "Connections refused because there were too many",
           refused_busy.value());
-    visit("ros2store_server_refused_silent_total", "Connections that said nothing in time",
-          refused_silent.value());
     visit("ros2store_server_malformed_total", "Frames that made no sense and ended a connection",
           malformed.value());
     visit("ros2store_server_over_credit_total", "Requests beyond their connection's credit",

@@ -24,10 +24,9 @@ struct ServerMetrics {
     Counter connections_greeted;  // let in
     Counter refused_ticket;       // by the gate
     Counter refused_version;
-    Counter refused_busy;    // over connections_max
-    Counter refused_silent;  // said nothing in time
-    Counter malformed;       // frames that made no sense; each ended its connection
-    Counter over_credit;     // the same, for requests beyond what was granted
+    Counter refused_busy;  // over connections_max
+    Counter malformed;     // hellos and frames that made no sense; each ended its connection
+    Counter over_credit;   // the same, for requests beyond what was granted
     Counter
         stalled;  // the same, for a client that served no put or get, or read no answer, in time
     Counter requests;

@@ -117,12 +117,8 @@ class TestTickets final : public TicketSource {
   public:
     Task<Result<std::string>> take(Report& report) override {
         if (!valid) co_return report.fail(Code::denied, "no tickets");
-        co_await nobody_there();
-        co_return prefix + std::to_string(++number);
-    }
-    Task<> nobody_there() override {
         if (!moved_to.empty()) at = moved_to;
-        co_return;
+        co_return prefix + std::to_string(++number);
     }
     [[nodiscard]] std::string address() const override { return at; }
     bool valid = true;

@@ -1,10 +1,33 @@
 #include "ros2s/rpc/server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "server_connection.h"
 
 namespace ros2s::rpc {
+namespace {
+
+std::vector<std::byte> make_frame(FrameHeader header, ConstBytes body) {
+    std::vector<std::byte> memory(frame_bytes(0, body.size()));
+    encode_frame(header, {}, {}, body, memory);
+    return memory;
+}
+
+std::vector<std::byte> failure_frame(Error error, std::string_view text) {
+    std::vector<std::byte> memory(failure_bytes_max);
+    FrameHeader header;
+    header.kind = Kind::failure;
+    return make_frame(header, encode(FailureBody{.error = error, .text = text}, memory));
+}
+
+static_assert(frame_bytes(0, hello_bytes_max) <= fabric::Admission::credential_bytes_max);
+static_assert(frame_bytes(0, failure_bytes_max) <= fabric::Admission::verdict_bytes_max);
+
+}  // namespace
 
 Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate& gate,
                ServerOptions options)
@@ -18,46 +41,111 @@ Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate&
       accepting_(reactor, 1),
       attending_(reactor, std::min<size_t>(options.connections_max, domain.endpoints_max())) {}
 
-Server::~Server() { ROS2S_CHECK(closed_); }
+Server::~Server() { ROS2S_CHECK(closed_ && entrants_.empty()); }
 
 Task<Result<std::unique_ptr<Server>>> Server::listen(Reactor& reactor, fabric::Domain& domain,
                                                      std::string address, Service& service,
                                                      Gate& gate, ServerOptions options,
                                                      Report& report) {
-    ROS2S_CO_TRY_ASSIGN(
-        auto listener,
-        co_await domain.listen(std::move(address), {.limits = options.limits()}, report));
     std::unique_ptr<Server> server(new Server(reactor, domain, service, gate, options));
-    server->listener_ = std::move(listener);
+    fabric::Admission& admission = *server;
+    auto listener = co_await domain.listen(
+        std::move(address), {.limits = options.limits(), .admission = &admission}, report);
+    if (!listener) {
+        server->closed_ = true;
+        co_return fail(listener.error());
+    }
+    server->listener_ = std::move(*listener);
     co_await server->accepting_.spawn(accept(*server));
     co_return server;
 }
+
+// ---- the hello ------------------------------------------------------------------------------
+
+Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, Report& report) {
+    const auto frame = decode_frame(credential);
+    const bool is_hello = frame && frame->header.kind == Kind::hello;
+    const auto hello = is_hello ? decode_hello(frame->body) : fail(Code::corrupt);
+    constexpr uint16_t version = FrameHeader::current_version;
+    const bool other_version =
+        (!frame && frame.error().code == Code::bad_version) ||
+        (hello && (version < hello->version_least || version > hello->version_most));
+    if (other_version) {
+        metrics_.refused_version.add();
+        return report.fail({.code = Code::bad_version, .detail = version},
+                           fmt::format("this server speaks version {} of the protocol alone: use "
+                                       "the same release on both sides",
+                                       version));
+    }
+    if (!hello) {
+        metrics_.malformed.add();
+        return report.fail(Code::corrupt, "what came as a hello is none");
+    }
+    if (hello->service != service_.number()) {
+        return report.fail({.code = Code::unsupported, .detail = hello->service},
+                           fmt::format("service {} is not served here, but {}: is this the right "
+                                       "address?",
+                                       hello->service, service_.number()));
+    }
+    // Its ticket stays good.
+    if (attending_.running() + entrants_.size() >= attending_.limit()) {
+        metrics_.refused_busy.add();
+        return report.fail(Code::busy, fmt::format("this server has {} connections, which is all "
+                                                   "that it takes: try again later",
+                                                   attending_.limit()));
+    }
+    const auto guest = gate_.admit(*hello, peer);
+    if (!guest) {
+        metrics_.refused_ticket.add();
+        return report.fail(guest.error(),
+                           "this connection was not let in: its ticket is not valid here; ask the "
+                           "control plane for a new one");
+    }
+    return *guest;
+}
+
+fabric::Admission::Verdict Server::admit(uint64_t session, ConstBytes credential,
+                                         const fabric::Peer& peer) {
+    Report report;
+    const auto guest = look_at(credential, peer, report);
+    if (!guest) return {.admitted = false, .said = failure_frame(guest.error(), report.text())};
+    const Entrant entrant{.guest = *guest, .number = ++last_connection_};
+    const bool is_new = entrants_.emplace(session, entrant).second;
+    ROS2S_CHECK(is_new);
+    std::array<std::byte, welcome_bytes> memory;
+    FrameHeader header;
+    header.kind = Kind::welcome;
+    header.session = entrant.number;
+    return {.admitted = true,
+            .said = make_frame(header,
+                               encode(WelcomeBody{.requests_max = options_.requests_max,
+                                                  .inline_reply_max = options_.inline_reply_bytes,
+                                                  .payload_bytes_max = options_.payload_bytes_max,
+                                                  .incarnation = incarnation_},
+                                      memory))};
+}
+
+void Server::withdraw(uint64_t session) noexcept {
+    const auto entrant = entrants_.extract(session);
+    ROS2S_CHECK(!entrant.empty());
+    gate_.left(entrant.mapped().guest);
+}
+
+// ---- connections ----------------------------------------------------------------------------
 
 Task<> Server::accept(Server& self) {
     while (true) {
         auto accepted = co_await self.listener_->accept(self.closing_.token());
         if (!accepted) co_return;
-        fabric::Endpoint& endpoint = **accepted;
-        if (self.attending_.running() == self.attending_.limit()) {
-            self.metrics_.refused_busy.add();
-            endpoint.abandon();
-            co_await endpoint.close();
-            continue;
-        }
-        self.make_room();
-        co_await self.attending_.spawn(attend(self, std::move(*accepted)));
+        const auto entrant = self.entrants_.extract((*accepted)->session());
+        ROS2S_CHECK(!entrant.empty());
+        co_await self.attending_.spawn(attend(self, std::move(*accepted), entrant.mapped()));
     }
 }
 
-void Server::make_room() {
-    if (attending_.running() + options_.places_for_guests < attending_.limit()) return;
-    const auto is_new = [](const ServerConnection* each) { return each->is_new(); };
-    const auto oldest = std::ranges::find_if(all_, is_new);
-    if (oldest != all_.end()) (*oldest)->make_room();
-}
-
-Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint) {
-    ServerConnection connection(self, std::move(endpoint), ++self.last_connection_);
+Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint, Entrant entrant) {
+    ServerConnection connection(self, std::move(endpoint), entrant.guest, entrant.number);
+    if (entrant.ended) connection.abandon();
     self.all_.push_back(&connection);
     self.metrics_.connections.add();
     co_await connection.run(self.closing_.token());
@@ -68,8 +156,11 @@ Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint) 
 
 Task<> Server::end_session(uint64_t session) {
     const auto of_session = [session](const ServerConnection* each) {
-        return each->guest() && each->guest()->session == session;
+        return each->guest().session == session;
     };
+    for (auto& [id, entrant] : entrants_) {
+        if (entrant.guest.session == session) entrant.ended = true;
+    }
     for (ServerConnection* each : all_) {
         if (of_session(each)) each->abandon();
     }
@@ -83,9 +174,8 @@ void Server::abandon() {
 Task<> Server::close() {
     closing_.request_stop();
     co_await accepting_.join();
+    if (!std::exchange(closed_, true)) co_await listener_->close();
     co_await attending_.join();
-    if (!closed_) co_await listener_->close();
-    closed_ = true;
 }
 
 }  // namespace ros2s::rpc

@@ -1,18 +1,19 @@
 // Server: takes connections in over one domain and has a Service answer their requests.
 //
-//     hello (ticket) ─ gate ─ welcome (credits) ─ requests, each with one answer ─ end
+//     hello (ticket) ─ gate ─ welcome (credits) ─ connection ─ requests, each with one answer ─ end
 //
 // Owned by who composes; domain, service and gate outlive it. Used on the domain's core. A forked
 // child has no server: its reactor is dead.
 //
 // Invariants
-// - Nothing but the hello of a new connection is looked at before the gate has admitted it.
-// - Who connects and says nothing keeps nobody out (ServerOptions::places_for_guests).
+// - The hello comes with the fabric's, and the gate has admitted it before the fabric sets up
+//   anything (fabric::Admission): who has no ticket gets no memory, no connection, and no place.
 // - A connection has at most ServerOptions::requests_max requests; one more ends it. So does a
 //   frame that makes no sense. Others do not notice.
 // - A request is answered once; when its connection ends, it is asked to stop and still ends.
 // - A repeated request is the Service's matter: it has the operation id.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,14 +28,14 @@ namespace ros2s::rpc {
 
 class ServerConnection;
 
-class Server {
+class Server : private fabric::Admission {
   public:
     // Listens at `address`. Errors: those of fabric::Domain::listen().
     static Task<Result<std::unique_ptr<Server>>> listen(Reactor& reactor, fabric::Domain& domain,
                                                         std::string address, Service& service,
                                                         Gate& gate, ServerOptions options,
                                                         Report& report);
-    ~Server();
+    ~Server() override;
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
@@ -54,10 +55,18 @@ class Server {
     friend class ServerConnection;
     Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate& gate,
            ServerOptions options);
+    // One that was let in, and whose connection is not here yet.
+    struct Entrant {
+        Guest guest;
+        uint32_t number = 0;  // of its connection
+        bool ended = false;   // its session has ended meanwhile
+    };
+    Verdict admit(uint64_t session, ConstBytes credential, const fabric::Peer& peer) override;
+    void withdraw(uint64_t session) noexcept override;
+    // Errors: as they are told, with the sentence.
+    Result<Guest> look_at(ConstBytes credential, const fabric::Peer& peer, Report& report);
     static Task<> accept(Server& self);
-    static Task<> attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint);
-    // For one more new connection.
-    void make_room();
+    static Task<> attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint, Entrant entrant);
 
     Reactor& reactor_;
     Service& service_;
@@ -68,6 +77,7 @@ class Server {
     MemoryBudget memory_;
     std::unique_ptr<fabric::Listener> listener_;
     uint32_t last_connection_ = 0;
+    std::map<uint64_t, Entrant> entrants_;  // by the fabric's session
     std::vector<ServerConnection*> all_;
     Event left_;  // woken whenever a connection is gone
     StopSource closing_;

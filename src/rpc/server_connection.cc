@@ -1,12 +1,7 @@
 #include "server_connection.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <utility>
-
-#include "ros2s/fabric/deadline.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -19,9 +14,10 @@ constexpr uint64_t send_bytes_least = frame_bytes(0, failure_bytes_max);
 }  // namespace
 
 ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpoint> endpoint,
-                                   uint32_t number)
+                                   const Guest& guest, uint32_t number)
     : server_(server),
       endpoint_(std::move(endpoint)),
+      guest_(guest),
       number_(number),
       share_(server.reactor_, server.options_.connection_memory_bytes),
       environment_{.endpoint = *endpoint_,
@@ -37,23 +33,19 @@ ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpo
       watching_(server.reactor_, 1) {}
 
 Task<> ServerConnection::run(StopToken closing) {
-    const Result<> greeted = co_await greet(closing);
-    is_new_ = false;
-    if (greeted) {
-        co_await watching_.spawn(stop_at_end(*this));
-        co_await serve_all(closing);
-        co_await serving_.join();
+    if (endpoint_->send_bytes_max() < send_bytes_least) {
+        server_.metrics_.malformed.add();
+        endpoint_->abandon();
+    } else {
+        server_.metrics_.connections_greeted.add();
     }
+    co_await watching_.spawn(stop_at_end(*this));
+    co_await serve_all(closing);
+    co_await serving_.join();
     co_await endpoint_->close();
     co_await watching_.join();
     requests_.clear();
-    if (guest_) server_.gate_.left(*guest_);
-}
-
-void ServerConnection::make_room() {
-    is_new_ = false;
-    server_.metrics_.refused_silent.add();
-    abandon();
+    server_.gate_.left(guest_);
 }
 
 Task<> ServerConnection::stop_at_end(ServerConnection& self) {
@@ -63,77 +55,6 @@ Task<> ServerConnection::stop_at_end(ServerConnection& self) {
             if (request) request->give_up();
         }
     }
-}
-
-// ---- the hello ------------------------------------------------------------------------------
-
-Task<Result<>> ServerConnection::greet(StopToken closing) {
-    fabric::Deadline within(server_.reactor_,
-                            server_.reactor_.now() + server_.options_.greet_within, closing);
-    auto message = co_await endpoint_->receive(within.token());
-    co_await within.finish();
-    if (!message) {
-        if (within.passed()) server_.metrics_.refused_silent.add();
-        co_return fail(message.error());
-    }
-    const auto frame = decode_frame(message->bytes());
-    const bool is_hello = frame && frame->header.kind == Kind::hello;
-    const auto hello = is_hello ? decode_hello(frame->body) : fail(Code::corrupt);
-    constexpr uint16_t version = FrameHeader::current_version;
-    const bool other_version =
-        (!frame && frame.error().code == Code::bad_version) ||
-        (hello && (version < hello->version_least || version > hello->version_most));
-    if (other_version) {
-        server_.metrics_.refused_version.add();
-        co_return refuse(*message, {.code = Code::bad_version, .detail = version},
-                         fmt::format("this server speaks version {} of the protocol alone: use "
-                                     "the same release on both sides",
-                                     version));
-    }
-    if (!hello || endpoint_->send_bytes_max() < send_bytes_least) {
-        server_.metrics_.malformed.add();
-        endpoint_->abandon();
-        co_return fail(Code::corrupt);
-    }
-    if (hello->service != server_.service_.number()) {
-        co_return refuse(*message, {.code = Code::unsupported, .detail = hello->service},
-                         fmt::format("service {} is not served here, but {}: is this the right "
-                                     "address?",
-                                     hello->service, server_.service_.number()));
-    }
-    auto guest = server_.gate_.admit(*hello, endpoint_->peer());
-    if (!guest) {
-        server_.metrics_.refused_ticket.add();
-        co_return refuse(*message, guest.error(),
-                         "this connection was not let in: its ticket is not valid here; ask the "
-                         "control plane for a new one");
-    }
-    guest_ = *guest;
-    std::array<std::byte, welcome_bytes> body_memory;
-    std::array<std::byte, frame_bytes(0, welcome_bytes)> memory;
-    const ConstBytes body =
-        encode(WelcomeBody{.requests_max = server_.options_.requests_max,
-                           .inline_reply_max = server_.options_.inline_reply_bytes,
-                           .payload_bytes_max = server_.options_.payload_bytes_max,
-                           .incarnation = server_.incarnation_},
-               body_memory);
-    FrameHeader header;
-    header.kind = Kind::welcome;
-    header.session = number_;
-    ROS2S_CO_TRY(endpoint_->reply(*message, encode_frame(header, {}, {}, body, memory)));
-    server_.metrics_.connections_greeted.add();
-    co_return Result<>{};
-}
-
-Result<> ServerConnection::refuse(fabric::Message& hello, Error error, std::string_view text) {
-    std::array<std::byte, failure_bytes_max> body_memory;
-    std::array<std::byte, frame_bytes(0, failure_bytes_max)> memory;
-    const ConstBytes body = encode(FailureBody{.error = error, .text = text}, body_memory);
-    FrameHeader header;
-    header.kind = Kind::failure;
-    // Closing hands it over; who is refused and gone as well is no news.
-    (void)endpoint_->reply(hello, encode_frame(header, {}, {}, body, memory));
-    return fail(error);
 }
 
 // ---- requests -------------------------------------------------------------------------------
@@ -173,7 +94,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
         }
         finishing_.push_back(std::exchange(place, nullptr));
     }
-    if (!place) place = std::make_unique<Request>(environment_, *guest_);
+    if (!place) place = std::make_unique<Request>(environment_, guest_);
     const uint64_t most = server_.options_.payload_bytes_max;
     if (header.payload_bytes > most || header.sink_bytes > most) {
         server_.metrics_.malformed.add();

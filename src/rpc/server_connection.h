@@ -1,8 +1,7 @@
-// ServerConnection: one connection of a Server, from its hello to its end. Lives in the frame of
+// ServerConnection: one connection of a Server, that was let in, to its end. Lives in the frame of
 // the task that runs it.
 #pragma once
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "ros2s/rpc/server.h"
@@ -11,19 +10,14 @@ namespace ros2s::rpc {
 
 class ServerConnection {
   public:
-    ServerConnection(Server& server, std::unique_ptr<fabric::Endpoint> endpoint, uint32_t number);
+    ServerConnection(Server& server, std::unique_ptr<fabric::Endpoint> endpoint, const Guest& guest,
+                     uint32_t number);
     // Serves until the connection ends, or `closing` fires; then until all is answered.
     Task<> run(StopToken closing);
-    // Set once the gate has admitted it.
-    [[nodiscard]] const std::optional<Guest>& guest() const { return guest_; }
+    [[nodiscard]] const Guest& guest() const { return guest_; }
     void abandon() { endpoint_->abandon(); }
-    // Neither let in nor turned away yet.
-    [[nodiscard]] bool is_new() const { return is_new_; }
-    void make_room();
 
   private:
-    Task<Result<>> greet(StopToken closing);
-    Result<> refuse(fabric::Message& hello, Error error, std::string_view text);
     Task<> serve_all(StopToken closing);
     // Errors: why the connection is to be ended.
     Result<> take(fabric::Message message);
@@ -35,11 +29,10 @@ class ServerConnection {
 
     Server& server_;
     std::unique_ptr<fabric::Endpoint> endpoint_;
+    const Guest guest_;
     const uint32_t number_;
     Semaphore share_;  // of the server's memory
     RequestEnvironment environment_;
-    std::optional<Guest> guest_;
-    bool is_new_ = true;
     std::vector<std::unique_ptr<Request>> requests_;  // by slot
     // Answered, and not ended yet, while their slots have the next request already: the client may
     // be quicker with it than the coroutine that sent the answer. No more than there are slots.

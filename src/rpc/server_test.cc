@@ -1,8 +1,7 @@
 // What a hostile or broken client can do to a server: end its own connection.
 #include "server.h"
 
-#include <array>
-
+#include "ros2s/fabric/deadline.h"
 #include "rpc_test_support.h"
 
 namespace ros2s::rpc {
@@ -16,31 +15,46 @@ struct Raw {
     std::unique_ptr<fabric::Endpoint> endpoint;
     uint32_t session = 0;
 
-    Task<> connect(Stage& stage) {
-        domain = stage.network.open_domain(stage.core(), "stranger");
-        auto connected = co_await domain->connect("here", {}, stage.report);
-        EXPECT_TRUE(connected) << stage.report.text();
-        if (connected) endpoint = std::move(*connected);
+    // With any bytes instead of a hello. What the server says is kept in `verdict`.
+    Task<Code> connect(Stage& stage, std::vector<std::byte> credential) {
+        if (!domain) domain = stage.network.open_domain(stage.core(), "stranger");
+        verdict.clear();
+        Report report;
+        auto connected = co_await domain->connect(
+            "here", {.credential = std::move(credential), .verdict = &verdict}, report);
+        if (!connected) co_return connected.error().code;
+        endpoint = std::move(*connected);
+        co_return Code::exists;
     }
-    Task<> send(FrameHeader header, ConstBytes body = {}, ConstBytes payload = {}) {
+    static std::vector<std::byte> frame_of(FrameHeader header, ConstBytes body = {}) {
         std::vector<std::byte> memory(frame_bytes(0, body.size()));
-        EXPECT_TRUE(co_await endpoint->send(encode_frame(header, {}, {}, body, memory), payload));
+        encode_frame(header, {}, {}, body, memory);
+        return memory;
     }
-    Task<> hello(Stage& stage, HelloBody hello) {
+    static std::vector<std::byte> hello_of(Stage& stage, HelloBody hello) {
         std::vector<std::byte> memory(hello_bytes_max);
         hello.client = stage.channel_options.client;
         FrameHeader header;
         header.kind = Kind::hello;
-        co_await send(header, encode(hello, memory));
+        return frame_of(header, encode(hello, memory));
+    }
+    // What the server answered when it did not let us in.
+    [[nodiscard]] std::optional<Error> refusal() const {
+        const auto frame = decode_frame(verdict);
+        EXPECT_TRUE(frame && frame->header.kind == Kind::failure);
+        const auto read = frame ? decode_failure(frame->body) : fail(Code::corrupt);
+        EXPECT_TRUE(read && !read->text.empty());
+        return read ? std::optional(read->error) : std::nullopt;
+    }
+    Task<> send(FrameHeader header, ConstBytes body = {}, ConstBytes payload = {}) {
+        EXPECT_TRUE(co_await endpoint->send(frame_of(header, body), payload));
     }
     // Says hello with a good ticket, and takes the welcome.
     Task<> enter(Stage& stage) {
-        co_await connect(stage);
-        co_await hello(stage, {.service = 7, .ticket = "ticket " + std::to_string(++entered)});
-        auto message = co_await endpoint->receive();
-        EXPECT_TRUE(message);
-        if (!message) co_return;
-        const auto frame = decode_frame(message->bytes());
+        const std::string ticket = "ticket " + std::to_string(++entered);
+        EXPECT_EQ(co_await connect(stage, hello_of(stage, {.service = 7, .ticket = ticket})),
+                  Code::exists);
+        const auto frame = decode_frame(verdict);
         EXPECT_TRUE(frame && frame->header.kind == Kind::welcome);
         if (frame) session = frame->header.session;
     }
@@ -75,6 +89,7 @@ struct Raw {
         if (domain) co_await domain->close();
         domain.reset();
     }
+    std::vector<std::byte> verdict;
     static inline int entered = 1000;
 };
 
@@ -99,73 +114,65 @@ void attack(Task<> (*body)(Stage&, Raw&), ServerOptions options = {}) {
     stage.world.run(whole(stage, body));
 }
 
+// Whom it does not let in costs it nothing: no endpoint, no place among its connections.
+Task<> not_let_in(Stage& stage, Raw& raw, std::vector<std::byte> credential) {
+    EXPECT_EQ(co_await raw.connect(stage, std::move(credential)), Code::denied);
+    EXPECT_EQ(stage.server->metrics().connections.value(), 1U);
+    EXPECT_EQ(stage.gate.inside, 1);
+}
+
 Task<> garbage(Stage& stage, Raw& raw) {
-    co_await raw.connect(stage);
-    EXPECT_TRUE(co_await raw.endpoint->send(as_bytes("GET / HTTP/1.1\r\n\r\n")));
-    co_await raw.expect_thrown_out();
-    EXPECT_EQ(stage.server->metrics().malformed.value(), 1U);
-}
-TEST(Server, GarbageInsteadOfAHello) { attack(garbage); }
-
-Task<> silent_crowd(Stage& stage, Raw& raw) {
-    const Time begun = stage.core().now();
-    co_await raw.connect(stage);
-    std::array<Raw, 3> others;
-    for (Raw& other : others) co_await other.connect(stage);
-    co_await raw.expect_thrown_out();
-    auto channel = co_await stage.connect();
-    EXPECT_TRUE(channel) << stage.report.text();
-    EXPECT_LT(stage.core().now() - begun, 1s);  // before their time is over
-    EXPECT_EQ(stage.server->metrics().refused_silent.value(), 2U);
-    if (channel) co_await (*channel)->close();
-    for (Raw& other : others) co_await other.leave();
-}
-TEST(Server, TheOldestWhoSaysNothingMakesRoom) {
-    attack(silent_crowd, {.connections_max = 12, .places_for_guests = 8});
-}
-
-Task<> silence(Stage& stage, Raw& raw) {
-    co_await raw.connect(stage);
-    const Time begin = stage.core().now();
-    co_await raw.expect_thrown_out();
-    EXPECT_GE(stage.core().now() - begin, 4s);
-    EXPECT_EQ(stage.server->metrics().refused_silent.value(), 1U);
-}
-TEST(Server, AConnectionThatSaysNothing) { attack(silence); }
-
-Task<> no_hello(Stage& stage, Raw& raw) {
-    co_await raw.connect(stage);
-    co_await raw.send(raw.request(uint64_t{1} << 16, echo));
-    co_await raw.expect_thrown_out();
-    EXPECT_EQ(stage.server->metrics().malformed.value(), 1U);
+    const ConstBytes http = as_bytes("GET / HTTP/1.1\r\n\r\n");
+    co_await not_let_in(stage, raw, {http.begin(), http.end()});
+    co_await not_let_in(stage, raw, {});
+    co_await not_let_in(stage, raw, Raw::frame_of(raw.request(uint64_t{1} << 16, echo)));
+    EXPECT_EQ(stage.server->metrics().malformed.value(), 3U);
     EXPECT_EQ(stage.server->metrics().requests.value(), 0U);
 }
-TEST(Server, ARequestBeforeTheTicket) { attack(no_hello); }
+TEST(Server, SomethingElseThanAHello) { attack(garbage); }
 
 Task<> other_versions(Stage& stage, Raw& raw) {
     const Error wanted{Code::bad_version, 0, FrameHeader::current_version};
-    co_await raw.connect(stage);
-    co_await raw.hello(stage, {.version_least = 2, .version_most = 3, .service = 7});
-    EXPECT_EQ(co_await raw.failure(), wanted);
-    co_await raw.leave();
-    co_await raw.connect(stage);
+    co_await not_let_in(
+        stage, raw, Raw::hello_of(stage, {.version_least = 2, .version_most = 3, .service = 7}));
+    EXPECT_EQ(raw.refusal(), wanted);
     FrameHeader header;
     header.kind = Kind::hello;
     header.version = 2;
-    co_await raw.send(header);
-    EXPECT_EQ(co_await raw.failure(), wanted);
+    co_await not_let_in(stage, raw, Raw::frame_of(header));
+    EXPECT_EQ(raw.refusal(), wanted);
     EXPECT_EQ(stage.server->metrics().refused_version.value(), 2U);
 }
 TEST(Server, AnotherVersionIsToldWhichOneIsSpoken) { attack(other_versions); }
 
 Task<> used_ticket(Stage& stage, Raw& raw) {
-    co_await raw.connect(stage);
-    co_await raw.hello(stage, {.service = 7, .ticket = "ticket 1"});  // the good client's
-    const auto error = co_await raw.failure();
+    // The good client's.
+    co_await not_let_in(stage, raw, Raw::hello_of(stage, {.service = 7, .ticket = "ticket 1"}));
+    const auto error = raw.refusal();
     EXPECT_TRUE(error && error->code == Code::denied);
-    co_await raw.expect_thrown_out();
 }
 TEST(Server, ATicketThatWasUsed) { attack(used_ticket); }
+
+// It was let in, and does not come.
+Task<> let_in_and_gone(Stage& stage, Raw& raw) {
+    raw.domain = stage.network.open_domain(stage.core(), "stranger");
+    Report report;
+    for (int i = 1; i <= 20; ++i) {
+        fabric::Deadline soon(stage.core(), stage.core().now() + std::chrono::microseconds(2 * i),
+                              {});
+        auto connected = co_await raw.domain->connect(
+            "here",
+            {.stop = soon.token(),
+             .credential = Raw::hello_of(
+                 stage, {.service = 7, .ticket = "ticket " + std::to_string(9000 + i)})},
+            report);
+        co_await soon.finish();
+        if (connected) co_await (*connected)->close();
+    }
+    while (stage.gate.inside > 1) co_await sleep_for(stage.core(), 1ms);
+    EXPECT_GT(stage.gate.used.size(), 2U);
+}
+TEST(Server, SomebodyWhoIsLetInAndGone) { attack(let_in_and_gone); }
 
 Task<> other_session(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -276,8 +283,12 @@ Task<> crowd(Stage& stage, Raw& raw) {
     // One place is the good client's.
     co_await raw.enter(stage);
     Raw late;
-    co_await late.connect(stage);
-    co_await late.expect_thrown_out();
+    EXPECT_EQ(
+        co_await late.connect(stage, Raw::hello_of(stage, {.service = 7, .ticket = "ticket 5000"})),
+        Code::denied);
+    const auto error = late.refusal();
+    EXPECT_TRUE(error && error->code == Code::busy);
+    EXPECT_FALSE(stage.gate.used.contains("ticket 5000")) << "it is good later";
     co_await late.leave();
     EXPECT_EQ(stage.server->metrics().refused_busy.value(), 1U);
 }

@@ -267,23 +267,24 @@ struct Raw {
 Task<> Raw::open(Reactor& reactor, Tenant& tenant) {
     Report report;
     domain = fabric::shm::open_domain(reactor);
-    auto connected = co_await domain->connect(tenant.connection->channel().address(), {}, report);
-    EXPECT_TRUE(connected) << report.text();
-    endpoint = std::move(*connected);
     const auto ticket =
         co_await tenant.connection->control().issue_ticket(call, tenant.place().session, report);
     EXPECT_TRUE(ticket) << report.text();
-    std::vector<std::byte> body_memory(rpc::hello_bytes_max), memory(8192);
+    std::vector<std::byte> body_memory(rpc::hello_bytes_max), verdict;
     const ConstBytes body = rpc::encode(rpc::HelloBody{.service = hostlink::file_service,
                                                        .client = tenant.connection->client(),
                                                        .ticket = ticket->ticket.view()},
                                         body_memory);
+    std::vector<std::byte> hello(rpc::frame_bytes(0, body.size()));
     rpc::FrameHeader header;
     header.kind = rpc::Kind::hello;
-    EXPECT_TRUE(co_await endpoint->send(rpc::encode_frame(header, {}, {}, body, memory)));
-    const auto answer = co_await endpoint->receive();
-    EXPECT_TRUE(answer);
-    const auto frame = rpc::decode_frame(answer->bytes());
+    rpc::encode_frame(header, {}, {}, body, hello);
+    auto connected =
+        co_await domain->connect(tenant.connection->channel().address(),
+                                 {.credential = std::move(hello), .verdict = &verdict}, report);
+    EXPECT_TRUE(connected) << report.text();
+    endpoint = std::move(*connected);
+    const auto frame = rpc::decode_frame(verdict);
     EXPECT_TRUE(frame && frame->header.kind == rpc::Kind::welcome);
     session = frame->header.session;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,16 @@ struct Client {
     std::unique_ptr<Domain> domain{};
     std::unique_ptr<Endpoint> endpoint{};
 };
+// Admits who shows nothing, or "ticket".
+struct Doorkeeper final : Admission {
+    Verdict admit(uint64_t session, ConstBytes credential, const Peer& peer) override;
+    void withdraw(uint64_t session) noexcept override { admitted.erase(session); }
+    std::set<uint64_t> admitted;  // and not withdrawn
+};
 struct Server {
     Setup& setup;
     Reactor& core;
+    Doorkeeper admission{};
     std::unique_ptr<Domain> domain{};
     std::unique_ptr<Listener> listener{};
     std::unique_ptr<Endpoint> endpoint{};

@@ -55,6 +55,43 @@ Task<> another_provider_server(Server& server) {
     co_await say(*server.endpoint, "welcome");
 }
 
+// Who is not admitted gets the listener's words, and nothing else of it.
+Task<> admission_client(Client& client) {
+    const auto connect_with = [&](std::string_view credential, std::vector<std::byte>& verdict,
+                                  Report& report) {
+        const ConstBytes bytes = as_bytes(credential);
+        return client.domain->connect(
+            client.address,
+            {.within = patience, .credential = {bytes.begin(), bytes.end()}, .verdict = &verdict},
+            report);
+    };
+    std::vector<std::byte> verdict;
+    for (int i = 0; i < 3; ++i) {
+        Report report;
+        const auto refused = co_await connect_with("forged", verdict, report);
+        EXPECT_FALSE(refused);
+        if (!refused) EXPECT_EQ(refused.error().code, Code::denied);
+        EXPECT_EQ(as_text(verdict), "not you");
+        EXPECT_FALSE(report.empty());
+    }
+    EXPECT_EQ(client.domain->counters().connections.value(), 0U);
+    Report report;
+    auto connected = co_await connect_with("ticket", verdict, report);
+    EXPECT_TRUE(connected) << report.text();
+    EXPECT_EQ(as_text(verdict), "come in");
+    if (!connected) co_return;
+    client.endpoint = std::move(*connected);
+    co_await expect_to_hear(*client.endpoint, "welcome");
+}
+Task<> admission_server(Server& server) {
+    server.endpoint = co_await accept(server);
+    if (server.endpoint == nullptr) co_return;
+    EXPECT_EQ(server.admission.admitted, std::set{server.endpoint->session()});
+    EXPECT_EQ(server.domain->counters().handshakes_refused.value(), 3U);
+    EXPECT_EQ(server.domain->counters().connections.value(), 1U);
+    co_await say(*server.endpoint, "welcome");
+}
+
 Task<> address_in_use_client(Client& client) { co_await expect_to_hear(*client.endpoint, "done"); }
 Task<> address_in_use_server(Server& server) {
     Report report;
@@ -115,9 +152,18 @@ Task<> many_connections_server(Server& server) {
 
 }  // namespace
 
+Admission::Verdict Doorkeeper::admit(uint64_t session, ConstBytes credential, const Peer& peer) {
+    EXPECT_FALSE(peer.name.empty());
+    const bool admits = credential.empty() || as_text(credential) == "ticket";
+    if (admits) admitted.insert(session);
+    const ConstBytes said = as_bytes(admits ? "come in" : "not you");
+    return {.admitted = admits, .said = {said.begin(), said.end()}};
+}
+
 std::vector<Case> connection_cases() {
     return {
         {"says_who_is_there", says_who_is_there_client, says_who_is_there_server},
+        {"admission", admission_client, admission_server, {}, {}, false},
         {"nobody_listens", nobody_listens_client, nothing_server, {}, {}, false},
         {"another_provider", another_provider_client, another_provider_server, {}, {}, false},
         {"address_in_use", address_in_use_client, address_in_use_server},

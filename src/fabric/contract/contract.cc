@@ -16,9 +16,11 @@ Task<> open_server(Server& server, const Case& each) {
     EXPECT_TRUE(domain) << report.text();
     if (!domain) co_return;
     server.domain = std::move(*domain);
-    auto listener = co_await server.domain->listen(
-        server.setup.address(), {.limits = each.server_limits, .handshake_within = patience},
-        report);
+    auto listener = co_await server.domain->listen(server.setup.address(),
+                                                   {.limits = each.server_limits,
+                                                    .admission = &server.admission,
+                                                    .handshake_within = patience},
+                                                   report);
     EXPECT_TRUE(listener) << report.text();
     if (listener) server.listener = std::move(*listener);
 }

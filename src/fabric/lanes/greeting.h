@@ -1,5 +1,5 @@
-// What goes over the wire beside packets: what is added to the hello, and what precedes each
-// frame (docs/formats/fabric.md).
+// What goes over the wire beside packets: what is added to the second hello, of a peer that was
+// admitted, and what precedes each frame (docs/formats/fabric.md).
 #pragma once
 #include <cstdint>
 #include <type_traits>

@@ -1,6 +1,5 @@
 #include "lane_domain.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -23,19 +22,6 @@ void keep_alive(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-}
-
-std::string describe_peer(int fd, const std::string& provider) {
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    std::array<char, 64> host{};
-    std::array<char, 16> port{};
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
-        getnameinfo(reinterpret_cast<sockaddr*>(&address), length, host.data(), host.size(),
-                    port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-        return "unknown (" + provider + ")";
-    }
-    return std::string(host.data()) + " port " + port.data() + " (" + provider + ")";
 }
 
 class LaneDomain final : public Domain, private Handshakes {
@@ -77,18 +63,18 @@ class LaneDomain final : public Domain, private Handshakes {
         return report.fail(Code::invalid, "'" + address + "' is no address for provider " +
                                               names_.provider + ": give IP:PORT or [IPv6]:PORT");
     }
-    Task<Result<std::unique_ptr<Endpoint>>> finish(Descriptor socket, Hello hello,
-                                                   std::vector<std::byte> appended, Limits limits,
+    Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;
-    uint32_t appended_bytes_max() const noexcept override {
-        return sizeof(Greeting) + Greeting::address_bytes_max;
-    }
-    Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address, Limits limits,
-                                                      StopToken stop, Report& report);
-    // The peer's answer, and the greeting that came with it.
+    Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
+                                                      const ConnectOptions& options, StopToken stop,
+                                                      Report& report);
+    // The listener's answer, and the greeting that came with it.
     Task<Result<PeerAddress>> ask(int fd, std::string address, Hello& hello, uint64_t channel,
                                   StopToken stop, Report& report);
-    Task<Result<>> answer(int fd, Hello hello, uint64_t channel, StopToken stop);
+    // The hello, sealed, and our greeting behind it.
+    Task<Result<>> say(int fd, Hello hello, uint64_t channel, StopToken stop);
+    // The peer's greeting, of so many bytes.
+    Task<Result<PeerAddress>> hear_greeting(int fd, uint32_t bytes, StopToken stop);
     [[nodiscard]] Hello introduce(const Limits& limits) const {
         Hello hello{.domain = id_};
         PacketEndpoint::introduce(hello, limits);
@@ -104,7 +90,7 @@ class LaneDomain final : public Domain, private Handshakes {
                               .domain = id_,
                               .session = session,
                               .peer = peer,
-                              .peer_name = describe_peer(socket.get(), names_.provider),
+                              .peer_name = peer_at(socket.get(), names_.provider).name,
                               .initiates = initiates};
         wire->keep(std::move(socket));
         return std::make_unique<PacketEndpoint>(reactor_, counters_, worker_->flusher(), limits,
@@ -118,8 +104,7 @@ class LaneDomain final : public Domain, private Handshakes {
     std::unique_ptr<Worker> worker_;
 };
 
-// The hello, sealed, and our greeting behind it.
-Task<Result<>> LaneDomain::answer(int fd, Hello hello, uint64_t channel, StopToken stop) {
+Task<Result<>> LaneDomain::say(int fd, Hello hello, uint64_t channel, StopToken stop) {
     const std::vector<std::byte> greeting = encode_greeting(channel, worker_->address());
     hello.appended_bytes = static_cast<uint32_t>(greeting.size());
     hello.seal();
@@ -129,21 +114,32 @@ Task<Result<>> LaneDomain::answer(int fd, Hello hello, uint64_t channel, StopTok
     co_return co_await send_all(reactor_, fd, bytes, stop);
 }
 
-Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Descriptor socket, Hello hello,
-                                                           std::vector<std::byte> appended,
-                                                           Limits limits, StopToken stop) {
+Task<Result<PeerAddress>> LaneDomain::hear_greeting(int fd, uint32_t bytes, StopToken stop) {
+    if (bytes > sizeof(Greeting) + Greeting::address_bytes_max) co_return fail(Code::corrupt);
+    std::vector<std::byte> greeting(bytes);
+    ROS2S_CO_TRY(co_await receive_all(reactor_, fd, greeting, stop));
+    co_return decode_greeting(greeting);
+}
+
+// Of an admitted peer alone: the library reads its address here, and connects to it.
+Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Admitted peer, Limits limits,
+                                                           StopToken stop) {
+    const int fd = peer.socket.get();
     limits = PacketEndpoint::settle(limits);
     Hello ours = introduce(limits);
-    ours.session = reactor_.random().next();
+    ours.session = peer.session;
+    std::array<std::byte, sizeof(Hello)> bytes{};
+    ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
+    ROS2S_CO_TRY_ASSIGN(const Hello again, Hello::decode(bytes));
     auto wire = std::make_unique<LaneWire>(*worker_);
-    const auto peer = decode_greeting(appended);
-    Result<> done = peer ? wire->open(*peer, false) : fail(peer.error());
+    const auto address = co_await hear_greeting(fd, again.appended_bytes, stop);
+    Result<> done = address ? wire->open(*address, false) : fail(address.error());
     if (!done) {
         ours.answer = done.error().code == Code::no_memory ? Answer::no_memory : Answer::refused;
         ours.seal();
-        (void)co_await send_all(reactor_, socket.get(), object_bytes(ours), stop);
+        (void)co_await send_all(reactor_, fd, object_bytes(ours), stop);
     }
-    if (done) done = co_await answer(socket.get(), ours, wire->channel(), stop);
+    if (done) done = co_await say(fd, ours, wire->channel(), stop);
     if (done && worker_->may_cross()) wire->greet();
     if (done) done = co_await wire->met(stop);
     if (done && !worker_->may_cross()) wire->greet();
@@ -151,31 +147,34 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Descriptor socket, He
         co_await wire->close();
         co_return fail(done.error());
     }
-    co_return make_endpoint(std::move(wire), std::move(socket), limits, hello, ours.session, true);
+    co_return make_endpoint(std::move(wire), std::move(peer.socket), limits, peer.hello,
+                            ours.session, true);
 }
 
 Task<Result<PeerAddress>> LaneDomain::ask(int fd, std::string address, Hello& hello,
                                           uint64_t channel, StopToken stop, Report& report) {
-    ROS2S_CO_TRY(co_await answer(fd, hello, channel, stop));
+    ROS2S_CO_TRY(co_await say(fd, hello, channel, stop));
     std::array<std::byte, sizeof(Hello)> bytes{};
     ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
     const auto answered = Hello::decode(bytes);
     ROS2S_CO_TRY(check_answer(answered, address, names_.provider, report));
     hello = *answered;
-    std::vector<std::byte> appended(std::min(hello.appended_bytes, appended_bytes_max() + 1));
-    ROS2S_CO_TRY(co_await receive_all(reactor_, fd, appended, stop));
-    auto peer = decode_greeting(appended);
-    if (!peer) {
+    auto peer = co_await hear_greeting(fd, hello.appended_bytes, stop);
+    if (!peer && peer.error().code == Code::corrupt) {
         co_return report.fail(Code::denied, address + " sent an address for " + names_.provider +
                                                 " that makes no sense: is it the same version?");
     }
     co_return peer;
 }
 
-Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string address, Limits limits,
+Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string address,
+                                                              const ConnectOptions& options,
                                                               StopToken stop, Report& report) {
+    const Limits limits = PacketEndpoint::settle(options.limits);
     ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
     Hello hello = introduce(limits);
+    ROS2S_CO_TRY(
+        co_await ask_admission(reactor_, socket.get(), hello, address, options, stop, report));
     auto wire = std::make_unique<LaneWire>(*worker_);
     const auto peer = co_await ask(socket.get(), address, hello, wire->channel(), stop, report);
     Result<> done = peer ? wire->open(*peer, true) : fail(peer.error());
@@ -203,8 +202,7 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::connect(std::string address,
                                                             Report& report) {
     ROS2S_CO_TRY(check_address(address, report));
     Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
-    auto made = co_await handshake(address, PacketEndpoint::settle(options.limits),
-                                   deadline.token(), report);
+    auto made = co_await handshake(address, options, deadline.token(), report);
     if (!made && made.error().code == Code::cancelled) {
         made = deadline.error();
         if (deadline.passed() && report.empty()) {

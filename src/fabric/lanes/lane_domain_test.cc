@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ros2s/fabric/lanes/greeting.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "silent_worker.h"
 
@@ -42,6 +44,85 @@ TEST(LaneDomain, AFullListenerRefusesNobody) {
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
     (*reactor)->run(connect_to_a_full_one(**reactor));
+}
+
+// Counts what it is asked to connect to.
+class AskedWorker final : public SilentWorker {
+  public:
+    AskedWorker(Reactor& reactor, Counters& counters, int& asked)
+        : SilentWorker(reactor, counters), asked_(asked) {}
+    Result<std::unique_ptr<Lane>> open_lane(const Ends& /*ends*/, LaneUser& /*user*/) override {
+        ++asked_;
+        return fail(Code::no_memory);
+    }
+
+  private:
+    int& asked_;
+};
+
+class OneTicket final : public Admission {
+  public:
+    Verdict admit(uint64_t /*session*/, ConstBytes credential, const Peer& /*peer*/) override {
+        return {.admitted = as_text(credential) == "ticket" && !std::exchange(used_, true),
+                .said = {}};
+    }
+    void withdraw(uint64_t /*session*/) noexcept override { ++withdrawn; }
+    int withdrawn = 0;
+
+  private:
+    bool used_ = false;
+};
+
+// A peer that says where its library is, whatever it is answered.
+Task<> say_where(Reactor& reactor, std::string address, std::string_view credential) {
+    Report report;
+    auto socket = co_await connect_to(reactor, address, {}, report);
+    EXPECT_TRUE(socket) << report.text();
+    if (!socket) co_return;
+    const ConstBytes shown = as_bytes(credential);
+    Hello hello{.message_bytes_max = 65536, .incoming_bytes_max = 1 << 20, .operations_max = 1};
+    hello.set_provider("asked");
+    (void)co_await ask_admission(reactor, socket->get(), hello, address,
+                                 {.credential = {shown.begin(), shown.end()}}, {}, report);
+    const auto greeting = encode_greeting(7, as_bytes("here"));
+    hello.appended_bytes = static_cast<uint32_t>(greeting.size());
+    hello.seal();
+    (void)co_await send_all(reactor, socket->get(), object_bytes(hello), {});
+    (void)co_await send_all(reactor, socket->get(), greeting, {});
+    std::array<std::byte, 1> rest{};
+    while (co_await receive_all(reactor, socket->get(), rest, {})) {
+    }
+}
+
+Task<> strangers_say_where_they_are(Reactor& reactor) {
+    int asked = 0;
+    OneTicket admission;
+    const auto server =
+        make_domain(reactor, {.provider = "asked", .device = "none"}, [&](Counters& counters) {
+            return std::make_unique<AskedWorker>(reactor, counters, asked);
+        });
+    Report report;
+    const auto listener = co_await server->listen("127.0.0.1:0", {.admission = &admission}, report);
+    EXPECT_TRUE(listener) << report.text();
+    if (!listener) co_return;
+    for (const char* credential : {"", "forged"}) {
+        co_await say_where(reactor, (*listener)->address(), credential);
+        EXPECT_EQ(asked, 0) << credential;
+    }
+    EXPECT_EQ(server->counters().handshakes_refused.value(), 2U);
+    co_await say_where(reactor, (*listener)->address(), "ticket");
+    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(admission.withdrawn, 1) << "it could not be set up";
+    co_await say_where(reactor, (*listener)->address(), "ticket");
+    EXPECT_EQ(asked, 1) << "a ticket is for one connection";
+    co_await (*listener)->close();
+    co_await server->close();
+}
+TEST(LaneDomain, TheLibraryHearsOfNobodyWithoutATicket) {
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    (*reactor)->run(strangers_say_where_they_are(**reactor));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/socket/socket.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 
 namespace ros2s::fabric::ofi {
 namespace {
@@ -65,9 +66,11 @@ class Attacker {
         Hello hello{.domain = stage.honest->id() + 1,
                     .message_bytes_max = 65536,
                     .incoming_bytes_max = 1 << 20,
-                    .operations_max = 16,
-                    .appended_bytes = static_cast<uint32_t>(greeting.size())};
+                    .operations_max = 16};
         hello.set_provider("ofi+tcp;ofi_rxm");
+        EXPECT_TRUE(co_await ask_admission(stage.core(), socket_.get(), hello, stage.address(), {},
+                                           {}, report));
+        hello.appended_bytes = static_cast<uint32_t>(greeting.size());
         hello.seal();
         EXPECT_TRUE(co_await send_all(stage.core(), socket_.get(), object_bytes(hello), {}));
         (void)co_await send_all(stage.core(), socket_.get(), greeting, {});

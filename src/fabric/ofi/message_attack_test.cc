@@ -13,6 +13,7 @@
 #include "ros2s/fabric/contract/stage.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/socket/socket.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 #include "selection.h"
 
 namespace ros2s::fabric::ofi {
@@ -66,9 +67,11 @@ class Attacker {
         Hello hello{.domain = domain,
                     .message_bytes_max = 65536,
                     .incoming_bytes_max = 1 << 20,
-                    .operations_max = 16,
-                    .appended_bytes = static_cast<uint32_t>(greeting.size())};
+                    .operations_max = 16};
         hello.set_provider("ofi+verbs");
+        EXPECT_TRUE(co_await ask_admission(stage.core(), socket_.get(), hello, stage.address(), {},
+                                           {}, report));
+        hello.appended_bytes = static_cast<uint32_t>(greeting.size());
         hello.seal();
         EXPECT_TRUE(co_await send_all(stage.core(), socket_.get(), object_bytes(hello), {}));
         EXPECT_TRUE(co_await send_all(stage.core(), socket_.get(), greeting, {}));

@@ -11,6 +11,7 @@
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/fabric/socket/socket.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 #include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::fabric::shm {

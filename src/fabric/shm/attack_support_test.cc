@@ -126,8 +126,8 @@ Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory) {
                 .memory_bytes = memory,
                 .operations_max = 16};
     hello.set_provider("shm");
-    hello.seal();
-    EXPECT_TRUE(co_await send_all(stage.core(), attacker.socket.get(), object_bytes(hello), {}));
+    EXPECT_TRUE(co_await ask_admission(stage.core(), attacker.socket.get(), hello, stage.address(),
+                                       {}, {}, report));
     std::array<std::byte, sizeof(Hello)> answer{};
     std::array<std::byte, sizeof(ShmHello)> layout{};
     std::vector<Descriptor> descriptors;

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "attack_support.h"
@@ -402,6 +403,62 @@ TEST(ShmAttack, half_open_connections) {
            .handshakes_max = 16,
            .handshake_within = half_open_within})
         .run(half_open);
+}
+
+// Admits whom it does not know for a stranger.
+struct NoStrangers final : Admission {
+    Verdict admit(uint64_t /*session*/, ConstBytes credential, const Peer& peer) override {
+        EXPECT_EQ(peer.user, getuid());
+        return {.admitted = as_text(credential) != "stranger", .said = {}};
+    }
+    void withdraw(uint64_t /*session*/) noexcept override {}
+};
+size_t shared_segments() {
+    std::ifstream maps("/proc/self/maps");
+    size_t count = 0;
+    for (std::string line; std::getline(maps, line);) count += line.contains("/memfd:ros2store-");
+    return count;
+}
+
+// Who has no ticket: each says all the right things, wants memory, and stays.
+Task<> strangers(Stage& stage) {
+    constexpr int thousand = 1000, tickets = 30;
+    const size_t before = shared_segments(), descriptors = open_descriptors();
+    Hello hello{.domain = 4711,
+                .message_bytes_max = 65536,
+                .incoming_bytes_max = 1 << 20,
+                .memory_bytes = UINT64_MAX,
+                .operations_max = 16};
+    hello.set_provider("shm");
+    hello.passed_bytes = 8;
+    hello.seal();
+    Report report;
+    std::vector<Descriptor> all;
+    for (int i = 0; i < thousand; ++i) {
+        auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
+        EXPECT_TRUE(socket) << report.text();
+        if (!socket) co_return;
+        // Every other one stops in the middle of it.
+        (void)::send(socket->get(), &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (i % 2 == 0) (void)::send(socket->get(), "stranger", 8, MSG_DONTWAIT | MSG_NOSIGNAL);
+        all.push_back(std::move(*socket));
+        if (i % (thousand / tickets) != 0) continue;
+        EXPECT_LE(shared_segments(), before);
+        EXPECT_LE(open_descriptors(), descriptors + all.size() + 2 * 64);
+        auto connected = co_await stage.honest->connect(stage.address(), {}, report);
+        EXPECT_TRUE(connected) << i << ": " << report.text();
+        if (!connected) co_return;
+        auto accepted = co_await stage.listener->accept();
+        EXPECT_TRUE(accepted);
+        co_await (*connected)->close();
+        co_await (*accepted)->close();
+    }
+    co_await stage.bystander_is_served();
+    EXPECT_GE(stage.server->counters().handshakes_refused.value(), thousand - 2 * 64U);
+}
+TEST(ShmAttack, who_is_not_admitted_costs_no_segment) {
+    NoStrangers admission;
+    Stage({.limits = {.reply_bytes = 256}, .admission = &admission}).run(strangers);
 }
 
 // The memory of all sessions together has a bound, and who is over it is told.

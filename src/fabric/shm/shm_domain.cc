@@ -55,11 +55,11 @@ class ShmDomain final : public Domain, private Handshakes {
                                               "' is no address for provider shm: give the path of "
                                               "a socket with a slash in it, or @NAME");
     }
-    Task<Result<std::unique_ptr<Endpoint>>> finish(Descriptor socket, Hello hello,
-                                                   std::vector<std::byte> appended, Limits limits,
+    Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;
-    Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address, Limits limits,
-                                                      StopToken stop, Report& report);
+    Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
+                                                      const ConnectOptions& options, StopToken stop,
+                                                      Report& report);
     [[nodiscard]] Hello introduce(const Limits& limits) const {
         Hello hello{.domain = id_,
                     .message_bytes_max = limits.message_bytes_max,
@@ -77,9 +77,11 @@ class ShmDomain final : public Domain, private Handshakes {
     std::unique_ptr<Sessions> sessions_;
 };
 
-Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Descriptor socket, Hello hello,
-                                                          std::vector<std::byte> /*appended*/,
-                                                          Limits limits, StopToken stop) {
+// Of an admitted peer alone: memory is made and shared here.
+Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits limits,
+                                                          StopToken stop) {
+    const int fd = peer.socket.get();
+    const Hello& hello = peer.hello;
     limits = ShmEndpoint::settle(limits);
     const uint64_t wanted = std::min(hello.memory_bytes, limits.memory_bytes_max);
     ShmHello layout{.to_server_bytes = ring_bytes(limits.incoming_bytes_max),
@@ -89,7 +91,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Descriptor socket, Hel
                     .slots = std::clamp<uint32_t>(limits.regions_max, 1, slots_most)};
     layout.control_bytes = control_bytes(layout);
     Hello answer = introduce(limits);
-    answer.session = reactor_.random().next();
+    answer.session = peer.session;
     answer.appended_bytes = sizeof layout;
     const uint64_t total = layout.control_bytes + layout.payload_bytes;
     const uint64_t left = options_.segments_bytes_max -
@@ -104,14 +106,13 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Descriptor socket, Hel
     if (!control || !payload) {
         answer.answer = Answer::no_memory;
         answer.seal();
-        ROS2S_CO_TRY(co_await send_all(reactor_, socket.get(), object_bytes(answer), stop));
+        ROS2S_CO_TRY(co_await send_all(reactor_, fd, object_bytes(answer), stop));
         co_return fail(Code::no_memory);
     }
     answer.seal();
     const std::vector<int> descriptors{control->descriptor(), payload->descriptor()};
-    ROS2S_CO_TRY(
-        co_await send_descriptors(reactor_, socket.get(), object_bytes(answer), descriptors, stop));
-    ROS2S_CO_TRY(co_await send_all(reactor_, socket.get(), object_bytes(layout), stop));
+    ROS2S_CO_TRY(co_await send_descriptors(reactor_, fd, object_bytes(answer), descriptors, stop));
+    ROS2S_CO_TRY(co_await send_all(reactor_, fd, object_bytes(layout), stop));
     co_return std::make_unique<ShmEndpoint>(reactor_, counters_, *sessions_, limits,
                                             ShmSession{.domain = id_,
                                                        .session = answer.session,
@@ -119,15 +120,16 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Descriptor socket, Hel
                                                        .layout = layout,
                                                        .initiates = true},
                                             std::move(*control), std::move(*payload),
-                                            std::move(socket));
+                                            std::move(peer.socket));
 }
 
-Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address, Limits limits,
+Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address,
+                                                             const ConnectOptions& options,
                                                              StopToken stop, Report& report) {
+    const Limits limits = ShmEndpoint::settle(options.limits);
     ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
-    Hello hello = introduce(limits);
-    hello.seal();
-    ROS2S_CO_TRY(co_await send_all(reactor_, socket.get(), object_bytes(hello), stop));
+    ROS2S_CO_TRY(co_await ask_admission(reactor_, socket.get(), introduce(limits), address, options,
+                                        stop, report));
     std::array<std::byte, sizeof(Hello)> bytes{};
     std::vector<Descriptor> descriptors;
     ROS2S_CO_TRY(co_await receive_descriptors(reactor_, socket.get(), bytes, descriptors, 2, stop));
@@ -159,8 +161,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::connect(std::string address,
                                                            ConnectOptions options, Report& report) {
     ROS2S_CO_TRY(check_address(address, report));
     Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
-    auto made =
-        co_await handshake(address, ShmEndpoint::settle(options.limits), deadline.token(), report);
+    auto made = co_await handshake(address, options, deadline.token(), report);
     if (!made && made.error().code == Code::cancelled) {
         made = deadline.error();
         if (deadline.passed()) report.say(address + " does not answer: is the server hung?");

@@ -24,15 +24,6 @@ Bytes ring_of(const Segment& control, const ShmHello& layout, bool to_server) {
 ControlPage& page_of(const Segment& control) {
     return *reinterpret_cast<ControlPage*>(control.bytes().data());
 }
-std::string describe_peer(int fd, Peer& peer) {
-    ucred who{};
-    socklen_t length = sizeof who;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return "unknown (shm)";
-    peer.process = who.pid;
-    peer.user = who.uid;
-    peer.group = who.gid;
-    return "process " + std::to_string(who.pid) + " of user " + std::to_string(who.uid) + " (shm)";
-}
 
 }  // namespace
 
@@ -85,7 +76,7 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
       released_(reactor),
       drained_(reactor),
       watching_(reactor, 1) {
-    peer_.name = describe_peer(socket_.get(), peer_);
+    peer_ = peer_at(socket_.get(), "shm");
     peer_.domain = settled_.peer.domain;
     session_ = settled_.session;
     send_bytes_max_ = settled_.peer.message_bytes_max;

@@ -86,6 +86,7 @@ class SimListener final : public Listener {
         closed_ = true;
         domain_.network_.listeners_.erase(address_);
         for (Waiting& waiting : waiting_) {
+            if (options_.admission != nullptr) options_.admission->withdraw(waiting.session);
             waiting.link->lose();
             domain_.network_.remove(*waiting.link);
         }
@@ -93,15 +94,25 @@ class SimListener final : public Listener {
         arrival_.wake_all();
     }
 
-    // What the listener answers to the bytes that came over the link.
-    [[nodiscard]] Hello take(ConstBytes bytes, const std::shared_ptr<Link>& link) {
+    // What the listener answers to the hello and the credential that came over the link.
+    [[nodiscard]] Hello take(ConstBytes bytes, const ConnectOptions& from,
+                             const std::shared_ptr<Link>& link) {
         Hello answer = domain_.introduce(options_.limits);
         const auto hello = Hello::decode(bytes);
         answer.answer = answer_to(hello, domain_.provider());
         if (answer.answer == Answer::welcome && waiting_.size() >= options_.handshakes_max) {
             answer.answer = Answer::busy;
         }
+        if (from.credential.size() > Admission::credential_bytes_max) {
+            answer.answer = Answer::refused;
+        }
         answer.session = domain_.core_.random().next();
+        if (answer.answer == Answer::welcome && options_.admission != nullptr) {
+            const Peer peer{.name = link->processes_[0] + " (" + domain_.provider() + ")"};
+            auto verdict = options_.admission->admit(answer.session, from.credential, peer);
+            if (!verdict.admitted) answer.answer = Answer::refused;
+            if (from.verdict != nullptr) *from.verdict = std::move(verdict.said);
+        }
         answer.seal();
         if (answer.answer != Answer::welcome) {
             domain_.counters().handshakes_refused.add();
@@ -168,7 +179,7 @@ Task<Result<std::unique_ptr<Endpoint>>> SimDomain::connect(std::string address,
     }
     auto link = std::make_shared<Link>(network_, process_, server);
     const Hello hello = introduce(options.limits);
-    const Hello answer = found->second->take(object_bytes(hello), link);
+    const Hello answer = found->second->take(object_bytes(hello), options, link);
     network_.add(link);
     const Duration back = network_.draw_delay();
     if (!co_await sleep_for(core_, back, options.stop)) {

@@ -1,6 +1,7 @@
 #include "ros2s/fabric/socket/socket.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -22,6 +23,9 @@ namespace ros2s::fabric {
 namespace {
 
 constexpr size_t descriptors_most = 8;
+// Connections that the kernel keeps until they are taken in: as many as it allows. Who floods the
+// listener fills it before others.
+constexpr int backlog = 4096;
 
 // Whether the file of a Unix socket is of a dead server, by a connection to it. The kernel may keep
 // the sockets of a killed process for some milliseconds after its end, where io_uring waits on
@@ -231,7 +235,7 @@ Result<Descriptor> listen_on(std::string& address, Report& report) {
             failed = bind(socket.get(), parsed.get(), parsed.length) == 0 ? 0 : errno;
         }
     }
-    if (failed == 0 && listen(socket.get(), 128) != 0) failed = errno;
+    if (failed == 0 && listen(socket.get(), backlog) != 0) failed = errno;
     if (failed == EADDRINUSE) {
         return report.fail(Code::busy, "the address " + address +
                                            " is in use: stop who listens there, or choose another");
@@ -260,6 +264,32 @@ Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address
         }
         co_await sleep_for(reactor, std::chrono::milliseconds(10));
     }
+}
+
+Peer peer_at(int fd, const std::string& provider) {
+    Peer peer{.name = "unknown (" + provider + ")"};
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return peer;
+    if (address.ss_family == AF_UNIX) {
+        ucred who{};
+        socklen_t size = sizeof who;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return peer;
+        peer.process = who.pid;
+        peer.user = who.uid;
+        peer.group = who.gid;
+        peer.name = "process " + std::to_string(who.pid) + " of user " + std::to_string(who.uid) +
+                    " (" + provider + ")";
+        return peer;
+    }
+    std::array<char, 64> host{};
+    std::array<char, 16> port{};
+    if (getnameinfo(reinterpret_cast<sockaddr*>(&address), length, host.data(), host.size(),
+                    port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+        peer.host = host.data();
+        peer.name = peer.host + " port " + port.data() + " (" + provider + ")";
+    }
+    return peer;
 }
 
 void remove_socket_file(const std::string& address) noexcept {

@@ -11,6 +11,7 @@
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/result.h"
 #include "ros2s/fabric/deadline.h"
+#include "ros2s/fabric/endpoint.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::fabric {
@@ -54,6 +55,9 @@ Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
 // The same, and waits a moment for an address that is in use: a killed process leaves operations in
 // the kernel that keep its sockets until they end.
 Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address, Report& report);
+// Who is at the other end, as the kernel knows: "process 4711 of user 1000 (shm)", "192.0.2.7 port
+// 4711 (ucx+tcp)".
+[[nodiscard]] Peer peer_at(int fd, const std::string& provider);
 // Removes the socket file of a path that was listened on.
 void remove_socket_file(const std::string& address) noexcept;
 // Errors: invalid, disconnected (nobody listens), deadline, cancelled, denied, io.

@@ -5,12 +5,32 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
+#include <utility>
 
+#include "ros2s/base/random.h"
 #include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/runtime/ring.h"
 
 namespace ros2s::fabric {
+namespace {
+
+// Taken in at a turn of the loop, so that a flood leaves time for others.
+constexpr int accepts_per_turn = 16;
+
+// The hello, sealed, and what goes with it.
+std::vector<std::byte> encode(Hello hello, ConstBytes passed) {
+    hello.passed_bytes = static_cast<uint32_t>(passed.size());
+    hello.seal();
+    std::vector<std::byte> bytes(sizeof hello + passed.size());
+    std::memcpy(bytes.data(), &hello, sizeof hello);
+    if (!passed.empty()) std::memcpy(bytes.data() + sizeof hello, passed.data(), passed.size());
+    return bytes;
+}
+
+}  // namespace
 
 SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes& handshakes,
                                Descriptor socket, std::string address, ListenOptions options)
@@ -21,7 +41,8 @@ SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes&
       address_(std::move(address)),
       options_(options),
       arrival_(reactor),
-      greeting_(reactor, options.handshakes_max),
+      // Those that make room are a moment about it.
+      greeting_(reactor, size_t{3} * options.handshakes_max),
       accepting_(reactor, 1) {
     const bool started = accepting_.try_spawn(run(*this));
     ROS2S_CHECK(started);
@@ -30,97 +51,134 @@ SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes&
 SocketListener::~SocketListener() { ROS2S_CHECK(closed_); }
 
 Task<> SocketListener::run(SocketListener& self) {
-    while (true) {
-        const auto polled =
-            co_await self.reactor_.ring()->poll(self.socket_.get(), POLLIN, self.stop_.token());
-        if (!polled) co_return;  // stopped
+    for (int taken = 0;; ++taken) {
+        if (taken % accepts_per_turn == 0) co_await yield(self.reactor_);
         Descriptor peer(
             accept4(self.socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!peer.open() && errno == EAGAIN) {
+            const auto polled =
+                co_await self.reactor_.ring()->poll(self.socket_.get(), POLLIN, self.stop_.token());
+            if (!polled) co_return;  // stopped
+            continue;
+        }
+        if (self.stop_.stop_requested()) co_return;
         if (!peer.open()) {
             // Out of descriptors or memory: the backlog keeps the others meanwhile.
-            const bool passes = errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
+            const bool passes = errno == ECONNABORTED || errno == EINTR;
             const Duration pause = std::chrono::milliseconds(passes ? 0 : 20);
             co_await sleep_for(self.reactor_, pause, self.stop_.token());
             continue;
         }
         const int on = 1;  // refused by Unix sockets, which need it not
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        if (self.greeting_.running() + self.ready_.size() >= self.options_.handshakes_max &&
-            !self.stop_longest()) {
-            self.turn_away(peer.get(), Answer::busy);
-            continue;
-        }
+        if (self.strangers_.size() >= self.options_.handshakes_max) make_room(self.strangers_);
         co_await self.greeting_.spawn(greet(self, std::move(peer)));
     }
 }
 
-bool SocketListener::stop_longest() noexcept {
-    if (under_way_.empty()) return false;
-    Greeting& longest = *under_way_.front();
-    under_way_.pop_front();
-    longest.makes_room = true;
-    longest.stop.request_stop();
+bool SocketListener::make_room(Greetings& among) noexcept {
+    if (among.empty()) return false;
+    // Whoever has most of them; the first to have come so far where several have.
+    std::map<std::pair<int64_t, std::string_view>, size_t> counts;
+    size_t most = 0;
+    for (const Greeting* each : among) {
+        most = std::max(most, ++counts[{each->peer.user, each->peer.host}]);
+    }
+    const auto oldest = std::ranges::find_if(among, [&](const Greeting* each) {
+        return counts.at({each->peer.user, each->peer.host}) == most;
+    });
+    Greeting& chosen = **oldest;
+    among.erase(oldest);
+    chosen.makes_room = true;
+    chosen.stop.request_stop();
     return true;
 }
 
 // Best effort: who does not read the answer finds the socket closed.
-void SocketListener::turn_away(int fd, Answer answer) noexcept {
-    counters_.handshakes_refused.add();
+void SocketListener::turn_away(int fd, Answer answer, ConstBytes verdict) noexcept {
     Hello hello;
     hello.set_provider(handshakes_.provider());
     hello.answer = answer;
-    hello.seal();
-    (void)::send(fd, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const std::vector<std::byte> bytes = encode(hello, verdict);
+    (void)::send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-Task<bool> SocketListener::greet_within(int fd, const Greeting& greeting, Hello& hello,
-                                        std::vector<std::byte>& appended, StopToken stop) {
+Task<Result<Hello>> SocketListener::hear(int fd, std::vector<std::byte>& credential,
+                                         StopToken stop) {
     std::array<std::byte, sizeof(Hello)> bytes{};
-    const auto received = co_await receive_all(reactor_, fd, bytes, stop);
-    if (!received) {
-        if (greeting.makes_room && !closed_) {
-            turn_away(fd, Answer::busy);
-        } else {
-            counters_.handshakes_refused.add();
-        }
-        co_return false;
-    }
-    const auto decoded = Hello::decode(bytes);
-    Answer answer = answer_to(decoded, handshakes_.provider());
-    if (decoded && decoded->appended_bytes > handshakes_.appended_bytes_max()) {
-        answer = Answer::refused;
-    }
+    ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
+    const auto hello = Hello::decode(bytes);
+    Answer answer = answer_to(hello, handshakes_.provider());
+    if (hello && hello->passed_bytes > Admission::credential_bytes_max) answer = Answer::refused;
     if (answer != Answer::welcome) {
         turn_away(fd, answer);
-        co_return false;
+        co_return fail(Code::denied);
     }
-    hello = *decoded;
-    appended.resize(hello.appended_bytes);
-    co_return (co_await receive_all(reactor_, fd, appended, stop)).has_value();
+    credential.resize(hello->passed_bytes);
+    ROS2S_CO_TRY(co_await receive_all(reactor_, fd, credential, stop));
+    co_return hello;
+}
+
+Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeting,
+                                             StopToken stop) {
+    std::vector<std::byte> credential;
+    const auto hello = co_await hear(socket.get(), credential, stop);
+    if (!hello) {
+        if (greeting.makes_room && !closed_) turn_away(socket.get(), Answer::busy);
+        co_return fail(hello.error());
+    }
+    // Its ticket stays good where there is no room for it.
+    const bool is_full = guests_.size() + ready_.size() >= options_.handshakes_max;
+    if (closed_ || (is_full && !make_room(guests_))) {
+        turn_away(socket.get(), Answer::busy);
+        co_return fail(Code::busy);
+    }
+    Admitted guest{.socket = std::move(socket), .hello = *hello, .peer = greeting.peer};
+    guest.session = random_seed();
+    Admission::Verdict verdict{.admitted = true, .said = {}};
+    if (options_.admission != nullptr) {
+        verdict = options_.admission->admit(guest.session, credential, guest.peer);
+        ROS2S_CHECK(verdict.said.size() <= Admission::verdict_bytes_max);
+    }
+    if (!verdict.admitted) {
+        turn_away(guest.socket.get(), Answer::refused, verdict.said);
+        co_return fail(Code::denied);
+    }
+    std::erase(strangers_, &greeting);
+    guests_.push_back(&greeting);
+    Hello answer{.session = guest.session};
+    answer.set_provider(handshakes_.provider());
+    const auto told =
+        co_await send_all(reactor_, guest.socket.get(), encode(answer, verdict.said), stop);
+    if (!told) {
+        if (options_.admission != nullptr) options_.admission->withdraw(guest.session);
+        co_return fail(told.error());
+    }
+    co_return guest;
 }
 
 Task<> SocketListener::greet(SocketListener& self, Descriptor socket) {
-    Greeting greeting;
-    const auto place = self.under_way_.insert(self.under_way_.end(), &greeting);
+    Greeting greeting{.peer = peer_at(socket.get(), self.handshakes_.provider()), .stop = {}};
+    self.strangers_.push_back(&greeting);
     if (self.closed_) greeting.stop.request_stop();
     Deadline deadline(self.reactor_, self.reactor_.now() + self.options_.handshake_within,
                       greeting.stop.token());
-    Hello hello;
-    std::vector<std::byte> appended;
-    std::unique_ptr<Endpoint> endpoint;
-    if (co_await self.greet_within(socket.get(), greeting, hello, appended, deadline.token())) {
-        auto made = co_await self.handshakes_.finish(std::move(socket), hello, std::move(appended),
-                                                     self.options_.limits, deadline.token());
-        if (made) {
-            endpoint = std::move(*made);
-        } else {
-            self.counters_.handshakes_refused.add();
+    auto guest = co_await self.admit(std::move(socket), greeting, deadline.token());
+    Result<std::unique_ptr<Endpoint>> endpoint = fail(Code::denied);
+    if (guest) {
+        const uint64_t session = guest->session;
+        endpoint = co_await self.handshakes_.finish(std::move(*guest), self.options_.limits,
+                                                    deadline.token());
+        if (!endpoint && self.options_.admission != nullptr) {
+            self.options_.admission->withdraw(session);
         }
     }
+    if (!endpoint) self.counters_.handshakes_refused.add();
     co_await deadline.finish();
-    if (!greeting.makes_room) self.under_way_.erase(place);
-    if (endpoint == nullptr) co_return;
-    self.ready_.push_back(std::move(endpoint));
+    std::erase(self.strangers_, &greeting);
+    std::erase(self.guests_, &greeting);
+    if (!endpoint) co_return;
+    self.ready_.push_back(std::move(*endpoint));
     self.arrival_.wake_all();
 }
 
@@ -142,17 +200,37 @@ Task<> SocketListener::close() {
     stop_.request_stop();
     arrival_.wake_all();
     co_await accepting_.join();
-    while (stop_longest()) {
+    while (make_room(strangers_) || make_room(guests_)) {
     }
     co_await greeting_.join();
     while (!ready_.empty()) {
         const auto endpoint = std::move(ready_.front());
         ready_.pop_front();
+        if (options_.admission != nullptr) options_.admission->withdraw(endpoint->session());
         endpoint->abandon();
         co_await endpoint->close();
     }
     socket_.reset();
     remove_socket_file(address_);
+}
+
+Task<Result<Hello>> ask_admission(Reactor& reactor, int fd, Hello hello, std::string address,
+                                  const ConnectOptions& options, StopToken stop, Report& report) {
+    if (options.credential.size() > Admission::credential_bytes_max) {
+        co_return report.fail(Code::invalid, "the credential for " + address + " is too long");
+    }
+    ROS2S_CO_TRY(co_await send_all(reactor, fd, encode(hello, options.credential), stop));
+    std::array<std::byte, sizeof(Hello)> bytes{};
+    ROS2S_CO_TRY(co_await receive_all(reactor, fd, bytes, stop));
+    const auto answer = Hello::decode(bytes);
+    if (answer && answer->passed_bytes > 0 &&
+        answer->passed_bytes <= Admission::verdict_bytes_max) {
+        std::vector<std::byte> verdict(answer->passed_bytes);
+        ROS2S_CO_TRY(co_await receive_all(reactor, fd, verdict, stop));
+        if (options.verdict != nullptr) *options.verdict = std::move(verdict);
+    }
+    ROS2S_CO_TRY(check_answer(answer, address, hello.provider_name(), report));
+    co_return answer;
 }
 
 }  // namespace ros2s::fabric

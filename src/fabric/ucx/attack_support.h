@@ -11,6 +11,7 @@
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/socket/socket.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 #include "ucx.h"
 #include "ucx_lane.h"
 #include "ucx_library.h"

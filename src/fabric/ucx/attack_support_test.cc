@@ -73,9 +73,10 @@ Task<bool> say_hello(Stage& stage, Attacker& attacker, std::vector<std::byte> gr
     Hello hello{.domain = stage.honest->id() + 1,
                 .message_bytes_max = 65536,
                 .incoming_bytes_max = 1 << 20,
-                .operations_max = 16,
-                .appended_bytes = static_cast<uint32_t>(greeting.size())};
+                .operations_max = 16};
     hello.set_provider("ucx+tcp");
+    EXPECT_TRUE(co_await ask_admission(stage.core(), fd, hello, stage.address(), {}, {}, report));
+    hello.appended_bytes = static_cast<uint32_t>(greeting.size());
     hello.seal();
     EXPECT_TRUE(co_await send_all(stage.core(), fd, object_bytes(hello), {}));
     (void)co_await send_all(stage.core(), fd, greeting, {});
