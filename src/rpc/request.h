@@ -155,7 +155,7 @@ class Service {
 class Gate {
   public:
     virtual ~Gate() = default;
-    // The first message of a connection, at most one answer for each ticket. Errors: denied, busy.
+    // The hello of who wants a connection, for whom nothing is set up yet. Errors: denied, busy.
     [[nodiscard]] virtual Result<Guest> admit(const HelloBody& hello, const fabric::Peer& peer) = 0;
     // A guest named memory in a request that is not his own, or not for that use.
     virtual void misused(const Guest& /*guest*/, const fabric::Peer& /*peer*/) {}
