@@ -1,6 +1,6 @@
 // TrustedNetwork: what the settings say about the networks of UCX's and libfabric's listeners.
 // These take bytes from whoever reaches them, without a ticket, and over tcp such bytes write
-// anywhere in the process (docs/decisions/0403, 0535). So a daemon starts with one only where its
+// anywhere in the process (docs/decisions/0403, 0536). So a daemon starts with one only where its
 // settings say who that may be, and its log says so.
 #pragma once
 #include <string>
