@@ -166,6 +166,7 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     want(FUSE_CAP_ASYNC_DIO, !caches());
     want(FUSE_CAP_PARALLEL_DIROPS, true);
     want(FUSE_CAP_ATOMIC_O_TRUNC, true);
+    want(FUSE_CAP_EXPORT_SUPPORT, true);
     want(FUSE_CAP_READDIRPLUS, true);
     want(FUSE_CAP_READDIRPLUS_AUTO, true);
     // Our own writes change the modification time; that must not throw away the pages they left.

@@ -42,7 +42,8 @@ class Ownership {
     // The same, but an owner that will soon be gone is waited for: one that is just coming or
     // leaving, which has the lock and no record, 1 s at most; a command (command_program), which
     // mostly takes a fraction of a second, 2 s at most; one that was killed or has ended, whose
-    // lock the kernel or a child that it started still has, 10 s at most. 10 s in all, too.
+    // lock the kernel or a child that it started still has, and a mount that is not mounted any
+    // more, or not yet, 10 s at most. 10 s in all, too.
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(
         Reactor& reactor, std::string directory, OwnerRecord self, OwnerRecord& present,
         Report& report);

@@ -72,6 +72,19 @@ TEST_F(OwnerTest, TheSecondOpenerLearnsWhoTheFirstIs) {
     EXPECT_TRUE(take(self));
 }
 
+TEST_F(OwnerTest, AMountThatIsGoneIsWaitedFor) {
+    Report report;
+    const auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    const auto taken_from = [&](const char* mount_point) {
+        auto owner = take({.pid = getpid(), .program = "x", .mount_point = mount_point});
+        EXPECT_TRUE(owner) << report_.text();
+        return (*reactor)->run(take_while_it_leaves(**reactor, *owner));
+    };
+    EXPECT_TRUE(taken_from("/nothing is\\mounted here"));
+    EXPECT_FALSE(taken_from("/proc"));
+}
+
 TEST_F(OwnerTest, SaysWhatToDoAboutAnotherProcess) {
     EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "python3"}),
                 "the pool in /p is in use by process 1 (python3): wait until it ends, or end it: "
@@ -134,7 +147,7 @@ TEST_F(OwnerTest, ACommandIsWaitedForAndOthersAreNot) {
     const std::string command(command_program);
     EXPECT_TRUE(taken_while_leaves({.pid = child, .program = command})) << report_.text();
     EXPECT_FALSE(taken_while_leaves({.pid = child, .program = "python3"}));
-    EXPECT_FALSE(taken_while_leaves({.pid = child, .program = command, .mount_point = "/mnt"}));
+    EXPECT_FALSE(taken_while_leaves({.pid = child, .program = command, .mount_point = "/proc"}));
     EXPECT_FALSE(taken_while_leaves({.pid = getpid(), .program = command}));
     // One that stays is named in the end.
     auto stays = take({.pid = child, .program = command});

@@ -40,7 +40,33 @@ bool is_kill_pending(std::string_view line) {
     return (pending >> (SIGKILL - 1) & 1) != 0;
 }
 
+// As the table has it.
+std::string escaped(std::string_view path) {
+    std::string out;
+    for (const char c : path) {
+        if (c == ' ' || c == '\t' || c == '\n' || c == '\\') {
+            out += fmt::format("\\{:03o}", static_cast<uint8_t>(c));
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}
+
 }  // namespace
+
+bool is_unmounted(pid_t pid, const std::string& mount_point) {
+    std::ifstream table(fmt::format("/proc/{}/mountinfo", pid));
+    const std::string wanted = escaped(mount_point);
+    bool is_known = false;
+    for (std::string line; std::getline(table, line); is_known = true) {
+        std::istringstream fields(line);
+        std::string id, parent, device, root, where;
+        fields >> id >> parent >> device >> root >> where;
+        if (where == wanted) return false;
+    }
+    return is_known;
+}
 
 bool is_ending(pid_t pid) {
     // The signal first: a process that takes it between the two looks then shows its flags.

@@ -153,7 +153,9 @@ Task<Result<>> MountService::unmount(Served& served, const v1::UnmountRequest& r
 
 Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& request,
                                    v1::NodeReply& reply) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
+    if (request.name() != "." && request.name() != "..") {
+        ROS2S_CO_TRY(check_named(served, request.name()));
+    }
     ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
     const auto found =
         co_await entered.fs().lookup(served.call, NodeId{request.parent()}, request.name());

@@ -121,10 +121,17 @@ Attributes LocalDirectory::add(Found found) {
     return attributes_of(node.id, found.status);
 }
 
-Task<Result<Attributes>> LocalDirectory::lookup(const Call&, NodeId parent, std::string_view name) {
-    ROS2S_CO_TRY(check_name(name));
+Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
+                                                std::string_view name) {
+    if (name == "..") co_return fail(Code::stale);  // the kernel's ".." leads out of the base
+    if (name != ".") ROS2S_CO_TRY(check_name(name));
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
+    if (name == ".") {
+        ROS2S_CO_TRY_ASSIGN(const Attributes found, co_await get_attributes(call, parent));
+        ++directory->references;
+        co_return found;
+    }
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found,
                         co_await pool_.run(reactor_, [&] { return find(directory.fd(), owned); }));

@@ -14,6 +14,19 @@ Task<Result<DfsMount::Inode>> DfsMount::fetch_inode(const Call& call, NodeId nod
     co_return Inode{.record = *record, .epoch = item.epoch};
 }
 
+Task<Result<DfsMount::Inode>> DfsMount::fetch_known_inode(const Call& call, NodeId node) {
+    auto inode = co_await fetch_inode(call, node);
+    const NodeState* state = nodes_.find(node);
+    if (state == nullptr || state->directory == nullptr) co_return inode;
+    if (inode) {
+        *state->directory = inode->record;
+    } else if (inode.error().code == Code::stale) {
+        state->directory->links = 0;
+        co_return Inode{.record = *state->directory};
+    }
+    co_return inode;
+}
+
 Task<Result<QueryReply>> DfsMount::query_contents(const Call& call, NodeId node, mode_t mode) {
     if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return QueryReply{};
     const Akey akey = S_ISDIR(mode) ? entry_akey() : data_akey();
@@ -26,7 +39,7 @@ void DfsMount::stamp_changed(InodeRecord& record, const QueryReply& contents) co
 }
 
 Task<Result<Attributes>> DfsMount::get_attributes(const Call& call, NodeId node) {
-    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
+    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_known_inode(call, node));
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
                         co_await query_contents(call, node, inode.record.mode));
     co_return attributes_of(node, inode.record, contents, chunk_bytes_);
@@ -48,7 +61,7 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
 Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAttributes& changes,
                                       uint32_t part) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
+        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_known_inode(call, node));
         InodeRecord& record = inode.record;
         ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
                             co_await query_contents(call, node, record.mode));
@@ -68,6 +81,12 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
             record.modified_epoch = contents.last_epoch.value;
         }
         stamp_changed(record, contents);
+        if (S_ISDIR(record.mode) && record.links == 0) {  // removed, and open: of this mount alone
+            NodeState* const state = nodes_.find(node);
+            if (state == nullptr || state->directory == nullptr) co_return fail(Code::stale);
+            *state->directory = record;
+            co_return Result<>();
+        }
 
         co_await slots_.wait();
         auto lease = slots_.take();
@@ -129,9 +148,7 @@ Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, state.node));
         const uint32_t before = inode.record.mode;
-        inode.record.mode &= ~static_cast<uint32_t>(S_ISUID);
-        // Without group execution S_ISGID means something else (mandatory locks): it stays.
-        if ((before & S_IXGRP) != 0) inode.record.mode &= ~static_cast<uint32_t>(S_ISGID);
+        inode.record.mode &= ~static_cast<uint32_t>(S_ISUID | S_ISGID);
         state.has_set_id = false;
         if (inode.record.mode == before) co_return Result<>();
         co_await slots_.wait();

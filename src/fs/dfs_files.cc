@@ -13,6 +13,7 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
     // An earlier mount's orphan, opened again by who had it open: it goes when they close it.
     if (inode.record.links == 0) state.orphaned = true;
+    if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode.record);
     if (flags.truncate) {
         ROS2S_CO_TRY(co_await set_size(call, state.node, 0, 1));
         if (state.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, state));
@@ -83,6 +84,8 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
         .akey = entry_akey(),
         .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))};
     if (cookie != 0) {
+        // Behind the end nothing comes, as when one seeks there in a file.
+        if (file->cookies.is_behind_all(cookie)) co_return std::vector<DirectoryEntry>{};
         auto name = file->cookies.find(cookie);
         if (!name) co_return fail(Code::invalid);
         request.after = std::move(*name);

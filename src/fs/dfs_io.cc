@@ -241,6 +241,7 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     const NodeId node = file->node.node;
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
     if (before) co_return Result<>();
+    if (file->node.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, file->node));
     ROS2S_CO_TRY(co_await punch_range(call, node, offset, length));
     if (call.update == nullptr) co_return Result<>();
     // Its steps have names of this mount's own; that all are done has the call's.

@@ -191,11 +191,13 @@ class DfsMount final : public Dfs {
     Task<Result<>> rename_exchange(const Call& call, Renaming& renaming);
     // Errors: loop where `moved` is `new_parent` or above it.
     Task<Result<>> check_no_loop(const Call& call, NodeId moved, NodeId new_parent);
-    Task<Result<>> plan_directory_moves(const Call& call, Renaming& renaming);
-    static void add_directory_moves(OperationSlots::Lease& lease, Renaming& renaming);
+    Task<Result<>> plan_moves(const Call& call, Renaming& renaming);
+    static void add_moves(OperationSlots::Lease& lease, Renaming& renaming);
 
     // ---- dfs_attributes.cc
     Task<Result<Inode>> fetch_inode(const Call& call, NodeId node);
+    // The same; also of a directory that was removed while it is open here, with no link then.
+    Task<Result<Inode>> fetch_known_inode(const Call& call, NodeId node);
     Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
     // Each is a part of a named call.
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);

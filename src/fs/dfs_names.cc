@@ -26,6 +26,12 @@ Task<Result<DfsMount::Named>> DfsMount::find(const Call& call, NodeId parent,
 }
 
 Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::string_view name) {
+    if (name == ".") co_return co_await get_attributes(call, parent);
+    if (name == "..") {
+        ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, parent));
+        if (!S_ISDIR(inode.record.mode)) co_return fail(Code::stale);
+        co_return co_await get_attributes(call, NodeId{inode.record.parent});
+    }
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
         if (!named.entry.exists()) co_return fail(Code::not_found);

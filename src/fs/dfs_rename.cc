@@ -1,13 +1,15 @@
 // Rename. One transaction; moving a directory to another parent also bumps a number that all such
 // moves of the container share, so that the walk which proves that no loop arises stays true.
+#include <algorithm>
+
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
 
 struct DfsMount::Renaming {
-    struct Move {  // a directory whose parent changes: its record follows
+    struct Move {  // a node whose name changes: its record says when and, of a directory, where to
         NodeId node{};
-        NodeId to{};
+        NodeId new_parent{};  // of a directory that gets another one; else 0
         Inode inode;
     };
     NodeId parent{};
@@ -19,8 +21,13 @@ struct DfsMount::Renaming {
     Entry from, to;
     bool holds_directory_lock = false;
     std::vector<Move> moves;
-    NumberRecord renames;  // as this move will leave it
+    NumberRecord renames;  // as this will leave it; counts where a directory moves
     Epoch renames_epoch{};
+
+    [[nodiscard]] bool moves_directory() const {
+        return std::ranges::any_of(moves,
+                                   [](const Move& move) { return move.new_parent != NodeId{}; });
+    }
 };
 
 Task<Result<>> DfsMount::check_no_loop(const Call& call, NodeId moved, NodeId new_parent) {
@@ -39,32 +46,39 @@ Task<Result<>> DfsMount::check_no_loop(const Call& call, NodeId moved, NodeId ne
     co_return fail(Code::corrupt);
 }
 
-Task<Result<>> DfsMount::plan_directory_moves(const Call& call, Renaming& renaming) {
-    NumberRecord fetched;
-    FetchItem item = record_item(object_of(root_node), record_dkey(), rename_akey(), fetched);
-    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
-    ROS2S_CO_TRY_ASSIGN(renaming.renames, record_of(item, fetched));
-    renaming.renames_epoch = item.epoch;
-    ++renaming.renames.number;
+Task<Result<>> DfsMount::plan_moves(const Call& call, Renaming& renaming) {
+    if (renaming.moves_directory()) {
+        NumberRecord fetched;
+        FetchItem item = record_item(object_of(root_node), record_dkey(), rename_akey(), fetched);
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+        ROS2S_CO_TRY_ASSIGN(renaming.renames, record_of(item, fetched));
+        renaming.renames_epoch = item.epoch;
+        ++renaming.renames.number;
+    }
     for (Renaming::Move& move : renaming.moves) {
-        ROS2S_CO_TRY(co_await check_no_loop(call, move.node, move.to));
+        const bool is_directory = move.new_parent != NodeId{};
+        if (is_directory) ROS2S_CO_TRY(co_await check_no_loop(call, move.node, move.new_parent));
         auto inode = co_await fetch_inode(call, move.node);
         if (!inode && inode.error().code == Code::stale) co_return fail(Code::condition_failed);
         if (!inode) co_return fail(inode.error());
         move.inode = *inode;
-        move.inode.record.parent = move.to.value;
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, move.node, inode->record.mode));
+        stamp_changed(move.inode.record, contents);
+        if (is_directory) move.inode.record.parent = move.new_parent.value;
     }
     co_return Result<>();
 }
 
-void DfsMount::add_directory_moves(OperationSlots::Lease& lease, Renaming& renaming) {
-    if (renaming.moves.empty()) return;
-    lease.require({.kind = Condition::Kind::epoch_equals,
-                   .object = object_of(root_node),
-                   .dkey = record_dkey(),
-                   .akey = rename_akey(),
-                   .value = renaming.renames_epoch.value});
-    lease.add(put(object_of(root_node), record_dkey(), rename_akey(), renaming.renames));
+void DfsMount::add_moves(OperationSlots::Lease& lease, Renaming& renaming) {
+    if (renaming.moves_directory()) {
+        lease.require({.kind = Condition::Kind::epoch_equals,
+                       .object = object_of(root_node),
+                       .dkey = record_dkey(),
+                       .akey = rename_akey(),
+                       .value = renaming.renames_epoch.value});
+        lease.add(put(object_of(root_node), record_dkey(), rename_akey(), renaming.renames));
+    }
     for (const Renaming::Move& move : renaming.moves) {
         lease.require(inode_is(move.node, move.inode.epoch));
         lease.add(put_inode(move.node, move.inode.record));
@@ -78,7 +92,7 @@ Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
     auto lease = slots_.take();
     lease.require(entry_is(renaming.parent, renaming.name, renaming.from.epoch));
     lease.require(entry_is(renaming.new_parent, renaming.new_name, renaming.to.epoch));
-    add_directory_moves(lease, renaming);
+    add_moves(lease, renaming);
     lease.add(put(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), here));
     lease.add(
         put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), there));
@@ -112,7 +126,7 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         lease.require(node_exists(renaming.new_parent));
         lease.require(entry_is(renaming.parent, renaming.name, from.epoch));
         lease.require(entry_is(renaming.new_parent, renaming.new_name, to.epoch));
-        add_directory_moves(lease, renaming);
+        add_moves(lease, renaming);
         if (to.exists()) add_removal(lease, to, removal);
         lease.add(punch_entry(renaming.parent, renaming.name));
         lease.add(
@@ -144,22 +158,20 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     // Two names of one file: POSIX wants both to stay.
     if (to.exists() && from.node() == to.node()) co_return Result<>();
 
-    if (renaming.parent != renaming.new_parent) {
-        if (from.record.is_directory()) {
-            renaming.moves.push_back({.node = from.node(), .to = renaming.new_parent});
-        }
-        if (renaming.flags.exchange && to.record.is_directory()) {
-            renaming.moves.push_back({.node = to.node(), .to = renaming.parent});
-        }
+    const auto add_move = [&](const Entry& moved, NodeId to_parent) {
+        const bool to_another =
+            moved.record.is_directory() && renaming.parent != renaming.new_parent;
+        renaming.moves.push_back(
+            {.node = moved.node(), .new_parent = to_another ? to_parent : NodeId{}});
+    };
+    add_move(from, renaming.new_parent);
+    if (renaming.flags.exchange) add_move(to, renaming.parent);
+    if (renaming.moves_directory() && !renaming.holds_directory_lock) {
+        co_await directory_renames_.acquire();
+        renaming.holds_directory_lock = true;
+        co_return fail(Code::condition_failed);  // look at it all again, now undisturbed
     }
-    if (!renaming.moves.empty()) {
-        if (!renaming.holds_directory_lock) {
-            co_await directory_renames_.acquire();
-            renaming.holds_directory_lock = true;
-            co_return fail(Code::condition_failed);  // look at it all again, now undisturbed
-        }
-        ROS2S_CO_TRY(co_await plan_directory_moves(call, renaming));
-    }
+    ROS2S_CO_TRY(co_await plan_moves(call, renaming));
     co_return co_await (renaming.flags.exchange ? rename_exchange(call, renaming)
                                                 : rename_replace(call, renaming));
 }

@@ -43,8 +43,8 @@ inline constexpr size_t name_bytes_max = 255;
 inline constexpr size_t attribute_value_bytes_max = 64 * 1024;
 inline constexpr size_t link_target_bytes_max = 4095;
 
-// What every file system says to a name. Errors: invalid for "", ".", ".." and names with '/' or
-// NUL; name_too_long.
+// What every file system says to a name; but to lookup, "." is the node itself, referred to once
+// more, and ".." the directory above. Errors: invalid for these, "", '/' and NUL; name_too_long.
 [[nodiscard]] Result<> check_name(std::string_view name);
 
 struct Attributes {

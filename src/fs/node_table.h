@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "file_system.h"
+#include "records.h"
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/sync.h"
 
@@ -25,8 +26,11 @@ struct NodeState {
 
     NodeId node;
     uint32_t pins = 0;
-    bool orphaned = false;    // has no name any more; its contents go with the last pin
-    bool removing = false;    // its contents are being punched
+    bool orphaned = false;  // has no name any more; its contents go with the last pin
+    bool removing = false;  // its contents are being punched
+    // Of a directory that is open: its record as it was read last, which is all that is left of one
+    // that somebody removes.
+    std::unique_ptr<InodeRecord> directory;
     bool has_set_id = false;  // mode may have S_ISUID or S_ISGID: a write clears them
     Semaphore writers;
     Event settled;  // wakes those who wait for `removing` to end; never set

@@ -48,6 +48,8 @@ class ReaddirCookies {
 
     // The name with that cookie; nothing when it was forgotten or never given out.
     [[nodiscard]] std::optional<std::string> find(uint64_t cookie) const;
+    // No name that was given out has it, or one behind it.
+    [[nodiscard]] bool is_behind_all(uint64_t cookie) const { return cookie >= next_; }
     // A call that went on from `cookie` gives out names; their cookies follow one another from what
     // is returned.
     uint64_t begin(uint64_t cookie);

@@ -194,7 +194,7 @@ Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
 
 LinkClient::AttributesTask LinkClient::lookup(const Call& call, NodeId parent,
                                               std::string_view name) {
-    ROS2S_CO_TRY(fs::check_name(name));
+    if (name != "." && name != "..") ROS2S_CO_TRY(fs::check_name(name));
     co_return co_await ask_node(call, Method::lookup, parent, name);
 }
 LinkClient::AttributesTask LinkClient::get_attributes(const Call& call, NodeId node) {

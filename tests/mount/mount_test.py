@@ -20,10 +20,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import aio  # noqa: E402
+import posix_checks  # noqa: E402
 import runner  # noqa: E402
 from runner import wait_until  # noqa: E402
 
@@ -278,6 +280,18 @@ def another_mount_reads_what_was_written(scheme):
                 with open(path, "r+b") as other:
                     other.write(pattern(100_000, turn + 1))
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as rsync -t
+
+
+@test.each(*SERVED)
+def another_mount_removes_an_open_directory(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        os.mkdir(pool.path("d"), 0o750)
+        descriptor = os.open(pool.path("d"), os.O_RDONLY | os.O_DIRECTORY)
+        os.rmdir(f"{second}/d")
+        posix_checks.use_removed_directory(pool.mount_point, descriptor)
+        os.close(descriptor)
 
 
 @test.each(*SERVED)
@@ -591,6 +605,65 @@ print(*results)
             done = pool.run(sys.executable, "-c", script, pool.mount_point)
             assert done.stdout.strip() == expected, done.stdout
             pool.unmount(pid)
+
+
+@test
+def set_id_bits_go_when_others_punch_holes():
+    if os.geteuid() != 0:
+        return
+    script = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); " \
+             "os.execvp('fallocate', ['fallocate', '--length', '4096', *sys.argv[1:]])"
+    with Pool("64MiB") as pool:
+        os.chmod(pool.top, 0o755)
+        pid = pool.mount("--allow-other")
+        path = pool.path("f")
+        write(path, bytes(8192))
+        os.chmod(pool.mount_point, 0o755)
+        for option in ("--punch-hole", "--zero-range"):
+            for mode in (0o2666, 0o6777):
+                os.chmod(path, mode)
+                pool.run(sys.executable, "-c", script, option, path)
+                assert stat.S_IMODE(os.stat(path).st_mode) == mode & 0o777, (option, oct(mode))
+        pool.unmount(pid)
+
+
+@test
+def a_pool_is_mounted_again_at_once():
+    with Pool("64MiB") as pool:
+        pid = pool.mount()
+        os.kill(pid, signal.SIGSTOP)  # it hears of the end when the next one is waiting already
+        pool.run("fusermount3", "-u", pool.mount_point)
+        next_one = subprocess.Popen([FUSE, pool.uri, pool.mount_point], stderr=subprocess.PIPE,
+                                    text=True)
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGCONT)
+        _, said = next_one.communicate(timeout=runner.PATIENCE_SECONDS)
+        assert next_one.returncode == 0, said
+        pool.unmount(pool.pid())
+
+
+@test
+def handles_outlive_the_mount():
+    if os.geteuid() != 0:
+        return
+    with Pool("64MiB") as pool:
+        pid = pool.mount()
+        os.mkdir(pool.path("d"))
+        write(pool.path("d/file"), b"content")
+        handles = [posix_checks.handle_of(pool.path(name)) for name in ("d/file", "d")]
+        pool.unmount(pid)
+        pid = pool.mount()
+        opened = [posix_checks.open_by_handle(pool.mount_point, each) for each in handles]
+        assert os.read(opened[0], 100) == b"content" and os.listdir(opened[1]) == ["file"]
+        for descriptor in opened:
+            os.close(descriptor)
+        os.unlink(pool.path("d/file"))
+        try:
+            posix_checks.open_by_handle(pool.mount_point, handles[0])
+            raise AssertionError("a removed file was opened")
+        except OSError as error:
+            assert error.errno == errno.ESTALE, error
+        pool.unmount(pid)
 
 
 @test

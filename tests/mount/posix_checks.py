@@ -282,6 +282,113 @@ def unlink_while_open(top):
     fails(errno.ENOENT, os.stat, path)
 
 
+def use_removed_directory(top, descriptor):
+    status = os.fstat(descriptor)
+    assert status.st_nlink == 0 and stat.S_ISDIR(status.st_mode), status
+    assert os.listdir(descriptor) == []
+    os.fchmod(descriptor, 0o700)
+    os.utime(descriptor, ns=(1_000_000_000, 2_000_000_000))
+    status = os.fstat(descriptor)
+    assert (stat.S_IMODE(status.st_mode), status.st_mtime_ns) == (0o700, 2_000_000_000), status
+    write(f"{top}/file", b"")
+    for function, *arguments, named in (
+            (os.open, "x", os.O_CREAT | os.O_WRONLY, {"dir_fd": descriptor}),
+            (os.open, "x", os.O_RDONLY, {"dir_fd": descriptor}),
+            (os.mkdir, "x", {"dir_fd": descriptor}),
+            (os.symlink, "y", "x", {"dir_fd": descriptor}),
+            (os.link, f"{top}/file", "x", {"dst_dir_fd": descriptor}),
+            (os.rename, f"{top}/file", "x", {"dst_dir_fd": descriptor}),
+            (os.rename, "x", f"{top}/y", {"src_dir_fd": descriptor}),
+            (os.unlink, "x", {"dir_fd": descriptor})):
+        fails(errno.ENOENT, function, *arguments, **named)
+    before = os.open(".", os.O_RDONLY)
+    try:
+        os.fchdir(descriptor)
+        fails(errno.ENOENT, os.stat, "x")
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+@check
+def directories_that_go_while_they_are_open(top):
+    for change in ("rmdir", "rename"):
+        os.mkdir(f"{top}/d")
+        descriptor = os.open(f"{top}/d", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if change == "rmdir":
+                os.rmdir(f"{top}/d")
+            else:
+                os.mkdir(f"{top}/other")
+                os.rename(f"{top}/other", f"{top}/d")
+            use_removed_directory(top, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@check
+def directory_read_behind_its_end(top):
+    write(f"{top}/file", b"")
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(4096)
+    descriptor = os.open(top, os.O_RDONLY)
+    try:
+        os.lseek(descriptor, (1 << 63) - 10, os.SEEK_SET)
+        got = libc.getdents64(descriptor, buffer, ctypes.c_size_t(len(buffer)))
+        assert got == 0, f"{got}: {os.strerror(ctypes.get_errno())}"
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        assert libc.getdents64(descriptor, buffer, ctypes.c_size_t(len(buffer))) > 0
+    finally:
+        os.close(descriptor)
+
+
+@check
+def files_opened_by_handle(top):
+    if os.geteuid() != 0:
+        return
+    write(f"{top}/file", b"content")
+    os.mkdir(f"{top}/d")
+    for path in (f"{top}/file", f"{top}/d"):
+        descriptor = open_by_handle(top, handle_of(path))
+        try:
+            assert os.path.samestat(os.fstat(descriptor), os.stat(path))
+        finally:
+            os.close(descriptor)
+
+
+def handle_of(path):
+    """struct file_handle, with room for its bytes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = ctypes.create_string_buffer((128).to_bytes(4, sys.byteorder), 8 + 128)
+    mount_id = ctypes.c_int()
+    if libc.name_to_handle_at(-100, os.fsencode(path), handle, ctypes.byref(mount_id), 0) != 0:
+        raise OSError(ctypes.get_errno(), "name_to_handle_at")
+    return handle
+
+
+def open_by_handle(top, handle):
+    libc = ctypes.CDLL(None, use_errno=True)
+    inside = os.open(top, os.O_RDONLY)
+    descriptor = libc.open_by_handle_at(inside, handle, os.O_RDONLY)
+    number = ctypes.get_errno()
+    os.close(inside)
+    if descriptor < 0:
+        raise OSError(number, f"open_by_handle_at: {os.strerror(number)}")
+    return descriptor
+
+
+@check
+def a_rename_changes_the_ctime(top):
+    write(f"{top}/file", b"x")
+    os.mkdir(f"{top}/d")
+    for old, new in (("file", "d/file"), ("d", "e")):
+        before = os.stat(f"{top}/{old}")
+        os.rename(f"{top}/{old}", f"{top}/{new}")
+        after = os.stat(f"{top}/{new}")
+        assert after.st_ctime_ns > before.st_ctime_ns, (old, before, after)
+        assert old == "d" or after.st_mtime_ns == before.st_mtime_ns
+
+
 @check
 def hard_links(top):
     write(f"{top}/a", b"content")

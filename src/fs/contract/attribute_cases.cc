@@ -97,6 +97,21 @@ constexpr Case cases[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.size = 0}));
          EXPECT_EQ((co_await f.stat(file)).mode & 07777, 0755u) << "truncated";
      }},
+    {"AHoleTakesSetIdsAway",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.clears_set_ids) GTEST_SKIP_CO("not for privileged writers here");
+         const NodeId file = co_await f.file(root_node, "file", "contents");
+         const FileHandle handle = co_await f.open(file);
+         for (const mode_t mode : {06755, 02666, 04644}) {
+             EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.mode = mode}));
+             EXPECT_OK(co_await f.fs.punch_hole(f.call, handle, 0, 4));
+             EXPECT_EQ((co_await f.stat(file)).mode & 07777, mode & 0777u);
+             EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.mode = mode}));
+             co_await f.write(handle, "x", 0);
+             EXPECT_EQ((co_await f.stat(file)).mode & 07777, mode & 0777u);
+         }
+         co_await f.close(handle);
+     }},
     {"TimesAreKeptToTheNanosecond",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file", "x");

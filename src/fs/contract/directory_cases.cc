@@ -71,6 +71,34 @@ Task<> try_rmdir(Fixture& f, string name, int& removed) {
     if (!result) EXPECT_FAILS(not_empty, result);
 }
 
+// What is left of a directory that is open and has no name any more.
+Task<> use_removed_directory(Fixture& f, NodeId dir, FileHandle handle) {
+    const Attributes found = co_await f.stat(dir);
+    EXPECT_EQ(found.links, 0u);
+    EXPECT_EQ(found.mode, S_IFDIR | 0750u);
+    const auto entries = co_await f.fs.readdir(f.call, handle, 0, 10);
+    if (entries) EXPECT_TRUE(entries->empty());
+    if (!entries) EXPECT_FAILS(not_found, entries);  // as Linux says to getdents
+    const WallTime time{std::chrono::seconds(1'000'000'000)};
+    EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.mode = 0700}));
+    EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.accessed = time, .modified = time}));
+    EXPECT_EQ((co_await f.stat(dir)).mode, S_IFDIR | 0700u);
+    EXPECT_EQ((co_await f.stat(dir)).modified, time);
+    EXPECT_EQ((co_await f.stat(dir)).links, 0u);
+    co_await f.file(root_node, "elsewhere");
+    const NodeId elsewhere = co_await f.node_of(root_node, "elsewhere");
+    EXPECT_FAILS(not_found, co_await f.fs.lookup(f.call, dir, "x"));
+    EXPECT_FAILS(not_found, co_await f.fs.create(f.call, dir, "x", 0644, f.writing, f.owner));
+    EXPECT_FAILS(not_found, co_await f.fs.mkdir(f.call, dir, "x", 0755, f.owner));
+    EXPECT_FAILS(not_found, co_await f.fs.symlink(f.call, dir, "x", "y", f.owner));
+    EXPECT_FAILS(not_found, co_await f.fs.link(f.call, elsewhere, dir, "x"));
+    EXPECT_FAILS(not_found, co_await f.fs.rename(f.call, root_node, "elsewhere", dir, "x", {}));
+    EXPECT_FAILS(not_found, co_await f.fs.rename(f.call, dir, "x", root_node, "y", {}));
+    EXPECT_FAILS(not_found, co_await f.fs.unlink(f.call, dir, "x"));
+    EXPECT_FAILS(not_found, co_await f.fs.rmdir(f.call, dir, "x"));
+    EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "elsewhere"));
+}
+
 constexpr Case cases[] = {
     {"RmdirTakesAnEmptyDirectory",
      [](Fixture& f) -> Task<> {
@@ -251,14 +279,35 @@ constexpr Case cases[] = {
          co_await f.close(a);
          co_await f.close(b);
      }},
-    {"ReaddirOfARemovedDirectory",
+    {"ReaddirBehindTheEnd",
      [](Fixture& f) -> Task<> {
-         const NodeId dir = co_await f.directory(root_node, "dir");
+         co_await f.file(root_node, "file");
+         const FileHandle handle = co_await f.open(root_node, f.reading);
+         const auto entries = co_await f.fs.readdir(f.call, handle, INT64_MAX - 2, 10);
+         EXPECT_OK(entries);
+         if (entries) EXPECT_TRUE(entries->empty());
+         EXPECT_EQ((co_await f.fs.readdir(f.call, handle, 0, 10))->size(), 1u);
+         co_await f.close(handle);
+     }},
+    {"ADirectoryThatIsOpenIsRemoved",
+     [](Fixture& f) -> Task<> {
+         const NodeId dir = co_await f.directory(root_node, "dir", 0750);
          const FileHandle handle = co_await f.open(dir, f.reading);
          EXPECT_OK(co_await f.fs.rmdir(f.call, root_node, "dir"));
-         const auto entries = co_await f.fs.readdir(f.call, handle, 0, 10);
-         if (entries) EXPECT_TRUE(entries->empty());
+         co_await use_removed_directory(f, dir, handle);
          co_await f.close(handle);
+         EXPECT_FALSE(co_await f.exists(root_node, "dir"));
+     }},
+    {"ADirectoryThatIsOpenIsReplaced",
+     [](Fixture& f) -> Task<> {
+         const NodeId dir = co_await f.directory(root_node, "dir", 0750);
+         const NodeId other = co_await f.directory(root_node, "other");
+         const FileHandle handle = co_await f.open(dir, f.reading);
+         EXPECT_OK(co_await f.fs.rename(f.call, root_node, "other", root_node, "dir", {}));
+         co_await use_removed_directory(f, dir, handle);
+         co_await f.close(handle);
+         EXPECT_EQ(co_await f.node_of(root_node, "dir"), other);
+         co_await f.file(other, "file");
      }},
     {"RmdirAgainstMkdirInIt",
      [](Fixture& f) -> Task<> {

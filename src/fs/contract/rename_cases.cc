@@ -275,6 +275,30 @@ constexpr Case cases[] = {
              EXPECT_EQ(co_await count_below(f, root_node), 8u) << round;
          }
      }},
+    {"ARenameIsAChangeOfTheNode",
+     [](Fixture& f) -> Task<> {
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         const NodeId file = co_await f.file(root_node, "file", "x");
+         const NodeId sub = co_await f.directory(root_node, "sub");
+         const NodeId link = co_await f.symlink(root_node, "link", "x");
+         for (const auto& [node, name] : {std::pair(file, "file"), {sub, "sub"}, {link, "link"}}) {
+             for (const auto& [from, to] : {std::pair(root_node, dir), {dir, dir}}) {
+                 const string now = from == root_node ? name : name + string("1");
+                 const Attributes before = co_await f.stat(node);
+                 co_await f.later();
+                 EXPECT_OK(co_await f.fs.rename(f.call, from, now, to, now + "1", {}));
+                 const Attributes after = co_await f.stat(node);
+                 EXPECT_GT(after.changed, before.changed) << now;
+                 EXPECT_EQ(after.modified, before.modified) << now;
+             }
+         }
+         const Attributes first = co_await f.stat(file);
+         const Attributes second = co_await f.stat(sub);
+         co_await f.later();
+         EXPECT_OK(co_await f.fs.rename(f.call, dir, "file11", dir, "sub11", {.exchange = true}));
+         EXPECT_GT((co_await f.stat(file)).changed, first.changed) << "exchanged";
+         EXPECT_GT((co_await f.stat(sub)).changed, second.changed) << "exchanged";
+     }},
     {"ReadersNeverMissAReplacedName",
      [](Fixture& f) -> Task<> {
          // What editors rely on: the name exists at every moment.
