@@ -121,7 +121,8 @@ Task<> Checkpointer::cut() {
 
 Task<Result<>> Checkpointer::checkpoint() {
     Core& home = cores_.home();
-    co_await publisher_.turn.acquire();
+    const CommitRules& rules = cores_.rules();
+    if (rules.cut_between_groups) co_await publisher_.turn.acquire();
     const Committer::Cut position = committer_.applied_cut();
     const CheckpointSlot slot{.pool = pool_,
                               .number = number_ + 1,
@@ -131,7 +132,7 @@ Task<Result<>> Checkpointer::checkpoint() {
                               .previous_id = position.last_id,
                               .next_epoch = state_.next_epoch};
     co_await cut();
-    publisher_.turn.release();
+    if (rules.cut_between_groups) publisher_.turn.release();
     {
         Nursery taking(env_.reactor, cores_.size());
         for (uint32_t i = 1; i < cores_.size(); ++i) {
@@ -162,7 +163,7 @@ Task<Result<>> Checkpointer::checkpoint() {
     encode(slot, block.bytes());
     const uint64_t place = first_slot_block_ + slot.number % 2;
     ROS2S_CO_TRY(co_await device_.write(place * block_bytes, block.bytes()));
-    ROS2S_CO_TRY(co_await device_.flush());
+    if (rules.flush_checkpoint) ROS2S_CO_TRY(co_await device_.flush());
     number_ = slot.number;
     journal_.trim(position.position);
     counters.checkpoints.add();

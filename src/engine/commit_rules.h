@@ -1,5 +1,6 @@
-// The eleven rules of the commit protocol that crashes punish the lack of (docs/formats/journal.md,
-// "Rules"). Tests switch one off to show that the crash suite notices; programs never do.
+// The rules that crashes, errors of devices and requests on several cores punish the lack of: those
+// of the commit protocol (docs/formats/journal.md, "Rules"), and what else tests once did not
+// notice. Tests switch one off to show that the crash suite notices; programs never do.
 #pragma once
 
 namespace ros2s::engine {
@@ -30,7 +31,23 @@ struct CommitRules {
     // A block that is being discarded is handed out when the device has answered.
     bool discard_ends_first = true;
 
-    // What the eleven protect: an update is acknowledged when its group is durable. Without it,
+    // A failed write or flush ends all writing in the moment in which it is known, so that no flush
+    // that ends later acknowledges anything ...
+    bool fail_at_once = true;
+    // ... and a failed write of data does as one of a record.
+    bool heed_failed_data = true;
+    // The checkpoint's slot is flushed before the journal is trimmed.
+    bool flush_checkpoint = true;
+    // A checkpoint cuts between two groups, on all cores.
+    bool cut_between_groups = true;
+    // Nobody reads a node to which a group was applied before it is applied on every core.
+    bool hold_nodes = true;
+    // A displaced block is not used again while a read on any core may still look at it.
+    bool count_all_reads = true;
+    // What cuts an array off cuts off all of its segments, however many it has.
+    bool cut_all_segments = true;
+
+    // What they protect: an update is acknowledged when its group is durable. Without it,
     // updates without conditions are acknowledged as soon as they are staged in memory. That is the
     // control of the kill test (tests/kill), which must notice.
     bool acknowledge_durable = true;

@@ -264,7 +264,7 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
     }
     if (group->io && rules_.flush_after_writes && rules_.flush_groups) co_await flush(*group);
     if (!group->io) {
-        die(group->io.error(), "");
+        if (!rules_.fail_at_once) die(group->io.error(), "");
     } else {
         group->flushed = true;
         flushed_max_ = std::max(flushed_max_, header.sequence);
@@ -383,7 +383,7 @@ Task<> Committer::write_piece_of(std::shared_ptr<Group> group, Piece piece) {
 Task<> Committer::write_piece(Group& group, Piece piece) {
     const GroupStep step(group, env_.reactor, "device.write");
     const Result<> written = co_await devices_[piece.device]->write(piece.offset, piece.bytes);
-    if (!written && group.io) group.io = written;
+    if (!written && rules_.heed_failed_data) note_failure(group, written);
 }
 
 // Whoever waits for this group comes back with as much when it is done.
@@ -399,13 +399,20 @@ Task<> Committer::write_record(Group& group, ConstBytes record) {
     const uint64_t at = group.end_position - record.size() / block_bytes;
     const Result<> written =
         co_await devices_[0]->write(journal_.offset_of(journal_.in_ring(at)), record);
-    if (!written && group.io) group.io = written;
+    if (!written) note_failure(group, written);
 }
 
 Task<> Committer::flush_device(Group& group, device::BlockDevice& device) {
     const GroupStep step(group, env_.reactor, "device.flush");
     const Result<> flushed = co_await device.flush();
-    if (!flushed && group.io) group.io = flushed;
+    if (!flushed) note_failure(group, flushed);
+}
+
+// At once, before the device answers anybody else: a flush that succeeds after this one may be of
+// an older group, whose blocks the device has given up with this group's.
+void Committer::note_failure(Group& group, const Result<>& failed) {
+    if (group.io) group.io = failed;
+    if (rules_.fail_at_once) die(failed.error(), "");
 }
 
 Task<> Committer::flush(Group& group) {

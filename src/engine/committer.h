@@ -15,7 +15,8 @@
 // - A flush is issued only when every write it must cover has completed.
 // - Groups become visible and are acknowledged in their order, and only once they are durable.
 // - `durable_upto` in a record is the last group that was durable before the record was written.
-// - Any failed write or flush ends all writing for good: nothing is retried.
+// - Any failed write or flush ends all writing for good, and in the moment in which it is known:
+//   no flush that ends later acknowledges anything. Nothing is retried.
 //
 // Used on core 0.
 #pragma once
@@ -129,6 +130,7 @@ class Committer {
     Task<> write_record(Group& group, ConstBytes record);
     Task<> flush_device(Group& group, device::BlockDevice& device);
     Task<> flush(Group& group);
+    void note_failure(Group& group, const Result<>& failed);
     void finish(Group& group);
     Task<> publish(Group& group);
     void unpin(Group& group);

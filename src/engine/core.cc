@@ -28,13 +28,14 @@ Task<> set_containers(Core& core, const std::set<object::ContainerId>& container
 }  // namespace
 
 Cores::Cores(const Env& env, std::span<Reactor* const> others, Index& index, uint32_t targets,
-             uint64_t bounce_blocks)
+             const CommitRules& rules, uint64_t bounce_blocks)
     : partition_{.targets = targets,
-                 .cores = std::min(static_cast<uint32_t>(1 + others.size()), targets)} {
+                 .cores = std::min(static_cast<uint32_t>(1 + others.size()), targets)},
+      rules_(rules) {
     const uint64_t each = std::max<uint64_t>(bounce_blocks / partition_.cores, 16);
-    cores_.emplace_back(0, env, env.reactor, index, partition_, each);
+    cores_.emplace_back(0, env, env.reactor, index, partition_, rules_, each);
     for (uint32_t i = 1; i < partition_.cores; ++i) {
-        cores_.emplace_back(i, env, *others[i - 1], index, partition_, each);
+        cores_.emplace_back(i, env, *others[i - 1], index, partition_, rules_, each);
     }
 }
 

@@ -57,11 +57,11 @@ struct CoreMetrics {
 class Core {
   public:
     Core(uint32_t number, const Env& pool, Reactor& reactor, Index& index,
-         const Partition& partition, uint64_t bounce_blocks)
+         const Partition& partition, const CommitRules& rules, uint64_t bounce_blocks)
         : number(number),
           env{reactor, pool.blocking, pool.log},
           cache(number),
-          loader(env, index, cache, partition, number),
+          loader(env, index, cache, partition, rules, number),
           locks(reactor),
           gate(reactor),
           bounce(reactor, bounce_blocks),
@@ -111,8 +111,9 @@ class Cores {
   public:
     // `others`: reactors besides the pool's. They run, and outlive the pool.
     Cores(const Env& env, std::span<Reactor* const> others, Index& index, uint32_t targets,
-          uint64_t bounce_blocks);
+          const CommitRules& rules, uint64_t bounce_blocks);
 
+    [[nodiscard]] const CommitRules& rules() const { return rules_; }
     [[nodiscard]] const Partition& partition() const { return partition_; }
     [[nodiscard]] uint32_t size() const { return partition_.cores; }
     [[nodiscard]] bool is_one() const { return partition_.cores == 1; }
@@ -137,6 +138,7 @@ class Cores {
 
   private:
     Partition partition_;
+    const CommitRules rules_;
     std::deque<Core> cores_;
 };
 

@@ -164,6 +164,7 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
     end = std::min(end, segments_of(size));
     first = std::max<uint64_t>(first, 1);
     if (end > first + few_segments) {
+        if (!rules_.cut_all_segments) end = first + few_segments;
         // Most of a wide range may not exist: a scan finds what does.
         ROS2S_CO_TRY(co_await prepare_range(segment_key(first).take(), segment_key(end).take(),
                                             pins, SIZE_MAX, nullptr));

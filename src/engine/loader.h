@@ -14,6 +14,7 @@
 
 #include "apply.h"
 #include "cache.h"
+#include "commit_rules.h"
 #include "options.h"
 #include "partition.h"
 #include "ros2s/base/metrics.h"
@@ -50,11 +51,12 @@ class Pins {
 class Loader {
   public:
     Loader(const Env& env, Index& index, NodeCache& cache, const Partition& partition,
-           uint32_t core)
+           const CommitRules& rules, uint32_t core)
         : env_(env),
           index_(index),
           cache_(cache),
           partition_(partition),
+          rules_(rules),
           core_(core),
           loaded_(env.reactor) {}
 
@@ -125,6 +127,7 @@ class Loader {
     Index& index_;
     NodeCache& cache_;
     const Partition& partition_;
+    const CommitRules& rules_;
     const uint32_t core_;
     Event loaded_;  // a node has been loaded, or published
     uint64_t generation_ = 0;

@@ -91,7 +91,7 @@ void Publisher::publish_here(const AppliedGroup& group, Transactions transaction
 
 void Publisher::apply_part(Core& core, const AppliedGroup& group, Transactions transactions,
                            Part& part) {
-    for (Node* node : part.pins) node->held = true;
+    for (Node* node : part.pins) node->held = cores_.rules().hold_nodes;
     size_t order = 0;
     for (size_t t = 0; t < transactions.size(); ++t) {
         const TransactionRecord& transaction = *transactions[t];
@@ -183,6 +183,7 @@ Task<> Publisher::publish(AppliedGroup group, Transactions transactions, std::ve
 
 uint64_t Publisher::unread_upto() const {
     uint64_t unread = cores_.home().reads.unread_upto();
+    if (!cores_.rules().count_all_reads) return unread;
     for (uint32_t i = 1; i < cores_.size(); ++i) unread = std::min(unread, unread_[i]);
     return unread;
 }

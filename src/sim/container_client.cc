@@ -48,7 +48,7 @@ ContainerClient::ContainerClient(Reactor& reactor, uint64_t seed, History& histo
 
 Task<> ContainerClient::work(Run& run, uint64_t requests) {
     co_await settle(run.store, run.container);
-    for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down; ++i) {
+    for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down && !run.failing; ++i) {
         const uint64_t kind = random_.below(16);
         if (updating_) {
             co_await update(run);
@@ -130,7 +130,7 @@ Task<> ContainerClient::create(Run& run) {
     creating_ = {.label = fmt::format("container-{}", labels_++),
                  .chunk_bytes = uint64_t{4096} << random_.below(8)};
     const auto made = co_await run.store.create_container(no_call, *creating_);
-    if (run.crashed) co_return;
+    if (!run.is_known(made)) co_return;
     if (!made) {
         history_.problem(
             fmt::format("a container was refused without a crash: {}", describe(made.error())));
@@ -143,7 +143,7 @@ Task<> ContainerClient::create(Run& run) {
 Task<> ContainerClient::create_again(Run& run) {
     const ContainerProperties properties{.label = any().record.properties.label};
     const auto made = co_await run.store.create_container(no_call, properties);
-    if (run.crashed) co_return;
+    if (run.crashed || run.failing) co_return;
     if (made || made.error().code != Code::exists) {
         history_.problem(fmt::format("container {} was made twice", properties.label));
     }
@@ -163,7 +163,7 @@ Task<> ContainerClient::destroy(Run& run) {
     }
     co_await nursery.spawn(destroy_it(run, id, destroyed));
     co_await nursery.join();
-    if (run.crashed) co_return;
+    if (!run.is_known(destroyed)) co_return;
     if (!destroyed) {
         history_.problem(
             fmt::format("a destruction failed without a crash: {}", describe(destroyed.error())));
@@ -176,7 +176,7 @@ Task<> ContainerClient::destroy(Run& run) {
 Task<> ContainerClient::look_for_the_dead(Run& run, ContainerId id) {
     const ListRequest request{.what = ListRequest::What::objects};
     const auto listed = co_await run.store.list(no_call, id, request);
-    if (run.crashed) co_return;
+    if (run.crashed || run.failing) co_return;
     if (listed || listed.error().code != Code::not_found) {
         history_.problem("a container that was destroyed still answers");
     }
@@ -212,7 +212,7 @@ Task<> ContainerClient::update(Run& run) {
     const Epoch before = history_.acknowledged();
     const bool dies = destroying_ == id;
     const auto commit = co_await run.store.update(no_call, id, updating_->batch.transaction());
-    if (run.crashed || !updating_) co_return;
+    if (!updating_ || !run.is_known(commit)) co_return;
     if (commit) {
         if (known && !commit->replayed) history_.problem("an update of a container happened twice");
         if (!commit->replayed && commit->epoch <= before) {
@@ -257,7 +257,7 @@ Task<> ContainerClient::read(Run& run) {
     }
     (void)co_await oracle_.fetch(no_call, container.oracle, {&items[0], 1});
     const auto fetched = co_await run.store.fetch(no_call, container.record.id, {&items[1], 1});
-    if (run.crashed) co_return;
+    if (run.crashed || run.failing) co_return;
     const bool there = items[0].status.has_value();
     const uint64_t bytes = items[0].is_value ? items[0].size : items[0].extent.length;
     if (!fetched || items[1].status.has_value() != there || items[1].size != items[0].size ||

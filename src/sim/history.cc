@@ -266,8 +266,7 @@ void History::judge_read(const SeenRead& read) {
     for (size_t i = 0; i < versions.size(); ++i) {
         const Version& version = versions[i];
         // Replaced by what had been acknowledged before the read began.
-        const bool stale =
-            i + 1 < versions.size() && versions[i + 1].from <= read.acknowledged_before;
+        const bool stale = i + 1 < versions.size() && versions[i + 1].from <= read.visible_before;
         if (version.exists != read.exists) continue;
         if (!read.exists) {
             if (!stale) return;
@@ -277,7 +276,7 @@ void History::judge_read(const SeenRead& read) {
         if (stale) {
             problem(fmt::format("a read of {} saw epoch {}, replaced at {}, after {} had returned",
                                 to_string(read.place), read.epoch.value, versions[i + 1].from.value,
-                                read.acknowledged_before.value));
+                                read.visible_before.value));
         } else if (version.entry.is_value != read.is_value ||
                    version.entry.bytes.size() != read.size ||
                    crc_of(version.entry, read.extent) != read.crc) {

@@ -12,8 +12,8 @@
 // - Epochs are given once, rise over checks, and follow real time: a transaction that was called
 //   after another had returned has the greater one.
 // - Each transaction's conditions held at its epoch, in the order of epochs.
-// - A read saw one state of its key: not older than what had been acknowledged when it began, and
-//   nothing that did not happen.
+// - A read saw one state of its key: not older than what had been acknowledged, or seen by another
+//   read, when it began, and nothing that did not happen.
 // - A repeated operation id happened once.
 #pragma once
 #include <algorithm>
@@ -47,7 +47,7 @@ struct Issued {
 struct SeenRead {
     Place place;
     object::Extent extent{};
-    object::Epoch acknowledged_before{};  // as above, before the fetch
+    object::Epoch visible_before{};  // the greatest epoch acknowledged or read before the fetch
     bool exists = false;
     bool is_value = false;
     object::Epoch epoch{};
@@ -77,7 +77,12 @@ class History {
     void refuse(size_t client, const std::shared_ptr<Issued>& issued, const Error& error);
     // The client will not ask again. False where what has become of it is not judged yet.
     bool abandon(size_t client);
-    void saw(SeenRead read) { reads_.push_back(std::move(read)); }
+    // What has been acknowledged, or returned by a read.
+    [[nodiscard]] object::Epoch visible() const { return std::max(acknowledged_, seen_); }
+    void saw(SeenRead read) {
+        seen_ = std::max(seen_, read.epoch);
+        reads_.push_back(std::move(read));
+    }
     void problem(std::string text);
 
     // Something else was acknowledged at this epoch: in another container of the pool.
@@ -130,6 +135,7 @@ class History {
     std::vector<Column> columns_;
     std::vector<Client> clients_;
     object::Epoch acknowledged_{};
+    object::Epoch seen_{};                           // the greatest epoch that a read returned
     object::Epoch checked_{};                        // the greatest epoch of the last check
     std::vector<std::shared_ptr<Issued>> happened_;  // since the last check
     std::vector<SeenRead> reads_;

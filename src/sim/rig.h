@@ -28,8 +28,9 @@ struct CrashPlan {
 struct CrashPoint {
     CrashKind kind = CrashKind::power;
     // Set by the trial: while the store was opened; while it was asked to grow; while a container
-    // was being made or destroyed.
+    // was being made or destroyed; after a device had reported an error.
     bool in_recovery = false, in_growth = false, in_container_change = false;
+    bool after_error = false;
     size_t unflushed_writes = 0;  // in flight included
     std::string operation;        // "read", "write", "flush", "discard"; empty: between two
 };
@@ -52,9 +53,15 @@ class Rig {
     // answer to an operation id may be the stored one.
     [[nodiscard]] virtual bool repeats_requests() const { return false; }
 
-    // From now on; disarmed by the crash.
+    // From now on; disarmed by the crash. A rig whose devices report errors draws these, too.
     virtual void arm(const CrashPlan& plan) = 0;
     virtual void disarm() = 0;
+    // A device has reported an error since the last open(): a request may fail, and what became of
+    // it is known only after the next one.
+    [[nodiscard]] virtual const bool& failing() const {
+        static const bool never = false;
+        return never;
+    }
     // Crashes now, between two device operations.
     virtual void crash(CrashKind kind) = 0;
     // Called in the moment of each crash: whoever serves the store is gone with it. Must only note

@@ -20,7 +20,7 @@ constexpr int openings_max = 12;
 
 class Trial {
   public:
-    Trial(World& world, uint64_t seed, const RigFactory& factory, TrialReport& report)
+    Trial(World& world, uint64_t seed, const RigFactory& factory, size_t cores, TrialReport& report)
         : world_(world),
           random_(seed),
           report_(report),
@@ -28,6 +28,7 @@ class Trial {
           workload_(draw_workload(random_)),
           history_(world.core(), workload_witnesses(workload_), workload_columns(workload_)) {
         container_client_.emplace(world.core(), seed, history_);
+        for (size_t i = 0; i < cores; ++i) cores_.push_back(&world.core(i));
         for (size_t i = 0; i < workload_.clients; ++i) {
             clients_.emplace_back(i, seed, workload_, history_);
         }
@@ -46,6 +47,7 @@ class Trial {
     void note_point(bool in_recovery);
 
     World& world_;
+    std::vector<Reactor*> cores_;
     Random random_;
     TrialReport& report_;
     std::unique_ptr<Rig> rig_;
@@ -96,6 +98,7 @@ void Trial::note_point(bool in_recovery) {
     point.in_recovery = in_recovery;
     point.in_growth = !in_recovery && growing_;
     point.in_container_change = !in_recovery && container_client_->is_changing();
+    point.after_error = rig_->failing();
     report_.points.push_back(std::move(point));
 }
 
@@ -111,6 +114,7 @@ Task<bool> Trial::round(bool last) {
         rig_->disarm();
         ++report_.clean_closes;
     }
+    if (rig_->failing()) ++report_.device_errors;
     co_await rig_->close();
     const bool recovered = co_await recover();
     if (!recovered) co_return false;
@@ -123,13 +127,24 @@ Task<bool> Trial::round(bool last) {
 }
 
 Task<> Trial::work(bool crash, uint64_t requests) {
-    Run run{world_.core(), *store_, container_, rig_->crashed()};
+    Run run{.reactor = world_.core(),
+            .cores = cores_,
+            .store = *store_,
+            .container = container_,
+            .crashed = rig_->crashed(),
+            .failing = rig_->failing()};
     Nursery nursery(world_.core(), clients_.size() + 2);
     for (WorkloadClient& client : clients_) co_await nursery.spawn(client.work(run, requests));
     co_await nursery.spawn(container_client_->work(run, requests));
     if (rig_->can_grow() && random_.one_in(4)) co_await nursery.spawn(grow(run));
     co_await nursery.join();
-    if (crash && !rig_->crashed()) history_.problem("the clients were done before the crash came");
+    if (!crash || rig_->crashed()) co_return;
+    if (!rig_->failing()) {
+        history_.problem("the clients were done before the crash came");
+    } else if (!random_.one_in(4)) {
+        // Nobody gets anything done any more. Mostly the machine fails, too.
+        rig_->crash(random_.one_in(3) ? CrashKind::process : CrashKind::power);
+    }
 }
 
 // At some moment of the round.
@@ -139,7 +154,7 @@ Task<> Trial::grow(Run& run) {
     growing_ = true;
     Report report;
     const Result<> grown = co_await rig_->grow(report);
-    if (run.crashed) co_return;
+    if (!run.is_known(grown)) co_return;
     growing_ = false;
     const auto space = co_await store_->space(no_call);
     if (!grown) {
@@ -180,6 +195,12 @@ Task<bool> Trial::recover() {
             continue;
         }
         rig_->disarm();
+        if (rig_->failing()) {
+            // Whether it opened or not: somebody sees to the device and opens it again.
+            ++report_.device_errors;
+            co_await rig_->close();
+            continue;
+        }
         if (!store) {
             history_.problem(fmt::format("the store could not be opened again: {} ({})",
                                          describe(store.error()), report.text()));
@@ -197,8 +218,8 @@ Task<bool> Trial::recover() {
 
 TrialReport run_trial(uint64_t seed, const RigFactory& factory, const TrialOptions& options) {
     TrialReport report{.seed = seed};
-    World world(seed);
-    Trial trial(world, seed, factory, report);
+    World world(seed, options.cores);
+    Trial trial(world, seed, factory, options.cores, report);
     world.run(trial.run(options.rounds));
     return report;
 }

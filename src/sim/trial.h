@@ -17,6 +17,7 @@ using RigFactory = std::function<std::unique_ptr<Rig>(World& world, Random& rand
 
 struct TrialOptions {
     size_t rounds = 6;  // of work, each ended by a crash or, rarely, by a clean close
+    size_t cores = 1;   // that the world has
 };
 
 struct TrialReport {
@@ -26,8 +27,9 @@ struct TrialReport {
     uint64_t transactions = 0;
     uint64_t reads = 0;
     uint64_t clean_closes = 0;
-    uint64_t growths = 0;     // that were acknowledged
-    uint64_t containers = 0;  // that the client of containers made
+    uint64_t device_errors = 0;  // openings in which a device reported one
+    uint64_t growths = 0;        // that were acknowledged
+    uint64_t containers = 0;     // that the client of containers made
 };
 
 [[nodiscard]] TrialReport run_trial(uint64_t seed, const RigFactory& factory,

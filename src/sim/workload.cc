@@ -20,6 +20,7 @@ constexpr ObjectId hot_object{1, 4};
 constexpr uint64_t hot_dkeys = 2;
 constexpr uint64_t hot_blocks = 5;
 constexpr uint64_t segment_bytes = 1 << 20;
+constexpr uint64_t long_segments = 22;
 constexpr uint64_t value_bytes = 5000;  // of the largest value written
 const Call no_call;
 
@@ -44,6 +45,7 @@ WorkloadOptions draw_workload(Random& random) {
             .array_blocks = 4 + random.below(12),
             .far_writes = random.one_in(3),
             .large_writes = random.one_in(3),
+            .long_array = random.one_in(8),
             .hot_percent = 10 + 40 * random.below(3),
             .abandon_percent = 10 + 40 * random.below(3)};
 }
@@ -76,12 +78,22 @@ WorkloadClient::WorkloadClient(size_t number, uint64_t seed, const WorkloadOptio
       witness_(witness_of(number)) {}
 
 Task<> WorkloadClient::work(Run& run, uint64_t requests) {
+    core_ = run.cores[number_ % run.cores.size()];
+    co_await hop(*core_);
+    co_await work_here(run, requests);
+    co_await hop(run.reactor);
+}
+
+Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
     if (history_.pending(number_) != nullptr) co_await settle_pending(run);
     if (history_.pending(number_) != nullptr) co_return;
     for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down; ++i) {
         const uint64_t kind = random_.below(20);
         if (kind < 4) {
-            co_await read(run);
+            // What one read has shown the next one shows, too, wherever it lies.
+            for (uint64_t left = 1 + random_.below(3); left > 0 && !run.crashed; --left) {
+                co_await read(run);
+            }
         } else if (kind == 4 && last_ != nullptr) {
             co_await repeat_last(run);
         } else {
@@ -89,7 +101,7 @@ Task<> WorkloadClient::work(Run& run, uint64_t requests) {
             co_await send(run);
         }
         // A store that answers at once must not keep the others from their turn.
-        co_await yield(run.reactor);
+        co_await yield(*core_);
         if (history_.pending(number_) != nullptr) break;  // no answer, or a wrong one
     }
 }
@@ -122,7 +134,7 @@ Task<> WorkloadClient::send(Run& run) {
     std::array<std::optional<Result<Commit>>, 2> replies;
     if (random_.one_in(16)) {
         // The same id twice at once, as after a reconnection.
-        Nursery nursery(run.reactor, 2);
+        Nursery nursery(*core_, 2);
         for (auto& reply : replies) co_await nursery.spawn(send_copy(run, transaction, reply));
         co_await nursery.join();
     } else {
@@ -154,6 +166,8 @@ Task<> WorkloadClient::send(Run& run) {
     if (commit) {
         history_.acknowledge(number_, issued, *commit);
         last_ = issued;
+    } else if (error && run.failing) {
+        // It stays open: the next opening shows what came of it.
     } else if (error && refuses(error->code)) {
         // Refused for good only if no other copy of it can still happen.
         if (!run.crashed) history_.refuse(number_, issued, *error);
@@ -166,7 +180,7 @@ Task<> WorkloadClient::repeat_last(Run& run) {
     const std::shared_ptr<Issued> issued = last_;
     std::optional<Result<Commit>> reply;
     co_await send_copy(run, issued->batch.transaction(), reply);
-    if (!reply) co_return;
+    if (!reply || !run.is_known(*reply)) co_return;
     if (!*reply) {
         history_.problem(fmt::format("a repetition of epoch {} was refused: {}",
                                      issued->epoch.value, describe(reply->error())));
@@ -198,7 +212,7 @@ Task<> WorkloadClient::read(Run& run) {
                          .akey = {seen.place.akey},
                          .extent = seen.extent,
                          .window = Window::local(item.memory.bytes().subspan(unaligned))});
-        seen.acknowledged_before = history_.acknowledged();
+        seen.visible_before = history_.visible();
     }
     const auto fetched = co_await run.store.fetch(no_call, run.container, items);
     if (run.crashed) co_return;
@@ -207,6 +221,7 @@ Task<> WorkloadClient::read(Run& run) {
         SeenRead& seen = wanted[i].seen;
         const Result<> status = fetched ? item.status : fetched;
         if (!status && status.error().code != Code::not_found) {
+            if (run.failing && status.error().code == Code::io) continue;
             history_.problem(fmt::format("a read of {} failed without a crash: {}",
                                          to_string(seen.place), describe(status.error())));
             continue;
@@ -272,6 +287,17 @@ void WorkloadClient::add_operation(Batch& batch) {
     }
 }
 
+// A sparse array, which is cut off short now and then.
+void WorkloadClient::add_long_operation(Batch& batch) {
+    const Place place{{1, 1}, "d0", "array"};
+    const uint64_t far = random_.below(long_segments) * segment_bytes + random_.below(block_bytes);
+    if (random_.one_in(4)) {
+        batch.set_size(place, random_.one_in(2) ? offset() : far);
+    } else {
+        batch.write(place, far, noise(random_, 1 + random_.below(block_bytes)));
+    }
+}
+
 // Whole blocks without conditions need no order among themselves: such writes of one array, even of
 // one block, go into one group or into several that are in flight together.
 void WorkloadClient::add_hot_write(Batch& batch) {
@@ -310,7 +336,13 @@ Batch WorkloadClient::make_transaction() {
     } else {
         if (random_.one_in(4)) add_condition(batch);
         const uint64_t operations = random_.one_in(3) ? 2 + random_.below(3) : 1;
-        for (uint64_t i = 0; i < operations; ++i) add_operation(batch);
+        for (uint64_t i = 0; i < operations; ++i) {
+            if (options_.long_array && random_.one_in(4)) {
+                add_long_operation(batch);
+            } else {
+                add_operation(batch);
+            }
+        }
     }
     batch.put(witness_, std::to_string(sequence_));
     return batch;

@@ -15,6 +15,7 @@ struct WorkloadOptions {
     uint64_t array_blocks = 12;     // shared arrays lie mostly within these
     bool far_writes = true;         // some cross the border of a 1 MiB segment
     bool large_writes = true;       // some are 128 KiB
+    bool long_array = false;        // one shared array has more segments than are looked up singly
     uint64_t hot_percent = 30;      // of the transactions write whole blocks of a few hot arrays
     uint64_t abandon_percent = 10;  // of what a crash left open is not sent again
 };
@@ -30,10 +31,18 @@ struct WorkloadOptions {
 // arrive from then on never reached a client.
 struct Run {
     Reactor& reactor;
+    std::vector<Reactor*>
+        cores;  // that clients live on, one after the other; `reactor` is the first
     object::ObjectStore& store;
     object::ContainerId container;
     const bool& crashed;
+    const bool& failing;     // Rig::failing()
     bool wind_down = false;  // set from outside: clients stop after what they are at
+
+    // Whether a client knows what came of its request.
+    [[nodiscard]] bool is_known(const auto& result) const {
+        return !crashed && (result.has_value() || !failing);
+    }
 };
 
 class WorkloadClient {
@@ -49,6 +58,7 @@ class WorkloadClient {
         object::Epoch epoch{};
         uint64_t size = 0;
     };
+    Task<> work_here(Run& run, uint64_t requests);
     Task<> settle_pending(Run& run);
     Task<> send(Run& run);
     Task<> repeat_last(Run& run);
@@ -59,6 +69,7 @@ class WorkloadClient {
     Batch make_transaction();
     void add_operation(Batch& batch);
     void add_hot_write(Batch& batch);
+    void add_long_operation(Batch& batch);
     void add_condition(Batch& batch);
     [[nodiscard]] Place shared_place();
     [[nodiscard]] Place hot_place();
@@ -69,6 +80,7 @@ class WorkloadClient {
     Random random_;
     WorkloadOptions options_;
     History& history_;
+    Reactor* core_ = nullptr;  // while it works
     Uuid id_;
     Place witness_;
     uint64_t sequence_ = 0;

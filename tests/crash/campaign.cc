@@ -16,6 +16,7 @@ void Distribution::add(const CrashPoint& point) {
     in_recovery_ += point.in_recovery ? 1 : 0;
     in_growth_ += point.in_growth ? 1 : 0;
     in_container_change_ += point.in_container_change ? 1 : 0;
+    after_error_ += point.after_error ? 1 : 0;
     power_ += point.kind == CrashKind::power ? 1 : 0;
     two_unflushed_ += point.unflushed_writes >= 2 ? 1 : 0;
     ++at_[point.operation];

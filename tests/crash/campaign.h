@@ -24,6 +24,7 @@ class Distribution {
     explicit Distribution(Changes changes) : changes_(changes) {}
     void add(const CrashPoint& point);
     [[nodiscard]] uint64_t points() const { return points_; }
+    [[nodiscard]] uint64_t after_error() const { return after_error_; }
     // What there is too little of; empty in a campaign that is worth its name.
     [[nodiscard]] std::vector<std::string> lacks() const;
     void print() const;
@@ -32,7 +33,7 @@ class Distribution {
     static constexpr size_t buckets[] = {0, 1, 2, 3, 5, 9, 17, 33};
     Changes changes_;
     uint64_t points_ = 0, in_recovery_ = 0, power_ = 0, two_unflushed_ = 0, in_growth_ = 0,
-             in_container_change_ = 0;
+             in_container_change_ = 0, after_error_ = 0;
     std::map<std::string, uint64_t> at_;
     uint64_t unflushed_[std::size(buckets)] = {};
 };

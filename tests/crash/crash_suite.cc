@@ -30,18 +30,22 @@ struct Options {
     IndexKind index = IndexKind::ordered;
     bool remote = false;
     bool memory = false;
+    bool errors = false;
+    uint32_t cores = 1;
     std::string remove_rule;
     bool progress = isatty(STDERR_FILENO) == 1;
 };
 
 constexpr const char* usage =
     "usage: crash_suite [--points N] [--seed S] [--groups G] [--index ordered|rocksdb]\n"
-    "                   [--remote yes|no] [--memory yes|no] [--remove-rule NAME]\n"
+    "                   [--remote yes|no] [--memory yes|no] [--errors yes|no] [--cores N]\n"
+    "                   [--remove-rule NAME]\n"
     "Crashes the engine on simulated disks at N points of its device operations, trial by trial\n"
     "from seed S on, and judges what it recovers. With --remote yes the clients reach it over a\n"
     "simulated network that loses connections; with --memory yes the first disk is persistent\n"
-    "memory. --remove-rule switches one rule of the commit\n"
-    "protocol off (docs/crash-rules.md names them): then a failure is what should be found.\n";
+    "memory, with --errors yes devices report errors and are slow, with --cores N the store is\n"
+    "spread over N cores. --remove-rule switches one rule of the commit protocol off\n"
+    "(docs/crash-rules.md names them): then a failure is what should be found.\n";
 
 std::optional<Options> parse(int argc, char** argv) {
     Options options;
@@ -59,9 +63,14 @@ std::optional<Options> parse(int argc, char** argv) {
                    (std::string_view(value) == "ordered" || std::string_view(value) == "rocksdb")) {
             options.index =
                 std::string_view(value) == "ordered" ? IndexKind::ordered : IndexKind::rocksdb;
-        } else if ((name == "--remote" || name == "--memory") &&
+        } else if (name == "--cores" && n && *n > 0 && *n <= 16) {
+            options.cores = static_cast<uint32_t>(*n);
+        } else if ((name == "--remote" || name == "--memory" || name == "--errors") &&
                    (std::string_view(value) == "yes" || std::string_view(value) == "no")) {
-            (name == "--remote" ? options.remote : options.memory) = value[0] == 'y';
+            bool& option = name == "--remote"   ? options.remote
+                           : name == "--memory" ? options.memory
+                                                : options.errors;
+            option = value[0] == 'y';
         } else if (name == "--remove-rule" && find_rule(value) != nullptr) {
             options.remove_rule = value;
         } else {
@@ -73,16 +82,21 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 std::string command(const Options& options, uint64_t seed) {
-    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}{}", seed,
+    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}{}{}{}", seed,
                        options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
                        options.remote ? " --remote yes" : "", options.memory ? " --memory yes" : "",
+                       options.errors ? " --errors yes" : "",
+                       options.cores > 1 ? fmt::format(" --cores {}", options.cores) : "",
                        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
 
 int run(const Options& options) {
     keep_memory();
-    EngineRigOptions rig{
-        .groups_in_flight = options.groups, .index = options.index, .memory = options.memory};
+    EngineRigOptions rig{.groups_in_flight = options.groups,
+                         .index = options.index,
+                         .memory = options.memory,
+                         .cores = options.cores,
+                         .device_errors = options.errors};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
     RemoteTotals network;
     const auto factory = [&](World& world, Random& random) {
@@ -91,13 +105,14 @@ int run(const Options& options) {
         return make_remote_rig(world, random, std::move(engine), network);
     };
     Distribution distribution(Distribution::Changes::growth_and_containers);
-    uint64_t transactions = 0, reads = 0, trials = 0, clean = 0, containers = 0, growths = 0;
+    uint64_t transactions = 0, reads = 0, trials = 0, clean = 0, containers = 0, growths = 0,
+             errors = 0;
     std::vector<uint64_t> failed;
     const auto begin = std::chrono::steady_clock::now();
     for (uint64_t seed = options.seed; distribution.points() < options.points; ++seed) {
         const std::string replay = command(options, seed);
         say_on_abort(replay);
-        const TrialReport report = run_trial(seed, factory);
+        const TrialReport report = run_trial(seed, factory, {.cores = options.cores});
         ++trials;
         for (const CrashPoint& point : report.points) distribution.add(point);
         transactions += report.transactions;
@@ -105,6 +120,7 @@ int run(const Options& options) {
         clean += report.clean_closes;
         containers += report.containers;
         growths += report.growths;
+        errors += report.device_errors;
         if (!report.problems.empty()) {
             failed.push_back(seed);
             if (failed.size() <= failures_shown_max) {
@@ -128,6 +144,10 @@ int run(const Options& options) {
         "{} containers, {} devices added, {} clean closes, {:.1f} s\n",
         trials, options.seed, options.groups, transactions, reads, containers, growths, clean,
         seconds);
+    if (options.errors) {
+        fmt::print("  {} openings in which a device reported an error, {} crashes after one\n",
+                   errors, distribution.after_error());
+    }
     if (options.remote) {
         fmt::print("  {} connections lost, {} requests sent again, {} stored replies returned\n",
                    network.connections_lost, network.requests_repeated, network.replayed);
@@ -135,6 +155,9 @@ int run(const Options& options) {
     std::vector<std::string> lacking;
     if (options.points >= points_of_campaign && options.remove_rule.empty()) {
         lacking = distribution.lacks();
+        if (options.errors && distribution.after_error() * 10 < options.points) {
+            lacking.emplace_back("fewer crashes after a device's error than one in ten");
+        }
         if (options.remote && network.requests_repeated < options.points) {
             lacking.emplace_back("fewer requests sent again than points");
         }

@@ -27,9 +27,9 @@ SimDisk::SimDisk(Random& random, SimDiskOptions options, std::string name)
 
 SimDisk::~SimDisk() { ROS2S_CHECK(in_flight_.empty()); }
 
-size_t SimDisk::writes_in_flight() const {
+size_t SimDisk::in_flight(SimKind kind) const {
     return static_cast<size_t>(std::ranges::count_if(
-        in_flight_, [](const InFlight* each) { return each->kind == SimKind::write; }));
+        in_flight_, [kind](const InFlight* each) { return each->kind == kind; }));
 }
 
 void SimDisk::begin(InFlight& operation) {
@@ -41,7 +41,8 @@ void SimDisk::begin(InFlight& operation) {
                             .length = operation.length,
                             .index = operations_++,
                             .unflushed_writes = unflushed_.size(),
-                            .writes_in_flight = writes_in_flight()};
+                            .writes_in_flight = writes_in_flight(),
+                            .flushes_in_flight = in_flight(SimKind::flush)};
     // A copy, so that a hook may replace itself.
     if (const Hook hook = hook_) operation.fault = hook(seen);
 }

@@ -70,9 +70,10 @@ struct SimOperation {
     SimKind kind;
     uint64_t offset;
     uint64_t length;
-    uint64_t index;           // counts this disk's operations from 0, over all openings
-    size_t unflushed_writes;  // completed, and covered by no completed flush
-    size_t writes_in_flight;  // this one included
+    uint64_t index;            // counts this disk's operations from 0, over all openings
+    size_t unflushed_writes;   // completed, and covered by no completed flush
+    size_t writes_in_flight;   // this one included
+    size_t flushes_in_flight;  // as well
 };
 
 class SimDisk {
@@ -98,7 +99,7 @@ class SimDisk {
     DeviceIdentity identity;
     [[nodiscard]] uint64_t operations() const { return operations_; }
     [[nodiscard]] size_t unflushed_writes() const { return unflushed_.size(); }
-    [[nodiscard]] size_t writes_in_flight() const;
+    [[nodiscard]] size_t writes_in_flight() const { return in_flight(SimKind::write); }
 
     // Past the model, for tests: what a read would return, and changes to cache and medium alike.
     // Any offset and length within the disk.
@@ -130,6 +131,7 @@ class SimDisk {
         ~InFlight();
     };
 
+    [[nodiscard]] size_t in_flight(SimKind kind) const;
     void begin(InFlight& operation);
     [[nodiscard]] Duration latency(const InFlight& operation);
     [[nodiscard]] Result<> finish(InFlight& operation);

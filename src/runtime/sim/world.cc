@@ -9,7 +9,11 @@ namespace ros2s::sim {
 
 class World::SimReactor final : public Reactor {
   public:
-    explicit SimReactor(World& world) : world_(world) {}
+    SimReactor(World& world, size_t number, size_t cores)
+        : number(number), told_upto(cores), world_(world) {}
+    const size_t number;
+    std::vector<Time> told_upto;  // when the last message to each core arrives there
+
     Time now() const noexcept override { return world_.now_; }
     WallTime wall_time() const noexcept override {
         // Any fixed date will do; this is 2025-01-01.
@@ -18,7 +22,7 @@ class World::SimReactor final : public Reactor {
     Random& random() noexcept override { return world_.random_; }
     bool is_current() const noexcept override { return world_.current_ == this; }
     void post(std::coroutine_handle<> handle) noexcept override { ready_.push_back(handle); }
-    void post_remote(RemotePost& post) noexcept override { ready_.push_back(post.handle); }
+    void post_remote(RemotePost& post) noexcept override { world_.send(*this, post.handle); }
     void wake() noexcept override {}  // a simulated core polls before it lets time pass
     void arm(Timer& timer) noexcept override {
         timer.order = ++world_.timers_armed_;
@@ -76,7 +80,9 @@ class World::SimBlockingPool final : public BlockingPool {
 World::World(uint64_t seed, size_t cores)
     : random_(seed),
       timers_([](const auto& a, const auto& b) { return ByTime{}(a.first, b.first); }) {
-    for (size_t i = 0; i < cores; ++i) cores_.push_back(std::make_unique<SimReactor>(*this));
+    for (size_t i = 0; i < cores; ++i) {
+        cores_.push_back(std::make_unique<SimReactor>(*this, i, cores));
+    }
     blocking_ = std::make_unique<SimBlockingPool>(*this);
     current_ = cores_.front().get();
 }
@@ -85,6 +91,14 @@ World::~World() = default;
 
 Reactor& World::core(size_t index) { return *cores_.at(index); }
 BlockingPool& World::blocking() { return *blocking_; }
+
+void World::send(SimReactor& to, std::coroutine_handle<> handle) {
+    if (current_ == &to) return to.post(handle);
+    const uint64_t delay_ns_max = random_.one_in(16) ? 1'000'000 : 20'000;
+    Time& arrival = current_->told_upto[to.number];
+    arrival = std::max(arrival, now_ + Duration(random_.below(delay_ns_max)));
+    messages_[{arrival, ++messages_sent_}] = {&to, handle};
+}
 
 bool World::step() {
     size_t ready = 0;
@@ -103,7 +117,15 @@ bool World::step() {
     bool found = false;
     for (const auto& core : cores_) found |= core->poll();
     if (found) return true;
-    if (timers_.empty()) return false;
+    const bool message = !messages_.empty();
+    if (timers_.empty() && !message) return false;
+    if (message &&
+        (timers_.empty() || messages_.begin()->first.first <= timers_.begin()->first->at)) {
+        const auto first = messages_.extract(messages_.begin());
+        now_ = std::max(now_, first.key().first);
+        first.mapped().to->post(first.mapped().handle);
+        return true;
+    }
     const auto [timer, core] = *timers_.begin();
     timers_.erase(timers_.begin());
     timer->armed = false;

@@ -4,10 +4,14 @@
 // - Time stands still while anything is ready and then jumps to the next timer.
 // - Among the ready handles of all cores the next one is drawn at random; handles of one core keep
 //   their order (as they do on a real reactor), so cores interleave but do not reorder.
+// - What one core posts to another arrives after up to 20 microseconds, now and then a
+//   millisecond, in the order of posting;
+//   nothing is said about the order of what two cores post to a third.
 // - A blocking job runs after a random delay of up to a millisecond of virtual time.
 // The same seed gives the same run.
 #pragma once
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -55,6 +59,12 @@ class World {
     static Task<> store(Task<T> task, std::optional<T>& result) {
         result.emplace(co_await std::move(task));
     }
+    // A handle on its way from one core to another.
+    struct Message {
+        SimReactor* to = nullptr;
+        std::coroutine_handle<> handle;
+    };
+    void send(SimReactor& to, std::coroutine_handle<> handle);
     void run_void(Task<> task);
     bool step();  // false when nothing is ready and no timer is armed
 
@@ -65,6 +75,8 @@ class World {
     std::set<std::pair<Timer*, SimReactor*>,
              bool (*)(const std::pair<Timer*, SimReactor*>&, const std::pair<Timer*, SimReactor*>&)>
         timers_;
+    std::map<std::pair<Time, uint64_t>, Message> messages_;  // by arrival, then as they were sent
+    uint64_t messages_sent_ = 0;
     std::vector<std::unique_ptr<SimReactor>> cores_;
     std::unique_ptr<SimBlockingPool> blocking_;
 };

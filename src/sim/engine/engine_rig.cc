@@ -28,6 +28,15 @@ std::string_view name_of(device::SimKind kind) {
     return "?";
 }
 
+// An error that a device is going to report.
+struct DeviceError {
+    uint64_t operations = 0;  // after so many of all devices, with the next ...
+    device::SimKind kind = device::SimKind::flush;  // ... of this kind
+    bool overlaps = false;                          // ... while it carries out another flush
+    bool lasts = false;                             // so do all that the device does after it
+    const device::SimDisk* disk = nullptr;          // once it has
+};
+
 class EngineRig final : public Rig {
   public:
     EngineRig(World& world, Random& random, const EngineRigOptions& options);
@@ -39,8 +48,13 @@ class EngineRig final : public Rig {
     void arm(const CrashPlan& plan) override {
         plan_ = plan;
         operations_ = 0;
+        if (options_.device_errors && random_.one_in(2)) draw_error(plan.operations);
     }
-    void disarm() override { plan_.reset(); }
+    void disarm() override {
+        plan_.reset();
+        error_.reset();
+    }
+    const bool& failing() const override { return failing_; }
     void crash(CrashKind kind) override { crash_at({}, kind); }
     void on_crash(std::function<void()> told) override { told_ = std::move(told); }
     const bool& crashed() const override { return crashed_; }
@@ -58,6 +72,9 @@ class EngineRig final : public Rig {
     }
     void draw_sizes();
     void add_disk(uint64_t size);
+    void draw_error(uint64_t operations);
+    [[nodiscard]] device::SimFault draw_fault(const device::SimDisk& disk,
+                                              const device::SimOperation& operation);
     void on_operation(const device::SimOperation& operation);
     void crash_at(std::string_view operation, CrashKind kind);
     [[nodiscard]] size_t unflushed_writes() const;
@@ -77,6 +94,8 @@ class EngineRig final : public Rig {
     std::optional<CrashPlan> plan_;
     uint64_t operations_ = 0;  // since it was armed
     bool crashed_ = false;
+    std::optional<DeviceError> error_;
+    bool failing_ = false;
     CrashPoint point_;
     std::function<void()> told_;
 };
@@ -89,14 +108,18 @@ EngineRig::EngineRig(World& world, Random& random, const EngineRigOptions& optio
 void EngineRig::draw_sizes() {
     const uint64_t journals[] = {64 << 10, 128 << 10, 256 << 10, 1 << 20};
     const uint64_t data[] = {384 << 10, 768 << 10, 3 << 19, 8 << 20};
-    const uint64_t memory[] = {1 << 20, 4 << 20, 64 << 20};
+    const uint64_t memory[] = {256 << 10, 1 << 20, 4 << 20, 64 << 20};
     create_options_.journal_bytes = journals[random_.below(std::size(journals))];
     engine_options_.memory_bytes = memory[random_.below(std::size(memory))];
     engine_options_.groups_in_flight = options_.groups_in_flight;
     // Small enough that groups are large in this sense.
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
     engine_options_.rules = &options_.rules;
-    const uint64_t count = std::max<uint64_t>(1 + random_.below(3), options_.memory ? 2 : 1);
+    for (uint32_t i = 1; i < options_.cores; ++i) {
+        engine_options_.more_reactors.push_back(&world_.core(i));
+    }
+    const bool several = options_.memory || options_.device_errors;
+    const uint64_t count = std::max<uint64_t>(1 + random_.below(3), several ? 2 : 1);
     const uint64_t drawn = data[random_.below(std::size(data))];
     const uint64_t data_each = (options_.data_bytes > 0 ? options_.data_bytes : drawn) / count;
     const auto microseconds = [&](uint64_t from, uint64_t to) {
@@ -119,9 +142,11 @@ void EngineRig::add_disk(uint64_t size) {
     disk_.size = size;
     disks_.push_back(
         std::make_unique<device::SimDisk>(random_, disk_, fmt::format("sim {}", disks_.size())));
-    disks_.back()->set_hook([this](const device::SimOperation& operation) {
+    device::SimDisk* const disk = disks_.back().get();
+    disk->set_hook([this, disk](const device::SimOperation& operation) {
+        const device::SimFault fault = draw_fault(*disk, operation);
         on_operation(operation);
-        return device::SimFault::none;
+        return fault;
     });
 }
 
@@ -163,14 +188,14 @@ Task<Result<>> EngineRig::create(Report& report) {
 }
 
 Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
-    crashed_ = false;
+    crashed_ = failing_ = false;
     if (!made_) {
         ROS2S_CO_TRY(co_await create(report));
         made_ = true;
     }
     Report first;
     Result<> opened = co_await open_store(first);
-    if (!opened && growing_ && !crashed_) {
+    if (!opened && growing_ && !crashed_ && !failing_) {
         // As long as nothing was acknowledged, the pool may know nothing of the new disk.
         disks_.pop_back();
         growing_ = false;
@@ -205,6 +230,7 @@ Task<Result<>> EngineRig::grow(Report& report) {
 }
 
 Task<> EngineRig::close() {
+    error_.reset();
     if (store_ == nullptr) co_return;
     (void)co_await store_->close();
     store_ = nullptr;
@@ -217,6 +243,33 @@ size_t EngineRig::unflushed_writes() const {
     for (const auto& disk : disks_)
         unflushed += disk->unflushed_writes() + disk->writes_in_flight();
     return unflushed;
+}
+
+void EngineRig::draw_error(uint64_t operations) {
+    const device::SimKind kinds[] = {device::SimKind::flush, device::SimKind::flush,
+                                     device::SimKind::write, device::SimKind::write,
+                                     device::SimKind::read};
+    const device::SimKind kind = kinds[random_.below(std::size(kinds))];
+    error_ = {.operations = random_.below(operations + 1),
+              .kind = kind,
+              .overlaps = kind == device::SimKind::flush && random_.one_in(2),
+              .lasts = random_.one_in(3)};
+}
+
+device::SimFault EngineRig::draw_fault(const device::SimDisk& disk,
+                                       const device::SimOperation& operation) {
+    if (!options_.device_errors && options_.cores == 1) return device::SimFault::none;
+    if (error_ && error_->disk == &disk && error_->lasts) return device::SimFault::error;
+    const bool due = error_ && error_->disk == nullptr && error_->kind == operation.kind &&
+                     (!error_->overlaps || operation.flushes_in_flight > 1);
+    if (error_ && error_->operations > 0) {
+        --error_->operations;
+    } else if (due && random_.one_in(2)) {
+        failing_ = true;
+        error_->disk = &disk;
+        return device::SimFault::error;
+    }
+    return random_.one_in(64) ? device::SimFault::slow : device::SimFault::none;
 }
 
 void EngineRig::on_operation(const device::SimOperation& operation) {

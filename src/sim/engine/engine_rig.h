@@ -22,6 +22,12 @@ struct EngineRigOptions {
     engine::CommitRules rules{};
     uint64_t data_bytes = 0;  // what all disks have for data; 0: drawn, and small
     bool memory = false;      // the first disk, of two at least, is persistent memory
+    // That the store is spread over; the world has so many. With more than one some operations of
+    // the disks are slow.
+    uint32_t cores = 1;
+    // Now and then a disk, of two at least, reports an error for a write, a flush or a read, once
+    // or from then on; and some operations are slow.
+    bool device_errors = false;
     // Gets every operation of the disks. Outlives the rig.
     TraceHash* trace = nullptr;
 };
