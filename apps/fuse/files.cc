@@ -151,22 +151,24 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
     server.run(fsync_task(server, request, handle_of(*file)));
 }
 
-Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
+// Makes the file at least as long, where what lies before its new end is zero. The last byte is
+// written: setting the size would cut off what somebody else has written behind it meanwhile.
+Task<Result<>> reach(Server& server, fs::NodeId node, fuse_file_info file, uint64_t size) {
+    const Call call;
+    ROS2S_CO_TRY_ASSIGN(const auto now, co_await server.file_system().get_attributes(call, node));
+    if (now.size >= size) co_return Result<>();
+    static constexpr std::byte zero{};
+    file.flags &= ~O_APPEND;
+    ROS2S_CO_TRY(co_await write_bytes(server, node, file, {&zero, 1}, size - 1));
+    co_return Result<>();
+}
+
+Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   uint64_t offset, uint64_t length, bool keep_size) {
     const Call call;
-    auto& file_system = server.file_system();
-    const auto punched = co_await file_system.punch_hole(call, handle, offset, length);
-    if (punched && !keep_size) {
-        const auto now = co_await file_system.get_attributes(call, node);
-        if (now && now->size < offset + length) {
-            const fs::SetAttributes longer{.size = offset + length};
-            const auto extended = co_await file_system.set_attributes(call, node, longer);
-            if (!extended) {
-                reply_error(request, extended.error());
-                co_return;
-            }
-        }
-    }
+    Result<> punched =
+        co_await server.file_system().punch_hole(call, handle_of(file), offset, length);
+    if (punched && !keep_size) punched = co_await reach(server, node, file, offset + length);
     reply(request, punched);
 }
 void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_t length,
@@ -179,8 +181,8 @@ void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_
         return;
     }
     Server& server = server_of(request);
-    server.run(punch_task(server, request, node_of(node), handle_of(*file),
-                          static_cast<uint64_t>(offset), static_cast<uint64_t>(length), keep_size));
+    server.run(punch_task(server, request, node_of(node), *file, static_cast<uint64_t>(offset),
+                          static_cast<uint64_t>(length), keep_size));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "mount_point.h"
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/dfs.h"
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -62,11 +63,41 @@ Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSyste
     co_return status.value_or(-1);
 }
 
-Task<int> run_on_memory(OsReactor& reactor, BlockingPool& blocking, Sharing sharing,
+// Just before a file is made longer, somebody else writes its byte 9999.
+class OvertakenStore final : public object::ForwardingStore {
+  public:
+    using ForwardingStore::ForwardingStore;
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override {
+        using Kind = object::Operation::Kind;
+        for (const object::Operation& operation : transaction.operations) {
+            const bool last_byte = operation.kind == Kind::write && operation.extent.length == 1;
+            if (overtaken_ || (operation.kind != Kind::set_size && !last_byte)) continue;
+            overtaken_ = true;
+            object::Transaction others;
+            others.operations.push_back({.kind = Kind::write,
+                                         .object = operation.object,
+                                         .dkey = operation.dkey,
+                                         .akey = operation.akey,
+                                         .extent = {9999, 1},
+                                         .window = object::Window::local(as_bytes("x"))});
+            ROS2S_CO_TRY(co_await below().update(call, container, others));
+        }
+        co_return co_await below().update(call, container, transaction);
+    }
+
+  private:
+    bool overtaken_ = false;
+};
+
+Task<int> run_on_memory(OsReactor& reactor, BlockingPool& blocking, Sharing sharing, bool overtaken,
                         std::string command) {
     const Call call;
     Report report;
-    object::MemoryStore store(reactor);
+    object::MemoryStore memory(reactor);
+    OvertakenStore overtaken_store(memory);
+    object::ObjectStore& store =
+        overtaken ? static_cast<object::ObjectStore&>(overtaken_store) : memory;
     const auto container = co_await store.create_container(call, {.label = "main"});
     const auto formatted = co_await fs::Dfs::format(call, store, container->id, reactor,
                                                     {::getuid(), ::getgid()}, report);
@@ -90,12 +121,13 @@ Task<int> run_on_directory(OsReactor& reactor, BlockingPool& blocking, std::stri
     co_return status;
 }
 
-int run(Sharing sharing, RingChoice ring, std::string command) {
+int run(Sharing sharing, RingChoice ring, std::string command, bool overtaken = false) {
     Report report;
     auto reactor = OsReactor::create({.ring = ring}, report);
     EXPECT_TRUE(reactor) << report.text();
     ThreadPool blocking(2);
-    return (*reactor)->run(run_on_memory(**reactor, blocking, sharing, std::move(command)));
+    return (*reactor)->run(
+        run_on_memory(**reactor, blocking, sharing, overtaken, std::move(command)));
 }
 
 class ServerTest : public testing::Test {
@@ -114,6 +146,15 @@ TEST_F(ServerTest, PosixChecksPassWithoutCaching) {
     EXPECT_EQ(
         run(Sharing::shared, RingChoice::automatic, "python3 -B " POSIX_CHECKS " --shared $MOUNT"),
         0);
+}
+
+TEST_F(ServerTest, ARangeOfZerosCutsOffNobody) {
+    EXPECT_EQ(run(Sharing::shared, RingChoice::automatic,
+                  "touch $MOUNT/a && fallocate -z -o 0 -l 4096 $MOUNT/a && "
+                  "stat -c %s $MOUNT/a && test $(stat -c %s $MOUNT/a) = 10000 && "
+                  "fallocate -z -o 4096 -l 16384 $MOUNT/a && test $(stat -c %s $MOUNT/a) = 20480",
+                  true),
+              0);
 }
 
 TEST_F(ServerTest, ServesAnotherFileSystem) {
