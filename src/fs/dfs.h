@@ -22,6 +22,8 @@ namespace ros2s::fs {
 struct DfsOptions {
     uint32_t slots = 256;   // updates in flight at once; more wait
     uint32_t fan_out = 32;  // parts of one large request in flight at once
+    // Of a write over several chunks, what one transaction takes.
+    uint64_t write_bytes_max = 4 << 20;
     uint32_t node_ids_per_lease = 4096;
     // Chunks punched by one transaction, when a large file goes.
     uint32_t punch_chunks_max = 1024;

@@ -46,7 +46,8 @@ class ExactlyOnce : public testing::Test {
     }
     Task<std::unique_ptr<Dfs>> mount() {
         Report report;
-        auto mounted = co_await Dfs::mount({}, store_, container_, world_.core(), {}, report);
+        auto mounted = co_await Dfs::mount({}, store_, container_, world_.core(),
+                                           {.write_bytes_max = chunk_bytes}, report);
         EXPECT_TRUE(mounted) << report.text();
         co_return std::move(*mounted);
     }
@@ -119,7 +120,7 @@ TEST_F(ExactlyOnce, ARepetitionOfWhatWasNotDoneDoesIt) {
     EXPECT_EQ(store_.replayed, 0U);
 }
 
-// What another wrote in between stays, in each chunk.
+// What another wrote in between stays, in each part.
 TEST_F(ExactlyOnce, AWriteOverChunksIsDoneOnceInEach) {
     const NodeId file = made(*first_, "f");
     const std::string old(3 * chunk_bytes, 'o'), fresh(3 * chunk_bytes, 'n');

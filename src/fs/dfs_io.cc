@@ -136,22 +136,23 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
         ROS2S_CO_TRY(co_await clear_set_ids(call, state));
     const size_t units = file->flags.append ? NodeState::writers_max : 1;
     co_await state.writers.acquire(units);
-    Result<> done;
+    Result<uint64_t> written = from.length;
     if (file->flags.append) {
-        done = co_await append_chunks(call, state.node, from);
-        done = co_await unless_done(call, done);
+        written = co_await append_chunks(call, state.node, from);
+        if (!written && co_await unless_done(call, fail(written.error()))) written = from.length;
     } else if (within_chunk(offset, from.length) == from.length) {
-        done = co_await write_chunk(call, state.node, from, offset, 0);
+        const Result<> done = co_await write_chunk(call, state.node, from, offset, 0);
+        if (!done) written = fail(done.error());
     } else {
-        done = co_await write_chunks(call, state.node, from, offset);
+        written = co_await write_chunks(call, state.node, from, offset);
     }
     state.writers.release(units);
-    if (!done) co_return fail(done.error());
+    if (!written) co_return written;
     file->writes.add();
-    file->written_bytes.add(from.length);
+    file->written_bytes.add(*written);
     metrics_.writes.add();
-    metrics_.written_bytes.add(from.length);
-    co_return from.length;
+    metrics_.written_bytes.add(*written);
+    co_return written;
 }
 
 Task<Result<>> DfsMount::write_chunk(const Call& call, NodeId node, Window from, uint64_t offset,
@@ -164,30 +165,40 @@ Task<Result<>> DfsMount::write_chunk(const Call& call, NodeId node, Window from,
     co_return Result<>();
 }
 
-Task<> DfsMount::write_part(const Call& call, NodeId node, Window from, uint64_t offset,
-                            uint32_t part, Result<>& result) {
-    const auto done = co_await write_chunk(call, node, from, offset, part);
-    if (!done && result) result = done;
-}
-
-Task<Result<>> DfsMount::write_chunks(const Call& call, NodeId node, Window from, uint64_t offset) {
-    Result<> result;
-    Nursery nursery(reactor_, options_.fan_out);
-    uint32_t part = 0;
-    for (uint64_t done = 0; done < from.length && result; ++part) {
-        const uint64_t count = within_chunk(offset + done, from.length - done);
-        co_await nursery.spawn(
-            write_part(call, node, from.slice(done, count), offset + done, part, result));
-        done += count;
+// One transaction after the other, in the file's order, each of as many chunks as it may carry:
+// where space runs out, what has been written is the beginning, and the file has grown by nothing
+// else.
+Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeId node, Window from,
+                                              uint64_t offset) {
+    uint64_t done = 0;
+    for (uint32_t part = 0; done < from.length; ++part) {
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        uint64_t taken = 0;
+        while (done + taken < from.length) {
+            const uint64_t at = done + taken;
+            const uint64_t count = within_chunk(offset + at, from.length - at);
+            const bool full =
+                taken + count > options_.write_bytes_max ||
+                lease.transaction().operations.size() == object::transaction_operations_max;
+            if (taken > 0 && full) break;
+            lease.add(data_operation(node, from.slice(at, count), offset + at));
+            taken += count;
+        }
+        const auto committed = co_await commit_named(call, lease, part);
+        if (!committed && committed.error().code == Code::no_space && done > 0) break;
+        if (!committed) co_return fail(committed.error());
+        done += taken;
     }
-    co_await nursery.join();
-    co_return result;
+    co_return done;
 }
 
 // At the end of the file as it is at that moment. This mount's other writers are shut out by the
 // caller; other mounts' by conditions: the last chunk has not grown, and none has come behind it.
-// One transaction, unless there is more than one can carry; of a named call it must be one.
-Task<Result<>> DfsMount::append_chunks(const Call& call, NodeId node, Window from) {
+// One transaction, unless there is more than one can carry; of a named call it must be one. Returns
+// how much was appended: less only where space has run out.
+Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeId node, Window from) {
+    const uint64_t wanted = from.length;
     for (int attempt = 0; from.length > 0; ++attempt) {
         if (attempt == attempts_max) co_return fail(Code::busy);
         ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
@@ -222,11 +233,13 @@ Task<Result<>> DfsMount::append_chunks(const Call& call, NodeId node, Window fro
         if (done) {
             from = from.slice(taken, from.length - taken);
             attempt = 0;
+        } else if (done.error().code == Code::no_space && from.length < wanted) {
+            co_return wanted - from.length;
         } else if (!co_await conflicted(done.error(), attempt)) {
             co_return fail(done.error());
         }
     }
-    co_return Result<>();
+    co_return wanted;
 }
 
 Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_t offset,

@@ -224,12 +224,11 @@ class DfsMount final : public Dfs {
                                              uint64_t offset, std::span<FetchItem> items);
     Task<Result<>> write_chunk(const Call& call, NodeId node, Window from, uint64_t offset,
                                uint32_t part);
-    Task<Result<>> write_chunks(const Call& call, NodeId node, Window from, uint64_t offset);
-    Task<> write_part(const Call& call, NodeId node, Window from, uint64_t offset, uint32_t part,
-                      Result<>& result);
+    Task<Result<uint64_t>> write_chunks(const Call& call, NodeId node, Window from,
+                                        uint64_t offset);
     Task<Result<>> punch_range(const Call& call, NodeId node, uint64_t offset, uint64_t length);
     Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
-    Task<Result<>> append_chunks(const Call& call, NodeId node, Window from);
+    Task<Result<uint64_t>> append_chunks(const Call& call, NodeId node, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
     [[nodiscard]] Operation data_operation(NodeId node, Window from, uint64_t offset) const;
     // How much of [offset, offset + length) lies in offset's chunk.

@@ -18,6 +18,7 @@ class CountingStore final : public object::ForwardingStore {
     object::Features claimed{.multi_object_transactions = true, .conditions = true};
     uint64_t fetches = 0, items = 0, updates = 0, operations = 0, conditions = 0, queries = 0,
              lists = 0, operations_most = 0;
+    std::optional<uint64_t> full_at;  // no space for this chunk of any file
     void reset() {
         fetches = items = updates = operations = conditions = queries = lists = operations_most = 0;
     }
@@ -35,7 +36,13 @@ class CountingStore final : public object::ForwardingStore {
         operations += transaction.operations.size();
         conditions += transaction.conditions.size();
         operations_most = std::max<uint64_t>(operations_most, transaction.operations.size());
-        return below().update(call, container, transaction);
+        for (const Operation& operation : transaction.operations) {
+            const bool data = operation.kind == Operation::Kind::write;
+            if (data && full_at && operation.dkey.number() == *full_at) {
+                co_return fail(Code::no_space);
+            }
+        }
+        co_return co_await below().update(call, container, transaction);
     }
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
                                          const object::ListRequest& request) override {
@@ -227,6 +234,35 @@ TEST_F(DfsMountTest, TracesItsReadsAndWrites) {
     EXPECT_EQ(trace.steps()[0].name, "fs.pwrite");
     EXPECT_EQ(trace.steps()[1].name, "fs.pread");
     call_.trace = nullptr;
+    unmount();
+}
+
+TEST_F(DfsMountTest, AWriteThatFindsNoSpaceLeavesItsBeginning) {
+    start({.write_bytes_max = 4 * 8192});
+    const Opened file = create("file");
+    write(file.handle, 100, 0);
+    const std::string text(12 * 8192, 'x');
+    const auto pwrite = [&](uint64_t offset) {
+        return world_.run(fs_->pwrite(call_, file.handle, Window::local(as_bytes(text)), offset));
+    };
+    const auto size = [&] {
+        return world_.run(fs_->get_attributes(call_, file.attributes.node))->size;
+    };
+    // One chunk in the middle finds none: the transaction that it is in does nothing.
+    store_.full_at = 2;
+    const auto refused = pwrite(100);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::no_space);
+    EXPECT_EQ(size(), 100u);
+    store_.full_at = 6;
+    const auto begun = pwrite(100);
+    ASSERT_TRUE(begun);
+    EXPECT_EQ(*begun, 4 * 8192u - 100);
+    EXPECT_EQ(size(), 4 * 8192u);
+    store_.full_at.reset();
+    const auto whole = pwrite(100);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(*whole, text.size());
     unmount();
 }
 
