@@ -1,5 +1,7 @@
 #include "cache.h"
 
+#include <utility>
+
 #include "hash.h"
 #include "ros2s/base/check.h"
 
@@ -11,8 +13,10 @@ std::string encode(const Node& node) {
 }
 
 namespace {
-// Nodes that one call of shrink() looks at: more than one operation can bring in.
-constexpr size_t looks_max = 256;
+// Nodes that one call of shrink() looks at in any case, and for each that is new. A node is looked
+// at twice before it goes.
+constexpr size_t looks_least = 256;
+constexpr size_t looks_per_node = 4;
 }  // namespace
 
 NodeCache::NodeCache(uint32_t core)
@@ -42,6 +46,7 @@ Node& NodeCache::insert(std::string_view key) {
     order_->insert(node);
     link(*node);
     ++count_;
+    ++inserted_;
     charge(*node);
     return *node;
 }
@@ -147,7 +152,12 @@ void NodeCache::end_cut() {
 }
 
 void NodeCache::shrink(size_t bytes) {
-    for (size_t looked = 0; bytes_ > bytes && looked < looks_max; ++looked) {
+    shrink(bytes, looks_least + looks_per_node * std::exchange(inserted_, 0));
+}
+void NodeCache::shrink_fully(size_t bytes) { shrink(bytes, 2 * count_); }
+
+void NodeCache::shrink(size_t bytes, size_t looks) {
+    for (size_t looked = 0; bytes_ > bytes && looked < looks; ++looked) {
         Node* const node = oldest_;
         if (node == nullptr) return;
         const bool keep = node->pins > 0 || node->loading || node->dirty || node->writing;

@@ -90,14 +90,18 @@ class NodeCache {
     // The checkpoint is in the index: its nodes are clean unless changed since.
     void end_cut();
 
-    // Evicts until at most `bytes` are held, as far as clean nodes allow; looks at some nodes only,
-    // so that it can be called often.
+    // Evicts until at most `bytes` are held, as far as clean nodes allow. Looks at few nodes, so
+    // that it can be called often, and at several for each that came in since it last had something
+    // to do.
     void shrink(size_t bytes);
+    // The same, however many nodes it has to look at.
+    void shrink_fully(size_t bytes);
     [[nodiscard]] size_t bytes() const { return bytes_; }
     [[nodiscard]] size_t dirty_bytes() const { return dirty_bytes_; }
     [[nodiscard]] size_t count() const { return count_; }
 
   private:
+    void shrink(size_t bytes, size_t looks);
     void link(Node& node);
     void unlink(Node& node);
     void destroy(Node& node);
@@ -113,6 +117,7 @@ class NodeCache {
     size_t cut_taken_ = 0;
     Sink sink_;
     size_t bytes_ = 0, dirty_bytes_ = 0, count_ = 0;
+    size_t inserted_ = 0;  // since shrink()
 };
 
 struct ByKey {

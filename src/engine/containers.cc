@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "parts.h"
 #include "ros2s/object/validate.h"
@@ -106,46 +108,142 @@ Task<Result<>> EngineStore::Parts::destroy_container(const Call& call,
     co_return co_await purge(container);
 }
 
-// Removes the objects of a retired container, then its record.
+// ---- purging -------------------------------------------------------------------------------
+
+namespace {
+
+// Entries, segments of arrays among them, that one step looks at.
+constexpr size_t purge_entries_max = 128;
+
+bool same_akey(const EntryKey& a, const EntryKey& b) {
+    return a.object == b.object && a.dkey == b.dkey && a.akey == b.akey;
+}
+
+Change punch_of(EntryKey key) {
+    return {.kind = Change::Kind::punch_akey,
+            .object = key.object,
+            .dkey = std::move(key.dkey),
+            .akey = std::move(key.akey)};
+}
+
+// What one page of a container's entries needs so that nothing is left of it. An array that goes on
+// behind the page loses the segments that are in it; its head goes with its last ones.
+class PurgeSteps {
+  public:
+    void take(EntryKey key) {
+        if (open_ && !same_akey(*open_, key)) end_array();
+        if (!open_) {
+            open_ = std::move(key);
+            first_ = 1;
+        }
+        last_ = key.segment;
+    }
+    // The page has ended.
+    void cut() {
+        if (!open_ || last_ < first_) return;
+        Change hole{.kind = Change::Kind::array,
+                    .object = open_->object,
+                    .dkey = open_->dkey,
+                    .akey = open_->akey,
+                    .hole_first = uint64_t{first_} * segment_blocks,
+                    .hole_count = uint64_t{last_ - first_ + 1} * segment_blocks};
+        changes.push_back(std::move(hole));
+        first_ = last_ + 1;
+    }
+    void end_array() {
+        if (open_) changes.push_back(punch_of(std::move(*open_)));
+        open_.reset();
+    }
+    std::vector<Change> changes;
+
+  private:
+    std::optional<EntryKey> open_;   // of its first segment, the head
+    uint32_t first_ = 1, last_ = 0;  // of its segments, those that are still there
+};
+
+}  // namespace
+
+// Removes what a retired container holds, in steps that need little memory each, then its record.
+// A crash in between leaves a retired container that holds less.
 Task<Result<>> EngineStore::Parts::purge(object::ContainerId container) {
-    KeyBuilder prefix(Table::summaries);
-    prefix.container(container);
-    const std::string to = prefix_end(prefix.view());
-    std::string from = prefix.take();
+    KeyBuilder entries(Table::entries);
+    entries.container(container);
+    const std::string entries_end = prefix_end(entries.view());
+    std::string from = entries.take();
+    PurgeSteps steps;
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await cores.home().loader.scan(from, to, 64));
+        ROS2S_CO_TRY_ASSIGN(Loader::Page page,
+                            co_await scan(std::move(from), entries_end, purge_entries_max));
+        for (const Loader::Item& item : page.items) {
+            auto key = parse_entry_key(item.key);
+            if (!key) co_return fail(Code::corrupt);
+            steps.take(std::move(*key));
+        }
         more = page.more;
-        from = page.next;
-        std::vector<object::ObjectId> objects;
+        from = std::move(page.next);
+        page = {};
+        if (more) {
+            steps.cut();
+        } else {
+            steps.end_array();
+        }
+        ROS2S_CO_TRY(co_await commit_steps(container, std::exchange(steps.changes, {})));
+    }
+    // The entries are gone: what is left of an object is what was known of it.
+    KeyBuilder summaries(Table::summaries);
+    summaries.container(container);
+    const std::string summaries_end = prefix_end(summaries.view());
+    from = summaries.take();
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page, co_await cores.home().loader.scan(
+                                                         from, summaries_end, purge_entries_max));
+        std::vector<Change> changes;
         for (const Loader::Item& item : page.items) {
             const auto key = parse_summary_key(item.key);
             if (!key) co_return fail(Code::corrupt);
-            if (objects.empty() || objects.back() != key->object) objects.push_back(key->object);
-        }
-        for (const object::ObjectId object : objects) {
-            TransactionRecord record;
-            record.container = container;
-            Change& change = record.changes.emplace_back();
+            if (!changes.empty() && changes.back().object == key->object) continue;
+            Change& change = changes.emplace_back();
             change.kind = Change::Kind::punch_object;
-            change.object = object;
-            std::vector<Node*> pins;
-            ROS2S_CO_TRY(co_await cores.prepare(container, change, pins));
-            Result<> done = co_await committer->admit(record.encoded_bytes_max(), 0);
-            const bool joins = done.has_value();
-            if (joins) {
-                const auto punched = co_await commit(std::move(record), pins);
-                if (!punched) done = fail(punched.error());
-            }
-            // On one core the group has done that.
-            if (!joins || !cores.is_one()) co_await cores.unpin(std::move(pins));
-            ROS2S_CO_TRY(done);
-            trim(cores.home());
-            limit_dirty();
+            change.object = key->object;
         }
+        more = page.more;
+        from = page.next;
+        ROS2S_CO_TRY(co_await commit_steps(container, std::move(changes)));
     }
     Change change{.kind = Change::Kind::remove_container};
     ROS2S_CO_TRY(co_await commit_change(container, std::move(change)));
+    co_return Result<>();
+}
+
+// In as few transactions as their records allow.
+Task<Result<>> EngineStore::Parts::commit_steps(object::ContainerId container,
+                                                std::vector<Change> changes) {
+    const uint64_t bytes_max = journal.record_blocks_max() * block_bytes / 2;
+    for (size_t at = 0; at < changes.size();) {
+        while (is_dirty_beyond(2 * dirty_share()) && !committer->is_dead()) {
+            checkpointer->request();
+            co_await checkpointer->finished();
+        }
+        TransactionRecord record;
+        record.container = container;
+        std::vector<Node*> pins;
+        Result<> done;
+        while (done && at < changes.size() &&
+               (record.changes.empty() || record.encoded_bytes_max() < bytes_max)) {
+            done = co_await cores.prepare(container, changes[at], pins);
+            if (done) record.changes.push_back(std::move(changes[at++]));
+        }
+        if (done) done = co_await committer->admit(record.encoded_bytes_max(), 0);
+        const bool joins = done.has_value();
+        if (joins) {
+            const auto committed = co_await commit(std::move(record), pins);
+            if (!committed) done = fail(committed.error());
+        }
+        // On one core the group has done that.
+        if (!joins || !cores.is_one()) co_await cores.unpin(std::move(pins));
+        ROS2S_CO_TRY(done);
+        co_await trim_all();
+    }
     co_return Result<>();
 }
 

@@ -92,6 +92,11 @@ class Core {
     bool stopping = false;
 
     [[nodiscard]] bool is_current() const { return env.reactor.is_current(); }
+    // Drops from memory what need not stay there, as far as it is more than `bytes`.
+    void trim(uint64_t bytes) {
+        if (cache.bytes() > bytes) cache.shrink(bytes);
+        note_memory();
+    }
     void note_memory() {
         metrics.cache_bytes.set(cache.bytes());
         metrics.dirty_bytes.set(cache.dirty_bytes());

@@ -345,8 +345,20 @@ Result<> Draft::plan(uint32_t core, NodeCache& nodes) {
         } else if (kind == Kind::punch_extent || kind == Kind::set_size) {
             plan_zeroes(i);
         }
+        if (in_place_ && fills_holes(i)) return fail(Code::no_space);
     }
     return {};
+}
+
+bool Draft::fills_holes(uint32_t index) const {
+    const Change& change = record_.changes[index];
+    for (uint8_t p = 0; p < change.piece_count; ++p) {
+        const Change::Piece& piece = change.pieces[p];
+        for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
+            if (locate(index, block).from == Source::From::hole) return true;
+        }
+    }
+    return false;
 }
 
 // ---- stage ---------------------------------------------------------------------------------

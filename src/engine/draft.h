@@ -59,7 +59,10 @@ class Draft {
     [[nodiscard]] const std::vector<Change>& changes() const { return record_.changes; }
     [[nodiscard]] size_t record_bytes_max() const;
 
-    // Errors: invalid (an array operation on a single value, or the other way round).
+    // From now on it must not make the pool fuller.
+    void write_in_place() { in_place_ = true; }
+    // Errors: invalid (an array operation on a single value, or the other way round); no_space
+    // (it would write where nothing was, and must not).
     [[nodiscard]] Result<> plan(uint32_t core, NodeCache& nodes);
     [[nodiscard]] std::vector<Edge>& edges() { return edges_; }
 
@@ -95,6 +98,7 @@ class Draft {
     void plan_write(uint32_t index);
     void plan_zeroes(uint32_t index);
     void add_edge(uint32_t index, uint64_t block);
+    [[nodiscard]] bool fills_holes(uint32_t index) const;
     [[nodiscard]] Result<> stage_change(Group& group, size_t index);
     [[nodiscard]] Result<> fill(Group& group, size_t index, uint64_t block, std::byte* memory,
                                 uint32_t& crc) const;
@@ -111,6 +115,7 @@ class Draft {
     std::vector<std::pair<uint32_t, uint64_t>> needs_;
     std::vector<uint32_t> redirected_;  // by home device
     uint64_t blocks_max_ = 0;
+    bool in_place_ = false;
     std::vector<Edge> edges_;
 };
 

@@ -218,6 +218,8 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
             ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), For::changing));
             pins.adopt(*node);
         }
+        // What is in memory for others' sake makes room first.
+        if (cache_.bytes() > bytes_max) cache_.shrink_fully(bytes_max / 2);
         if (cache_.bytes() > bytes_max) co_return fail(Code::no_memory);
         if (summaries != nullptr) {
             std::ranges::sort(*summaries);

@@ -47,10 +47,18 @@ class EngineStore::Parts {
 
     [[nodiscard]] std::vector<device::BlockDevice*> device_pointers() const;
     [[nodiscard]] std::string read_only_reason() const;
+    void add_space(uint32_t device);
     void start(const Committer::Chain& chain, uint64_t checkpoint_number);
     Task<Result<>> recover(Report& report);
     Task<Result<>> renew_superblocks(Report& report);
+    Task<Result<>> renew_copies(Report& report);
+    Task<> renew_copies_of(uint32_t number, Result<>& result);
     Task<> resume_purges();
+    // Writes a checkpoint of what has been recovered so far, all of which is durable.
+    Task<Result<>> checkpoint_recovered(const Committer::Chain& chain, uint64_t& number,
+                                        Report& report);
+    // Recovery obeys the memory's cap: caches are trimmed, and what has changed goes to the index.
+    Task<Result<>> relieve(const Committer::Chain& chain, uint64_t& number, Report& report);
     Task<> close_parts();
     // Each core's own handles of the devices from number `first` on.
     Task<Result<>> open_handles(size_t first, Report& report);
@@ -62,6 +70,8 @@ class EngineStore::Parts {
         if (core.cache.bytes() > cache_share()) core.cache.shrink(cache_share());
         if (!cores.is_one()) core.note_memory();
     }
+    // The same for all cores; called on core 0.
+    Task<> trim_all();
     // On core 0, after anything that may have changed nodes: a checkpoint before too many are
     // dirty.
     void limit_dirty() {
@@ -93,7 +103,8 @@ class EngineStore::Parts {
     Task<Result<object::Commit>> update_once(const Call& call, object::ContainerId container,
                                              const object::Transaction& transaction);
     Task<Result<>> reserve(const Call& call, Draft& draft);
-    [[nodiscard]] bool try_reserve(Draft& draft);
+    Task<Result<>> reserve_for(const Call& call, Draft& draft, SpaceMap::Need need);
+    [[nodiscard]] bool try_reserve(Draft& draft, SpaceMap::Need need);
     Task<Result<object::Commit>> update_here(const Call& call, object::ContainerId container,
                                              const object::Transaction& transaction, Draft& draft,
                                              bool& reserved);
@@ -187,6 +198,7 @@ class EngineStore::Parts {
     Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call);
     Task<Result<object::PoolSpace>> space(const Call& call);
     Task<Result<>> purge(object::ContainerId container);
+    Task<Result<>> commit_steps(object::ContainerId container, std::vector<Change> changes);
 };
 
 template <class R, class... Arguments>

@@ -43,7 +43,7 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
         }
         const Result<Superblock> found = decode_superblock(block.bytes());
         if (found) {
-            if (!newest || found->generation > newest->generation) newest = *found;
+            if (!newest || found->age() > newest->age()) newest = *found;
         } else if (found.error().code != Code::not_found) {
             worst = found.error();
         }
@@ -98,7 +98,7 @@ std::string missing_devices(const Superblock& pool, const EngineStore::Devices& 
 // Puts the devices in their order. The newest superblock says which belong to the pool.
 Result<Superblock> match_devices(EngineStore::Devices& devices,
                                  const std::vector<Superblock>& found, Report& report) {
-    const auto newest_at = std::ranges::max_element(found, {}, &Superblock::generation);
+    const auto newest_at = std::ranges::max_element(found, {}, &Superblock::age);
     const Superblock& newest = *newest_at;
     const std::string pool = newest.pool.to_string();
     std::vector<size_t> places(newest.devices.size(), nobody);
@@ -118,6 +118,16 @@ Result<Superblock> match_devices(EngineStore::Devices& devices,
             newest.devices[number].blocks != found[i].devices[number].blocks) {
             return report.fail(Code::invalid,
                                fmt::format("{} is no longer a device of pool {}", name, pool));
+        }
+        if (found[i].generation < newest.settled_generation) {
+            return report.fail(
+                Code::invalid,
+                fmt::format("{} is device {} of pool {} as it was at generation {}; since then all "
+                            "devices were at generation {}. It was restored from an old copy, and "
+                            "what was written later is not on it. Attach the device that the pool "
+                            "was last used with, or restore all devices and the index from copies "
+                            "of one moment; nothing was changed",
+                            name, number, pool, found[i].generation, newest.settled_generation));
         }
         if (places[number] != nobody) {
             return report.fail(
@@ -158,7 +168,6 @@ device::DeviceIdentity identity_in(const std::array<uint8_t, 32>& bytes) {
 // write.
 Result<> check_identities(const EngineStore::Devices& devices, Superblock& superblock,
                           bool accept_copies, Report& report) {
-    bool changed = false;
     for (size_t i = 0; i < devices.size(); ++i) {
         auto& recorded = superblock.devices[i].identity;
         const auto found = identity_of(*devices[i]);
@@ -174,9 +183,7 @@ Result<> check_identities(const EngineStore::Devices& devices, Superblock& super
                             superblock.pool.to_string(), identity_in(recorded).to_string()));
         }
         recorded = found;
-        changed = true;
     }
-    superblock.generation += changed ? 1 : 0;
     return {};
 }
 
@@ -201,6 +208,7 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
     Superblock pool{
         .pool = Uuid::make(env.reactor.random()),
         .generation = 1,
+        .settled_generation = 1,
         .device_number = 0,
         .devices = {},
         .checkpoint_first = checkpoint_block,
@@ -306,10 +314,18 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
       slot_done(env.reactor),
       container_turn(env.reactor, 1) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
-        state.space.add_device(superblock.data_first(d), superblock.data_end(d));
+        add_space(d);
         state.placement = state.placement->with_device(devices[d]->is_memory());
         cores.home().devices.push_back(devices[d].get());
     }
+}
+
+void EngineStore::Parts::add_space(uint32_t device) {
+    // What a full pool needs to be written to in place: 16 MiB of a large device.
+    constexpr uint64_t part = 64, blocks_least = 4, blocks_most = 4096;
+    const uint64_t first = superblock.data_first(device), end = superblock.data_end(device);
+    state.space.add_device(first, end);
+    state.space.keep_back(device, std::clamp((end - first) / part, blocks_least, blocks_most));
 }
 
 std::vector<device::BlockDevice*> EngineStore::Parts::device_pointers() const {
@@ -344,6 +360,11 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
     ROS2S_CO_TRY(co_await open_handles(0, report));
     Recovery recovery(env, device_pointers(), superblock, cores, publisher, state, journal, *index,
                       rules);
+    if (read_only_reason().empty()) {
+        recovery.relieve = [this, &report](const Committer::Chain& chain, Recovered& out) {
+            return relieve(chain, out.checkpoint_number, report);
+        };
+    }
     ROS2S_CO_TRY_ASSIGN(Recovered recovered, co_await recovery.run(report));
     replayed_groups = recovered.replayed_groups;
     damage = std::move(recovered.damage);
@@ -355,15 +376,8 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
     ROS2S_CO_TRY(co_await recovery.write_again(report));
     if (!journal.fits(1)) {
         // No room for the restart record. All that was replayed is durable: a checkpoint makes it.
-        start(recovered.chain, recovered.checkpoint_number);
-        const Result<> written = co_await checkpointer->checkpoint();
-        checkpointer.reset();
-        committer.reset();
-        if (!written) {
-            co_return report.fail(written.error(), "the checkpoint after recovery failed: " +
-                                                       describe(written.error()));
-        }
-        ++recovered.checkpoint_number;
+        ROS2S_CO_TRY(
+            co_await checkpoint_recovered(recovered.chain, recovered.checkpoint_number, report));
     }
     ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
     ROS2S_CO_TRY(co_await renew_superblocks(report));
@@ -379,33 +393,90 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
     co_return Result<>();
 }
 
+Task<Result<>> EngineStore::Parts::checkpoint_recovered(const Committer::Chain& chain,
+                                                        uint64_t& number, Report& report) {
+    start(chain, number);
+    const Result<> written = co_await checkpointer->checkpoint();
+    checkpointer.reset();
+    committer.reset();
+    if (!written) {
+        co_return report.fail(written.error(),
+                              "the checkpoint in recovery failed: " + describe(written.error()));
+    }
+    ++number;
+    co_return Result<>();
+}
+
+Task<Result<>> EngineStore::Parts::relieve(const Committer::Chain& chain, uint64_t& number,
+                                           Report& report) {
+    if (is_dirty_beyond(dirty_share())) {
+        ROS2S_CO_TRY(co_await checkpoint_recovered(chain, number, report));
+    }
+    co_await trim_all();
+    co_return Result<>();
+}
+
+Task<> EngineStore::Parts::trim_all() {
+    const auto trim_at = [](Core& core, uint64_t bytes) -> Task<> {
+        core.trim(bytes);
+        co_return;
+    };
+    for (uint32_t i = 1; i < cores.size(); ++i) {
+        co_await at(cores[i], cores.home(), trim_at(cores[i], cache_share()));
+    }
+    cores.home().trim(cache_share());
+}
+
+// The pool is about to be used. First every device gets the next generation, and only when all have
+// it, the word that they do: so a crash between any two of these writes leaves devices that fit
+// together, and a device that was not there is known from now on.
+//
 // A crash while the pool grew may have left copies that are torn, or that know nothing of the new
 // device. Before that is used each copy names it: no opening may go without it then, and the next
-// growth, which overwrites one copy at a time, finds the other one whole. What looks right is
-// written as well: a flush that failed may have given it up.
+// growth, which overwrites one copy at a time, finds the other one whole.
 Task<Result<>> EngineStore::Parts::renew_superblocks(Report& report) {
-    AlignedBuffer block(block_bytes);
-    for (uint32_t i = 0; i < devices.size(); ++i) {
-        Superblock wanted = superblock;
-        wanted.device_number = i;
-        device::BlockDevice& device = *devices[i];
-        for (const uint64_t at : {uint64_t{0}, superblock.devices[i].blocks - 1}) {
-            Result<> done = co_await device.read(at * block_bytes, block.bytes());
-            const Result<Superblock> found = decode_superblock(block.bytes());
-            const bool another_version = !found && found.error().code == Code::bad_version;
-            if (done && !another_version) {
-                encode(wanted, block.bytes());
-                done = co_await device.write(at * block_bytes, block.bytes());
-                if (done) done = co_await device.flush();
-            }
-            if (done) continue;
-            co_return report.fail(done.error(),
-                                  fmt::format("{}: renewing its superblock failed: {}. See to the "
-                                              "device and open the pool again",
-                                              device.name(), describe(done.error())));
+    ++superblock.generation;
+    // One device alone has nothing to fit with.
+    if (devices.size() > 1) ROS2S_CO_TRY(co_await renew_copies(report));
+    superblock.settled_generation = superblock.generation;
+    co_return co_await renew_copies(report);
+}
+
+Task<Result<>> EngineStore::Parts::renew_copies(Report& report) {
+    std::vector<Result<>> results(devices.size());
+    {
+        Nursery nursery(env.reactor, pool_devices_max);
+        for (uint32_t i = 0; i < devices.size(); ++i) {
+            co_await nursery.spawn(renew_copies_of(i, results[i]));
         }
+        co_await nursery.join();
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+        if (results[i]) continue;
+        const Error error = results[i].error();
+        co_return report.fail(error, fmt::format("{}: renewing its superblock failed: {}. See to "
+                                                 "the device and open the pool again",
+                                                 devices[i]->name(), describe(error)));
     }
     co_return Result<>();
+}
+
+// One after the other: at each moment one of the two is whole.
+Task<> EngineStore::Parts::renew_copies_of(uint32_t number, Result<>& result) {
+    AlignedBuffer block(block_bytes);
+    Superblock wanted = superblock;
+    wanted.device_number = number;
+    device::BlockDevice& device = *devices[number];
+    for (const uint64_t at : {uint64_t{0}, superblock.devices[number].blocks - 1}) {
+        result = co_await device.read(at * block_bytes, block.bytes());
+        if (!result) co_return;
+        const Result<Superblock> found = decode_superblock(block.bytes());
+        if (!found && found.error().code == Code::bad_version) continue;
+        encode(wanted, block.bytes());
+        result = co_await device.write(at * block_bytes, block.bytes());
+        if (result) result = co_await device.flush();
+        if (!result) co_return;
+    }
 }
 
 // Containers whose destruction a crash interrupted.
@@ -605,20 +676,23 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     parts.devices.push_back(std::move(device));
     parts.cores.home().devices.push_back(parts.devices[number].get());
     ROS2S_CO_TRY(co_await parts.open_handles(number, report));
-    for (uint32_t i = number + 1; i-- > 0;) {
-        grown.device_number = i;
-        const Result<> written = co_await write_superblocks(grown, *parts.devices[i]);
-        if (written) continue;
-        const std::string name = parts.devices[i]->name();
-        parts.committer->die(written.error(), fmt::format("{}: writing its superblock failed: {}. "
-                                                          "Open the pool again with all devices",
-                                                          name, describe(written.error())));
-        co_return report.fail(written.error(), parts.committer->reason());
+    for (const uint64_t settled : {grown.settled_generation, grown.generation}) {
+        grown.settled_generation = settled;
+        for (uint32_t i = number + 1; i-- > 0;) {
+            grown.device_number = i;
+            const Result<> written = co_await write_superblocks(grown, *parts.devices[i]);
+            if (written) continue;
+            parts.committer->die(
+                written.error(),
+                fmt::format("{}: writing its superblock failed: {}. Open the pool again with all "
+                            "devices",
+                            parts.devices[i]->name(), describe(written.error())));
+            co_return report.fail(written.error(), parts.committer->reason());
+        }
     }
     grown.device_number = 0;
     parts.superblock = std::move(grown);
-    parts.state.space.add_device(parts.superblock.data_first(number),
-                                 parts.superblock.data_end(number));
+    parts.add_space(number);
     parts.state.placement = parts.state.placement->with_device(parts.devices[number]->is_memory());
     parts.state.space.make_available(number);
     parts.committer->add_device(parts.devices[number].get());

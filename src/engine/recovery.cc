@@ -183,8 +183,17 @@ Task<Result<>> Recovery::follow_chain(const CheckpointSlot& slot, Report& report
         const uint64_t blocks = record_bytes(header.payload_bytes) / block_bytes;
         next_ = {(place + blocks) % journal_.blocks(), header.next_id, header.id,
                  header.sequence + 1};
-        records_.push_back({std::move(*found), place});
+        records_.push_back({header, place});
     }
+}
+
+Task<Result<Record>> Recovery::read_again(const Candidate& candidate) {
+    const RecordHeader& header = candidate.header;
+    ROS2S_CO_TRY_ASSIGN(
+        std::optional<Record> found,
+        co_await read_record(candidate.ring_block, header.id, header.previous_id, header.sequence));
+    if (!found) co_return fail(Code::corrupt);
+    co_return std::move(*found);
 }
 
 // ---- what proves a record that cannot be read ----------------------------------------------
@@ -309,7 +318,7 @@ Task<Result<Recovered>> Recovery::run(Report& report) {
     out.checkpoint_number = slot.number;
     uint64_t proven = state_.applied;
     for (const Candidate& candidate : records_) {
-        proven = std::max(proven, candidate.record.header.durable_upto);
+        proven = std::max(proven, candidate.header.durable_upto);
     }
     if (rules_.chain) {
         const auto evidence = co_await evidence_behind(next_.ring_block, next_.id);
@@ -335,12 +344,18 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
              .last_id = slot.previous_id,
              .next_id = slot.next_id};
     journal_.start_at(slot.position);
-    for (Candidate& candidate : records_) {
-        const RecordHeader header = candidate.record.header;
+    for (const Candidate& candidate : records_) {
+        const RecordHeader header = candidate.header;
         const bool check =
             rules_.verify_tail_data && (!rules_.verify_only_unproven || header.sequence > proven);
+        std::optional<Record> record;
+        if (check || header.sequence > state_.applied) {
+            auto read = co_await read_again(candidate);
+            if (!read) co_return io_error(report, *devices_[0], "reading", read.error());
+            record = std::move(*read);
+        }
         if (check) {
-            const auto match = co_await data_match(candidate.record, Matching::compare);
+            const auto match = co_await data_match(*record, Matching::compare);
             if (!match) {
                 co_return report.fail(match.error(),
                                       fmt::format("reading data of journal group {} failed: {}. "
@@ -355,7 +370,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
         chain.last_id = header.id;
         chain.next_id = header.next_id;
         if (header.sequence > state_.applied) {
-            const Result<> applied = co_await apply(candidate.record);
+            const Result<> applied = co_await apply(*record);
             if (!applied) {
                 co_return report.fail(applied.error(),
                                       fmt::format("journal group {} cannot be replayed: {}. "
@@ -364,8 +379,14 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
                                                   header.sequence, describe(applied.error())));
             }
             ++out.replayed_groups;
+            record.reset();
+            chain.next_epoch = state_.next_epoch;
+            chain.wall_time_ns = state_.wall_time_ns;
+            if (relieve && header.sequence <= proven && out.damage.empty()) {
+                ROS2S_CO_TRY(co_await relieve(chain, out));
+            }
         }
-        if (header.sequence > proven) unproven_.push_back(std::move(candidate));
+        if (header.sequence > proven) unproven_.push_back(candidate);
     }
     chain.next_epoch = state_.next_epoch;
     chain.wall_time_ns = state_.wall_time_ns;
@@ -378,14 +399,16 @@ Task<Result<>> Recovery::write_again(Report& report) {
     Result<> written = co_await copy_onto_itself(checkpoint_block_, 1);
     for (const Candidate& candidate : unproven_) {
         if (!written) break;
-        const auto match = co_await data_match(candidate.record, Matching::write_again);
+        const auto record = co_await read_again(candidate);
+        const auto match =
+            record ? co_await data_match(*record, Matching::write_again) : fail(record.error());
         if (!match || !*match) {
             written = fail(match ? Error{Code::corrupt} : match.error());
             break;
         }
-        written = co_await copy_onto_itself(
-            journal_.offset_of(candidate.ring_block) / block_bytes,
-            record_bytes(candidate.record.header.payload_bytes) / block_bytes);
+        written =
+            co_await copy_onto_itself(journal_.offset_of(candidate.ring_block) / block_bytes,
+                                      record_bytes(candidate.header.payload_bytes) / block_bytes);
     }
     if (!written) {
         co_return io_error(report, *devices_[0], "writing the journal's end again to",

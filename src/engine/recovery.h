@@ -13,6 +13,7 @@
 //
 // Used on core 0; what is replayed is applied on whatever core has it.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ class Recovery {
     // Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
     // bad_version, with sentences.
     Task<Result<Recovered>> run(Report& report);
+    // Called after each group that has been applied and is known to be durable, unless the pool is
+    // to be opened for reading: makes room in memory. Set by the pool.
+    std::function<Task<Result<>>(const Committer::Chain& chain, Recovered& out)> relieve;
     // Writes again, as it is, what it found and nothing proves: the checkpoint, and the last
     // records with their data.
     Task<Result<>> write_again(Report& report);
@@ -49,8 +53,9 @@ class Recovery {
     Task<Result<>> restart(Committer::Chain& chain, Report& report);
 
   private:
+    // A record that was found; it is read again when it is needed, however many there are.
     struct Candidate {
-        Record record;
+        RecordHeader header;
         uint64_t ring_block = 0;
     };
     Task<Result<CheckpointSlot>> newest_checkpoint(Report& report);
@@ -61,6 +66,8 @@ class Recovery {
     // The record at a place of the ring if it is the one looked for; nothing where it is not.
     Task<Result<std::optional<Record>>> read_record(uint64_t ring_block, uint64_t id,
                                                     uint64_t previous_id, uint64_t sequence);
+    // Once more. Errors: those of the device; corrupt where it is not there any more.
+    Task<Result<Record>> read_again(const Candidate& candidate);
     // Whether anything proves a record that could not be read.
     Task<Result<uint64_t>> evidence_behind(uint64_t ring_block, uint64_t id);
     Task<Result<uint64_t>> evidence_in(uint64_t from, uint64_t end, uint64_t id);

@@ -92,40 +92,58 @@ Task<Result<Commit>> EngineStore::Parts::update_once(const Call& call,
 
 // ---- space ---------------------------------------------------------------------------------
 
-bool EngineStore::Parts::try_reserve(Draft& draft) {
+bool EngineStore::Parts::try_reserve(Draft& draft, SpaceMap::Need need) {
     const auto& needs = draft.needs();
     for (size_t i = 0; i < needs.size(); ++i) {
-        if (state.space.reserve(needs[i].first, needs[i].second)) continue;
+        if (state.space.reserve(needs[i].first, needs[i].second, need)) continue;
         const auto [full, blocks] = needs[i];
         while (i-- > 0) state.space.unreserve(needs[i].first, needs[i].second);
         // Another device may have room for what this one has not.
         uint32_t roomiest = 0;
         for (uint32_t d = 1; d < state.space.devices(); ++d) {
-            if (state.space.available_blocks(d) > state.space.available_blocks(roomiest)) {
+            if (state.space.available_blocks(d, need) >
+                state.space.available_blocks(roomiest, need)) {
                 roomiest = d;
             }
         }
-        if (roomiest == full || state.space.available_blocks(roomiest) < blocks) return false;
+        if (roomiest == full || state.space.available_blocks(roomiest, need) < blocks) {
+            return false;
+        }
         draft.redirect(full, roomiest);
-        return try_reserve(draft);
+        return try_reserve(draft, need);
     }
     return true;
 }
 
 Task<Result<>> EngineStore::Parts::reserve(const Call& call, Draft& draft) {
+    Result<> reserved = co_await reserve_for(call, draft, SpaceMap::Need::more);
+    if (!reserved && reserved.error().code == Code::no_space) {
+        // A full pool has room for what displaces as many blocks as it writes.
+        draft.write_in_place();
+        reserved = co_await reserve_for(call, draft, SpaceMap::Need::in_place);
+    }
+    co_return reserved;
+}
+
+Task<Result<>> EngineStore::Parts::reserve_for(const Call& call, Draft& draft,
+                                               SpaceMap::Need need) {
     const uint64_t begun = committer->last_sequence();
-    while (!try_reserve(draft)) {
+    while (!try_reserve(draft, need)) {
         ROS2S_CO_TRY(call.check(env.reactor.now()));
         if (committer->is_dead()) co_return fail(Code::read_only);
         if (committer->discarder().hurry()) continue;
         // When all that had been displaced before has come back and it is still not enough, the
         // pool is full: what others displace meanwhile they need themselves.
         const uint64_t oldest = state.space.oldest_quarantined();
-        const bool is_discarding = committer->discarder().is_busy();
-        const bool all_back = state.applied >= begun && (oldest == 0 || oldest > begun);
-        if (!is_discarding && (all_back || !committer->advance_proof())) {
-            co_return fail(Code::no_space);
+        bool comes_back = committer->discarder().is_busy();
+        if (need == SpaceMap::Need::in_place) {
+            // What others have of the blocks that are kept back they give back.
+            comes_back = comes_back || state.space.has_reservations();
+        } else if (state.applied >= begun && (oldest == 0 || oldest > begun)) {
+            if (!comes_back) co_return fail(Code::no_space);
         }
+        if (!comes_back && !committer->advance_proof()) co_return fail(Code::no_space);
+
         co_await committer->progress();
     }
     co_return Result<>();

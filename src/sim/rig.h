@@ -21,7 +21,8 @@ struct CrashPlan {
     uint64_t operations = 0;         // at least so many operations after this was armed
     size_t unflushed_writes = 0;     // at least so many written or being written, and not flushed
     bool at_flush = false;           // when a flush is issued
-    uint64_t operations_max = 2000;  // after so many, the last two are waived
+    bool at_checkpoint = false;      // just after one was written; then the first is waived
+    uint64_t operations_max = 2000;  // after so many, the last three are waived
 };
 
 // How the machine was found at a crash.

@@ -21,6 +21,7 @@ inline constexpr SetUp by_crashes[] = {{.groups = 1}, {.groups = 3}};
 inline constexpr SetUp by_errors[] = {{.groups = 3, .errors = true},
                                       {.groups = 3, .cores = 2, .errors = true}};
 inline constexpr SetUp by_cores[] = {{.groups = 3, .cores = 2}, {.groups = 3, .cores = 4}};
+inline constexpr SetUp by_many_cores[] = {{.groups = 3, .cores = 4}};
 
 inline constexpr SetUp all_set_ups[] = {by_crashes[0], by_crashes[1], by_errors[0],
                                         by_errors[1],  by_cores[0],   by_cores[1]};
@@ -47,7 +48,7 @@ inline constexpr std::array<NamedRule, 19> named_rules = {{
     {"heed-failed-data", &engine::CommitRules::heed_failed_data, by_errors},
     {"flush-checkpoint", &engine::CommitRules::flush_checkpoint},
     {"cut-between-groups", &engine::CommitRules::cut_between_groups, by_cores},
-    {"hold-nodes", &engine::CommitRules::hold_nodes, by_cores},
+    {"hold-nodes", &engine::CommitRules::hold_nodes, by_many_cores},
     {"count-all-reads", &engine::CommitRules::count_all_reads, by_cores},
     {"cut-all-segments", &engine::CommitRules::cut_all_segments},
     {"acknowledge-durable", &engine::CommitRules::acknowledge_durable},

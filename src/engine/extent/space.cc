@@ -76,7 +76,7 @@ bool SpaceMap::contains(BlockAddress address) const {
 }
 uint64_t SpaceMap::total_blocks() const {
     uint64_t blocks = 0;
-    for (const Device& device : devices_) blocks += device.end - device.first;
+    for (const Device& device : devices_) blocks += device.end - device.first - device.kept;
     return blocks;
 }
 uint64_t SpaceMap::used_blocks() const {
@@ -92,8 +92,12 @@ size_t SpaceMap::memory_bytes() const {
     return bytes;
 }
 
-bool SpaceMap::reserve(uint32_t number, uint64_t blocks) {
-    if (available_blocks(number) < blocks) return false;
+bool SpaceMap::has_reservations() const {
+    return std::ranges::any_of(devices_, [](const Device& device) { return device.reserved > 0; });
+}
+
+bool SpaceMap::reserve(uint32_t number, uint64_t blocks, Need need) {
+    if (available_blocks(number, need) < blocks) return false;
     devices_[number].reserved += blocks;
     return true;
 }

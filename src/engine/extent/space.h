@@ -21,6 +21,8 @@
 // - available and used are disjoint; a block in flight, in quarantine or being discarded is in
 // neither.
 // - reserved(device) <= available(device): a reservation can always be allocated.
+// - The last blocks of a device are kept for what writes in place and gives as many back, so that a
+// full pool can be written to and truncated; they are not counted among its space.
 // - Blocks of a group whose write failed are never made available again.
 // - What look_ahead() found stays available until it is allocated: only allocate() takes any away.
 //
@@ -71,17 +73,26 @@ class SpaceMap {
     void make_available(uint32_t device);
 
     [[nodiscard]] bool contains(BlockAddress address) const;
+    // Without those that are kept back.
     [[nodiscard]] uint64_t total_blocks() const;
     [[nodiscard]] uint64_t used_blocks() const;
     // Displaced, and not available yet.
     [[nodiscard]] uint64_t quarantined_blocks() const { return quarantined_ + discarding_; }
+    // Who needs blocks: something that makes the pool fuller, or something that displaces as many.
+    enum class Need : uint8_t { more, in_place };
     // Not reserved.
-    [[nodiscard]] uint64_t available_blocks(uint32_t device) const {
-        return devices_[device].available - devices_[device].reserved;
+    [[nodiscard]] uint64_t available_blocks(uint32_t device, Need need = Need::more) const {
+        const Device& of = devices_[device];
+        const uint64_t kept = of.reserved + (need == Need::more ? of.kept : 0);
+        return of.available > kept ? of.available - kept : 0;
     }
+    // Keeps blocks of the device back from now on.
+    void keep_back(uint32_t device, uint64_t blocks) { devices_[device].kept = blocks; }
+    // Somebody holds a reservation.
+    [[nodiscard]] bool has_reservations() const;
 
     // Sets blocks aside, so that allocate() cannot fail.
-    [[nodiscard]] bool reserve(uint32_t device, uint64_t blocks);
+    [[nodiscard]] bool reserve(uint32_t device, uint64_t blocks, Need need = Need::more);
     void unreserve(uint32_t device, uint64_t blocks);
     // Turns a reservation into blocks in flight: one run where the free space allows it, otherwise
     // few. Appends to `runs`; what goes on where the last of them ends makes that one longer.
@@ -122,7 +133,7 @@ class SpaceMap {
   private:
     struct Device {
         uint64_t first = 0, end = 0;
-        uint64_t available = 0, reserved = 0, used = 0;
+        uint64_t available = 0, reserved = 0, used = 0, kept = 0;
         uint64_t cursor = 0;
         uint64_t discard_least = 0;  // blocks; 0: nothing is discarded
         std::vector<uint64_t> used_bits, available_bits;

@@ -14,7 +14,7 @@ namespace ros2s::engine {
 namespace {
 
 constexpr std::string_view superblock_golden =
-#include "golden/superblock_v1.txt"
+#include "golden/superblock_v2.txt"
     ;
 constexpr std::string_view checkpoint_golden =
 #include "golden/checkpoint_v1.txt"

@@ -1,11 +1,14 @@
 // Superblock: the first and the last block of each device of a pool. It says which pool the device
-// belongs to, which other devices there are, and where things lie. Written when the pool is made
-// and when a device is added, each time with a higher generation; the newest valid one counts.
+// belongs to, which other devices there are, and where things lie. Written when the pool is made,
+// when a device is added, and at each opening for writing before anything else changes, each time
+// with a higher generation; the newest valid one counts. It names the generation that every device
+// has reached, so that one restored from an old copy is recognised.
 // docs/formats/superblock.md describes it.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ros2s/base/bytes.h"
@@ -17,10 +20,13 @@ namespace ros2s::engine {
 inline constexpr uint32_t pool_devices_max = 64;
 
 struct Superblock {
-    static constexpr uint32_t version_value = 1;
+    static constexpr uint32_t version_value = 2;
 
     Uuid pool;
     uint64_t generation = 0;
+    // Every device of the pool durably had this generation, or a later one, before this copy was
+    // written. A device of an earlier one lacks what was written since.
+    uint64_t settled_generation = 0;
     // Bits of features without which the pool can be read but not written. This version has none.
     uint64_t read_only_features = 0;
     uint32_t device_number = 0;  // of the device that holds this copy
@@ -47,6 +53,10 @@ struct Superblock {
         return device == 0 ? journal_first + journal_blocks : 1;
     }
     [[nodiscard]] uint64_t data_end(uint32_t device) const { return devices[device].blocks - 1; }
+    // Which of two copies is newer.
+    [[nodiscard]] std::pair<uint64_t, uint64_t> age() const {
+        return {generation, settled_generation};
+    }
 };
 
 void encode(const Superblock& superblock, Bytes block);

@@ -75,7 +75,9 @@ class EngineRig final : public Rig {
     void draw_error(uint64_t operations);
     [[nodiscard]] device::SimFault draw_fault(const device::SimDisk& disk,
                                               const device::SimOperation& operation);
-    void on_operation(const device::SimOperation& operation);
+    [[nodiscard]] bool is_checkpoint(const device::SimDisk& disk,
+                                     const device::SimOperation& operation) const;
+    void on_operation(const device::SimDisk& disk, const device::SimOperation& operation);
     void crash_at(std::string_view operation, CrashKind kind);
     [[nodiscard]] size_t unflushed_writes() const;
 
@@ -145,7 +147,7 @@ void EngineRig::add_disk(uint64_t size) {
     device::SimDisk* const disk = disks_.back().get();
     disk->set_hook([this, disk](const device::SimOperation& operation) {
         const device::SimFault fault = draw_fault(*disk, operation);
-        on_operation(operation);
+        on_operation(*disk, operation);
         return fault;
     });
 }
@@ -252,8 +254,10 @@ void EngineRig::draw_error(uint64_t operations) {
     const device::SimKind kind = kinds[random_.below(std::size(kinds))];
     error_ = {.operations = random_.below(operations + 1),
               .kind = kind,
-              .overlaps = kind == device::SimKind::flush && random_.one_in(2),
+              .overlaps = kind == device::SimKind::flush && !random_.one_in(4),
               .lasts = random_.one_in(3)};
+    // The crash leaves it time, and comes soon after it.
+    plan_->operations += 200;
 }
 
 device::SimFault EngineRig::draw_fault(const device::SimDisk& disk,
@@ -267,19 +271,36 @@ device::SimFault EngineRig::draw_fault(const device::SimDisk& disk,
     } else if (due && random_.one_in(2)) {
         failing_ = true;
         error_->disk = &disk;
+        if (plan_) plan_ = {.kind = plan_->kind, .operations = operations_ + random_.below(20)};
         return device::SimFault::error;
     }
     return random_.one_in(64) ? device::SimFault::slow : device::SimFault::none;
 }
 
-void EngineRig::on_operation(const device::SimOperation& operation) {
+// The two slots lie behind the first disk's first superblock.
+bool EngineRig::is_checkpoint(const device::SimDisk& disk,
+                              const device::SimOperation& operation) const {
+    const uint64_t block = operation.offset / block_bytes;
+    return &disk == disks_[0].get() && operation.kind == device::SimKind::write &&
+           (block == 1 || block == 2);
+}
+
+void EngineRig::on_operation(const device::SimDisk& disk, const device::SimOperation& operation) {
     if (options_.trace != nullptr) {
         options_.trace->add(static_cast<uint64_t>(operation.kind));
         options_.trace->add(operation.offset);
         options_.trace->add(operation.length);
         options_.trace->add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
     }
-    if (!plan_ || operations_++ < plan_->operations) return;
+    if (!plan_) return;
+    if (plan_->at_checkpoint && operations_ < plan_->operations_max) {
+        ++operations_;
+        if (!is_checkpoint(disk, operation)) return;
+        plan_->at_checkpoint = false;
+        plan_->operations = operations_ + random_.below(6);
+        return;
+    }
+    if (operations_++ < plan_->operations) return;
     const bool waits = unflushed_writes() < plan_->unflushed_writes ||
                        (plan_->at_flush && operation.kind != device::SimKind::flush);
     if (waits && operations_ < plan_->operations_max) return;

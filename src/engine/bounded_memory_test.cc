@@ -1,0 +1,189 @@
+// The cap of a pool's memory, for operations on more than fits into it: what caches hold stays near
+// their share while a container is destroyed, a long file is removed in steps, and a journal is
+// replayed.
+#include <gtest/gtest.h>
+
+#include "engine_test_support.h"
+
+namespace ros2s::engine {
+namespace {
+
+#define EXPECT_OK(...) EXPECT_TRUE((__VA_ARGS__).has_value())
+
+constexpr uint64_t memory_bytes = 4 << 20;
+constexpr uint64_t cache_share = memory_bytes / 4;
+constexpr uint64_t entries = 8000;  // several times what the caches may hold
+constexpr uint64_t entries_each = 100;
+constexpr size_t value_bytes = 300;
+
+struct Pool : Bench {
+    explicit Pool(size_t cores = 1) : Bench(1, 1, 64 << 20, cores) {
+        options.memory_bytes = memory_bytes;
+        create_options.journal_bytes = 32 << 20;  // so that all of it stays there
+    }
+    Task<> start() {
+        EXPECT_OK(co_await create());
+        EXPECT_OK(co_await open());
+        const auto made = co_await store->create_container(call, {.label = "c"});
+        EXPECT_OK(made);
+        container = made->id;
+    }
+    // Of one object: values, and an array of as many segments.
+    Task<> fill(object::ObjectId object, uint64_t from, uint64_t to) {
+        const std::string value(value_bytes, 'v');
+        for (uint64_t at = from; at < to; at += entries_each) {
+            object::Transaction transaction;
+            for (uint64_t i = at; i < std::min(at + entries_each, to); ++i) {
+                transaction.operations.push_back(
+                    {.kind = object::Operation::Kind::put,
+                     .object = object,
+                     .dkey = object::Dkey::integer(i),
+                     .akey = {"v"},
+                     .window = object::Window::local(as_bytes(value))});
+            }
+            EXPECT_OK(co_await store->update(call, container, transaction));
+        }
+    }
+    Task<Result<>> write_far(uint64_t segment) {
+        const AlignedBuffer block(block_bytes);
+        object::Transaction transaction;
+        transaction.operations.push_back({.kind = object::Operation::Kind::write,
+                                          .object = {1, 9},
+                                          .dkey = {"array"},
+                                          .akey = {"a"},
+                                          .extent = {segment << 20, block_bytes},
+                                          .window = object::Window::local(block.bytes())});
+        const auto done = co_await store->update(call, container, transaction);
+        co_return done ? Result<>() : fail(done.error());
+    }
+    uint64_t metric(std::string_view name) {
+        uint64_t found = 0;
+        store->visit_metrics([&](std::string_view n, std::string_view, uint64_t value) {
+            if (n == name) found = value;
+        });
+        return found;
+    }
+    // From now on the most that caches held at any operation of the disk.
+    void watch() {
+        peak = 0;
+        disks[0]->set_hook([this](const device::SimOperation&) {
+            if (store) peak = std::max(peak, metric("ros2store_engine_cache_bytes"));
+            return device::SimFault::none;
+        });
+    }
+    object::ContainerId container{};
+    uint64_t peak = 0;
+};
+
+Task<> destroy(Pool& pool) {
+    co_await pool.start();
+    const auto empty = co_await pool.store->space(pool.call);
+    co_await pool.fill({1, 1}, 0, entries);
+    for (uint64_t segment = 0; segment < 1500; ++segment) {
+        EXPECT_OK(co_await pool.write_far(segment));
+    }
+    EXPECT_OK(co_await pool.reopen());
+    pool.watch();
+    EXPECT_OK(co_await pool.store->destroy_container(pool.call, pool.container));
+    EXPECT_LE(pool.peak, 2 * cache_share);
+    const auto after = co_await pool.store->space(pool.call);
+    EXPECT_EQ(after->free_bytes, empty->free_bytes);
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_TRUE((co_await pool.store->list_containers(pool.call))->empty());
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, AContainerIsDestroyedInSteps) {
+    Pool pool;
+    pool.world.run(destroy(pool));
+}
+TEST(BoundedMemory, AContainerIsDestroyedInStepsOnSeveralCores) {
+    Pool pool(3);
+    pool.world.run(destroy(pool));
+}
+
+// A crash amid it leaves a container that nobody sees; the next opening goes on.
+Task<> destroy_and_crash(Pool& pool) {
+    co_await pool.start();
+    const auto empty = co_await pool.store->space(pool.call);
+    co_await pool.fill({1, 1}, 0, 1000);
+    for (uint64_t segment = 0; segment < 300; ++segment) {
+        EXPECT_OK(co_await pool.write_far(segment));
+    }
+    EXPECT_OK(co_await pool.reopen());
+    uint64_t flushes = 0;
+    pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
+        if (operation.kind == device::SimKind::flush && ++flushes == 6) {
+            pool.disks[0]->power_loss();
+            pool.index_medium.crash(pool.world.random());
+        }
+        return device::SimFault::none;
+    });
+    EXPECT_FALSE((co_await pool.store->destroy_container(pool.call, pool.container)).has_value());
+    pool.disks[0]->set_hook({});
+    (void)co_await pool.close();
+    EXPECT_OK(co_await pool.open());
+    EXPECT_TRUE((co_await pool.store->list_containers(pool.call))->empty());
+    for (int turns = 0; turns < 1000; ++turns) {
+        if ((co_await pool.store->space(pool.call))->free_bytes == empty->free_bytes) break;
+        co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ((co_await pool.store->space(pool.call))->free_bytes, empty->free_bytes);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, ADestructionGoesOnAfterACrash) {
+    Pool pool;
+    pool.world.run(destroy_and_crash(pool));
+}
+
+// As Dfs removes a long file: from its end, so many keys at a time.
+Task<> remove_in_steps(Pool& pool) {
+    co_await pool.start();
+    co_await pool.fill({1, 1}, 0, entries);
+    EXPECT_OK(co_await pool.reopen());
+    pool.watch();
+    for (uint64_t end = entries; end > 0; end -= 500) {
+        object::Transaction transaction;
+        transaction.operations.push_back({.kind = object::Operation::Kind::punch_dkeys,
+                                          .object = {1, 1},
+                                          .dkey = object::Dkey::integer(end - 500),
+                                          .dkey_end = object::Dkey::integer(end)});
+        const auto done = co_await pool.store->update(pool.call, pool.container, transaction);
+        EXPECT_TRUE(done) << end << ": " << describe(done.error());
+        if (!done) break;
+    }
+    EXPECT_LE(pool.peak, 2 * cache_share);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, AnObjectIsRemovedInSteps) {
+    Pool pool;
+    pool.world.run(remove_in_steps(pool));
+}
+
+Task<> replay(Pool& pool) {
+    co_await pool.start();
+    pool.options.memory_bytes = 512 << 20;  // so that it all stays in the journal
+    EXPECT_OK(co_await pool.reopen());
+    co_await pool.fill({1, 1}, 0, entries);
+    for (auto& disk : pool.disks) disk->power_loss();
+    pool.index_medium.crash(pool.world.random());
+    (void)co_await pool.close();
+    pool.options.memory_bytes = memory_bytes;
+    EXPECT_OK(co_await pool.open());
+    EXPECT_GT(pool.store->replayed_groups(), 40U);
+    EXPECT_LE(pool.metric("ros2store_engine_cache_bytes"), 2 * cache_share);
+    const object::Akey akey{"v"};
+    const auto found = co_await pool.store->query(pool.call, pool.container, {1, 1}, akey);
+    EXPECT_EQ(found->highest_dkey, object::Dkey::integer(entries - 1));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, AJournalIsReplayedWithinTheCap) {
+    Pool pool;
+    pool.world.run(replay(pool));
+}
+TEST(BoundedMemory, AJournalIsReplayedWithinTheCapOnSeveralCores) {
+    Pool pool(3);
+    pool.world.run(replay(pool));
+}
+
+}  // namespace
+}  // namespace ros2s::engine
