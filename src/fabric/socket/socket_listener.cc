@@ -71,15 +71,17 @@ Task<> SocketListener::run(SocketListener& self) {
         }
         const int on = 1;  // refused by Unix sockets, which need it not
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        if (self.strangers_.size() >= self.options_.handshakes_max) make_room(self.strangers_);
-        co_await self.greeting_.spawn(greet(self, std::move(peer)));
+        Peer who = peer_at(peer.get(), self.handshakes_.provider());
+        if (self.strangers_.size() >= self.options_.handshakes_max) make_room(self.strangers_, who);
+        co_await self.greeting_.spawn(greet(self, std::move(peer), std::move(who)));
     }
 }
 
-bool SocketListener::make_room(Greetings& among) noexcept {
+bool SocketListener::make_room(Greetings& among, const Peer& coming) noexcept {
     if (among.empty()) return false;
-    // Whoever has most of them; the first to have come so far where several have.
+    // Of whoever has most, the one that comes included; the oldest where several have.
     std::map<std::pair<int64_t, std::string_view>, size_t> counts;
+    counts[{coming.user, coming.host}] = 1;
     size_t most = 0;
     for (const Greeting* each : among) {
         most = std::max(most, ++counts[{each->peer.user, each->peer.host}]);
@@ -129,7 +131,7 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
     }
     // Its ticket stays good where there is no room for it.
     const bool is_full = guests_.size() + ready_.size() >= options_.handshakes_max;
-    if (closed_ || (is_full && !make_room(guests_))) {
+    if (closed_ || (is_full && !make_room(guests_, greeting.peer))) {
         turn_away(socket.get(), Answer::busy);
         co_return fail(Code::busy);
     }
@@ -157,8 +159,8 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
     co_return guest;
 }
 
-Task<> SocketListener::greet(SocketListener& self, Descriptor socket) {
-    Greeting greeting{.peer = peer_at(socket.get(), self.handshakes_.provider()), .stop = {}};
+Task<> SocketListener::greet(SocketListener& self, Descriptor socket, Peer peer) {
+    Greeting greeting{.peer = std::move(peer), .stop = {}};
     self.strangers_.push_back(&greeting);
     if (self.closed_) greeting.stop.request_stop();
     Deadline deadline(self.reactor_, self.reactor_.now() + self.options_.handshake_within,
@@ -200,7 +202,7 @@ Task<> SocketListener::close() {
     stop_.request_stop();
     arrival_.wake_all();
     co_await accepting_.join();
-    while (make_room(strangers_) || make_room(guests_)) {
+    while (make_room(strangers_, {}) || make_room(guests_, {})) {
     }
     co_await greeting_.join();
     while (!ready_.empty()) {

@@ -65,14 +65,14 @@ class SocketListener final : public Listener {
         std::list<Greeting*>;  // in the order of their coming, but those that make room
 
     static Task<> run(SocketListener& self);
-    static Task<> greet(SocketListener& self, Descriptor socket);
+    static Task<> greet(SocketListener& self, Descriptor socket, Peer peer);
     // A hello that is welcome so far. Errors: who sent it was told, or went.
     Task<Result<Hello>> hear(int fd, std::vector<std::byte>& credential, StopToken stop);
     // Errors: it was told that it is not admitted, or went.
     Task<Result<Admitted>> admit(Descriptor socket, Greeting& greeting, StopToken stop);
     void turn_away(int fd, Answer answer, ConstBytes verdict = {}) noexcept;
-    // False where none of them is under way.
-    static bool make_room(Greetings& among) noexcept;
+    // For this one. False where none of them is under way.
+    static bool make_room(Greetings& among, const Peer& coming) noexcept;
 
     Reactor& reactor_;
     Counters& counters_;

@@ -1,5 +1,6 @@
 #include "socket.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,6 +12,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/time.h"
+#include "socket_listener.h"
 
 namespace ros2s::fabric {
 namespace {
@@ -90,6 +92,82 @@ TEST(TcpSocket, AnAddressThatADeadServerHeldIsWaitedFor) {
     for (const bool lets_go : {true, false}) {
         (*reactor)->run(listen_where_somebody_did(**reactor, lets_go));
     }
+}
+
+class NoSetUp final : public Handshakes {
+  public:
+    const std::string& provider() const noexcept override { return provider_; }
+    Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted /*peer*/, Limits /*limits*/,
+                                                   StopToken /*stop*/) override {
+        co_return fail(Code::denied);
+    }
+
+  private:
+    const std::string provider_ = "none";
+};
+
+// Connects so many times as another user, and stays until the pipe's other end is closed.
+[[noreturn]] void crowd(const std::string& address, int count, int until) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+    sockaddr_un where{};
+    where.sun_family = AF_UNIX;
+    std::memcpy(where.sun_path + 1, address.data() + 1, address.size() - 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.size());
+    for (int i = 0; i < count; ++i) {
+        const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (::connect(socket, reinterpret_cast<sockaddr*>(&where), size) != 0) ::_exit(2);
+    }
+    char byte = 0;
+    ::_exit(::read(until, &byte, 1) == 0 ? 0 : 3);
+}
+
+// Who says nothing keeps a place while others of that user have fewer.
+Task<> two_users(Reactor& reactor) {
+    constexpr int of_the_other = 100;
+    std::string address = "@ros2store-socket-test-" + std::to_string(::getpid());
+    Report report;
+    auto listening = listen_on(address, report);
+    EXPECT_TRUE(listening) << report.text();
+    if (!listening) co_return;
+    Counters counters;
+    NoSetUp none;
+    SocketListener listener(reactor, counters, none, std::move(*listening), address,
+                            {.handshakes_max = 8, .handshake_within = std::chrono::minutes(10)});
+    std::vector<Descriptor> ours;
+    for (int i = 0; i < 4; ++i) {
+        auto socket = co_await connect_to(reactor, address, {}, report);
+        EXPECT_TRUE(socket) << report.text();
+        if (socket) ours.push_back(std::move(*socket));
+    }
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::close(ends[1]);
+        crowd(address, of_the_other, ends[0]);
+    }
+    const Time until = reactor.now() + std::chrono::seconds(60);
+    while (counters.handshakes_refused.value() < of_the_other - 4 && reactor.now() < until) {
+        co_await sleep_for(reactor, std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(counters.handshakes_refused.value(), of_the_other - 4U);
+    for (const Descriptor& each : ours) {
+        char byte = 0;
+        EXPECT_EQ(::recv(each.get(), &byte, 1, MSG_DONTWAIT), -1) << "its place is its own";
+    }
+    ::close(ends[1]);
+    ::close(ends[0]);
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    co_await listener.close();
+}
+TEST(SocketListener, OneUsersCrowdTakesNoPlaceOfAnothers) {
+    if (::getuid() != 0) GTEST_SKIP() << "root alone can be another user";
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    (*reactor)->run(two_users(**reactor));
 }
 
 }  // namespace
