@@ -11,9 +11,10 @@
 namespace ros2s::dpud {
 namespace {
 
-// A host reaches nothing but this directory, and owns its files as far as the kernel lets it.
-constexpr foreign::LocalFsOptions for_hosts{.enters_mounts = false,
-                                            .keeps_what_it_may_not_give = true};
+// A host reaches nothing but this directory, owns its files as far as the kernel lets it, and gets
+// no power over this machine, as whoever this process runs.
+constexpr foreign::LocalFsOptions for_hosts{
+    .enters_mounts = false, .keeps_what_it_may_not_give = true, .gives_no_power = true};
 
 std::pair<std::string, std::string> split(const std::string& name) {
     const size_t slash = name.find('/');

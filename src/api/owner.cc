@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -101,6 +102,9 @@ Duration patience_with(const OwnerRecord& owner) {
     return {};
 }
 
+// Whoever can open the file can hold a lock on it, and so keep the pool closed.
+constexpr mode_t owner_mode = 0600;
+
 std::string owner_path(const std::string& directory) { return directory + "/owner"; }
 
 }  // namespace
@@ -109,7 +113,7 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                                                    const OwnerRecord& self, OwnerRecord& present,
                                                    Report& report) {
     const std::string path = owner_path(directory);
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, owner_mode);
     if (descriptor < 0) {
         const int cause = errno;
         return report.fail(fail_errno(cause).error(),
@@ -117,6 +121,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                                        "directory exists and that you may write in it",
                                        path, std::strerror(cause)));
     }
+    // An earlier version made it for everybody to read. Somebody else's file stays as it is.
+    [[maybe_unused]] const int changed = ::fchmod(descriptor, owner_mode);
     struct flock lock = whole_file(F_WRLCK);
     if (::fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
         const int cause = errno;

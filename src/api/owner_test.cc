@@ -56,6 +56,16 @@ class OwnerTest : public testing::Test {
     Report report_;
 };
 
+// A lock for reading is enough to keep a pool closed, and takes a file that can be read.
+TEST_F(OwnerTest, NobodyElseCanLockTheFile) {
+    const std::string path = directory_ + "/owner";
+    for (const bool is_old : {false, true}) {
+        if (is_old) std::filesystem::permissions(path, std::filesystem::perms(0644));
+        ASSERT_TRUE(take({.pid = getpid()})) << report_.text();
+        EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+    }
+}
+
 TEST_F(OwnerTest, TheSecondOpenerLearnsWhoTheFirstIs) {
     const OwnerRecord self{
         .pid = getpid(), .program = "a%b\n", .mount_point = "/mnt/x y", .container = "main"};

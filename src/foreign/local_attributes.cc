@@ -17,11 +17,30 @@ timespec to_timespec(const std::optional<WallTime>& time) {
 
 }  // namespace
 
-Result<> LocalDirectory::change(int path, mode_t type, const fs::SetAttributes& changes) {
+Result<> LocalDirectory::drop_set_id(int path) const {
+    if (!options_.gives_no_power) return {};
+    struct stat status{};
+    ROS2S_TRY(checked(::fstat(path, &status)));
+    const mode_t left = allowed(status.st_mode, status.st_mode);
+    if (left == status.st_mode) return {};
+    return checked(::chmod(proc_path(path).c_str(), left & 07777));
+}
+
+Result<> LocalDirectory::check_attribute(std::string_view name) const {
+    const bool is_plain = name.starts_with("user.") || name.starts_with("system.posix_acl_");
+    if (is_plain || !options_.gives_no_power) return {};
+    return fail_errno(EPERM);  // security.capability is a set-id bit by another name
+}
+
+Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes) const {
+    if (changes.uid) changes.uid = allowed({.uid = *changes.uid}).uid;
+    if (changes.gid) changes.gid = allowed({.gid = *changes.gid}).gid;
+    if (changes.mode) changes.mode = allowed(type, *changes.mode);
     if (changes.size) {
         if (S_ISDIR(type)) return fail(Code::is_directory);
         if (!S_ISREG(type)) return fail(Code::invalid);
         if (*changes.size > INT64_MAX) return fail(Code::too_large, INT64_MAX);
+        ROS2S_TRY(drop_set_id(path));
         ROS2S_TRY(checked(::truncate(proc_path(path).c_str(), static_cast<off_t>(*changes.size))));
     }
     if (changes.uid || changes.gid) {
@@ -86,6 +105,7 @@ Task<Result<>> LocalDirectory::set_xattr(const Call& call, NodeId id, std::strin
     const NodeUse node(nodes_, id);
     if (!node) co_return fail(Code::stale);
     if (S_ISLNK(node->type)) co_return fail(Code::denied);
+    ROS2S_CO_TRY(check_attribute(name));
     const std::string owned(name);
     const int flags = how == fs::SetXattr::create    ? XATTR_CREATE
                       : how == fs::SetXattr::replace ? XATTR_REPLACE
@@ -101,6 +121,7 @@ Task<Result<>> LocalDirectory::remove_xattr(const Call& call, NodeId id, std::st
     const NodeUse node(nodes_, id);
     if (!node) co_return fail(Code::stale);
     if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
+    ROS2S_CO_TRY(check_attribute(name));
     const std::string owned(name);
     co_return co_await pool_.run(reactor_, [&] {
         return checked(::removexattr(proc_path(node.fd()).c_str(), owned.c_str()));

@@ -95,6 +95,7 @@ Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) cons
 // the mode last, because a change of owner takes set-id bits away.
 Result<LocalDirectory::Found> LocalDirectory::adopt(int parent, const std::string& name,
                                                     mode_t mode, Owner owner) const {
+    owner = allowed(owner);
     const auto settle = [&](Found& found) -> Result<> {
         struct stat above{};
         ROS2S_TRY(checked(::fstat(parent, &above)));
@@ -114,6 +115,17 @@ Result<LocalDirectory::Found> LocalDirectory::adopt(int parent, const std::strin
         return fail(settled.error());
     }
     return found;
+}
+
+Owner LocalDirectory::allowed(Owner owner) const {
+    if (!options_.gives_no_power) return owner;
+    return {.uid = owner.uid == 0 ? nobody : owner.uid, .gid = owner.gid == 0 ? nobody : owner.gid};
+}
+
+mode_t LocalDirectory::allowed(mode_t type, mode_t mode) const {
+    if (!options_.gives_no_power) return mode;
+    // A directory's says whose group its files are.
+    return mode & ~(S_ISDIR(type) ? mode_t{S_ISUID} : mode_t{S_ISUID | S_ISGID});
 }
 
 Attributes LocalDirectory::add(Found found) {
@@ -145,6 +157,7 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
     const std::string owned(name);
+    mode = allowed(S_IFDIR, mode);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
         ROS2S_TRY(checked(::mkdirat(directory.fd(), owned.c_str(), mode & 07777)));
         return adopt(directory.fd(), owned, mode, owner);
@@ -160,6 +173,8 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     const bool known =
         S_ISREG(mode) || S_ISFIFO(mode) || S_ISSOCK(mode) || S_ISCHR(mode) || S_ISBLK(mode);
     if (!known) co_return fail(Code::invalid);
+    if (options_.gives_no_power && (S_ISCHR(mode) || S_ISBLK(mode))) co_return fail_errno(EPERM);
+    mode = allowed(mode, mode);
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
     const std::string owned(name);

@@ -116,8 +116,14 @@ class LocalDirectory final : public fs::FileSystem {
     // Makes what `find` will find belong to `owner` and have `mode`; takes it away where it cannot.
     [[nodiscard]] Result<Found> adopt(int parent, const std::string& name, mode_t mode,
                                       Owner owner) const;
-    [[nodiscard]] static Result<Descriptor> open_node(int path, mode_t type, OpenFlags flags);
-    [[nodiscard]] static Result<> change(int path, mode_t type, const fs::SetAttributes& changes);
+    // As asked for, without what would give power over this machine.
+    [[nodiscard]] Owner allowed(Owner owner) const;
+    [[nodiscard]] mode_t allowed(mode_t type, mode_t mode) const;
+    [[nodiscard]] Result<> check_attribute(std::string_view name) const;
+    // Of a file whose content changes: the kernel leaves them where the process is root.
+    [[nodiscard]] Result<> drop_set_id(int path) const;
+    [[nodiscard]] Result<Descriptor> open_node(int path, mode_t type, OpenFlags flags) const;
+    [[nodiscard]] Result<> change(int path, mode_t type, fs::SetAttributes changes) const;
     [[nodiscard]] static Result<std::vector<Listed>> list(int directory);
     void read_one(int directory, fs::ReadManyItem& item) const;
     Task<> read_item(int directory, fs::ReadManyItem& item);

@@ -16,7 +16,7 @@ constexpr size_t listing_bytes = 32 * 1024;
 constexpr size_t read_many_at_once = 16;
 }  // namespace
 
-Result<Descriptor> LocalDirectory::open_node(int path, mode_t type, OpenFlags flags) {
+Result<Descriptor> LocalDirectory::open_node(int path, mode_t type, OpenFlags flags) const {
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISLNK(type)) return fail(Code::loop);
     if (S_ISDIR(type) && writes) return fail(Code::is_directory);
@@ -25,6 +25,7 @@ Result<Descriptor> LocalDirectory::open_node(int path, mode_t type, OpenFlags fl
     if (S_ISDIR(type)) bits |= O_DIRECTORY;
     if (flags.append) bits |= O_APPEND;
     if (flags.truncate) bits |= O_TRUNC;
+    if (writes) ROS2S_TRY(drop_set_id(path));
     return opened(::open(proc_path(path).c_str(), bits));
 }
 
@@ -61,6 +62,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
     const NodeUse directory(nodes_, parent);
     if (!directory) co_return fail(Code::stale);
     const std::string owned(name);
+    mode = allowed(S_IFREG, mode);
     constexpr int attempts_max = 100;  // the name may come and go meanwhile
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         auto found = co_await pool_.run(reactor_, [&]() -> Result<Found> {

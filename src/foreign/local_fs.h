@@ -27,7 +27,15 @@ struct LocalFsOptions {
     // What is created for an owner to whom the kernel does not let this process give files stays
     // this process's, without set-id bits. Where not, creating it fails (`denied`).
     bool keeps_what_it_may_not_give = false;
+    // Whoever uses it gets no power over this machine by it: what would be root's is nobody's,
+    // files have no set-id bits (those that had lose them before they are written to), devices are
+    // not made, and of extended attributes only those of users and access lists are changed
+    // (`denied`).
+    bool gives_no_power = false;
 };
+
+// Whose root's files are instead.
+inline constexpr uint32_t nobody = 65534;
 
 // The reactor and the pool outlive the file system. File I/O goes through the reactor's ring where
 // it has one; other system calls block, on the pool. Errors, each with a sentence: not_found,

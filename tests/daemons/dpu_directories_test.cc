@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <filesystem>
 #include <fstream>
@@ -152,6 +154,73 @@ TEST_F(DpuDirectories, NoHostLeavesTheDirectory) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(content_of(directory.path("outside/secret")), "secret");
     EXPECT_FALSE(std::filesystem::exists(directory.path("outside/d")));
+}
+
+// Files that would be another user's, or run as one, on the machine of the DPU.
+Task<> try_to_leave_power(fs::FileSystem& files) {
+    constexpr fs::Owner root{.uid = 0, .gid = 0};
+    const auto made =
+        co_await files.create(call, fs::root_node, "program", 06755, {.write = true}, root);
+    EXPECT_TRUE(made);
+    EXPECT_EQ(made->attributes.mode, S_IFREG | 0755U);
+    EXPECT_TRUE(co_await files.close(call, made->handle));
+    const fs::NodeId node = made->attributes.node;
+    const auto changed =
+        co_await files.set_attributes(call, node, {.mode = 06711, .uid = 0, .gid = 0});
+    EXPECT_TRUE(changed);
+    EXPECT_EQ(changed->mode, S_IFREG | 0711U);
+    EXPECT_NE(changed->uid, 0U);
+    EXPECT_NE(changed->gid, 0U);
+    const auto special =
+        co_await files.mknod(call, fs::root_node, "node", S_IFREG | 06755, 0, root);
+    EXPECT_TRUE(special);
+    EXPECT_EQ(special->mode, S_IFREG | 0755U);
+    for (const mode_t type : {S_IFCHR, S_IFBLK}) {
+        const auto device =
+            co_await files.mknod(call, fs::root_node, "device", type | 0666, makedev(1, 3), root);
+        EXPECT_EQ(device.error().code, Code::denied);
+    }
+    for (const char* name : {"security.capability", "trusted.overlay.opaque"}) {
+        EXPECT_EQ((co_await files.set_xattr(call, node, name, as_bytes("x"), fs::SetXattr::any))
+                      .error()
+                      .code,
+                  Code::denied);
+        EXPECT_EQ((co_await files.remove_xattr(call, node, name)).error().code, Code::denied);
+    }
+    // A directory's bit is for its files' group.
+    const auto directory = co_await files.mkdir(call, fs::root_node, "shared", 06775, root);
+    EXPECT_TRUE(directory);
+    EXPECT_EQ(directory->mode, S_IFDIR | 02775U);
+    // Programs that were there keep their bits until they are changed.
+    const auto written = co_await files.lookup(call, fs::root_node, "written");
+    const auto cut = co_await files.lookup(call, fs::root_node, "cut");
+    EXPECT_TRUE(written && cut);
+    EXPECT_EQ(written->mode & 07777, 06755U);
+    const auto file = co_await files.open(call, written->node, {.write = true});
+    EXPECT_TRUE(file);
+    EXPECT_TRUE(co_await files.pwrite(call, file->handle, Window::local(as_bytes("mine")), 0));
+    EXPECT_TRUE(co_await files.close(call, file->handle));
+    EXPECT_TRUE(co_await files.set_attributes(call, cut->node, {.size = 1}));
+}
+
+TEST_F(DpuDirectories, AHostGetsNoPowerOverTheMachine) {
+    for (const char* name : {"written", "cut"}) {
+        write_file(served + "/" + name, "program");
+        ASSERT_EQ(::chmod((served + "/" + name).c_str(), 06755), 0);
+    }
+    ASSERT_TRUE(dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    run_blocking(*reactor, [&] { return try_to_leave_power(host->file_system()); });
+    close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    for (const char* name : {"program", "node", "written", "cut"}) {
+        struct stat status{};
+        ASSERT_EQ(::stat((served + "/" + name).c_str(), &status), 0) << name;
+        EXPECT_EQ(status.st_mode & (S_ISUID | S_ISGID), 0U) << name;
+    }
+    EXPECT_EQ(content_of(served + "/written"), "mineram");
 }
 
 struct Kept {
