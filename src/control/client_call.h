@@ -16,6 +16,7 @@
 #include "server.grpc.pb.h"
 #include "session.grpc.pb.h"
 #include "store.grpc.pb.h"
+#include "watched_identity.h"
 
 namespace ros2s::control {
 
@@ -25,32 +26,45 @@ namespace ros2s::control {
     return Uuid::make(random);
 }
 
-struct ControlClient::Parts {
-    Parts(Reactor& core, std::string at, const std::shared_ptr<grpc::Channel>& channel)
-        : reactor(core),
-          address(std::move(at)),
-          server(channel),
+// One channel's.
+struct Stubs {
+    explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
+        : server(channel),
           sessions(channel),
           regions(channel),
           pools(channel),
           containers(channel),
-          changes(core, any_uuid(), 0, changes_max),
           mounts(channel),
           files(channel) {}
-
-    Reactor& reactor;
-    std::string address;
     v1::Server::Stub server;
     v1::Sessions::Stub sessions;
     v1::Regions::Stub regions;
     v1::Pools::Stub pools;
     v1::Containers::Stub containers;
+    v1::Mounts::Stub mounts;
+    v1::Files::Stub files;
+};
+
+struct ControlClient::Parts {
+    Parts(Reactor& core, ClientOptions how)
+        : reactor(core),
+          options(std::move(how)),
+          identity(options.identity, Log()),
+          changes(core, any_uuid(), 0, changes_max) {}
+
+    // Where the identity's files have changed, calls go over a new channel from here on; those that
+    // are on their way keep theirs. Looks once in a second. Errors: those of open_channel().
+    Result<> renew(Report& report);
+
+    Reactor& reactor;
+    ClientOptions options;
+    WatchedIdentity identity;
+    Time next_look{};
+    std::unique_ptr<Stubs> stubs;
     // Names of creations and destructions of containers: at once, so many.
     static constexpr uint32_t changes_max = 16;
     rpc::UpdateSlots changes;
     bool has_found_server = false;  // so that a change is worth sending again
-    v1::Mounts::Stub mounts;
-    v1::Files::Stub files;
 };
 
 // What of a call does not depend on its types. Lives in the waiting frame.
@@ -106,20 +120,24 @@ class PendingCall {
 // The error of a status that is not OK; the report says which server it was, where it matters.
 [[nodiscard]] Error failure(const std::string& address, const grpc::Status& status, Report& report);
 
-// co_await ask(parts, parts.files, &FilesAsync::Lookup, call, request, report)
+// co_await ask(parts, &Stubs::files, &FilesAsync::Lookup, call, request, report)
 template <class Stub, class Async, class Request, class Reply>
-Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub& stub,
+Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
                         void (Async::*method)(grpc::ClientContext*, const Request*, Reply*,
                                               std::function<void(grpc::Status)>),
                         const Call& call, Request request, Report& report) {
     ROS2S_CO_TRY(call.check(parts.reactor.now()));
+    Report unused;  // what there was goes on
+    (void)parts.renew(unused);
     Reply reply;
     PendingCall pending(parts.reactor, call);
     const auto start = [&](PendingCall::Done done) {
-        (stub.async()->*method)(&pending.context(), &request, &reply, std::move(done));
+        (((*parts.stubs).*stub).async()->*method)(&pending.context(), &request, &reply,
+                                                  std::move(done));
     };
     co_await pending.run(start);
-    if (!pending.status().ok()) co_return fail(failure(parts.address, pending.status(), report));
+    if (!pending.status().ok())
+        co_return fail(failure(parts.options.address, pending.status(), report));
     co_return std::move(reply);
 }
 

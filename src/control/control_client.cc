@@ -40,6 +40,24 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
     return record;
 }
 
+grpc::ChannelArguments arguments_of(const ClientOptions& options) {
+    grpc::ChannelArguments arguments;
+    if (!options.server_name.empty()) arguments.SetSslTargetNameOverride(options.server_name);
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+    // A call is sent once: what was done is not done again.
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    // A server that was away is looked for again soon; gRPC would let up to two minutes pass.
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // one attempt's time
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    // Each client its own connection, not one shared by whoever names the same server.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return arguments;
+}
+
+// How often a client looks whether its certificate was renewed.
+constexpr Duration glance = std::chrono::seconds(1);
+
 // How long a change of a container waits for a server that was there when it was sent.
 constexpr Duration patience = std::chrono::seconds(30);
 constexpr Duration pause_between = std::chrono::milliseconds(20);
@@ -55,7 +73,7 @@ Task<Result<Reply>> change_container(
     Request request, Report& report) {
     // Where no server ever was, that is said at once.
     if (!parts.has_found_server) {
-        ROS2S_CO_TRY(co_await ask(parts, parts.server, &ServerAsync::Query, call,
+        ROS2S_CO_TRY(co_await ask(parts, &Stubs::server, &ServerAsync::Query, call,
                                   v1::QueryServerRequest(), report));
         parts.has_found_server = true;
     }
@@ -66,7 +84,7 @@ Task<Result<Reply>> change_container(
     name.set_repeated(as.repeated);
     for (const Time until = parts.reactor.now() + patience;;) {
         Report attempt;
-        auto reply = co_await ask(parts, parts.containers, method, call, request, attempt);
+        auto reply = co_await ask(parts, &Stubs::containers, method, call, request, attempt);
         // A server that ends cancels what it has not done.
         const bool lost = !reply && (reply.error().code == Code::disconnected ||
                                      reply.error().code == Code::cancelled);
@@ -109,25 +127,24 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
                            "the control plane's address is empty; give HOST:PORT or "
                            "unix:PATH");
     }
-    grpc::ChannelArguments arguments;
-    if (!options.server_name.empty()) arguments.SetSslTargetNameOverride(options.server_name);
-    arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
-    // A call is sent once: what was done is not done again.
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    // A server that was away is looked for again soon; gRPC would let up to two minutes pass.
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // one attempt's time
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    // Each client its own connection, not one shared by whoever names the same server.
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    ROS2S_TRY_ASSIGN(const auto channel,
-                     open_channel(options.address, options.identity, arguments, report));
-    return std::unique_ptr<ControlClient>(
-        new ControlClient(std::make_unique<Parts>(reactor, options.address, channel)));
+    auto parts = std::make_unique<Parts>(reactor, std::move(options));
+    ROS2S_TRY(parts->renew(report));
+    return std::unique_ptr<ControlClient>(new ControlClient(std::move(parts)));
+}
+
+Result<> ControlClient::Parts::renew(Report& report) {
+    if (stubs != nullptr && reactor.now() < next_look) return {};
+    next_look = reactor.now() + glance;
+    Pem unused;
+    if (identity.look(unused) != WatchedIdentity::Look::changed && stubs != nullptr) return {};
+    ROS2S_TRY_ASSIGN(const auto channel, open_channel(options.address, options.identity,
+                                                      arguments_of(options), report));
+    stubs = std::make_unique<Stubs>(channel);
+    return {};
 }
 
 Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->server, &ServerAsync::Query,
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::server, &ServerAsync::Query,
                                                        call, v1::QueryServerRequest(), report));
     ServerFacts facts{.program = reply.program(),
                       .serving = reply.serving(),
@@ -156,7 +173,7 @@ Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, Sessio
     request.mutable_qos()->set_operations_per_second(wish.terms.operations_per_second);
     request.mutable_qos()->set_bytes_per_second(wish.terms.bytes_per_second);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, parts_->sessions, &SessionsAsync::Open, call,
+                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Open, call,
                                      std::move(request), report));
     ROS2S_CO_TRY_ASSIGN(const auto ticket, decode(reply.ticket(), report));
     co_return OpenedSession{.id = {reply.session()},
@@ -174,7 +191,7 @@ Task<Result<Duration>> ControlClient::keep_alive(const Call& call, session::Sess
     v1::KeepAliveRequest request;
     request.set_session(id.value);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, parts_->sessions, &SessionsAsync::KeepAlive, call,
+                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::KeepAlive, call,
                                      std::move(request), report));
     co_return std::chrono::milliseconds(reply.idle_ms());
 }
@@ -184,7 +201,7 @@ Task<Result<GivenTicket>> ControlClient::issue_ticket(const Call& call, session:
     v1::IssueTicketRequest request;
     request.set_session(id.value);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, parts_->sessions, &SessionsAsync::IssueTicket, call,
+                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::IssueTicket, call,
                                      std::move(request), report));
     co_return decode(reply.ticket(), report);
 }
@@ -193,7 +210,7 @@ Task<Result<>> ControlClient::close_session(const Call& call, session::SessionId
                                             Report& report) {
     v1::CloseSessionRequest request;
     request.set_session(id.value);
-    ROS2S_CO_TRY(co_await ask(*parts_, parts_->sessions, &SessionsAsync::Close, call,
+    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Close, call,
                               std::move(request), report));
     co_return Result<>{};
 }
@@ -211,7 +228,7 @@ Task<Result<uint64_t>> ControlClient::add_region(const Call& call, session::Sess
     into.set_memory(static_cast<v1::MemoryKind>(region.memory));
     into.set_device(region.device);
     into.set_key(std::move(region.key));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->regions, &RegionsAsync::Add,
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::regions, &RegionsAsync::Add,
                                                        call, std::move(request), report));
     co_return reply.region();
 }
@@ -221,13 +238,13 @@ Task<Result<>> ControlClient::remove_region(const Call& call, session::SessionId
     v1::RemoveRegionRequest request;
     request.set_session(id.value);
     request.set_region(region);
-    ROS2S_CO_TRY(co_await ask(*parts_, parts_->regions, &RegionsAsync::Remove, call,
+    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::regions, &RegionsAsync::Remove, call,
                               std::move(request), report));
     co_return Result<>{};
 }
 
 Task<Result<std::vector<std::string>>> ControlClient::list_pools(const Call& call, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->pools, &PoolsAsync::List,
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::List,
                                                        call, v1::ListPoolsRequest(), report));
     co_return std::vector<std::string>(reply.pools().begin(), reply.pools().end());
 }
@@ -236,7 +253,7 @@ Task<Result<PoolFacts>> ControlClient::query_pool(const Call& call, std::string 
                                                   Report& report) {
     v1::QueryPoolRequest request;
     request.set_pool(std::move(pool));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->pools, &PoolsAsync::Query,
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::Query,
                                                        call, std::move(request), report));
     co_return PoolFacts{
         .space = {.total_bytes = reply.total_bytes(), .free_bytes = reply.free_bytes()},
@@ -265,7 +282,7 @@ Task<Result<std::vector<object::ContainerRecord>>> ControlClient::list_container
     v1::ListContainersRequest request;
     request.set_pool(std::move(pool));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, parts_->containers, &ContainersAsync::List, call,
+                        co_await ask(*parts_, &Stubs::containers, &ContainersAsync::List, call,
                                      std::move(request), report));
     std::vector<object::ContainerRecord> records;
     for (const v1::Container& each : reply.containers()) {
@@ -283,7 +300,7 @@ Task<Result<object::ContainerRecord>> ControlClient::query_container(const Call&
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, parts_->containers, &ContainersAsync::Query, call,
+                        co_await ask(*parts_, &Stubs::containers, &ContainersAsync::Query, call,
                                      std::move(request), report));
     co_return decode(reply.container(), report);
 }
@@ -305,7 +322,7 @@ Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionI
     request.set_session(id.value);
     request.set_container(std::move(container));
     request.set_read_only(read_only);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, parts_->mounts, &MountsAsync::Mount,
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::mounts, &MountsAsync::Mount,
                                                        call, std::move(request), report));
     co_return MountedAt{.id = {reply.mount()}, .keeper = reply.keeper()};
 }
@@ -315,7 +332,7 @@ Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,
     v1::UnmountRequest request;
     request.set_session(id.value);
     request.set_mount(mount.value);
-    ROS2S_CO_TRY(co_await ask(*parts_, parts_->mounts, &MountsAsync::Unmount, call,
+    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::mounts, &MountsAsync::Unmount, call,
                               std::move(request), report));
     co_return Result<>{};
 }

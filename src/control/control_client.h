@@ -2,8 +2,8 @@
 // over mutual TLS 1.3 to one server. Nothing waits on a thread: calls are coroutines on their
 // reactor, cancelled and timed out by their Call; the server learns of both.
 //
-// The certificate files are read when it is made. The channel reconnects by itself with what was
-// read then; make a new client to take up renewed files. A call that finds no server fails at once.
+// The certificate files are read when it is made, and again when a call finds them renewed: it, and
+// what follows, goes over a new connection. A call that finds no server fails at once.
 // A call that ends with `disconnected` was done or not. Containers alone are made and destroyed
 // under a name that the store keeps with the answer: these calls are sent again, 30 s long, and
 // done once.

@@ -60,15 +60,17 @@ struct ControlServer::Parts {
     Parts(ControlParts given, ControlOptions wanted)
         : options(std::move(wanted)),
           connections(bounds_of(options), given.log),
-          gate(given.reactor, connections, options.calls_max, options.calls_per_subject_max),
+          trust(given.reactor, given.blocking, given.sessions, options.identity),
+          gate(given.reactor, connections, trust, options.calls_max, options.calls_per_subject_max),
           ground{.gate = gate, .parts = std::move(given), .options = options},
           audit(ground.parts.log),
-          background(gate.reactor, 1) {}
+          background(gate.reactor, 2) {}
 
     Result<> build(Report& report);
 
     ControlOptions options;
     Connections connections;
+    Trust trust;
     CallGate gate;
     Ground ground;
     Audit audit;
@@ -90,6 +92,7 @@ struct ControlServer::Parts {
 
 Result<> ControlServer::Parts::build(Report& report) {
     ROS2S_TRY(check_options(options, now(gate.reactor), report));
+    trust.begin();
     for (const std::string& address : options.listen) {
         ROS2S_TRY_ASSIGN(std::string taken, connections.listen(address, report));
         addresses.push_back(std::move(taken));
@@ -150,7 +153,8 @@ Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts g
     parts->ground.parts.log.info(
         fmt::format("control plane on {}", fmt::join(parts->addresses, ", ")));
     ROS2S_CHECK(
-        parts->background.try_spawn(parts->ground.parts.sessions.reap(parts->stopping.token())));
+        parts->background.try_spawn(parts->ground.parts.sessions.reap(parts->stopping.token())) &&
+        parts->background.try_spawn(parts->trust.watch(parts->stopping.token())));
     std::unique_ptr<ControlServer> server(new ControlServer(std::move(parts)));
     for (const std::string& pool : server->parts_->ground.parts.pools.names()) {
         server->set_pool_serving(pool, true);

@@ -55,6 +55,9 @@ Result<> ServedCall::check_caller() {
             Code::denied, "the client's certificate names no subject; issue one that does");
     }
     served_.peer = context_.peer();
+    served_.credential.chain = chain_of(*context_.auth_context());
+    ROS2S_TRY_ASSIGN(served_.credential.until,
+                     gate_.trust.check(served_.subject, served_.credential.chain, served_.report));
     if (const auto fits = gate_.connections.proven(served_.peer, served_.subject); !fits) {
         gate_.refused_busy.add();
         return served_.report.fail(

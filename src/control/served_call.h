@@ -24,19 +24,23 @@
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
+#include "trust.h"
 
 namespace ros2s::control {
 
 // What bounds and counts the calls of one server. Used on the core, but for `reactor`.
 struct CallGate {
-    CallGate(Reactor& core, Connections& come_over, size_t calls_max, uint32_t per_subject_max)
+    CallGate(Reactor& core, Connections& come_over, Trust& callers, size_t calls_max,
+             uint32_t per_subject_max)
         : reactor(core),
           connections(come_over),
+          trust(callers),
           nursery(core, calls_max),
           subject_max(per_subject_max) {}
 
     Reactor& reactor;
     Connections& connections;
+    Trust& trust;
     Nursery nursery;
     uint32_t subject_max;
     std::map<std::string, uint32_t> by_subject;
@@ -49,7 +53,8 @@ struct Served {
     Call call;
     UpdateName update;  // call's, once a request has named one
     std::string subject;
-    std::string peer;  // its address: "ipv4:192.0.2.7:51234", "unix:"
+    session::Credential credential;  // of the connection that it came by
+    std::string peer;                // its address: "ipv4:192.0.2.7:51234", "unix:"
     Report report;
 };
 

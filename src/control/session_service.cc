@@ -20,7 +20,12 @@ uint64_t milliseconds(Duration duration) {
 
 Result<session::SessionUse> Ground::session(Served& served, uint64_t number) const {
     auto found = parts.sessions.find({number}, served.subject, served.peer);
-    if (found) return found;
+    if (found) {
+        // A client that renewed its certificate goes on in its session.
+        session::Credential& shown = (*found)->credential;
+        if (shown.chain != served.credential.chain) shown = served.credential;
+        return found;
+    }
     return served.report.fail(found.error(),
                               fmt::format("{} has no session {}; it ended, or is another's. Open a "
                                           "new one",
@@ -175,6 +180,7 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
                                                             : "there are too many; close some"));
     }
     (*opened)->terms = terms;
+    (*opened)->credential = served.credential;
     return Entered{(*opened)->id, give_ticket(served, **opened, ticket)};
 }
 

@@ -4,16 +4,13 @@
 #include <grpc/grpc_security.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "grpc_address.h"
+#include "watched_identity.h"
 
 // gRPC 1.51 has the lowest TLS version of a client only behind its public headers, though it
 // exports it. This is the class as far as it is used: a call of a non-virtual member of the object
@@ -33,11 +30,6 @@ namespace {
 
 pki::Seconds now() {
     return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
-std::string contents(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // What a server's handshakes need and gRPC has no setting for: the lowest TLS version, and why a
@@ -80,35 +72,12 @@ void watch_contexts() {
         SSL_CTX_get_ex_new_index(0, nullptr, context_made, nullptr, nullptr);
 }
 
-struct Pem {
-    std::string authority, certificate, key;
-};
-
-Pem read(const pki::Identity& identity) {
-    return {contents(identity.authority_file), contents(identity.certificate_file),
-            contents(identity.key_file)};
-}
-
-// What of a file changes when another one takes its place.
-struct FileState {
-    ino_t inode = 0;
-    off_t size = 0;
-    int64_t seconds = 0, nanoseconds = 0;
-    friend bool operator==(const FileState&, const FileState&) = default;
-};
-
-FileState state_of(const std::string& path) {
-    struct stat facts{};
-    if (stat(path.c_str(), &facts) != 0) return {};
-    return {facts.st_ino, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
-}
-
 // The files of one listening address, looked at before each handshake. gRPC asks for one address by
 // one thread at a time.
 class WatchedFiles {
   public:
     WatchedFiles(pki::Identity identity, Log log)
-        : identity_(std::move(identity)), log_(std::move(log)) {}
+        : identity_(std::move(identity), log), log_(std::move(log)) {}
 
     static grpc_ssl_certificate_config_reload_status fetch(
         void* self, grpc_ssl_server_certificate_config** config) noexcept {
@@ -116,34 +85,26 @@ class WatchedFiles {
     }
 
   private:
-    using States = std::array<FileState, 3>;
     grpc_ssl_certificate_config_reload_status fetch(grpc_ssl_server_certificate_config** config) {
-        const States seen{state_of(identity_.authority_file), state_of(identity_.certificate_file),
-                          state_of(identity_.key_file)};
-        if (seen == seen_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-        seen_ = seen;
-        Report report;
-        if (!pki::check_identity(identity_, now(), report)) {
-            log_.warning(
-                fmt::format("tls: the certificate files changed and are not used, because "
-                            "{}; what was read before is kept",
-                            report.text()));
-            return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+        Pem pem;
+        switch (identity_.look(pem)) {
+            case WatchedIdentity::Look::unchanged:
+                return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+            case WatchedIdentity::Look::not_usable: return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+            case WatchedIdentity::Look::changed: break;
         }
-        const Pem pem = read(identity_);
         const grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
                                               .cert_chain = pem.certificate.c_str()};
         *config = grpc_ssl_server_certificate_config_create(pem.authority.c_str(), &pair, 1);
         if (loaded_) {
-            log_.info(fmt::format("tls: {} was read anew", identity_.certificate_file));
+            log_.info(fmt::format("tls: {} was read anew", identity_.identity().certificate_file));
         }
         loaded_ = true;
         next_context_is_ours = true;
         return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
     }
-    pki::Identity identity_;
+    WatchedIdentity identity_;
     Log log_;
-    States seen_;
     bool loaded_ = false;
 };
 
@@ -183,7 +144,7 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
                                                     grpc::ChannelArguments arguments,
                                                     Report& report) {
     ROS2S_TRY(pki::check_identity(identity, now(), report));
-    const Pem pem = read(identity);
+    const Pem pem = read_pem(identity);
     grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
                                     .cert_chain = pem.certificate.c_str()};
     // The C++ library counts itself in with the first of its own objects, and this may be the
@@ -205,6 +166,17 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
 }
 
 std::string take_refused_certificate() { return std::exchange(refused_certificate, {}); }
+
+std::string chain_of(const grpc::AuthContext& peer) {
+    std::string chain;
+    for (const char* property :
+         {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME}) {
+        for (const grpc::string_ref& part : peer.FindPropertyValues(property)) {
+            chain.append(part.data(), part.size());
+        }
+    }
+    return chain;
+}
 
 std::string subject_of(const grpc::AuthContext& peer) {
     const auto subject = peer.FindPropertyValues(GRPC_X509_SUBJECT_PROPERTY_NAME);

@@ -30,6 +30,9 @@ namespace ros2s::control {
 // CN=host-1: certificate has expired". Empty where it refused none since it was last asked.
 [[nodiscard]] std::string take_refused_certificate();
 
+// The peer's certificate, and those that came with it, as PEM.
+[[nodiscard]] std::string chain_of(const grpc::AuthContext& peer);
+
 // The subject of the peer's certificate, as "CN=host-1"; empty where there is none.
 [[nodiscard]] std::string subject_of(const grpc::AuthContext& peer);
 

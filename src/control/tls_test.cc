@@ -131,6 +131,11 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
     expect_refused("its certificate is not good here (of CN=alice: ");
     EXPECT_THAT(rig_->lines.with(audited).back(), HasSubstr("issuer certificate"));
 
+    // The server's own certificate calls nobody, wherever its key went.
+    handshake(shown(rig_->certificates.of("server")));
+    expect_refused(
+        "its certificate is not good here (of CN=server: unsuitable certificate purpose");
+
     handshake("");
     expect_refused("it showed no certificate");
 

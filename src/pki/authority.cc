@@ -46,10 +46,6 @@ Result<> check(const CertificateRequest& request, Report& report) {
                 "not begin with '.' or '-', and is not 'ca'; for example engine-1",
                 name, name_bytes_max));
     }
-    if (!request.server && !request.client) {
-        return report.fail(Code::invalid,
-                           fmt::format("'{}' would be neither server nor client", name));
-    }
     if (request.server && request.alternative_names.empty()) {
         return report.fail(
             Code::invalid,
@@ -169,9 +165,7 @@ Result<Signed> sign(const CertificateRequest& request, const Signed& authority, 
     Signed made{.certificate = Certificate(X509_new()), .key = Key(EVP_EC_gen("P-256"))};
     X509* certificate = made.certificate.get();
     X509* issuer = authority.certificate.get();
-    const char* usage = request.server && request.client ? "serverAuth,clientAuth"
-                        : request.server                 ? "serverAuth"
-                                                         : "clientAuth";
+    const char* usage = request.server ? "serverAuth" : "clientAuth";
     const bool whole =
         made.key != nullptr && certificate != nullptr &&
         begin(certificate, made.key.get(), request.name, now - clock_difference,

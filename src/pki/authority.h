@@ -33,8 +33,9 @@ struct CertificateRequest {
     std::string name;  // common name, and of the files: [A-Za-z0-9._-], not "ca"
     // DNS names and IP addresses under which others reach it; servers need at least one.
     std::vector<std::string> alternative_names;
-    bool server = false;  // may answer as one
-    bool client = true;   // may call; a daemon that does both has both
+    // It answers as a server and cannot call as a client; otherwise the other way round. A daemon
+    // that does both has two.
+    bool server = false;
     std::chrono::days lifetime{365};
 };
 

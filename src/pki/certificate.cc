@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "openssl.h"
@@ -45,6 +46,25 @@ std::vector<std::string> alternative_names(const X509* certificate) {
         }
     }
     return texts;
+}
+
+struct FreeCertificates {
+    void operator()(STACK_OF(X509) * list) const noexcept { sk_X509_pop_free(list, X509_free); }
+};
+using Certificates = std::unique_ptr<STACK_OF(X509), FreeCertificates>;
+
+// As far as they can be read.
+Result<Certificates> certificates_of(const std::string& text) {
+    Certificates list(sk_X509_new_null());
+    const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+    if (list == nullptr || memory == nullptr) return fail(Code::no_memory);
+    for (;;) {
+        Certificate each(PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr));
+        if (each == nullptr || sk_X509_push(list.get(), each.get()) == 0) break;
+        (void)each.release();
+    }
+    (void)openssl_error();  // the end of the text
+    return list;
 }
 
 // All certificates of the file are believed.
@@ -149,6 +169,32 @@ Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
                               identity.certificate_file, to_string(expires)));
     }
     return check_chain(identity, own.get(), authorities, now, report);
+}
+
+Result<Seconds> verify_client(const std::string& chain, const std::string& authorities, Seconds now,
+                              Report& report) {
+    ROS2S_TRY_ASSIGN(const Store store, store_of(authorities, "the authority", report));
+    ROS2S_TRY_ASSIGN(const Certificates shown, certificates_of(chain));
+    const StoreContext context(X509_STORE_CTX_new());
+    const bool ready = context != nullptr && sk_X509_num(shown.get()) > 0 &&
+                       X509_STORE_CTX_init(context.get(), store.get(),
+                                           sk_X509_value(shown.get(), 0), shown.get()) == 1 &&
+                       X509_STORE_CTX_set_default(context.get(), "ssl_client") == 1;
+    if (!ready) return report.fail(Code::invalid, "it is no certificate");
+    X509_STORE_CTX_set_time(context.get(), 0, now.time_since_epoch().count());
+    if (X509_verify_cert(context.get()) != 1) {
+        const int reason = X509_STORE_CTX_get_error(context.get());
+        const bool is_late =
+            reason == X509_V_ERR_CERT_HAS_EXPIRED || reason == X509_V_ERR_CERT_NOT_YET_VALID;
+        return report.fail(is_late ? Code::deadline : Code::invalid,
+                           X509_verify_cert_error_string(reason));
+    }
+    const STACK_OF(X509)* const believed = X509_STORE_CTX_get0_chain(context.get());
+    Seconds until = Seconds::max();
+    for (int i = 0; i < sk_X509_num(believed); ++i) {
+        until = std::min(until, to_seconds(X509_get0_notAfter(sk_X509_value(believed, i))));
+    }
+    return until;
 }
 
 Identity identity_in(const std::string& directory, const std::string& name) {

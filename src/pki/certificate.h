@@ -36,6 +36,13 @@ struct Identity {
 // deadline (expired, or not valid yet).
 [[nodiscard]] Result<> check_identity(const Identity& identity, Seconds now, Report& report);
 
+// Whether one of `authorities` signed a client's certificate, which stands first in `chain`,
+// perhaps by way of those behind it; both are PEM. Returns when the first of those that vouch for
+// it ends. Errors, with what is wrong: invalid, deadline (expired, or not valid yet).
+[[nodiscard]] Result<Seconds> verify_client(const std::string& chain,
+                                            const std::string& authorities, Seconds now,
+                                            Report& report);
+
 // "2027-11-20 12:00 UTC"
 [[nodiscard]] std::string to_string(Seconds time);
 

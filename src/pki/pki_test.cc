@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
@@ -103,7 +104,7 @@ TEST_F(Pki, TheOpensslProgramAgrees) {
         return answer.first == 0 ? std::string() : answer.second;
     };
     EXPECT_EQ(good(verify("engine", "sslserver")), "");
-    EXPECT_EQ(good(verify("engine", "sslclient")), "") << "engines and DPUs call each other too";
+    EXPECT_THAT(verify("engine", "sslclient").second, HasSubstr("unsuitable certificate purpose"));
     EXPECT_EQ(good(verify("host-1", "sslclient")), "");
     EXPECT_THAT(verify("host-1", "sslserver").second, HasSubstr("unsuitable certificate purpose"));
     EXPECT_THAT(verify("engine", "sslserver", now + days(366)).second,
@@ -114,6 +115,31 @@ TEST_F(Pki, TheOpensslProgramAgrees) {
     EXPECT_THAT(text, HasSubstr("prime256v1"));
     EXPECT_THAT(text, HasSubstr("ecdsa-with-SHA256"));
     EXPECT_THAT(text, HasSubstr("DNS:localhost, IP Address:127.0.0.1"));
+}
+
+TEST_F(Pki, AClientIsVouchedForUntilTheFirstOfItsChainEnds) {
+    ASSERT_TRUE(make_authority(directory_, usual(), now, report_)) << report_.text();
+    ASSERT_TRUE(make_authority(base_ + "/others", usual(), now, report_)) << report_.text();
+    const auto file = [](const std::string& path) {
+        std::ostringstream text;
+        text << std::ifstream(path).rdbuf();
+        return text.str();
+    };
+    const std::string authority = file(directory_ + "/ca.crt");
+    const auto verified = [&](const std::string& chain, const std::string& by, Seconds at) {
+        report_ = {};
+        return verify_client(chain, by, at, report_);
+    };
+    const std::string host = file(directory_ + "/host-1.crt");
+    EXPECT_EQ(verified(host, authority, now), now + days(365));
+    EXPECT_EQ(verified(host, file(base_ + "/others/ca.crt") + authority, now), now + days(365));
+    EXPECT_EQ(verified(host, authority, now + days(366)).error().code, Code::deadline);
+    EXPECT_THAT(report_.text(), HasSubstr("certificate has expired"));
+    for (const std::string& other : {file(base_ + "/others/host-1.crt"),
+                                     file(directory_ + "/engine.crt"), std::string("nonsense")}) {
+        EXPECT_EQ(verified(other, authority, now).error().code, Code::invalid);
+    }
+    EXPECT_THAT(report_.text(), HasSubstr("it is no certificate"));
 }
 
 TEST_F(Pki, OfTwoAuthoritiesEachSignsItsOwn) {
@@ -186,7 +212,6 @@ TEST_F(Pki, SenselessRequestsAreRefusedWithASentence) {
         {{.name = "s", .server = true}, "names and addresses"},
         {{.name = "s", .alternative_names = {"host:7400"}, .server = true}, "neither a DNS name"},
         {{.name = "s", .alternative_names = {"a,DNS:b"}, .server = true}, "neither a DNS name"},
-        {{.name = "s", .client = false}, "neither server nor client"},
         {{.name = "s", .lifetime = days(0)}, "1 to 36500 days"},
         {{.name = "s", .lifetime = days(40000)}, "1 to 36500 days"},
     };

@@ -34,7 +34,8 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       log_(std::move(log)),
       audit_(reactor, log_),
       last_session_(tickets.options().entropy() >> 16),
-      ended_(reactor) {}
+      ended_(reactor),
+      expelled_(reactor, options.sessions_max) {}
 
 SessionTable::~SessionTable() { ROS2S_CHECK(sessions_.empty()); }
 
@@ -145,9 +146,21 @@ Task<> SessionTable::end(Session& session) {
     ended_.wake_all();
 }
 
+void SessionTable::expel(SessionId id, std::string_view why) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || found->second->ending) return;
+    const Session& session = *found->second;
+    audit_.refused(
+        session.request.subject,
+        fmt::format("session {} of {} is ended: {}", id.value, session.request.subject, why),
+        fields_of(session));
+    ROS2S_CHECK(expelled_.try_spawn(end(*found->second)));
+}
+
 Task<> SessionTable::close_all() {
     draining_ = true;
     while (!sessions_.empty()) co_await close(sessions_.begin()->first);
+    co_await expelled_.join();
 }
 
 Task<> SessionTable::reap(StopToken stop) {
@@ -164,6 +177,11 @@ Task<> SessionTable::reap(StopToken stop) {
             metrics_.reaped.add();
             co_await end(*unused->second);
         }
+        std::vector<SessionId> expired;
+        for (const auto& [id, session] : sessions_) {
+            if (session->credential.until <= reactor_.wall_time()) expired.push_back(id);
+        }
+        for (const SessionId id : expired) expel(id, "its certificate expired");
     }
 }
 

@@ -1,8 +1,8 @@
 // SessionTable: who is connected. A session is one authenticated association of a client with this
 // server: opened over the control plane by a certificate's subject, entered by data-plane
-// connections with tickets, ended by the client, by an operator, or by itself when nobody used it
-// for a while and no connection is attached: soon where it had one, whose end is mostly its
-// client's.
+// connections with tickets, ended by the client, by an operator, when its certificate is good no
+// more, or by itself when nobody used it for a while and no connection is attached: soon where it
+// had one, whose end is mostly its client's.
 //
 // Until there is tenancy, the tenant is the certificate's subject: sessions of one subject share a
 // tenant number.
@@ -55,6 +55,12 @@ struct SessionRequest {
     std::string from{};  // where the control plane was called from: "ipv4:192.0.2.7:51234", "unix:"
 };
 
+// By which its subject was let in.
+struct Credential {
+    std::string chain;  // of certificates, as PEM
+    WallTime until = WallTime::max();
+};
+
 class Session {
   public:
     Session(Reactor& reactor, SessionId number, uint64_t tenant_number, SessionRequest what)
@@ -65,6 +71,7 @@ class Session {
     const SessionRequest request;
     RegionTable regions;
     ServiceTerms terms;
+    Credential credential;     // the one that its subject showed last
     uint32_t connections = 0;  // of the data plane
     Time last_use{};
     bool deserted = false;  // it had connections, and all have ended
@@ -154,9 +161,12 @@ class SessionTable {
     // Ends it and returns when all that was kept for it is gone; waits also where another call has
     // begun to. Nothing where there is no such session.
     Task<> close(SessionId id);
+    // Ends it in the background, for a reason that an audit line says. Nothing where there is none.
+    void expel(SessionId id, std::string_view why);
     // Refuses new sessions and ends all.
     Task<> close_all();
-    // Ends what nobody uses, until it is stopped. Run by whoever serves the control plane.
+    // Ends what nobody uses, and whose certificate has expired, until it is stopped. Run by whoever
+    // serves the control plane.
     Task<> reap(StopToken stop);
 
     // Watchers are told in the order of their coming; they leave before they die.
@@ -194,6 +204,7 @@ class SessionTable {
     std::map<std::string, Subject, std::less<>> subjects_;
     std::vector<SessionWatcher*> watchers_;
     Event ended_;  // woken whenever a session is gone
+    Nursery expelled_;
     SessionMetrics metrics_;
 };
 

@@ -203,6 +203,37 @@ TEST(Sessions, ThatNobodyUsesEndByThemselves) {
     rig.world.run(reap_a_while(rig));
 }
 
+// Whoever is connected, and works.
+Task<> outlive_a_certificate(Rig& rig) {
+    StopSource stop;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+    const SessionId brief = (*rig.sessions.open(request()))->id;
+    const SessionId renewed = (*rig.sessions.open(request()))->id;
+    for (const SessionId each : {brief, renewed}) {
+        auto use = rig.sessions.find(each, "CN=alice");
+        const auto issued = rig.sessions.issue_ticket(**use);
+        EXPECT_TRUE(rig.sessions.attach(issued->ticket, Purpose::link, Uuid{{1}}));
+        (*use)->credential = {.chain = "old", .until = rig.world.core().wall_time() + 20s};
+    }
+    const auto waiting = rig.sessions.issue_ticket(**rig.sessions.find(brief, "CN=alice"));
+    (*rig.sessions.find(renewed, "CN=alice"))->credential = {.chain = "new"};
+    co_await sleep_for(rig.world.core(), 15s);
+    EXPECT_TRUE(rig.recorder.ended.empty());
+    co_await sleep_for(rig.world.core(), 10s);
+    EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{brief.value});
+    EXPECT_FALSE(rig.sessions.attach(waiting->ticket, Purpose::link, Uuid{{1}}));
+    stop.request_stop();
+    co_await nursery.join();
+    rig.sessions.detach(renewed);
+    co_await rig.sessions.close_all();
+}
+
+TEST(Sessions, EndWithTheirCertificatesTime) {
+    Rig rig;
+    rig.world.run(outlive_a_certificate(rig));
+}
+
 // A client that died leaves its session for seconds; one that lost its connection and lives keeps
 // it, by the calls with which it comes back.
 Task<> desert(Rig& rig) {

@@ -1,0 +1,67 @@
+#include "trust.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace ros2s::control {
+namespace {
+
+constexpr Duration glance = std::chrono::seconds(1);
+
+}  // namespace
+
+void Trust::begin() { (void)files_.look(pem_); }
+
+const Trust::Known& Trust::know(const std::string& chain) {
+    const auto found = known_.find(chain);
+    if (found != known_.end()) return found->second;
+    if (known_.size() >= known_max) known_.clear();
+    Report why;
+    const auto now = std::chrono::floor<std::chrono::seconds>(reactor_.wall_time());
+    const auto until = pki::verify_client(chain, pem_.authority, now, why);
+    return known_.emplace(chain, until ? Known{.until = *until} : Known{.why_not = why.text()})
+        .first->second;
+}
+
+Result<WallTime> Trust::check(const std::string& subject, const std::string& chain,
+                              Report& report) {
+    const Known& known = know(chain);
+    // WallTime ends in 2262.
+    constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());
+    const WallTime until(std::min<pki::Seconds>(known.until, last));
+    if (reactor_.wall_time() < until) return until;
+    return report.fail(
+        Code::denied,
+        fmt::format("the certificate of {} is not good here any more: {}; get a new one", subject,
+                    known.why_not.empty() ? "it expired at " + pki::to_string(known.until)
+                                          : known.why_not));
+}
+
+Task<> Trust::watch(StopToken stop) {
+    while (co_await sleep_for(reactor_, glance, stop)) {
+        Pem fresh;
+        const auto looked = co_await blocking_.run(
+            reactor_, [&]() -> Result<WatchedIdentity::Look> { return files_.look(fresh); });
+        if (!looked || *looked != WatchedIdentity::Look::changed) continue;
+        const bool is_new = fresh.authority != pem_.authority;
+        pem_ = std::move(fresh);
+        if (is_new) expel_strangers();
+    }
+}
+
+void Trust::expel_strangers() {
+    known_.clear();
+    std::vector<session::SessionId> ids;
+    for (const session::Session* session : sessions_.all()) ids.push_back(session->id);
+    for (const session::SessionId id : ids) {
+        const session::Session* const session = sessions_.look(id);
+        if (session == nullptr) continue;
+        Report why;
+        if (check(session->request.subject, session->credential.chain, why)) continue;
+        sessions_.expel(id, why.text());
+    }
+}
+
+}  // namespace ros2s::control

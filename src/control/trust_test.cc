@@ -1,0 +1,124 @@
+// A certificate that is good no more, of somebody who is in already.
+#include "trust.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "test_rig.h"
+
+namespace ros2s::control {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+pki::Seconds now() {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+class Trusted : public testing::Test {
+  protected:
+    uint64_t live() {
+        uint64_t live = 0;
+        rig_.do_there([&] { live = rig_.sessions.metrics().live.value(); });
+        return live;
+    }
+    // By rename, as people do it: what is there is whole.
+    void put(const Certificates& from, const std::string& name) const {
+        const std::string into = rig_.certificates.directory() + "/" + name;
+        std::filesystem::copy_file(from.directory() + "/" + name, into + ".new");
+        std::filesystem::rename(into + ".new", into);
+    }
+    // The server gets another authority, and a certificate from it.
+    void replace_authority(const Certificates& by) const {
+        for (const char* name : {"server.key", "server.crt", "ca.crt"}) put(by, name);
+    }
+    Code keep_alive(ControlClient& client, session::SessionId session) {
+        report_ = {};
+        const auto lives = rig_.here([&] { return client.keep_alive(call_, session, report_); });
+        return lives ? Code::exists : lives.error().code;
+    }
+
+    Rig rig_;
+    const Call call_;
+    Report report_;
+};
+
+TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
+    const auto client = rig_.client();
+    const OpenedSession opened = rig_.open(*client);
+    rig_.mount(*client, opened.id);
+    const Certificates others;
+    replace_authority(others);
+    EXPECT_TRUE(eventually(*rig_.client_reactor, [&] { return live() == 0; }));
+    EXPECT_THAT(rig_.lines.with("audit: session " + std::to_string(opened.id.value) +
+                                " of CN=alice is ended: the certificate of CN=alice is not good "
+                                "here any more: "),
+                SizeIs(1));
+    // Its ticket, too, and the connection of the control plane, which still stands, opens no other.
+    rig_.do_there([&] {
+        EXPECT_FALSE(rig_.sessions.attach(opened.ticket.ticket, session::Purpose::link, alice));
+    });
+    const auto again = rig_.here([&] { return client->open_session(call_, Rig::wish(), report_); });
+    EXPECT_EQ(again.error().code, Code::denied);
+    EXPECT_THAT(report_.text(), HasSubstr("is not good here any more"));
+    EXPECT_EQ(keep_alive(*client, opened.id), Code::denied);
+    // The client gets a certificate of the new one, and goes on.
+    for (const char* name : {"alice.key", "alice.crt"}) put(others, name);
+    EXPECT_TRUE(eventually(*rig_.client_reactor, [&] {
+        return rig_.here([&] { return client->open_session(call_, Rig::wish(), report_); })
+            .has_value();
+    })) << report_.text();
+}
+
+TEST_F(Trusted, ARenewedAuthorityEndsNothing) {
+    const auto client = rig_.client();
+    const OpenedSession opened = rig_.open(*client);
+    // Believes the old one beside the new one.
+    const Certificates others;
+    {
+        const std::string both = rig_.certificates.directory() + "/ca.crt";
+        std::filesystem::copy_file(both, both + ".new");
+        std::ofstream(both + ".new", std::ios::app)
+            << std::ifstream(others.directory() + "/ca.crt").rdbuf();
+        std::filesystem::rename(both + ".new", both);
+    }
+    const auto newcomer = ControlClient::create(
+        *rig_.client_reactor,
+        {.address = rig_.address(),
+         .identity = {.authority_file = rig_.certificates.directory() + "/ca.crt",
+                      .certificate_file = others.directory() + "/mallory.crt",
+                      .key_file = others.directory() + "/mallory.key"}},
+        report_);
+    // Its own check wants one authority for all three files, and this one has both.
+    ASSERT_TRUE(newcomer) << report_.text();
+    EXPECT_TRUE(eventually(*rig_.client_reactor, [&] {
+        return rig_.here([&] { return (*newcomer)->list_pools(call_, report_); }).has_value();
+    })) << report_.text();
+    EXPECT_EQ(keep_alive(*client, opened.id), Code::exists) << report_.text();
+    EXPECT_EQ(live(), 1u);
+}
+
+TEST_F(Trusted, ARenewedCertificateIsShownAndTheSessionGoesOn) {
+    const auto client = rig_.client();
+    const OpenedSession opened = rig_.open(*client);
+    const auto shown = [&] {
+        std::string chain;
+        rig_.do_there([&] { chain = rig_.sessions.look(opened.id)->credential.chain; });
+        return chain;
+    };
+    const std::string before = shown();
+    EXPECT_THAT(before, HasSubstr("BEGIN CERTIFICATE"));
+    ASSERT_TRUE(pki::issue(rig_.certificates.directory(), {.name = "alice"}, true, now(), report_))
+        << report_.text();
+    EXPECT_TRUE(eventually(*rig_.client_reactor, [&] {
+        EXPECT_EQ(keep_alive(*client, opened.id), Code::exists) << report_.text();
+        return shown() != before;
+    }));
+    EXPECT_EQ(live(), 1u);
+}
+
+}  // namespace
+}  // namespace ros2s::control

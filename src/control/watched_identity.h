@@ -1,0 +1,48 @@
+// WatchedIdentity: the three files of an identity, read anew when they have changed. Where they do
+// not fit together (between the two renames of a rotation, or by mistake) what was read before
+// stays, and the log says so once.
+//
+// Used by one thread at a time. Blocks.
+#pragma once
+#include <sys/stat.h>
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "ros2s/base/log.h"
+#include "ros2s/pki/certificate.h"
+
+namespace ros2s::control {
+
+struct Pem {
+    std::string authority, certificate, key;
+};
+[[nodiscard]] Pem read_pem(const pki::Identity& identity);
+
+class WatchedIdentity {
+  public:
+    WatchedIdentity(pki::Identity identity, Log log)
+        : identity_(std::move(identity)), log_(std::move(log)) {}
+
+    enum class Look : uint8_t { unchanged, changed, not_usable };
+    // `changed`: `into` has what the files say now; so it is at the first look.
+    [[nodiscard]] Look look(Pem& into);
+    [[nodiscard]] const pki::Identity& identity() const { return identity_; }
+
+  private:
+    // What of a file changes when another one takes its place.
+    struct FileState {
+        ino_t inode = 0;
+        off_t size = 0;
+        int64_t seconds = 0, nanoseconds = 0;
+        friend bool operator==(const FileState&, const FileState&) = default;
+    };
+    static FileState state_of(const std::string& path);
+
+    pki::Identity identity_;
+    Log log_;
+    std::array<FileState, 3> seen_;
+};
+
+}  // namespace ros2s::control
