@@ -107,10 +107,10 @@ std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish
         "pools: {}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
-        "metrics: {{listen: \"127.0.0.1:0\"}}\n",
+        "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
         yaml_text(wish.directory), yaml_text("unix:" + places.engine_control),
         yaml_text(places.storage_certs), yaml_text(engine_listens(places, wish)),
-        trust_in(wish.providers));
+        trust_in(wish.providers), yaml_text(places.run + "/engine.metrics"));
 }
 
 // Who has the client's certificate may do everything in the pool.
@@ -123,11 +123,12 @@ std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& w
         "certificates: {}}}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
-        "metrics: {{listen: \"127.0.0.1:0\"}}\n",
+        "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
         yaml_text(wish.pool), all, all, all, yaml_text("unix:" + places.engine_control),
         yaml_text(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
         yaml_text(places.storage_certs), yaml_text("unix:" + places.dpu_control),
-        yaml_text(places.host_certs), yaml_text("shm " + places.dpu_data));
+        yaml_text(places.host_certs), yaml_text("shm " + places.dpu_data),
+        yaml_text(places.run + "/dpu.metrics"));
 }
 
 // The daemon itself writes the file that people edit: with every setting and what it means.

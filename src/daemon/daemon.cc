@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "daemon_log.h"
+#include "metrics_password.h"
 #include "ros2s/daemon/reactor_source.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -41,7 +42,14 @@ Result<> read_settings(const Program& program, const std::string& path, Report& 
                                        "a file with all of them and their defaults",
                                        path, program.name));
     }
-    return program.read(text.str(), path, report);
+    ROS2S_TRY(program.read(text.str(), path, report));
+    const CommonSettings common = program.common();
+    if (common.metrics.empty() || !common.metrics_password_file.empty()) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("{}: 'metrics: listen' wants 'password_file' beside it: without "
+                                   "a password every user of this machine could read them; a file "
+                                   "that is not there is made",
+                                   path));
 }
 
 // For this thread and those that it starts, so that sigwait() gets them.
@@ -110,13 +118,13 @@ int wait_for_signal(OsReactor& reactor, const Daemon& daemon, const sigset_t& si
 
 // Serves metrics, says that it is ready, and waits for a signal.
 Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon,
-                const CommonSettings& common, const sigset_t& signals, const Log& log,
-                Report& report) {
+                const CommonSettings& common, const std::string& password, const sigset_t& signals,
+                const Log& log, Report& report) {
     std::unique_ptr<exporter::MetricsServer> metrics;
     if (!common.metrics.empty()) {
         std::vector<exporter::Source> sources = daemon.metrics();
         sources.push_back(reactor_source(reactor, 0));
-        ROS2S_TRY_ASSIGN(metrics, exporter::MetricsServer::start(reactor, common.metrics,
+        ROS2S_TRY_ASSIGN(metrics, exporter::MetricsServer::start(reactor, common.metrics, password,
                                                                  std::move(sources), report));
     }
     std::vector<std::string> addresses = daemon.addresses();
@@ -140,6 +148,12 @@ Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon
 int serve(const Program& program) {
     Report report;
     const CommonSettings common = program.common();
+    std::string password;
+    if (!common.metrics.empty()) {
+        auto read = metrics_password(common.metrics_password_file, report);
+        if (!read) return failed(program, report, read.error());
+        password = std::move(*read);
+    }
     raise_descriptor_limit();
     const sigset_t signals = block_stop_signals();
     const auto reactor = OsReactor::create(
@@ -153,7 +167,8 @@ int serve(const Program& program) {
     const api::Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());
-    const auto attended = attend(**reactor, blocking, **daemon, common, signals, log, report);
+    const auto attended =
+        attend(**reactor, blocking, **daemon, common, password, signals, log, report);
     run_blocking(**reactor, [&] { return (*daemon)->stop(); });
     if (!attended) return failed(program, report, attended.error());
     log.info("stopped; everything is closed");
@@ -166,8 +181,14 @@ config::Group describe_metrics(CommonSettings& settings) {
     return {"metrics",
             "Counters for Prometheus.",
             {config::text("listen", settings.metrics,
-                          "HOST:PORT of an HTTP server without any access control that answers "
-                          "/metrics; empty: none.")}};
+                          "HOST:PORT of an HTTP server that answers /metrics; empty: none. What it "
+                          "tells is not for everybody: the names of tenants, and how much they "
+                          "do."),
+             config::text("password_file", settings.metrics_password_file,
+                          "A file whose first line is the password that a scraper presents, with "
+                          "any user name (HTTP basic authentication). Where there is no such file "
+                          "one is made. It goes over the network as it is: listen on loopback, or "
+                          "behind a proxy that speaks TLS.")}};
 }
 
 config::Group describe_service(CommonSettings& settings) {

@@ -38,6 +38,7 @@ class Daemon {
 // The settings that every daemon has.
 struct CommonSettings {
     std::string metrics;
+    std::string metrics_password_file;
     Duration poll = std::chrono::microseconds(100);
     Duration drain = std::chrono::seconds(10);
 };

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -96,6 +97,16 @@ class Sources final : public prometheus::Collectable {
     std::vector<Source> sources_;
 };
 
+// Takes as long whatever of it is right.
+bool is_same(std::string_view wanted, std::string_view given) {
+    unsigned different = wanted.size() == given.size() ? 0 : 1;
+    for (size_t i = 0; i < given.size(); ++i) {
+        different |= static_cast<unsigned char>(given[i]) ^
+                     static_cast<unsigned char>(wanted[i % std::max<size_t>(wanted.size(), 1)]);
+    }
+    return different == 0 && !wanted.empty();
+}
+
 void connect_once(const std::string& address, uint16_t port) {
     std::string host = address.substr(0, address.rfind(':'));
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -124,10 +135,16 @@ Task<> keep_connecting(Reactor& reactor, std::string address, uint16_t port, Sto
 }  // namespace
 
 struct MetricsServer::Parts {
-    Parts(OsReactor& reactor, const std::string& address, std::vector<Source> list)
+    Parts(OsReactor& reactor, const std::string& address, std::string password,
+          std::vector<Source> list)
         : host(address),
           sources(std::make_shared<Sources>(reactor, std::move(list))),
           exposer(address, 1) {
+        exposer.RegisterAuth(
+            [wanted = std::move(password)](const std::string&, const std::string& given) {
+                return is_same(wanted, given);
+            },
+            "ros2store metrics");
         exposer.RegisterCollectable(sources);
     }
     [[nodiscard]] uint16_t port() const {
@@ -158,12 +175,13 @@ Task<> MetricsServer::stop(Reactor& reactor, BlockingPool& blocking,
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::start(OsReactor& reactor,
                                                             const std::string& address,
+                                                            std::string password,
                                                             std::vector<Source> sources,
                                                             Report& report) {
     // The library reports a failure to listen by an exception, without the reason.
     try {
-        return std::unique_ptr<MetricsServer>(
-            new MetricsServer(std::make_unique<Parts>(reactor, address, std::move(sources))));
+        return std::unique_ptr<MetricsServer>(new MetricsServer(
+            std::make_unique<Parts>(reactor, address, std::move(password), std::move(sources))));
     } catch (const std::exception&) {
         return report.fail(Code::busy,
                            fmt::format("cannot serve metrics on {}: is the port taken, or the "

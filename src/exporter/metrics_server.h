@@ -4,8 +4,8 @@
 // other work, so that sources need no locks.
 //
 // Owned by the program; reactor and sources outlive it. Made and destroyed by a thread that is not
-// the reactor's (stop() sees to it); the reactor runs meanwhile. No access control: listen where
-// only those reach it who may know.
+// the reactor's (stop() sees to it); the reactor runs meanwhile. HTTP basic authentication, without
+// TLS: a password for the users of one machine, not against a network that others read.
 #pragma once
 #include <functional>
 #include <memory>
@@ -34,10 +34,12 @@ struct Source {
 
 class MetricsServer {
   public:
-    // Listens on "HOST:PORT"; port 0 is any. Errors: busy (the address is taken, or not this
+    // Listens on "HOST:PORT"; port 0 is any. Answers those who present `password`, with any user
+    // name. Errors: busy (the address is taken, or not this
     // machine's), with a sentence.
     [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> start(OsReactor& reactor,
                                                                       const std::string& address,
+                                                                      std::string password,
                                                                       std::vector<Source> sources,
                                                                       Report& report);
     ~MetricsServer();

@@ -2,6 +2,7 @@
 
 usage: daemons_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
+import base64
 import functools
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -223,8 +225,18 @@ class Life(WithDirectory):
         address = next(each for each in self.daemons()["ros2store-dpu"]["addresses"]
                        if each.startswith("metrics ")).partition(" ")[2]
 
+        # Not for every user of the machine.
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://{address}/metrics", timeout=60)
+        self.assertEqual(refused.exception.code, 401)
+        password = self.pool / "run/dpu.metrics"
+        self.assertEqual(password.stat().st_mode & 0o777, 0o600)
+        basic = base64.b64encode(f"any:{password.read_text().strip()}".encode()).decode()
+        request = urllib.request.Request(f"http://{address}/metrics",
+                                         headers={"Authorization": f"Basic {basic}"})
+
         def counted(value):
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as counters:
+            with urllib.request.urlopen(request, timeout=60) as counters:
                 found = [line for line in counters.read().decode().splitlines()
                          if line.startswith("ros2store_engine_reachable{")]
             self.assertEqual(len(found), 1, found)

@@ -108,14 +108,21 @@ uint16_t free_port() {
     return 0;
 }
 
-std::string metrics_at(uint16_t port) {
+std::string password_in(const std::string& file) {
+    std::string said;
+    // Any user name.
+    EXPECT_EQ(run_program("printf 'test:%s' $(cat '" + file + "') | base64 -w0", said), 0) << said;
+    return "Authorization: Basic " + said + "\r\n";
+}
+
+std::string metrics_at(uint16_t port, const std::string& header) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
     EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    constexpr std::string_view request = "GET /metrics HTTP/1.0\r\n\r\n";
+    const std::string request = "GET /metrics HTTP/1.0\r\n" + header + "\r\n";
     EXPECT_EQ(::send(descriptor, request.data(), request.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(request.size()));
     std::string answer;

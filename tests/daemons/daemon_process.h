@@ -34,8 +34,10 @@ class DaemonProcess {
 // A port of loopback that nobody has now. A daemon keeps it over restarts.
 uint16_t free_port();
 
-// What an HTTP server on that port of loopback answers to GET /metrics.
-std::string metrics_at(uint16_t port);
+// What an HTTP server on that port of loopback answers to GET /metrics, with a header if wanted.
+std::string metrics_at(uint16_t port, const std::string& header);
+// The header that presents the password in a file.
+std::string password_in(const std::string& file);
 
 // Runs a command; its exit status, and what it said in `output`.
 int run_program(const std::string& command, std::string& output);

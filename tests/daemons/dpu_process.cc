@@ -39,8 +39,8 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         << serves << all_for_the_client
         << fmt::format(
                "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-               "metrics: {{listen: \"127.0.0.1:0\"}}\n",
-               places_.dpu_control, places_.host_certs)
+               "metrics: {{listen: \"127.0.0.1:0\", password_file: {}/dpu.metrics}}\n",
+               places_.dpu_control, places_.host_certs, places_.run)
         << data();
 }
 
@@ -76,7 +76,8 @@ std::string DpuProcess::metrics() const {
     const std::string said = log();
     const size_t at = said.find(place);
     EXPECT_NE(at, said.npos) << said;
-    return metrics_at(static_cast<uint16_t>(std::stoi(said.substr(at + place.size()))));
+    return metrics_at(static_cast<uint16_t>(std::stoi(said.substr(at + place.size()))),
+                      password_in(places_.run + "/dpu.metrics"));
 }
 
 offload::HostOptions DpuProcess::options(const std::string& pool,

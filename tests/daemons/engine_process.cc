@@ -32,9 +32,9 @@ void EngineProcess::write_settings(const std::string& extra) {
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
         "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}, ofi+tcp;ofi_rxm 127.0.0.1:{}\", "
         "trusted_network: loopback}}\n"
-        "metrics: {{listen: \"127.0.0.1:{}\"}}\n{}",
+        "metrics: {{listen: \"127.0.0.1:{}\", password_file: {}}}\n{}",
         pool_directory(), more_pools_, places().engine_control, places().storage_certs,
-        places().engine_data, data_port_, ofi_port_, metrics_port_, extra);
+        places().engine_data, data_port_, ofi_port_, metrics_port_, path("engine.metrics"), extra);
 }
 
 void EngineProcess::add_pool(const std::string& name) {
@@ -48,7 +48,9 @@ void EngineProcess::add_pool(const std::string& name) {
     write_settings();
 }
 
-std::string EngineProcess::metrics() const { return metrics_at(metrics_port_); }
+std::string EngineProcess::metrics() const {
+    return metrics_at(metrics_port_, password_in(path("engine.metrics")));
+}
 
 direct::DirectOptions EngineProcess::options(const std::string& provider) const {
     return {.control = "unix:" + places().engine_control,

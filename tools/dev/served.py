@@ -1,5 +1,6 @@
 """A pool with its engine and DPU daemon, as `ros2store up` starts them, seen from outside."""
 
+import base64
 import json
 import os
 import signal
@@ -85,7 +86,12 @@ class Meter:
 
 def counters(daemon):
     """What it exports now, as hops.Series."""
+    name = daemon["program"].rpartition("-")[2]
+    password = (Path(daemon["log"]).parent / f"{name}.metrics").read_text(encoding="ascii").strip()
+    basic = base64.b64encode(f"ros2store:{password}".encode()).decode()
     place = next(address.split(" ")[1] for address in daemon["addresses"]
                  if address.startswith("metrics "))
-    with urllib.request.urlopen(f"http://{place}/metrics", timeout=30) as answer:
+    request = urllib.request.Request(f"http://{place}/metrics",
+                                     headers={"Authorization": f"Basic {basic}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return hops.Series.parse(answer.read().decode())

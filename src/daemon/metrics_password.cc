@@ -1,0 +1,75 @@
+#include "metrics_password.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace ros2s::daemon {
+namespace {
+
+constexpr size_t bytes_max = 256;
+
+std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, Report& report) {
+    const int cause = errno;
+    return report.fail(fail_errno(cause).error(),
+                       fmt::format("cannot {} {}, the password of the metrics: {}", do_what, path,
+                                   std::strerror(cause)));
+}
+
+Result<std::string> make(const std::string& path, Report& report) {
+    unsigned char random[16];
+    if (::getrandom(random, sizeof random, 0) != sizeof random) return cannot("draw", path, report);
+    std::string password;
+    for (const unsigned char byte : random) password += fmt::format("{:02x}", byte);
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0) return cannot("make", path, report);
+    const std::string line = password + '\n';
+    const bool written = ::write(file, line.data(), line.size()) == ssize_t(line.size());
+    if (!written) {
+        auto failed = cannot("write", path, report);
+        ::close(file);
+        ::unlink(path.c_str());
+        return failed;
+    }
+    ::close(file);
+    return password;
+}
+
+}  // namespace
+
+Result<std::string> metrics_password(const std::string& path, Report& report) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT) return make(path, report);
+    if (file < 0) return cannot("read", path, report);
+    struct stat facts{};
+    char text[bytes_max];
+    const bool known = ::fstat(file, &facts) == 0;
+    const ssize_t size = known ? ::read(file, text, sizeof text) : -1;
+    if (size < 0) {
+        auto failed = cannot("read", path, report);
+        ::close(file);
+        return failed;
+    }
+    ::close(file);
+    if ((facts.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+        return report.fail(Code::denied,
+                           fmt::format("{}, the password of the metrics, is open to others: chmod "
+                                       "g-w,o= {}",
+                                       path, path));
+    }
+    std::string password(text, static_cast<size_t>(size));
+    password.resize(std::min(password.find('\n'), password.size()));
+    if (!password.empty()) return password;
+    return report.fail(Code::invalid,
+                       fmt::format("{} has an empty first line where the password of the metrics "
+                                   "should be; remove it, and a new one is made",
+                                   path));
+}
+
+}  // namespace ros2s::daemon
