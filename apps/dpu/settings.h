@@ -20,14 +20,14 @@ struct Settings {
     std::string engine_name;
     std::string engine_providers = "shm";
     std::string trusted_network = "no";
-    std::string engine_certificates = "/etc/ros2store/certs";
+    std::string engine_certificates = "/etc/ros2store/dpu/storage";
     std::string ucx_device = "lo";
     std::string control = "127.0.0.1:7500";
-    std::string certificates = "/etc/ros2store/certs";
-    std::string data = "shm /run/ros2store/dpu.sock";
+    std::string certificates = "/etc/ros2store/dpu/hosts";
+    std::string data = "shm /run/ros2store/dpu/data.sock";
     std::string data_device;
     std::string placement = "host";
-    daemon::CommonSettings common{.metrics = "127.0.0.1:7509"};
+    daemon::CommonSettings common;
 
     // Errors: invalid; the report has a sentence for each thing that is wrong.
     [[nodiscard]] static Result<Settings> parse(std::string_view yaml, std::string_view where,

@@ -12,7 +12,8 @@ pools are closed.)";
 constexpr const char* more = R"(
 EXAMPLES
   ros2store pool create /srv/pool
-  ros2store certs init /etc/ros2store/certs --name engine-1
+  ros2store certs init AUTHORITY --name engine-1    # then copy ca.crt, server.crt, server.key
+                                                    # to /etc/ros2store/engine; ca.key stays
   ros2store-engine --print-config > /etc/ros2store/engine.yaml   # then set `pools`
   ros2store-engine --config /etc/ros2store/engine.yaml
 

@@ -12,12 +12,12 @@ namespace ros2s::engined {
 struct Settings {
     std::string pools;
     std::string control = "127.0.0.1:7400";
-    std::string certificates = "/etc/ros2store/certs";
-    std::string data = "shm /run/ros2store/engine.sock";
+    std::string certificates = "/etc/ros2store/engine";
+    std::string data = "shm /run/ros2store/engine/data.sock";
     std::string trusted_network = "no";
     std::string ucx_device = "lo";
     uint32_t reactors = 0;
-    daemon::CommonSettings common{.metrics = "127.0.0.1:7409"};
+    daemon::CommonSettings common;
 
     // Errors: invalid; the report has a sentence for each thing that is wrong.
     [[nodiscard]] static Result<Settings> parse(std::string_view yaml, std::string_view where,

@@ -25,6 +25,8 @@ LOADED = ["libucp.so.0", "libfabric.so.1"]
 # What UCX loads by itself: its own libraries look for it beside themselves.
 UCX_MODULES = "ucx"
 SETTINGS = Path("etc/ros2store")
+# Certificates: each side's own, and none of an authority's key.
+CERTIFICATES = ("engine", "dpu/storage", "dpu/hosts")
 POOL = "/var/lib/ros2store/pool"
 # Where systemd is: its user, and units that are known. Nothing is started: there is no pool yet.
 POSTINST = """#!/bin/sh
@@ -32,7 +34,8 @@ set -e
 if [ "$1" = configure ]; then
     if command -v systemd-sysusers >/dev/null; then
         systemd-sysusers ros2store.conf
-        chown ros2store: /var/lib/ros2store
+        chown ros2store-engine: /var/lib/ros2store /etc/ros2store/engine
+        chown ros2store-dpu: /etc/ros2store/dpu/storage /etc/ros2store/dpu/hosts
     fi
     if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 fi
@@ -131,6 +134,8 @@ def services(debian, tree):
     units, users = tree / "usr/lib/systemd/system", tree / "usr/lib/sysusers.d"
     for folder in (units, users, tree / SETTINGS, (tree / POOL[1:]).parent, tree / "DEBIAN"):
         folder.mkdir(parents=True)
+    for name in CERTIFICATES:
+        (tree / SETTINGS / name).mkdir(parents=True)
     shutil.copy("src/daemon/ros2store.sysusers", users / "ros2store.conf")
     for daemon, pools in (("engine", POOL), ("dpu", "pool")):
         shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)
@@ -252,6 +257,8 @@ Description: POSIX files on objects on a disk
     for path in tree.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+    for name in CERTIFICATES:
+        (tree / SETTINGS / name).chmod(0o700)
     subprocess.run(["dpkg-deb", "--build", "--root-owner-group", "-Zxz", tree, made], check=True,
                    stdout=subprocess.DEVNULL)
     return made

@@ -25,13 +25,20 @@ USES = (
         diff -r /etc/apt /back
         ros2store down /srv/p"""),
     ("ros2store-engine serves a pool, and drains", """
-        ros2store certs init /etc/ros2store/certs >/dev/null
+        ros2store certs init /authority-storage >/dev/null
+        ros2store certs init /authority-hosts >/dev/null
+        give() { cp $1/ca.crt $1/$2.crt $1/$2.key $3; }
+        give /authority-storage server /etc/ros2store/engine
+        give /authority-storage client /etc/ros2store/dpu/storage
+        give /authority-hosts server /etc/ros2store/dpu/hosts
+        mkdir /etc/ros2store/certs
+        give /authority-hosts client /etc/ros2store/certs
         ros2store up --no-daemons /var/lib/ros2store/pool --size 128MiB >/dev/null
-        mkdir -p /run/ros2store
+        mkdir -p /run/ros2store/engine /run/ros2store/dpu
         ros2store-engine --config /etc/ros2store/engine.yaml 2>/log &
         for i in $(seq 600); do grep -q "info: ready" /log && break; sleep 0.1; done
         cat /log
-        grep -q "data plane: shm at /run/ros2store/engine.sock" /log
+        grep -q "data plane: shm at /run/ros2store/engine/data.sock" /log
         ! grep -q warning /log
         kill -TERM $!
         wait $!"""),
@@ -42,6 +49,7 @@ USES = (
             for i in $(seq 600); do grep -q "info: ready" /$1.log && return; sleep 0.1; done
             cat /$1.log; false; }
         echo 'access: {"CN=client": {write: pool/*}}' >>/etc/ros2store/dpu.yaml
+        echo 'metrics: {listen: "127.0.0.1:7509", password_file: /password}' >>/etc/ros2store/dpu.yaml
         begin ros2store-engine; engine=$!
         begin ros2store-dpu; dpu=$!
         cat /ros2store-dpu.log
@@ -53,14 +61,17 @@ USES = (
         ros2store why ros2s+dpu://127.0.0.1/pool/main/tree/a | tee /why
         grep -q "host link over shm .*, shm to its engine" /why
         exec 3<>/dev/tcp/127.0.0.1/7509
-        printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3
+        basic=$(printf 'any:%s' "$(cat /password)" | base64 -w0)
+        printf 'GET /metrics HTTP/1.0\\r\\nAuthorization: Basic %s\\r\\n\\r\\n' "$basic" >&3
         grep -q '^ros2store_link_written_bytes_total' <&3
         kill -TERM $dpu; wait $dpu
         kill -TERM $engine; wait $engine"""),
     ("their units are sound, and their user is made", """
         apt-get install -q -y --no-install-recommends systemd
         dpkg-reconfigure ros2store
-        getent passwd ros2store
+        getent passwd ros2store-engine ros2store-dpu
+        test "$(stat -c %U%a /etc/ros2store/engine)" = ros2store-engine700
+        test "$(stat -c %U%a /etc/ros2store/dpu/hosts)" = ros2store-dpu700
         systemd-analyze verify /usr/lib/systemd/system/ros2store-{engine,dpu}.service"""),
     ("a C program links with libros2store", """
         apt-get install -q -y --no-install-recommends gcc libc6-dev pkg-config
