@@ -34,6 +34,7 @@ class Spares {
     void give(T spare) {
         if (idle_.size() < limit_) idle_.push_back(std::move(spare));
     }
+    void drop() noexcept { idle_.clear(); }
 
   private:
     size_t limit_;
@@ -54,6 +55,10 @@ class ReadBuffers {
     }
     void give(AlignedBuffer buffer) {
         (buffer.size() <= small_bytes ? small_ : large_).give(std::move(buffer));
+    }
+    void drop() noexcept {
+        small_.drop();
+        large_.drop();
     }
 
   private:

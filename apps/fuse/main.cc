@@ -32,9 +32,10 @@ Log background_log() {
     });
 }
 
-Task<> serve_then_stop_watching(Server& server, SignalWatch& watch) {
+Task<> serve_then_stop_watching(Server& server, SignalWatch& watch, StopSource& served) {
     co_await server.serve();
     watch.stop();
+    served.request_stop();
 }
 
 // Behind a network there may be other clients, whose changes the kernel's caches would hide.
@@ -63,8 +64,10 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals);
     const auto mounted = server.mount(report);
     if (mounted) {
-        Nursery nursery(environment.reactor, 2);
-        co_await nursery.spawn(serve_then_stop_watching(server, watch));
+        StopSource served;
+        Nursery nursery(environment.reactor, 3);
+        co_await nursery.spawn(serve_then_stop_watching(server, watch, served));
+        co_await nursery.spawn(server.give_memory_back_at_rest(served.token()));
         co_await nursery.spawn(watch.watch(server, mount_point));
         co_await server.ready();
         if (const auto set = set_read_ahead(mount_point, transfer_bytes_max); !set) {

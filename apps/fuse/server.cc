@@ -13,6 +13,7 @@
 
 #include "operations.h"
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/rest.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -53,6 +54,8 @@ ssize_t read_from_kernel(int descriptor, void* into, size_t bytes, void*) noexce
 constexpr double cached_seconds = 365.0 * 24 * 3600;
 // Requests taken in one go before everything else on the core gets its turn.
 constexpr int requests_per_turn = 16;
+// Without requests: then the mount is at rest.
+constexpr auto rest_after = std::chrono::seconds(2);
 // How long programs that go on using the mount may keep it from ending.
 constexpr auto longest_stop = std::chrono::seconds(60);
 
@@ -271,6 +274,16 @@ Task<> Server::serve() {
     answered_all_ = !stop_by_ || reactor_.now() < *stop_by_;
     co_await nursery_.join();
     ready_.set();
+}
+
+Task<> Server::give_memory_back_at_rest(StopToken stop) {
+    RestWatch watch;
+    while (co_await sleep_for(reactor_, rest_after, stop)) {
+        if (!watch.came_to_rest(counters_.requests)) continue;
+        receive_buffers_.drop();
+        read_buffers_.drop();
+        give_free_memory_back();
+    }
 }
 
 void Server::stop() noexcept {

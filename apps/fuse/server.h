@@ -27,6 +27,7 @@
 #include "ros2s/base/log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
 #include "write_handles.h"
 
@@ -79,6 +80,8 @@ class Server {
     // The kernel's sync of a mount like this one returns when the writes are queued, not when they
     // are answered, so that a server that ended at once would lose them.
     void stop() noexcept;
+    // Whenever a burst of work is over, gives back the memory that it took. Until `stop` is asked.
+    Task<> give_memory_back_at_rest(StopToken stop);
     // After serve(): false when those 60 s were over.
     [[nodiscard]] bool answered_all() const noexcept { return answered_all_; }
     // co_await ready(): until the kernel has shaken hands, so that the mount answers. Also passes

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -18,6 +19,7 @@
 #include "metrics_password.h"
 #include "ros2s/daemon/reactor_source.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/rest.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
 
@@ -99,20 +101,20 @@ void say_well(OsReactor& reactor, const Daemon& daemon, uint64_t& rounds, const 
 
 int wait_for_signal(OsReactor& reactor, const Daemon& daemon, const sigset_t& signals,
                     const Log& log) {
+    constexpr uint64_t rest_after_us = 5'000'000;
     uint64_t watchdog_us = 0;
-    if (::sd_watchdog_enabled(0, &watchdog_us) <= 0) {
-        int signal = 0;
-        ::sigwait(&signals, &signal);
-        return signal;
-    }
-    const uint64_t pause_us = watchdog_us / 3;
+    const bool watched = ::sd_watchdog_enabled(0, &watchdog_us) > 0;
+    const uint64_t pause_us = watched ? std::min(watchdog_us / 3, rest_after_us) : rest_after_us;
     const timespec pause{.tv_sec = static_cast<time_t>(pause_us / 1'000'000),
                          .tv_nsec = static_cast<long>(pause_us % 1'000'000 * 1000)};
     uint64_t rounds = UINT64_MAX;
+    RestWatch rest;
     for (;;) {
         const int signal = ::sigtimedwait(&signals, nullptr, &pause);
         if (signal > 0) return signal;
-        if (errno == EAGAIN) say_well(reactor, daemon, rounds, log);
+        if (errno != EAGAIN) continue;
+        if (watched) say_well(reactor, daemon, rounds, log);
+        if (rest.came_to_rest(reactor.counters().resumed.value())) give_free_memory_back();
     }
 }
 

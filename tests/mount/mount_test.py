@@ -642,6 +642,43 @@ def a_pool_is_mounted_again_at_once():
         pool.unmount(pool.pid())
 
 
+def resident_mib(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) >> 10 for line in file if line.startswith("VmRSS"))
+
+
+def use_directly(path):
+    memory = mmap.mmap(-1, 1 << 20)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    for _ in range(4):
+        os.pwritev(descriptor, [memory], 0)
+        os.preadv(descriptor, [memory], 0)
+    os.close(descriptor)
+
+
+@test
+def memory_is_given_back():
+    with open(FUSE, "rb") as program:
+        if b"__asan_init" in program.read():
+            return  # a sanitizer keeps what was freed
+    with Pool("512MiB") as pool:
+        pid = pool.mount()
+        before = resident_mib(pid)
+        users = [threading.Thread(target=use_directly, args=(pool.path(f"file{i}"),))
+                 for i in range(64)]
+        for each in users:
+            each.start()
+        for each in users:
+            each.join()
+        for name in os.listdir(pool.mount_point):
+            os.unlink(pool.path(name))
+        busy = resident_mib(pid)
+        allowed = before + 12
+        wait_until(lambda: resident_mib(pid) <= allowed,
+                   f"{before} MiB before, {busy} MiB at work; at rest again at most {allowed}")
+        pool.unmount(pid)
+
+
 @test
 def handles_outlive_the_mount():
     if os.geteuid() != 0:

@@ -1,0 +1,38 @@
+// RestWatch: whether a process has come to rest, so that it gives back the memory that its work
+// took.
+//
+// glibc returns what is freed only at the end of a heap, and keeps what is freed below: after many
+// requests at once a process stays as large as it was at its busiest. To give that back costs
+// milliseconds, and the work that follows its page faults; so it is done once after work, when
+// there is none.
+//
+// Whoever owns it calls it every few seconds, always on the same thread.
+#pragma once
+#include <cstdint>
+
+namespace ros2s {
+
+class RestWatch {
+  public:
+    // Between two calls; less is what timers do.
+    static constexpr uint64_t least_work = 64;
+
+    // `work` grows with what is done. True once after work, when there was none since the last
+    // call.
+    [[nodiscard]] bool came_to_rest(uint64_t work) noexcept {
+        const bool works = work - last_ >= least_work;
+        last_ = work;
+        const bool rests = !works && worked_;
+        worked_ = works;
+        return rests;
+    }
+
+  private:
+    uint64_t last_ = 0;
+    bool worked_ = true;  // opening is work
+};
+
+// Gives the allocator's free memory back to the kernel. Any thread; others wait for moments.
+void give_free_memory_back() noexcept;
+
+}  // namespace ros2s
