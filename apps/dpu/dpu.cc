@@ -18,6 +18,9 @@ session::Mounts::Options mount_bounds() {
     return bounds;
 }
 
+// In all there may be 1,024 (admission::Limits::lines).
+constexpr uint32_t connections_of_tenant_max = 256;
+
 }  // namespace
 
 Dpu::Dpu(api::Environment environment, Settings settings)
@@ -27,11 +30,12 @@ Dpu::Dpu(api::Environment environment, Settings settings)
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {}, environment_.log),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
-      tenants_(environment_.reactor, sessions_, environment_.log),
+      group_(environment_.reactor, {.lines_of_one = connections_of_tenant_max}),
+      tenants_(environment_.reactor, group_, sessions_, environment_.log),
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
       closed_(sessions_),
-      front_(environment_.reactor, link_, closed_) {}
+      front_(environment_.reactor, group_, link_, closed_) {}
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
@@ -136,6 +140,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                tickets_.metrics().visit(visit);
                                control_->visit_metrics(visit);
                                link_.metrics().visit(visit);
+                               group_.admission.metrics().visit(visit);
                            },
                        .times =
                            [this](const HistogramVisitor& visit) {

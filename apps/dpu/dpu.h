@@ -48,6 +48,8 @@ class Dpu final : public daemon::Daemon {
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::Mounts mounts_;
+    // The tenants' share of this process; each of their servers is in it.
+    rpc::ServerGroup group_;
     // Before the link server among those who watch sessions: connections end first.
     TenantDomains tenants_;
     hostlink::LinkServer link_;

@@ -37,12 +37,12 @@ class TenantDomains::Door final : public rpc::Gate {
 };
 
 struct TenantDomains::Tenant {
-    Tenant(Reactor& reactor, session::SessionTable& table, rpc::Service& service, uint64_t number,
-           const std::string& name)
+    Tenant(Reactor& reactor, rpc::ServerGroup& group, session::SessionTable& table,
+           rpc::Service& service, uint64_t number, const std::string& name)
         : number(number),
           subject(name),
           door(table, number, name),
-          data(reactor, service, door),
+          data(reactor, group, service, door),
           changing(reactor, 1) {}
 
     const uint64_t number;
@@ -114,8 +114,9 @@ std::optional<std::string> door_address(const daemon::Listen& place, std::string
                        port + 1 + (number_of(subject) + attempt) % door_ports);
 }
 
-TenantDomains::TenantDomains(Reactor& reactor, session::SessionTable& sessions, Log log)
-    : reactor_(reactor), sessions_(sessions), log_(std::move(log)) {
+TenantDomains::TenantDomains(Reactor& reactor, rpc::ServerGroup& group,
+                             session::SessionTable& sessions, Log log)
+    : reactor_(reactor), group_(group), sessions_(sessions), log_(std::move(log)) {
     sessions_.watch(*this);
 }
 TenantDomains::~TenantDomains() {
@@ -161,7 +162,7 @@ Task<Result<std::string>> TenantDomains::open(const session::Session& session, s
 TenantDomains::Tenant& TenantDomains::tenant_of(const session::Session& session) {
     auto& place = tenants_[session.tenant];
     if (place == nullptr) {
-        place = std::make_unique<Tenant>(reactor_, sessions_, *service_, session.tenant,
+        place = std::make_unique<Tenant>(reactor_, group_, sessions_, *service_, session.tenant,
                                          session.request.subject);
     }
     return *place;

@@ -55,7 +55,8 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     // Tenants with counters of their own in the metrics; all further ones are "(others)" together.
     static constexpr size_t labels_max = 64;
 
-    TenantDomains(Reactor& reactor, session::SessionTable& sessions, Log log);
+    TenantDomains(Reactor& reactor, rpc::ServerGroup& group, session::SessionTable& sessions,
+                  Log log);
     ~TenantDomains() override;
     TenantDomains(const TenantDomains&) = delete;
     TenantDomains& operator=(const TenantDomains&) = delete;
@@ -87,6 +88,7 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     static Task<> leave(Tenant& tenant);
 
     Reactor& reactor_;
+    rpc::ServerGroup& group_;
     session::SessionTable& sessions_;
     Log log_;
     std::vector<daemon::Listen> places_;

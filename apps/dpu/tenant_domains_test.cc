@@ -34,7 +34,8 @@ struct Rig {
           provider(place.provider),
           tickets(on, {}),
           sessions(on, tickets, {}),
-          domains(on, sessions, {}) {
+          group(on),
+          domains(on, group, sessions, {}) {
         domains.begin({std::move(place)}, "lo", service);
     }
     Task<session::SessionId> enter(std::string subject, std::string& address) {
@@ -55,6 +56,7 @@ struct Rig {
     NoService service;
     session::TicketTable tickets;
     session::SessionTable sessions;
+    rpc::ServerGroup group;
     TenantDomains domains;
 };
 

@@ -5,12 +5,21 @@
 #include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::engined {
+namespace {
+
+// A client here is trusted, and may be a DPU with many hosts behind it: beside another that asks
+// for one thing at a time it keeps a queue that makes good groups to commit.
+constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8} << 20};
+
+}  // namespace
+
 Engine::Engine(api::Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {}, environment_.log),
-      gate_(sessions_, session::Purpose::store) {}
+      gate_(sessions_, session::Purpose::store),
+      group_(environment_.reactor, {.least = least_of_client}) {}
 
 Engine::~Engine() { ROS2S_CHECK(control_ == nullptr); }
 
@@ -56,7 +65,7 @@ Task<Result<>> Engine::begin(Report& report) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
     router_ = std::make_unique<StoreRouter>(environment_.reactor, sessions_, pools_);
-    data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, *router_, gate_);
+    data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
     for (const daemon::Listen& place : places) {
         ROS2S_CO_TRY(co_await data_->listen(place, settings_.ucx_device, environment_.log, report));
@@ -102,6 +111,7 @@ std::vector<exporter::Source> Engine::metrics() const {
                                sessions_.metrics().visit(visit);
                                tickets_.metrics().visit(visit);
                                control_->visit_metrics(visit);
+                               group_.admission.metrics().visit(visit);
                            },
                        .times =
                            [this](const HistogramVisitor& visit) {

@@ -59,6 +59,7 @@ class Engine final : public daemon::Daemon {
     // The engine's authority gives certificates to trusted machines alone: DPUs, and clients that
     // need none. On the data plane they have the pool whole.
     const session::AccessTable access_ = session::AccessTable::everything();
+    rpc::ServerGroup group_;
     std::unique_ptr<StoreRouter> router_;
     std::unique_ptr<daemon::DataPlane> data_;
     std::unique_ptr<control::ControlServer> control_;

@@ -7,6 +7,7 @@
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/place_text.h"
 #include "ros2s/object/validate.h"
+#include "ros2s/runtime/slices.h"
 #include "ros2s/runtime/trace.h"
 
 namespace ros2s::client {
@@ -22,6 +23,11 @@ bool wants_checksums(const Operation& operation) {
     const bool carries =
         operation.kind == Operation::Kind::write || operation.kind == Operation::Kind::put;
     return carries && operation.checksums.empty() && operation.window.is_local();
+}
+
+// Bytes of the pieces from `offset` on that are worked on in one slice.
+uint64_t slice_of_pieces(uint64_t offset, uint64_t length) {
+    return std::min(length, round_down(offset + slice_bytes, block_bytes) - offset);
 }
 
 bool is_failure(const FetchItem& item) {
@@ -48,16 +54,13 @@ Task<Result<>> ClientStore::fetch(const Call& call, ContainerId container,
                                   std::span<FetchItem> items) {
     const Span span(call.trace, reactor_, "client.fetch");
     const Time begin = reactor_.now();
-    const Result<> fetched = co_await below_.fetch(call, container, items);
+    Result<> fetched = co_await below_.fetch(call, container, items);
+    if (fetched && verifies_) fetched = co_await check_all(call, container, items);
     uint64_t bytes = 0;
     if (fetched) {
         for (FetchItem& item : items) {
             bytes += item.extent.length;
-            if (item.window.shared) {
-                co_await check_shared(call, container, item);
-            } else {
-                check(container, item);
-            }
+            if (!verifies_) check(container, item, std::nullopt);
             if (is_failure(item)) metrics_.fetch.errors.add();
         }
     } else {
@@ -68,12 +71,29 @@ Task<Result<>> ClientStore::fetch(const Call& call, ContainerId container,
     co_return fetched;
 }
 
-void ClientStore::check(ContainerId container, FetchItem& item) {
+Task<Result<>> ClientStore::check_all(const Call& call, ContainerId container,
+                                      std::span<FetchItem> items) {
+    SliceCount slices(reactor_);
+    for (FetchItem& item : items) {
+        const uint64_t length = item.extent.length;
+        co_await slices.add(length);
+        ROS2S_CO_TRY_ASSIGN(const auto bad, length <= slice_bytes
+                                                ? mismatch(item)
+                                                : co_await long_mismatch(call, item));
+        if (bad && item.window.shared) [[unlikely]] {
+            ROS2S_CO_TRY(co_await read_again(call, container, item));
+        } else {
+            check(container, item, bad);
+        }
+    }
+    co_return Result<>{};
+}
+
+void ClientStore::check(ContainerId container, FetchItem& item, std::optional<Extent> bad) {
     if (!item.status) {
         if (item.status.error().code == Code::corrupt) withhold(item, item.status.error().detail);
         return;
     }
-    const auto bad = mismatch(item);
     if (!bad) [[likely]]
         return;
     say_corrupt(container, item, *bad);
@@ -95,12 +115,30 @@ std::optional<Extent> ClientStore::mismatch(const FetchItem& item) const {
     return bad;
 }
 
+Task<Result<std::optional<Extent>>> ClientStore::long_mismatch(const Call& call,
+                                                               const FetchItem& item) const {
+    const auto [offset, length] = item.extent;
+    const bool in_slices = item.status && !item.is_value && item.window.is_local() &&
+                           item.checksums.size() == piece_count(offset, length);
+    if (!in_slices) co_return mismatch(item);
+    const Bytes window = item.window.bytes().first(length);
+    std::optional<Extent> bad;
+    for (uint64_t at = 0; at < length && !bad;) {
+        if (at > 0) co_await yield(reactor_);
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        const uint64_t count = slice_of_pieces(offset + at, length - at);
+        const uint32_t* claimed = &item.checksums[piece_count(offset, at)];
+        for_each_piece(offset + at, window.subspan(at, count), [&](uint64_t place, Bytes piece) {
+            if (crc32c(piece) != *claimed++ && !bad) bad = Extent{place, piece.size()};
+        });
+        at += count;
+    }
+    co_return bad;
+}
+
 // A host that writes where we look must not make the store look damaged: what fails in memory of
 // our own counts, and the host gets that.
-Task<> ClientStore::check_shared(const Call& call, ContainerId container, FetchItem& item) {
-    if (!item.status) co_return check(container, item);
-    if (!mismatch(item)) [[likely]]
-        co_return;
+Task<Result<>> ClientStore::read_again(const Call& call, ContainerId container, FetchItem& item) {
     metrics_.read_again.add();
     const Window theirs = item.window;
     const AlignedBuffer ours(item.extent.length);
@@ -109,9 +147,14 @@ Task<> ClientStore::check_shared(const Call& call, ContainerId container, FetchI
     if (const Result<> fetched = co_await below_.fetch(call, container, {&item, 1}); !fetched) {
         item.status = fail(fetched.error());
     }
-    check(container, item);
+    const auto bad = co_await long_mismatch(call, item);
+    if (bad) check(container, item, *bad);
     item.window = theirs;
-    std::ranges::copy(ours.bytes(), theirs.bytes().begin());
+    ROS2S_CO_TRY(bad);
+    SlicedCopies copies;
+    copies.add(ours.bytes(), theirs.bytes());
+    if (!copies.done()) co_await copies.finish(reactor_);
+    co_return Result<>{};
 }
 
 void ClientStore::withhold(FetchItem& item, uint64_t detail) {
@@ -146,7 +189,8 @@ Task<Result<Commit>> ClientStore::update(const Call& call, ContainerId container
         commit = fail(sense.error());
     } else if (is_elsewhere_ && std::ranges::any_of(transaction.operations, wants_checksums)) {
         std::unique_ptr<Transaction> copy = take_copy(transaction);
-        commit = co_await below_.update(call, container, *copy);
+        const Result<> summed = co_await add_checksums(call, *copy);
+        commit = summed ? co_await below_.update(call, container, *copy) : fail(summed.error());
         give_back(std::move(copy));
     } else {
         commit = co_await below_.update(call, container, transaction);
@@ -168,15 +212,37 @@ std::unique_ptr<Transaction> ClientStore::take_copy(const Transaction& transacti
         copies_.pop_back();
         *copy = transaction;
     }
-    for (Operation& operation : copy->operations) {
+    return copy;
+}
+
+Task<Result<>> ClientStore::add_checksums(const Call& call, Transaction& transaction) const {
+    SliceCount slices(reactor_);
+    for (Operation& operation : transaction.operations) {
         if (!wants_checksums(operation)) continue;
+        const ConstBytes bytes = operation.window.bytes();
+        const uint64_t offset = operation.extent.offset;
+        co_await slices.add(bytes.size());
         if (operation.kind == Operation::Kind::put) {
-            value_checksums(operation.window.bytes(), operation.checksums);
-        } else {
-            array_checksums(operation.extent.offset, operation.window.bytes(), operation.checksums);
+            value_checksums(bytes, operation.checksums);
+            continue;
+        }
+        if (bytes.size() <= slice_bytes) {
+            array_checksums(offset, bytes, operation.checksums);
+            continue;
+        }
+        operation.checksums.clear();
+        operation.checksums.reserve(piece_count(offset, bytes.size()));
+        for (uint64_t at = 0; at < bytes.size();) {
+            if (at > 0) co_await yield(reactor_);
+            ROS2S_CO_TRY(call.check(reactor_.now()));
+            const uint64_t count = slice_of_pieces(offset + at, bytes.size() - at);
+            for_each_piece(offset + at, bytes.subspan(at, count), [&](uint64_t, ConstBytes piece) {
+                operation.checksums.push_back(crc32c(piece));
+            });
+            at += count;
         }
     }
-    return copy;
+    co_return Result<>{};
 }
 
 void ClientStore::give_back(std::unique_ptr<Transaction> copy) {

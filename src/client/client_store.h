@@ -63,15 +63,25 @@ class ClientStore final : public object::ObjectStore {
     template <class T>
     Task<Result<T>> counted(const Call& call, std::string_view name, RequestMetrics& metrics,
                             Task<Result<T>> request);
-    void check(object::ContainerId container, object::FetchItem& item);
+    // Takes back what is corrupt; `bad` does not match.
+    void check(object::ContainerId container, object::FetchItem& item,
+               std::optional<object::Extent> bad);
     // What of its bytes does not match, where it can be told.
     [[nodiscard]] std::optional<object::Extent> mismatch(const object::FetchItem& item) const;
-    Task<> check_shared(const Call& call, object::ContainerId container, object::FetchItem& item);
+    // The same of more than a slice, in slices. Errors: cancelled, deadline.
+    Task<Result<std::optional<object::Extent>>> long_mismatch(const Call& call,
+                                                              const object::FetchItem& item) const;
+    Task<Result<>> check_all(const Call& call, object::ContainerId container,
+                             std::span<object::FetchItem> items);
+    Task<Result<>> read_again(const Call& call, object::ContainerId container,
+                              object::FetchItem& item);
     void withhold(object::FetchItem& item, uint64_t detail);
     void say_corrupt(object::ContainerId container, const object::FetchItem& item,
                      object::Extent bad) const;
     [[nodiscard]] std::unique_ptr<object::Transaction> take_copy(
         const object::Transaction& transaction);
+    // In slices. Errors: cancelled, deadline.
+    Task<Result<>> add_checksums(const Call& call, object::Transaction& transaction) const;
     void give_back(std::unique_ptr<object::Transaction> copy);
 
     Reactor& reactor_;

@@ -21,6 +21,7 @@ uint64_t milliseconds(Duration duration) {
 Result<session::SessionUse> Ground::session(Served& served, uint64_t number) const {
     auto found = parts.sessions.find({number}, served.subject, served.peer);
     if (found) {
+        served.call.tenant = (*found)->tenant;
         // A client that renewed its certificate goes on in its session.
         session::Credential& shown = (*found)->credential;
         if (shown.chain != served.credential.chain) shown = served.credential;

@@ -52,7 +52,7 @@ Task<Result<>> DataPlane::listen(Listen where, std::string ucx_device, const Log
     ROS2S_CO_TRY_ASSIGN(port->domain,
                         fabric::open_domain(reactor_, where.provider, ucx_device, report));
     auto server = co_await rpc::Server::listen(reactor_, *port->domain, where.address, service_,
-                                               gate_, {}, report);
+                                               gate_, {.group = &group_}, report);
     if (!server) {
         co_await port->domain->close();
         co_return fail(server.error());

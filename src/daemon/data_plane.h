@@ -1,8 +1,8 @@
 // DataPlane: the providers that a daemon listens on, each with a domain and a server, for one
 // service.
 //
-// Owned by the daemon; reactor, service and gate outlive it. Used on the reactor's core; close()
-// before destruction.
+// Owned by the daemon; reactor, group, service and gate outlive it. Used on the reactor's core;
+// close() before destruction.
 #pragma once
 #include <memory>
 #include <string>
@@ -22,11 +22,13 @@ namespace ros2s::daemon {
 
 class DataPlane {
   public:
-    DataPlane(Reactor& reactor, rpc::Service& service, session::SessionGate& gate)
-        : reactor_(reactor), service_(service), gate_(gate), sessions_gate_(&gate) {}
+    // `group`: what its servers share with the process's others.
+    DataPlane(Reactor& reactor, rpc::ServerGroup& group, rpc::Service& service,
+              session::SessionGate& gate)
+        : reactor_(reactor), group_(group), service_(service), gate_(gate), sessions_gate_(&gate) {}
     // For who ends the connections of sessions himself (end_session()).
-    DataPlane(Reactor& reactor, rpc::Service& service, rpc::Gate& gate)
-        : reactor_(reactor), service_(service), gate_(gate) {}
+    DataPlane(Reactor& reactor, rpc::ServerGroup& group, rpc::Service& service, rpc::Gate& gate)
+        : reactor_(reactor), group_(group), service_(service), gate_(gate) {}
     ~DataPlane();
     DataPlane(const DataPlane&) = delete;
     DataPlane& operator=(const DataPlane&) = delete;
@@ -54,6 +56,7 @@ class DataPlane {
         std::unique_ptr<rpc::Server> server;
     };
     Reactor& reactor_;
+    rpc::ServerGroup& group_;
     rpc::Service& service_;
     rpc::Gate& gate_;
     session::SessionGate* sessions_gate_ = nullptr;

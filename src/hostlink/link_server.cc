@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/base/crc32c.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::hostlink {
 
@@ -53,7 +54,7 @@ Task<> LinkServer::serve(rpc::Request& request) {
         co_await request.fail(done.error());
     }
     times_.add(request.method(), reactor_.now() - begun);
-    unused_.push_back(std::move(scratch));
+    if (unused_.size() < Scratch::kept_max) unused_.push_back(std::move(scratch));
 }
 
 // An error where nothing was answered yet.
@@ -92,7 +93,10 @@ Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
         const uint64_t bytes,
         co_await entered.fs().pread(request.call(), file.handle, payload.window, file.offset));
     const ConstBytes found = payload.window.bytes().first(bytes);
-    const ConstBytes body = encode_moved(scratch.answer, {.bytes = bytes, .crc = crc32c(found)});
+    ROS2S_CO_TRY_ASSIGN(const uint32_t crc, found.size() <= slice_bytes
+                                                ? crc32c(found)
+                                                : co_await long_checksum(request.call(), found));
+    const ConstBytes body = encode_moved(scratch.answer, {.bytes = bytes, .crc = crc});
     metrics_.reads.add();
     metrics_.read_bytes.add(bytes);
     count(payload, bytes);
@@ -146,7 +150,7 @@ Task<Result<LinkServer::Payload>> LinkServer::sink(rpc::Request& request) {
         if (payload || payload.error().code != Code::unsupported) co_return payload;
     }
     Payload payload;
-    ROS2S_CO_TRY_ASSIGN(payload.ours, co_await request.memory(request.sink_bytes()));
+    payload.ours = request.memory(request.sink_bytes());
     payload.window = fs::Window::local(payload.ours.bytes());
     co_return payload;
 }
@@ -159,15 +163,27 @@ Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request, cons
         if (mapped) payload = std::move(*mapped);
     }
     if (!payload.in_place()) {
-        ROS2S_CO_TRY_ASSIGN(payload.ours, co_await request.memory(request.payload_bytes()));
+        payload.ours = request.memory(request.payload_bytes());
         ROS2S_CO_TRY(co_await request.receive_payload(payload.ours.bytes()));
         payload.window = fs::Window::local(payload.ours.bytes());
     }
-    if (crc32c(payload.window.bytes()) != file.crc) {
+    const ConstBytes bytes = payload.window.bytes();
+    ROS2S_CO_TRY_ASSIGN(const uint32_t crc, bytes.size() <= slice_bytes
+                                                ? crc32c(bytes)
+                                                : co_await long_checksum(request.call(), bytes));
+    if (crc != file.crc) {
         metrics_.bad_checksums.add();
         co_return fail(Code::corrupt);
     }
     co_return payload;
+}
+
+Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes bytes) {
+    uint32_t crc = crc32c({});
+    ROS2S_CO_TRY(co_await in_slices(reactor_, call, bytes.size(), [&](size_t at, size_t count) {
+        crc = crc32c_extend(crc, bytes.subspan(at, count));
+    }));
+    co_return crc;
 }
 
 Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, fs::FileSystem& fs,
@@ -241,7 +257,7 @@ Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
         if (item.window.length > request.sink_bytes() - windows) co_return fail(Code::invalid);
         windows += item.window.length;
     }
-    ROS2S_CO_TRY_ASSIGN(const auto memory, co_await request.memory(windows));
+    const rpc::PayloadMemory memory = request.memory(windows);
     uint64_t at = 0;
     for (fs::ReadManyItem& item : scratch.items) {
         const uint64_t length = item.window.length;
@@ -254,10 +270,17 @@ Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
 
 Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, Bytes memory) {
     uint64_t payload = 0;
+    SliceCount slices(reactor_);
     scratch.crcs.clear();
     for (fs::ReadManyItem& item : scratch.items) {
         if (!item.status) item.bytes = 0;
-        scratch.crcs.push_back(crc32c(item.window.bytes().first(item.bytes)));
+        const ConstBytes found = item.window.bytes().first(item.bytes);
+        co_await slices.add(found.size());
+        ROS2S_CO_TRY_ASSIGN(const uint32_t crc,
+                            found.size() <= slice_bytes
+                                ? crc32c(found)
+                                : co_await long_checksum(request.call(), found));
+        scratch.crcs.push_back(crc);
         payload += item.bytes;
     }
     const ConstBytes body = encode_read_answers(scratch.answer, scratch.items, scratch.crcs);

@@ -61,6 +61,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
   private:
     // Memory of a request, kept for the next one.
     struct Scratch {
+        static constexpr size_t kept_max = 64;
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
         std::vector<uint32_t> crcs;
@@ -97,6 +98,8 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);
+    // Of more than a slice. Errors: cancelled, deadline.
+    Task<Result<uint32_t>> long_checksum(const Call& call, ConstBytes bytes);
 
     Reactor& reactor_;
     session::SessionTable& sessions_;

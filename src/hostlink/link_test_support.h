@@ -155,8 +155,12 @@ inline Uuid client_of(uint8_t number) {
 
 // The DPU's side.
 struct Dpu {
+    // `core`: the link server's.
+    Dpu(sim::World& in, fabric::sim::Network& on, std::unique_ptr<session::FileSystemSource> of,
+        Reactor& core)
+        : world(in), network(on), source(std::move(of)), service(core, sessions, mounts) {}
     Dpu(sim::World& in, fabric::sim::Network& on, std::unique_ptr<session::FileSystemSource> of)
-        : world(in), network(on), source(std::move(of)) {}
+        : Dpu(in, on, std::move(of), in.core()) {}
     Dpu(sim::World& in, fabric::sim::Network& on, uint64_t chunk_bytes)
         : Dpu(in, on, std::make_unique<DfsSource>(in.core(), chunk_bytes)) {}
     Task<> start() {
@@ -182,7 +186,7 @@ struct Dpu {
     session::TicketTable tickets{world.core(), {}};
     session::SessionTable sessions{world.core(), tickets, {}};
     session::Mounts mounts{world.core(), sessions, *source, {}};
-    LinkServer service{world.core(), sessions, mounts};
+    LinkServer service;
     session::SessionGate gate{sessions, session::Purpose::link};
     std::unique_ptr<fabric::Domain> domain;
     std::unique_ptr<rpc::Server> server;

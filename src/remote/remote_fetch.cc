@@ -37,9 +37,9 @@ class FetchReader final : public rpc::ReplyReader {
         for (FetchItem& item : items_) {
             const uint64_t count = payload_bytes(item);
             if (reply.where == rpc::Reply::Payload::inline_) {
-                std::ranges::copy(reply.payload.subspan(done, count), extent_of(item).begin());
+                reply.copy(reply.payload.subspan(done, count), extent_of(item));
             } else if (reply.where == rpc::Reply::Payload::staged) {
-                std::ranges::copy(reply.payload.subspan(place, count), extent_of(item).begin());
+                reply.copy(reply.payload.subspan(place, count), extent_of(item));
             }
             done += count;
             place += item.extent.length;

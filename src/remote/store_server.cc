@@ -153,7 +153,7 @@ Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
         total += item.extent.length;
     }
     if (total != request.sink_bytes()) co_return fail(Code::invalid);
-    ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, co_await request.memory(total));
+    const rpc::PayloadMemory memory = request.memory(total);
     Bytes rest = memory.bytes();
     for (FetchItem& item : work.items) {
         item.window = Window::local(rest.first(item.extent.length));
@@ -209,7 +209,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     if (!theirs && theirs.error().code != Code::unsupported) co_return fail(theirs.error());
     rpc::PayloadMemory ours;
     if (!theirs) {
-        ROS2S_CO_TRY_ASSIGN(ours, co_await request.memory(request.payload_bytes()));
+        ours = request.memory(request.payload_bytes());
     }
     Bytes rest = theirs ? theirs->bytes() : ours.bytes();
     for (Operation& operation : transaction.operations) {

@@ -30,6 +30,7 @@
 #include "ros2s/rpc/trace_wire.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::rpc {
 
@@ -69,6 +70,9 @@ struct Reply {
     ConstBytes payload;
     Payload where = Payload::none;
     uint64_t payload_bytes = 0;
+    // Copies a part of the payload to the caller's memory: at the latest before call() returns.
+    void copy(ConstBytes from, Bytes to) const { copies->add(from, to); }
+    SlicedCopies* copies = nullptr;
 };
 
 // Looks at an answer while it is there.

@@ -180,8 +180,8 @@ Task<> narrow_memory(Connected& stage) {
 TEST(Channel, AServerWithLittleMemoryServesInTurn) {
     Connected stage(6);
     stage.server_options.requests_max = 4;
-    stage.server_options.connection_memory_bytes = 300000;
-    stage.server_options.memory_bytes = 300000;
+    stage.server_options.admission.all.bytes = 300000;
+    stage.server_options.admission.line_bytes = 300000;
     stage.run(narrow_memory);
 }
 

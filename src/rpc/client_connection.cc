@@ -13,12 +13,25 @@ namespace {
 // A request's number: its slot in the low bits.
 constexpr uint64_t slot_bits = 16;
 constexpr uint64_t slot_mask = (uint64_t{1} << slot_bits) - 1;
+// Of tenants that have nothing under way.
+constexpr size_t idle_lines_max = 64;
 
 template <class Pieces>
 uint64_t bytes_of(const Pieces& pieces) {
     uint64_t bytes = 0;
     for (const auto& piece : pieces) bytes += piece.size();
     return bytes;
+}
+
+// Each tenant has one line; alone it may have all.
+admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
+    const admission::Amount all{.requests = requests, .bytes = bytes};
+    return {.all = all,
+            .one = all,
+            .shared = all,
+            .line_bytes = bytes,
+            .lines = UINT32_MAX,
+            .lines_of_one = 1};
 }
 
 }  // namespace
@@ -33,6 +46,7 @@ ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::End
       welcome_(welcome.body),
       session_(welcome.session),
       staging_(reactor, *endpoint_),
+      credits_(reactor, credits_of(welcome_.requests_max, options.staging_bytes_max)),
       slots_(welcome_.requests_max),
       unused_(reactor) {
     for (uint32_t slot = welcome_.requests_max; slot-- > 0;) free_.push_back(slot);
@@ -63,7 +77,7 @@ void ClientConnection::wake_all() noexcept {
     for (const Slot& slot : slots_) {
         if (slot.exchange != nullptr) slot.exchange->changed.wake_all();
     }
-    for (Exchange* one = first_waiting_; one != nullptr; one = one->next) one->changed.wake_all();
+    for (auto& [tenant, line] : lines_) line.turn_away();
 }
 
 Task<> ClientConnection::close() {
@@ -73,52 +87,32 @@ Task<> ClientConnection::close() {
 
 // ---- credits --------------------------------------------------------------------------------
 
-Task<Result<>> ClientConnection::take_slot(Exchange& exchange, StopToken stop) {
+admission::Line& ClientConnection::line_of(uint64_t tenant) {
+    if (const auto found = lines_.find(tenant); found != lines_.end()) return found->second;
+    // Of those that came and went.
+    if (lines_.size() >= idle_lines_max) {
+        std::erase_if(lines_, [](const auto& each) { return each.second.is_idle(); });
+    }
+    return lines_.try_emplace(tenant, credits_, tenant).first->second;
+}
+
+Task<Result<>> ClientConnection::take_slot(Exchange& exchange, uint64_t tenant, uint64_t bytes,
+                                           StopToken stop) {
     if (!is_alive()) co_return fail(Code::disconnected);
-    if (first_waiting_ == nullptr && !free_.empty()) {
-        exchange.slot = free_.back();
-        free_.pop_back();
-        co_return Result<>{};
-    }
-    (last_waiting_ != nullptr ? last_waiting_->next : first_waiting_) = &exchange;
-    last_waiting_ = &exchange;
-    {
-        const fabric::WakeOnStop wake(stop, exchange.changed);
-        while (!exchange.has_slot && is_alive() && !stop.stop_requested()) {
-            co_await exchange.changed;
-        }
-    }
-    if (exchange.has_slot && is_alive()) co_return Result<>{};
-    if (exchange.has_slot) {
-        give_slot(exchange.slot);
-    } else {
-        Exchange** link = &first_waiting_;
-        last_waiting_ = nullptr;
-        while (*link != nullptr) {
-            if (*link == &exchange) {
-                *link = exchange.next;
-            } else {
-                last_waiting_ = *link;
-                link = &last_waiting_->next;
-            }
-        }
-    }
-    co_return fail(is_alive() ? Code::cancelled : Code::disconnected);
+    admission::Place credit = co_await line_of(tenant).enter(bytes, stop);
+    if (!is_alive()) co_return fail(Code::disconnected);
+    if (!credit) co_return fail(Code::cancelled);
+    exchange.slot = free_.back();
+    free_.pop_back();
+    slots_[exchange.slot].credit = std::move(credit);
+    co_return Result<>{};
 }
 
 void ClientConnection::give_slot(uint32_t slot) noexcept {
     slots_[slot].number = 0;
     slots_[slot].exchange = nullptr;
-    if (first_waiting_ == nullptr) {
-        free_.push_back(slot);
-        return;
-    }
-    Exchange& next = *first_waiting_;
-    first_waiting_ = next.next;
-    if (first_waiting_ == nullptr) last_waiting_ = nullptr;
-    next.slot = slot;
-    next.has_slot = true;
-    next.changed.wake_all();
+    free_.push_back(slot);
+    slots_[slot].credit.release();
 }
 
 // ---- a request ------------------------------------------------------------------------------
@@ -138,10 +132,13 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     };
     const Use use(*this);
     Exchange exchange(reactor_);
-    if (const Result<> taken = co_await take_slot(exchange, stop); !taken) {
+    const Layout layout = lay_out(call, request);
+    const Result<> taken = co_await take_slot(exchange, call.tenant, layout.window_bytes, stop);
+    if (!taken) {
         co_return Outcome{.lost = taken.error().code == Code::disconnected, .result = taken};
     }
-    const Outcome outcome = co_await exchange_in_slot(exchange, call, request, reader, names, stop);
+    const Outcome outcome =
+        co_await exchange_in_slot(exchange, call, request, layout, reader, names, stop);
     if (exchange.answered || !outcome.sent) {
         give_slot(exchange.slot);
     } else {
@@ -151,12 +148,11 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
 }
 
 Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
-    Exchange& exchange, const Call& call, const CallRequest& request, ReplyReader& reader,
-    StepNames& names, StopToken stop) {
+    Exchange& exchange, const Call& call, const CallRequest& request, Layout layout,
+    ReplyReader& reader, StepNames& names, StopToken stop) {
     Slot& slot = slots_[exchange.slot];
     slot.number = ++slot.uses << slot_bits | exchange.slot;
     slot.exchange = &exchange;
-    const Layout layout = lay_out(call, request);
     Windows windows(*endpoint_, staging_, metrics_);
     Outcome outcome;
     const Span span(call.trace, reactor_, "rpc.call");
@@ -177,7 +173,9 @@ Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
     }
     co_await windows.revoke();
     if (exchange.answered) {
-        outcome.result = read(exchange, request, windows, reader);
+        SlicedCopies copies;
+        outcome.result = read(exchange, request, windows, reader, copies);
+        if (!copies.done()) co_await copies.finish(reactor_);
     } else if (!is_alive()) {
         outcome.lost = true;
     } else if (outcome.result) {
@@ -198,12 +196,16 @@ ClientConnection::Layout ClientConnection::lay_out(const Call& call,
     const uint64_t sink = bytes_of(request.sink);
     const uint64_t trace = call.trace != nullptr ? trace_bytes_max : 0;
     const uint64_t frame = frame_bytes(2 * windows_max, request.body.size());
-    return {
+    Layout layout{
         .body_inline = request.body.empty() || frame <= request_most,
         .payload_inline = payload == 0 || frame + payload <= request_most,
         .sink_windows =
             sink > 0 && frame_bytes(0, request.reply_body_bytes_max) + trace + sink > reply_most,
     };
+    if (!layout.body_inline) layout.window_bytes += request.body.size();
+    if (!layout.payload_inline) layout.window_bytes += payload;
+    if (layout.sink_windows) layout.window_bytes += sink;
+    return layout;
 }
 
 Task<Result<>> ClientConnection::open_windows(Windows& windows, const CallRequest& request,
@@ -305,7 +307,7 @@ Result<> ClientConnection::take(fabric::Message message) {
 }
 
 Result<> ClientConnection::read(const Exchange& exchange, const CallRequest& request,
-                                const Windows& windows, ReplyReader& reader) {
+                                const Windows& windows, ReplyReader& reader, SlicedCopies& copies) {
     const Frame& frame = exchange.frame;
     if (frame.header.kind == Kind::failure) {
         ROS2S_TRY_ASSIGN(const FailureBody failure, decode_failure(frame.body));
@@ -315,7 +317,7 @@ Result<> ClientConnection::read(const Exchange& exchange, const CallRequest& req
         return fail(failure.error);
     }
     if (frame.header.payload_bytes > bytes_of(request.sink)) return fail(Code::corrupt);
-    Reply reply{.body = frame.body, .payload_bytes = frame.header.payload_bytes};
+    Reply reply{.body = frame.body, .payload_bytes = frame.header.payload_bytes, .copies = &copies};
     if (frame.header.has(Flag::placed)) {
         if (windows.sink().empty() && reply.payload_bytes > 0) return fail(Code::corrupt);
         reply.where = windows.stages_sink() ? Reply::Payload::staged : Reply::Payload::placed;

@@ -1,9 +1,11 @@
 // ClientConnection: one connection of a Channel, from its hello to its end, and the requests that
 // go over it. Lives in the task that keeps the channel; exchange() keeps it there.
 #pragma once
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "ros2s/admission/admission.h"
 #include "ros2s/rpc/channel.h"
 #include "windows.h"
 
@@ -40,19 +42,18 @@ class ClientConnection {
     // One request under way, in its coroutine's frame.
     struct Exchange {
         explicit Exchange(Reactor& reactor) : changed(reactor) {}
-        Event changed;  // woken at each of the following, and at the connection's end
-        bool has_slot = false;
+        Event changed;  // woken by the answer, and at the connection's end
         bool answered = false;
         uint32_t slot = 0;
         fabric::Message message{};
         Frame frame{};
-        Exchange* next = nullptr;
     };
     struct Slot {
         uint64_t number = 0;  // of its request; 0: free
         uint64_t uses = 0;
         Exchange* exchange = nullptr;     // null, and a number: given up; its answer is still due
         std::vector<std::byte> memory{};  // of its frame
+        admission::Place credit{};        // while it has a number
     };
     struct Welcome {
         WelcomeBody body;
@@ -64,16 +65,21 @@ class ClientConnection {
     static Result<Welcome> read_verdict(ConstBytes verdict, const std::string& address,
                                         Report& report);
 
-    Task<Result<>> take_slot(Exchange& exchange, StopToken stop);
+    // In turn with other tenants. Errors: cancelled, disconnected.
+    Task<Result<>> take_slot(Exchange& exchange, uint64_t tenant, uint64_t bytes, StopToken stop);
+    // Where the requests of a tenant wait for credit.
+    admission::Line& line_of(uint64_t tenant);
     void give_slot(uint32_t slot) noexcept;
-    Task<Outcome> exchange_in_slot(Exchange& exchange, const Call& call, const CallRequest& request,
-                                   ReplyReader& reader, StepNames& names, StopToken stop);
     // What of a request goes within its frame.
     struct Layout {
         bool body_inline = true;
         bool payload_inline = true;
         bool sink_windows = false;
+        uint64_t window_bytes = 0;  // what does not
     };
+    Task<Outcome> exchange_in_slot(Exchange& exchange, const Call& call, const CallRequest& request,
+                                   Layout layout, ReplyReader& reader, StepNames& names,
+                                   StopToken stop);
     [[nodiscard]] Layout lay_out(const Call& call, const CallRequest& request) const;
     Task<Result<>> open_windows(Windows& windows, const CallRequest& request, Layout layout,
                                 StopToken stop);
@@ -84,7 +90,7 @@ class ClientConnection {
     Task<> give_up(Exchange& exchange);
     void wake_all() noexcept;
     Result<> read(const Exchange& exchange, const CallRequest& request, const Windows& windows,
-                  ReplyReader& reader);
+                  ReplyReader& reader, SlicedCopies& copies);
     // Errors: why the connection is to be ended.
     Result<> take(fabric::Message message);
 
@@ -97,10 +103,10 @@ class ClientConnection {
     Staging staging_;
     bool leaving_ = false;
     StopSource leave_;
+    admission::Admission credits_;
+    std::map<uint64_t, admission::Line> lines_;  // by tenant
     std::vector<Slot> slots_;
     std::vector<uint32_t> free_;
-    Exchange* first_waiting_ = nullptr;
-    Exchange* last_waiting_ = nullptr;
     size_t exchanges_ = 0;
     Event unused_;
 };

@@ -42,8 +42,8 @@ class Echo final : public Service {
   public:
     [[nodiscard]] uint32_t number() const override { return service_number; }
     Task<> serve(Request& request) override {
-        const auto memory = co_await request.memory(request.payload_bytes());
-        if (!memory || !co_await request.receive_payload(memory->bytes())) {
+        const PayloadMemory memory = request.memory(request.payload_bytes());
+        if (!co_await request.receive_payload(memory.bytes())) {
             co_return co_await request.fail({.code = Code::invalid});
         }
         co_await request.reply(request.body());

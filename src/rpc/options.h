@@ -6,6 +6,7 @@
 
 #include "ros2s/base/uuid.h"
 #include "ros2s/fabric/endpoint.h"
+#include "ros2s/rpc/server_group.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::rpc {
@@ -49,9 +50,9 @@ struct ServerOptions {
     uint64_t payload_bytes_max = uint64_t{64} << 20;  // of one request, in each direction
     // Shared memory that a client may use for its windows, where the provider has to make it.
     uint64_t window_bytes_max = uint64_t{160} << 20;
-    // Memory for payload on its way, of one connection and of all; at least a whole request's.
-    uint64_t connection_memory_bytes = uint64_t{160} << 20;
-    uint64_t memory_bytes = uint64_t{1} << 30;
+    // What its tenants share with those of other servers; null: nothing, so `admission` is its own.
+    ServerGroup* group = nullptr;
+    admission::Limits admission{};
     // A client that serves no put or get, or takes no large answer, for so long loses its
     // connection.
     Duration transfer_within = std::chrono::seconds(30);

@@ -30,11 +30,12 @@ void Request::end() {
     message_ = {};
     call_ = {};
     trace_.reset();
+    // A connection has one of these for each credit.
+    if (head_.capacity() > environment_.options.inline_reply_bytes) head_ = {};
 }
 
 Task<Result<>> Request::fetch_body() {
-    if (!frame_.header.has(Flag::body_in_source)) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(body_memory_, co_await memory(frame_.header.body_bytes));
+    body_memory_ = memory(frame_.header.body_bytes);
     ROS2S_CO_TRY(co_await move(Way::get, 0, body_memory_.bytes()));
     body_ = body_memory_.bytes();
     co_return Result<>{};

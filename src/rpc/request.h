@@ -19,8 +19,8 @@
 
 #include "ros2s/fabric/endpoint.h"
 #include "ros2s/rpc/frame.h"
-#include "ros2s/rpc/memory_budget.h"
 #include "ros2s/rpc/options.h"
+#include "ros2s/rpc/payload_pool.h"
 #include "ros2s/rpc/rpc_metrics.h"
 #include "ros2s/rpc/trace_wire.h"
 #include "ros2s/runtime/call.h"
@@ -40,8 +40,7 @@ struct RequestEnvironment {
     fabric::Endpoint& endpoint;
     const ServerOptions& options;
     ServerMetrics& metrics;
-    MemoryBudget& memory;
-    Semaphore& share;  // of `memory`
+    PayloadPool& memory;
     Gate& gate;
     uint32_t session = 0;
 };
@@ -65,10 +64,11 @@ class Request {
     // How much payload the answer may have.
     [[nodiscard]] uint64_t sink_bytes() const { return frame_.header.sink_bytes; }
 
-    // Memory for payload; suspends while others have it. Errors: too_large.
-    [[nodiscard]] Task<Result<PayloadMemory>> memory(uint64_t size) {
-        return environment_.memory.take(size, environment_.share,
-                                        environment_.options.connection_memory_bytes);
+    // Memory for payload: in all no more than body, payload and sink of the request, for which it
+    // was let in.
+    [[nodiscard]] PayloadMemory memory(uint64_t size) {
+        ROS2S_CHECK(size <= bytes_most());
+        return environment_.memory.take(size);
     }
     // The payload, payload_bytes() long, into memory that the client does not see. Errors: those of
     // fabric::Endpoint::get(), cancelled, deadline.
@@ -102,6 +102,18 @@ class Request {
     friend class ServerConnection;
     // Begins with what came; fetches a body that lies in the source windows.
     void begin(fabric::Message message, const Frame& frame, Time now);
+    // What it may take of the server's memory, and of everybody's bandwidth.
+    [[nodiscard]] uint64_t bytes_most() const {
+        return payload_bytes() + sink_bytes() + body_bytes_in_front();
+    }
+    // No answer that fills the sink could be delivered: it does not fit inline, and there is no
+    // window for it.
+    [[nodiscard]] bool is_undeliverable() const {
+        return sink_bytes() > 0 && frame_.header.sink_windows == 0 && !fits_inline(0, sink_bytes());
+    }
+    [[nodiscard]] bool has_body_in_source() const {
+        return frame_.header.has(Flag::body_in_source);
+    }
     [[nodiscard]] size_t trace_bytes() const { return trace_ ? trace_bytes_max : 0; }
     Task<Result<>> fetch_body();
     void end();
@@ -113,7 +125,7 @@ class Request {
 
     enum class Way : uint8_t { get, put };
     [[nodiscard]] uint64_t body_bytes_in_front() const {
-        return frame_.header.has(Flag::body_in_source) ? frame_.header.body_bytes : 0;
+        return has_body_in_source() ? frame_.header.body_bytes : 0;
     }
     Result<fabric::Mapping> map(Way way, uint64_t offset, uint64_t size);
     // Between [offset, offset + memory) of the windows and memory.
@@ -136,7 +148,7 @@ class Request {
     std::optional<Trace> trace_;
     Time arrived_{};
     bool answered_ = false;
-    std::vector<std::byte> head_;  // of the answer; keeps its memory
+    std::vector<std::byte> head_;  // of the answer; keeps its memory, unless it is large
 };
 
 // Answers requests. Owned by who composes; outlives the servers that use it.

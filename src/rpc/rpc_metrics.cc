@@ -44,6 +44,9 @@ void ServerMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_server_stalled_total", "Connections whose client did not serve its windows",
           stalled.value());
     visit("ros2store_server_requests_total", "Requests taken in", requests.value());
+    visit("ros2store_server_undeliverable_total",
+          "Requests refused because the payload of their answer had nowhere to go",
+          undeliverable.value());
     visit("ros2store_server_failures_total", "Requests answered by an error", failures.value());
     visit("ros2store_server_cancels_total", "Requests that their client gave up", cancels.value());
     visit("ros2store_server_answers_lost_total", "Answers whose connection had ended",

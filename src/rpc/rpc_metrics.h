@@ -30,6 +30,7 @@ struct ServerMetrics {
     Counter
         stalled;  // the same, for a client that served no put or get, or read no answer, in time
     Counter requests;
+    Counter undeliverable;        // refused: their answers' payload had nowhere to go
     Counter failures;             // answered by an error
     Counter cancels;              // that found their request
     Counter answers_lost;         // the connection had ended

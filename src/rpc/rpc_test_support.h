@@ -83,16 +83,15 @@ class TestService final : public Service {
             }
             default: co_await request.fail({.code = Code::unsupported}); co_return;
         }
-        auto memory = co_await request.memory(request.payload_bytes());
-        Result<> moved = memory ? Result<>{} : ros2s::fail(memory.error());
-        if (moved) moved = co_await request.receive_payload(memory->bytes());
+        const PayloadMemory memory = request.memory(request.payload_bytes());
+        Result<> moved = co_await request.receive_payload(memory.bytes());
         if (moved && request.sink_bytes() == 0) co_return co_await request.reply(request.body());
-        if (moved && request.fits_inline(request.body().size(), memory->bytes().size())) {
-            co_return co_await request.reply(request.body(), memory->bytes());
+        if (moved && request.fits_inline(request.body().size(), memory.bytes().size())) {
+            co_return co_await request.reply(request.body(), memory.bytes());
         }
-        if (moved) moved = last_place = co_await request.place(0, memory->bytes());
+        if (moved) moved = last_place = co_await request.place(0, memory.bytes());
         if (!moved) co_return co_await request.fail(moved.error());
-        co_await request.reply_placed(request.body(), memory->bytes().size());
+        co_await request.reply_placed(request.body(), memory.bytes().size());
     }
     Reactor& reactor_;
 };

@@ -36,7 +36,9 @@ Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate&
       gate_(gate),
       options_(options),
       incarnation_(reactor.random().next()),
-      memory_(reactor, options.memory_bytes, metrics_.memory_bytes),
+      group_(options.group != nullptr ? *options.group
+                                      : own_group_.emplace(reactor, options.admission)),
+      memory_(group_, metrics_.memory_bytes),
       left_(reactor),
       accepting_(reactor, 1),
       attending_(reactor, std::min<size_t>(options.connections_max, domain.endpoints_max())) {}
@@ -101,6 +103,15 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
                            "this connection was not let in: its ticket is not valid here; ask the "
                            "control plane for a new one");
     }
+    const admission::Admission& admission = group_.admission;
+    if (!admission.has_room_for_line(guest->tenant)) {
+        metrics_.refused_busy.add();
+        gate_.left(*guest);
+        return report.fail(Code::busy,
+                           fmt::format("this server has as many connections as it takes, {} of one "
+                                       "tenant and {} in all: close some, or wait",
+                                       admission.limits().lines_of_one, admission.limits().lines));
+    }
     return *guest;
 }
 
@@ -109,13 +120,16 @@ fabric::Admission::Verdict Server::admit(uint64_t session, ConstBytes credential
     Report report;
     const auto guest = look_at(credential, peer, report);
     if (!guest) return {.admitted = false, .said = failure_frame(guest.error(), report.text())};
-    const Entrant entrant{.guest = *guest, .number = ++last_connection_};
-    const bool is_new = entrants_.emplace(session, entrant).second;
+    const uint32_t number = ++last_connection_;
+    Entrant entrant{.guest = *guest,
+                    .line = std::make_unique<admission::Line>(group_.admission, guest->tenant),
+                    .number = number};
+    const bool is_new = entrants_.emplace(session, std::move(entrant)).second;
     ROS2S_CHECK(is_new);
     std::array<std::byte, welcome_bytes> memory;
     FrameHeader header;
     header.kind = Kind::welcome;
-    header.session = entrant.number;
+    header.session = number;
     return {.admitted = true,
             .said = make_frame(header,
                                encode(WelcomeBody{.requests_max = options_.requests_max,
@@ -137,14 +151,16 @@ Task<> Server::accept(Server& self) {
     while (true) {
         auto accepted = co_await self.listener_->accept(self.closing_.token());
         if (!accepted) co_return;
-        const auto entrant = self.entrants_.extract((*accepted)->session());
+        auto entrant = self.entrants_.extract((*accepted)->session());
         ROS2S_CHECK(!entrant.empty());
-        co_await self.attending_.spawn(attend(self, std::move(*accepted), entrant.mapped()));
+        co_await self.attending_.spawn(
+            attend(self, std::move(*accepted), std::move(entrant.mapped())));
     }
 }
 
 Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint, Entrant entrant) {
-    ServerConnection connection(self, std::move(endpoint), entrant.guest, entrant.number);
+    ServerConnection connection(self, std::move(endpoint), entrant.guest, std::move(entrant.line),
+                                entrant.number);
     if (entrant.ended) connection.abandon();
     self.all_.push_back(&connection);
     self.metrics_.connections.add();

@@ -11,10 +11,13 @@
 // - A connection has at most ServerOptions::requests_max requests; one more ends it. So does a
 //   frame that makes no sense. Others do not notice.
 // - A request is answered once; when its connection ends, it is asked to stop and still ends.
+// - Requests begin in turn, by tenant and then by connection (ServerGroup); the Service sees none
+//   whose deadline has passed or whose answer could not be delivered.
 // - A repeated request is the Service's matter: it has the operation id.
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +61,7 @@ class Server : private fabric::Admission {
     // One that was let in, and whose connection is not here yet.
     struct Entrant {
         Guest guest;
+        std::unique_ptr<admission::Line> line;
         uint32_t number = 0;  // of its connection
         bool ended = false;   // its session has ended meanwhile
     };
@@ -74,7 +78,9 @@ class Server : private fabric::Admission {
     const ServerOptions options_;
     const uint64_t incarnation_;
     ServerMetrics metrics_;
-    MemoryBudget memory_;
+    std::optional<ServerGroup> own_group_;
+    ServerGroup& group_;
+    PayloadPool memory_;
     std::unique_ptr<fabric::Listener> listener_;
     uint32_t last_connection_ = 0;
     std::map<uint64_t, Entrant> entrants_;  // by the fabric's session

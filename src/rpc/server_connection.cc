@@ -14,19 +14,19 @@ constexpr uint64_t send_bytes_least = frame_bytes(0, failure_bytes_max);
 }  // namespace
 
 ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpoint> endpoint,
-                                   const Guest& guest, uint32_t number)
+                                   const Guest& guest, std::unique_ptr<admission::Line> line,
+                                   uint32_t number)
     : server_(server),
       endpoint_(std::move(endpoint)),
       guest_(guest),
       number_(number),
-      share_(server.reactor_, server.options_.connection_memory_bytes),
       environment_{.endpoint = *endpoint_,
                    .options = server.options_,
                    .metrics = server.metrics_,
                    .memory = server.memory_,
-                   .share = share_,
                    .gate = server.gate_,
                    .session = number_},
+      line_(std::move(line)),
       requests_(server.options_.requests_max),
       finished_(server.reactor_),
       serving_(server.reactor_, size_t{2} * server.options_.requests_max),
@@ -108,8 +108,9 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
 }
 
 Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
-    if (const Result<> body = co_await request.fetch_body(); !body) {
-        co_await request.fail(body.error());
+    admission::Place place;
+    if (const Result<> entered = co_await enter(self, request, place); !entered) {
+        co_await request.fail(entered.error());
     } else {
         const Span span(request.call().trace, self.server_.reactor_, self.server_.service_.name());
         co_await self.server_.service_.serve(request);
@@ -117,6 +118,21 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     request.end();
     std::erase_if(self.finishing_, [&](const auto& each) { return each.get() == &request; });
     self.finished_.wake_all();
+}
+
+Task<Result<>> ServerConnection::enter(ServerConnection& self, Request& request,
+                                       admission::Place& place) {
+    // Refusals have their turn, too: as a flood they would fill the core.
+    const bool undeliverable = request.is_undeliverable();
+    place =
+        co_await self.line_->enter(undeliverable ? 0 : request.bytes_most(), request.call().stop);
+    if (undeliverable) {
+        self.server_.metrics_.undeliverable.add();
+        co_return fail(Code::too_large, self.server_.options_.inline_reply_bytes);
+    }
+    ROS2S_CO_TRY(request.call().check(self.server_.reactor_.now()));
+    if (request.has_body_in_source()) co_return co_await request.fetch_body();
+    co_return Result<>{};
 }
 
 void ServerConnection::cancel(const FrameHeader& header) {

@@ -5,6 +5,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/wake_on_stop.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::rpc {
 
@@ -106,10 +107,12 @@ Task<Result<>> Windows::open(std::span<const ConstBytes> source, std::span<const
     const Bytes staged_source = staged_.first(source_bytes);
     if (!source_lies) {
         Bytes rest = staged_source;
+        SlicedCopies copies;
         for (const Bytes range : sources) {
-            std::memcpy(rest.data(), range.data(), range.size());
+            copies.add(range, rest.first(range.size()));
             rest = rest.subspan(range.size());
         }
+        if (!copies.done()) co_await copies.finish(endpoint_.reactor());
         ROS2S_CO_TRY(grant(staged_source, fabric::Rights::read, source_));
     }
     if (!sink_lies) {

@@ -72,7 +72,7 @@ class ShmEndpoint final : public Endpoint {
   private:
     static constexpr uint64_t message_overhead = 64;
     // Copied between two looks at the key and at other work.
-    static constexpr uint64_t slice_bytes = uint64_t{256} << 10;
+    static constexpr uint64_t slice_bytes = uint64_t{64} << 10;
 
     struct Outgoing {
         ConstBytes head, body;

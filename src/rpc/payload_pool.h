@@ -1,24 +1,23 @@
-// MemoryBudget: memory for payload that is on its way through a server, bounded in all and for each
-// connection, first come first served. Used on one core; outlives what it gave.
+// PayloadPool: memory for payload that is on its way through a server. How much of it there may be
+// was decided when the request was let in (ServerGroup). Used on one core; outlives what it gave.
 //
 // Pieces are used again: new ones of a MiB are new pages, which the kernel clears one by one, and
-// that costs more than copying into them. So up to kept_bytes_max() beyond the budget stay with it.
+// that costs more than copying into them. So up to kept_bytes_max() stay here, in all pools of a
+// group at most ServerGroup::kept_bytes_max. A pool serves one tenant where its server does: what
+// was in its pieces is nobody else's.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/metrics.h"
-#include "ros2s/base/result.h"
-#include "ros2s/runtime/sync.h"
-#include "ros2s/runtime/task.h"
+#include "ros2s/rpc/server_group.h"
 
 namespace ros2s::rpc {
 
-class MemoryBudget;
+class PayloadPool;
 
-// Memory, aligned to block_bytes, that goes back to its budget.
+// Memory, aligned to block_bytes, that goes back to its pool.
 class [[nodiscard]] PayloadMemory {
   public:
     PayloadMemory() = default;
@@ -34,27 +33,24 @@ class [[nodiscard]] PayloadMemory {
     [[nodiscard]] Bytes bytes() const noexcept { return buffer_.bytes().first(size_); }
 
   private:
-    friend class MemoryBudget;
+    friend class PayloadPool;
     void take(PayloadMemory& other) noexcept;
     void release() noexcept;
-    MemoryBudget* budget_ = nullptr;
-    Semaphore* share_ = nullptr;
+    PayloadPool* pool_ = nullptr;
     AlignedBuffer buffer_;
     size_t size_ = 0;
 };
 
-class MemoryBudget {
+class PayloadPool {
   public:
-    MemoryBudget(Reactor& reactor, uint64_t bytes, Counter& held)
-        : bytes_(bytes), free_(reactor, bytes), held_(held) {}
+    PayloadPool(ServerGroup& group, Counter& held) : group_(group), held_(held) {}
+    ~PayloadPool() { group_.kept_bytes -= kept_bytes_; }
+    PayloadPool(const PayloadPool&) = delete;
+    PayloadPool& operator=(const PayloadPool&) = delete;
 
-    // Suspends while there is none. `share` is the connection's part. Errors: too_large (more than
-    // budget or share ever have; detail = which that is).
-    Task<Result<PayloadMemory>> take(uint64_t size, Semaphore& share, uint64_t share_bytes);
+    [[nodiscard]] PayloadMemory take(uint64_t size);
 
-    [[nodiscard]] uint64_t kept_bytes_max() const noexcept {
-        return std::min(bytes_ / 4, uint64_t{64} << 20);
-    }
+    [[nodiscard]] static constexpr uint64_t kept_bytes_max() noexcept { return uint64_t{64} << 20; }
     [[nodiscard]] uint64_t kept_bytes() const noexcept { return kept_bytes_; }
 
   private:
@@ -65,8 +61,7 @@ class MemoryBudget {
     [[nodiscard]] AlignedBuffer piece(uint64_t size);
     void keep(AlignedBuffer buffer) noexcept;
 
-    const uint64_t bytes_;
-    Semaphore free_;
+    ServerGroup& group_;
     Counter& held_;
     std::vector<AlignedBuffer> kept_;  // those given back last at the end
     uint64_t kept_bytes_ = 0;

@@ -1,0 +1,234 @@
+#include "ros2s/admission/admission.h"
+
+#include <algorithm>
+
+namespace ros2s::admission {
+namespace {
+
+void raise(Amount& amount, const Amount& to) {
+    amount.requests = std::max(amount.requests, to.requests);
+    amount.bytes = std::max(amount.bytes, to.bytes);
+}
+
+bool fits_bytes(uint64_t inside, uint64_t more, uint64_t most) {
+    return more == 0 || inside == 0 || (more <= most && inside <= most - more);
+}
+
+}  // namespace
+
+void AdmissionMetrics::visit(const MetricVisitor& visit) const {
+    visit("ros2store_admission_waiting", "Requests that wait for their turn", waiting.value());
+    visit("ros2store_admission_waited_total", "Requests that found no room at once",
+          waited.value());
+}
+
+// ---- lines ----------------------------------------------------------------------------------
+
+Line::Line(Admission& admission, uint64_t tenant)
+    : admission_(admission), number_(tenant), tenant_(admission.tenants_[tenant]) {
+    ++tenant_.lines;
+    ++admission_.lines_;
+}
+
+Line::~Line() {
+    ROS2S_CHECK(is_idle());
+    --admission_.lines_;
+    if (--tenant_.lines > 0) return;
+    admission_.tenants_.erase(number_);
+    admission_.count();
+}
+
+void Line::look() noexcept {
+    const bool ready = !waiters_.empty() && admission_.fits(*this, waiters_.front().bytes);
+    if (ready == List<Line>::has(*this)) return;
+    if (ready) {
+        tenant_.ready.push_back(*this);
+        if (!List<Tenant>::has(tenant_)) admission_.waiting_.push_back(tenant_);
+    } else {
+        tenant_.ready.erase(*this);
+        if (tenant_.ready.empty()) admission_.waiting_.erase(tenant_);
+    }
+}
+
+// Out of the line, and not inside.
+void Line::leave_queue(Waiter& waiter) noexcept {
+    if (waiter.state != Waiter::State::waiting) return;
+    waiter.state = Waiter::State::outside;
+    waiters_.erase(waiter);
+    --tenant_.waiting.requests;
+    tenant_.waiting.bytes -= waiter.bytes;
+    admission_.metrics_.waiting.subtract();
+    look();
+    admission_.reactor_.post(waiter.handle);
+}
+
+void Line::turn_away() noexcept {
+    turned_away_ = true;
+    while (!waiters_.empty()) leave_queue(waiters_.front());
+}
+
+// Others may fit where this one did not.
+void Line::Entering::stopped() noexcept {
+    line_.leave_queue(waiter_);
+    line_.admission_.admit();
+}
+
+bool Line::Entering::await_ready() noexcept {
+    if (line_.turned_away_ || stop_.stop_requested()) return true;
+    Admission& admission = line_.admission_;
+    admission.note(line_, waiter_.bytes);
+    // Whoever waits comes first.
+    const bool first = line_.waiters_.empty() && line_.tenant_.ready.empty();
+    if (!first || !admission.fits(line_, waiter_.bytes) ||
+        !admission.fits(line_.tenant_, waiter_.bytes)) {
+        return false;
+    }
+    admission.take(line_, waiter_.bytes);
+    waiter_.state = Waiter::State::inside;
+    return true;
+}
+
+void Line::Entering::await_suspend(std::coroutine_handle<> handle) noexcept {
+    waiter_.handle = handle;
+    waiter_.state = Waiter::State::waiting;
+    line_.waiters_.push_back(waiter_);
+    ++line_.tenant_.waiting.requests;
+    line_.tenant_.waiting.bytes += waiter_.bytes;
+    line_.admission_.metrics_.waiting.add();
+    line_.admission_.metrics_.waited.add();
+    line_.look();
+}
+
+// ---- whose turn it is -----------------------------------------------------------------------
+
+Admission::~Admission() { ROS2S_CHECK(lines_ == 0); }
+
+bool Admission::has_room_for_line(uint64_t tenant) const noexcept {
+    if (lines_ >= limits_.lines) return false;
+    const auto found = tenants_.find(tenant);
+    return found == tenants_.end() || found->second.lines < limits_.lines_of_one;
+}
+
+bool Admission::fits(const Line& line, uint64_t bytes) const noexcept {
+    return fits_bytes(line.inside_.bytes, bytes, limits_.line_bytes);
+}
+
+bool Admission::fits(const Tenant& tenant, uint64_t bytes) const noexcept {
+    if (inside_.requests >= limits_.all.requests) return false;
+    if (!fits_bytes(inside_.bytes, bytes, limits_.all.bytes)) return false;
+    const Amount most = most_of(tenant);
+    return tenant.inside.requests < most.requests &&
+           fits_bytes(tenant.inside.bytes, bytes, most.bytes);
+}
+
+Amount Admission::most_of(const Tenant& tenant) const noexcept {
+    if (active_ <= 1) return limits_.one;
+    const auto most = [this](uint64_t one, uint64_t shared, uint64_t least, uint64_t others) {
+        return std::min({one, shared / active_, std::max(least, others)});
+    };
+    return {
+        .requests = std::max<uint64_t>(most(limits_.one.requests, limits_.shared.requests,
+                                            limits_.least.requests, requests_.of_others(tenant)),
+                                       1),
+        .bytes = most(limits_.one.bytes, limits_.shared.bytes, limits_.least.bytes,
+                      bytes_.of_others(tenant))};
+}
+
+void Admission::take(Line& line, uint64_t bytes) noexcept {
+    for (Amount* each : {&line.inside_, &line.tenant_.inside, &inside_}) {
+        ++each->requests;
+        each->bytes += bytes;
+    }
+}
+
+void Admission::give_back(Line& line, uint64_t bytes) noexcept {
+    for (Amount* each : {&line.inside_, &line.tenant_.inside, &inside_}) {
+        --each->requests;
+        each->bytes -= bytes;
+    }
+    if (!line.waiters_.empty()) line.look();
+    if (!waiting_.empty()) admit();
+}
+
+void Admission::admit() noexcept {
+    for (size_t passed = 0; passed < waiting_.size();) {
+        if (inside_.requests >= limits_.all.requests) return;
+        Tenant& tenant = waiting_.front();
+        waiting_.rotate();
+        passed = admit_one(tenant) ? 0 : passed + 1;
+    }
+}
+
+bool Admission::admit_one(Tenant& tenant) noexcept {
+    Line& line = tenant.ready.front();
+    Line::Waiter& waiter = line.waiters_.front();
+    if (!fits(tenant, waiter.bytes)) return false;
+    tenant.ready.rotate();
+    line.waiters_.erase(waiter);
+    waiter.state = Line::Waiter::State::inside;
+    --tenant.waiting.requests;
+    tenant.waiting.bytes -= waiter.bytes;
+    metrics_.waiting.subtract();
+    take(line, waiter.bytes);
+    line.look();
+    reactor_.post(waiter.handle);
+    return true;
+}
+
+// ---- what tenants want ----------------------------------------------------------------------
+
+void Admission::Highest::see(const Tenant& tenant, uint64_t amount) noexcept {
+    if (whose == &tenant) {
+        first = std::max(first, amount);
+    } else if (amount > first) {
+        second = first;
+        first = amount;
+        whose = &tenant;
+    } else {
+        second = std::max(second, amount);
+    }
+}
+
+// What a tenant wanted a moment ago counts a while longer, so that what it left is not filled by
+// another before it comes back.
+void Admission::note(Line& line, uint64_t bytes) noexcept {
+    if (tenants_.size() == 1) return;
+    const Time now = reactor_.now();
+    if (now >= next_span_) {
+        // Nothing was asked for in a whole span between.
+        if (now >= next_span_ + limits_.span) begin_span(now);
+        begin_span(now);
+    }
+    Tenant& tenant = line.tenant_;
+    if (++tenant.asked < limits_.asked_least && tenant.wanted.requests == 0) return;
+    if (tenant.wanted.requests + tenant.wanted_before.requests == 0) ++active_;
+    raise(tenant.wanted, {.requests = tenant.inside.requests + tenant.waiting.requests + 1,
+                          .bytes = tenant.inside.bytes + tenant.waiting.bytes + bytes});
+    requests_.see(tenant, tenant.wanted.requests);
+    bytes_.see(tenant, tenant.wanted.bytes);
+}
+
+void Admission::begin_span(Time now) noexcept {
+    next_span_ = now + limits_.span;
+    for (auto& [number, tenant] : tenants_) {
+        tenant.asked = 0;
+        tenant.wanted_before = tenant.wanted;
+        tenant.wanted = {.requests = tenant.inside.requests + tenant.waiting.requests,
+                         .bytes = tenant.inside.bytes + tenant.waiting.bytes};
+    }
+    count();
+}
+
+void Admission::count() noexcept {
+    active_ = 0;
+    requests_ = bytes_ = {};
+    for (const auto& [number, tenant] : tenants_) {
+        Amount wanted = tenant.wanted;
+        raise(wanted, tenant.wanted_before);
+        if (wanted.requests > 0) ++active_;
+        requests_.see(tenant, wanted.requests);
+        bytes_.see(tenant, wanted.bytes);
+    }
+}
+
+}  // namespace ros2s::admission

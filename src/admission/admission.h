@@ -1,0 +1,237 @@
+// Admission: who may begin next, where tenants share something that each of them could fill: the
+// core and the payload memory of a server, the credits of a connection.
+//
+//     Line::enter() ─ room? ─ yes ─► inside: a Place ─ released ─► the next one's turn
+//                       └─ no ─► waits in its line
+//
+// A line is one connection of a tenant. Room is given in turn: to one tenant after the other, and
+// within a tenant to one line after the other; a line keeps its order.
+//
+// A tenant that is alone may have nearly all of it. While several are active, a tenant has no more
+// inside than another of them wants (but Limits::least in any case, and at most an equal part of
+// Limits::shared): whoever asks for little finds little in front of it, and tenants that all ask
+// for much keep a queue that is worth having.
+//
+// Owned by who composes; outlives its lines. Used on one core. Waiting allocates nothing.
+//
+// Invariants
+// - A tenant has at most Limits::one inside, and all together at most Limits::all. Only a request
+//   that is larger than a limit of bytes alone exceeds it, when nothing else counts towards it.
+// - Nobody waits while there is room for it and its turn has come.
+#pragma once
+#include <coroutine>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "ros2s/admission/list.h"
+#include "ros2s/base/metrics.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
+
+namespace ros2s::admission {
+
+struct Amount {
+    uint64_t requests = 0;
+    uint64_t bytes = 0;
+};
+
+struct Limits {
+    Amount all{.requests = 512, .bytes = uint64_t{1} << 30};
+    Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // tenant, also where it is alone
+    // While several are active: what they divide, and what one has though others want less.
+    Amount shared{.requests = 64, .bytes = uint64_t{64} << 20};
+    Amount least{.requests = 6, .bytes = uint64_t{2} << 20};
+    uint64_t line_bytes = uint64_t{160} << 20;
+    // Lines of all tenants, and of one.
+    uint32_t lines = 1024;
+    uint32_t lines_of_one = 1024;
+    // What a tenant wants is the most that it had inside and waiting in the current and the last
+    // span of this length; one that wanted nothing is not active. Nor is one that asks for less
+    // than this in a span, and had nothing under way when it began: a neighbour that looks in now
+    // and then takes nothing away.
+    Duration span = std::chrono::milliseconds(50);
+    uint32_t asked_least = 8;
+};
+
+struct AdmissionMetrics {
+    Counter waiting;  // now
+    Counter waited;   // that found no room at once
+    void visit(const MetricVisitor& visit) const;
+};
+
+class Admission;
+class Line;
+
+// Room for one request, until it is released.
+class [[nodiscard]] Place {
+  public:
+    Place() = default;
+    Place(Place&& other) noexcept
+        : line_(std::exchange(other.line_, nullptr)), bytes_(other.bytes_) {}
+    Place& operator=(Place&& other) noexcept {
+        if (this != &other) {
+            release();
+            line_ = std::exchange(other.line_, nullptr);
+            bytes_ = other.bytes_;
+        }
+        return *this;
+    }
+    ~Place() { release(); }
+    explicit operator bool() const noexcept { return line_ != nullptr; }
+    void release() noexcept;
+
+  private:
+    friend class Line;
+    Place(Line& line, uint64_t bytes) noexcept : line_(&line), bytes_(bytes) {}
+    Line* line_ = nullptr;
+    uint64_t bytes_ = 0;
+};
+
+class Line {
+  public:
+    Line(Admission& admission, uint64_t tenant);
+    // When nobody waits in it or is inside.
+    ~Line();
+    Line(const Line&) = delete;
+    Line& operator=(const Line&) = delete;
+
+    // co_await line.enter(bytes, stop): a Place, or an empty one where it was stopped, or the line
+    // turned away, while it waited.
+    class Entering;
+    [[nodiscard]] Entering enter(uint64_t bytes, StopToken stop) noexcept;
+    // Whoever waits gets an empty Place, and so does everybody from now on.
+    void turn_away() noexcept;
+    // Nobody waits in it or is inside.
+    [[nodiscard]] bool is_idle() const noexcept {
+        return inside_.requests == 0 && waiters_.empty();
+    }
+
+  private:
+    friend class Admission;
+    friend class Place;
+    friend class List<Line>;
+    struct Waiter {
+        std::coroutine_handle<> handle{};
+        uint64_t bytes = 0;
+        enum class State : uint8_t { outside, waiting, inside } state = State::outside;
+        Links<Waiter> links{};
+    };
+    struct Tenant {
+        Amount inside{};
+        Amount waiting{};
+        Amount wanted{};         // in this span
+        Amount wanted_before{};  // in the last one
+        uint32_t asked = 0;      // in this span
+        uint32_t lines = 0;
+        List<Line> ready;  // whose first waiter has room in its line, in their turn
+        Links<Tenant> links{};
+    };
+    void leave_queue(Waiter& waiter) noexcept;
+    // Into its tenant's lines that are ready, or out of them.
+    void look() noexcept;
+
+    Admission& admission_;
+    const uint64_t number_;
+    Tenant& tenant_;
+    Amount inside_{};
+    bool turned_away_ = false;
+    List<Waiter> waiters_;
+    Links<Line> links_{};
+};
+
+class Admission {
+  public:
+    Admission(Reactor& reactor, Limits limits) : reactor_(reactor), limits_(limits) {}
+    ~Admission();
+    Admission(const Admission&) = delete;
+    Admission& operator=(const Admission&) = delete;
+
+    [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
+    // Whether the tenant may have one more line.
+    [[nodiscard]] bool has_room_for_line(uint64_t tenant) const noexcept;
+    [[nodiscard]] Amount inside() const noexcept { return inside_; }
+    [[nodiscard]] const AdmissionMetrics& metrics() const noexcept { return metrics_; }
+
+  private:
+    friend class Line;
+    friend class Place;
+    using Tenant = Line::Tenant;
+    [[nodiscard]] bool fits(const Tenant& tenant, uint64_t bytes) const noexcept;
+    [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
+    void take(Line& line, uint64_t bytes) noexcept;
+    void give_back(Line& line, uint64_t bytes) noexcept;
+    // Lets in whoever has room, in turn.
+    void admit() noexcept;
+    bool admit_one(Tenant& tenant) noexcept;
+    // `line`'s tenant wants so much more.
+    void note(Line& line, uint64_t bytes) noexcept;
+    void begin_span(Time now) noexcept;
+    // Again from what each tenant wants.
+    void count() noexcept;
+    [[nodiscard]] Amount most_of(const Tenant& tenant) const noexcept;
+
+    Reactor& reactor_;
+    const Limits limits_;
+    AdmissionMetrics metrics_;
+    Amount inside_;
+    uint32_t lines_ = 0;
+    std::map<uint64_t, Tenant> tenants_;
+    List<Tenant> waiting_;  // tenants that have ready lines, in their turn
+    uint64_t active_ = 0;   // tenants
+    // Of what tenants want, the most and the second most.
+    struct Highest {
+        uint64_t first = 0, second = 0;
+        const Tenant* whose = nullptr;  // the first; it is only compared
+        void see(const Tenant& tenant, uint64_t amount) noexcept;
+        [[nodiscard]] uint64_t of_others(const Tenant& tenant) const noexcept {
+            return whose == &tenant ? second : first;
+        }
+    };
+    Highest requests_, bytes_;
+    Time next_span_{};
+};
+
+class [[nodiscard]] Line::Entering {
+  public:
+    Entering(Line& line, uint64_t bytes, StopToken stop) noexcept
+        : line_(line), stop_(stop), callback_(*this) {
+        waiter_.bytes = bytes;
+    }
+    Entering(const Entering&) = delete;
+    Entering& operator=(const Entering&) = delete;
+    bool await_ready() noexcept;
+    void await_suspend(std::coroutine_handle<> handle) noexcept;
+    Place await_resume() noexcept {
+        if (waiter_.state != Waiter::State::inside) return {};
+        return {line_, waiter_.bytes};
+    }
+
+  private:
+    struct Stopped : StopCallback {
+        explicit Stopped(Entering& owner) noexcept
+            : StopCallback(owner.stop_.source(),
+                           [](StopCallback& self) noexcept {
+                               static_cast<Stopped&>(self).owner_.stopped();
+                           }),
+              owner_(owner) {}
+        Entering& owner_;
+    };
+    void stopped() noexcept;
+    Line& line_;
+    StopToken stop_;
+    Waiter waiter_;
+    Stopped callback_;
+};
+
+inline Line::Entering Line::enter(uint64_t bytes, StopToken stop) noexcept {
+    return {*this, bytes, stop};
+}
+
+inline void Place::release() noexcept {
+    if (line_ == nullptr) return;
+    Line& line = *std::exchange(line_, nullptr);
+    line.admission_.give_back(line, bytes_);
+}
+
+}  // namespace ros2s::admission

@@ -1,0 +1,184 @@
+// Who is let in, in which order, and how much of it: on simulated time.
+#include "ros2s/admission/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::admission {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Limits small{.all = {.requests = 8, .bytes = 1000},
+                       .one = {.requests = 6, .bytes = 800},
+                       .shared = {.requests = 8, .bytes = 400},
+                       .least = {.requests = 2, .bytes = 100},
+                       .line_bytes = 500,
+                       .lines = 4,
+                       .lines_of_one = 3,
+                       .asked_least = 1};
+
+struct Stage {
+    explicit Stage(Limits limits = small) : admission(world.core(), limits) {}
+    void run(Task<> (*body)(Stage&)) { world.run(whole(*this, body)); }
+    static Task<> whole(Stage& self, Task<> (*body)(Stage&)) {
+        co_await body(self);
+        self.places.clear();
+        co_await self.nursery.join();
+        self.places.clear();
+    }
+    // Asks at once; `name` is noted when it is let in (negative: when it is turned away).
+    Task<> ask(Line& line, int name, uint64_t bytes = 0, StopToken stop = {}) {
+        co_await nursery.spawn(enter(*this, line, name, bytes, stop));
+    }
+    static Task<> enter(Stage& self, Line& line, int name, uint64_t bytes, StopToken stop) {
+        Place place = co_await line.enter(bytes, stop);
+        self.entered.push_back(place ? name : -name);
+        if (place) self.places.emplace_back(name, std::move(place));
+    }
+    // The earliest of that name goes; others have had their turn when it returns.
+    Task<> leave(int name) {
+        const auto found = std::ranges::find(places, name, &std::pair<int, Place>::first);
+        EXPECT_NE(found, places.end()) << name;
+        if (found != places.end()) places.erase(found);
+        co_await sleep_for(world.core(), 1us);
+    }
+    sim::World world{1};
+    Admission admission;
+    Nursery nursery{world.core(), 100};
+    std::vector<std::pair<int, Place>> places;
+    std::vector<int> entered;
+};
+
+Task<> in_turn(Stage& stage) {
+    Line first(stage.admission, 1), second(stage.admission, 1), other(stage.admission, 2);
+    // Alone it has as much as a tenant may have.
+    for (int i = 0; i < 20; ++i) co_await stage.ask(first, 1);
+    for (int i = 0; i < 3; ++i) co_await stage.ask(second, 2);
+    EXPECT_EQ(stage.entered, std::vector<int>(6, 1));
+    EXPECT_EQ(stage.admission.metrics().waiting.value(), 17U);
+    // Another finds room.
+    co_await stage.ask(other, 3);
+    EXPECT_EQ(stage.entered.back(), 3);
+    // It wants one, so the first gives way down to the least. Then its lines take turns.
+    stage.entered.clear();
+    for (int i = 0; i < 4; ++i) co_await stage.leave(1);
+    EXPECT_TRUE(stage.entered.empty());
+    for (int i = 0; i < 2; ++i) co_await stage.leave(1);
+    co_await stage.leave(2);
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 2, 1}));
+    EXPECT_EQ(stage.admission.inside().requests, 3U);
+    // It wants more, so both may have more: an equal part at most.
+    for (int i = 0; i < 5; ++i) co_await stage.ask(other, 3);
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 2, 1, 3, 3, 3}));
+    co_await stage.leave(1);
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 2, 1, 3, 3, 3, 2, 1, 2}));
+    EXPECT_EQ(stage.admission.inside().requests, 8U);
+    // When the other has been away for long enough the first has all again.
+    for (int i = 0; i < 6; ++i) co_await stage.leave(3);
+    co_await sleep_for(stage.world.core(), 60ms);
+    co_await stage.leave(1);
+    co_await sleep_for(stage.world.core(), 60ms);
+    co_await stage.ask(first, 1);
+    co_await stage.leave(2);
+    EXPECT_EQ(stage.admission.inside().requests, 6U);
+    while (!first.is_idle()) co_await stage.leave(stage.places.front().first);
+    EXPECT_EQ(stage.admission.metrics().waiting.value(), 0U);
+    stage.places.clear();
+}
+TEST(Admission, TenantsAndTheirLinesTakeTurns) { Stage().run(in_turn); }
+
+Task<> bytes(Stage& stage) {
+    Line first(stage.admission, 1), second(stage.admission, 1);
+    co_await stage.ask(first, 1, 400);
+    co_await stage.ask(first, 2, 200);   // more than the line may have
+    co_await stage.ask(second, 3, 400);  // of another line, which may
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 3}));
+    co_await stage.ask(second, 4, 1);  // more than the tenant may have
+    Line other(stage.admission, 2);
+    co_await stage.ask(other, 5, 150);
+    co_await stage.ask(other, 6, 100);  // there would be room, but it is not all its own
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5}));
+    co_await stage.leave(5);
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5, 6}));
+    co_await stage.leave(1);
+    EXPECT_EQ(stage.entered.size(), 4U);
+    co_await stage.leave(3);
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5, 6, 4}));  // it was that line's turn
+    co_await stage.leave(4);
+    EXPECT_EQ(stage.entered.back(), 2);
+    co_await stage.leave(2);
+    co_await stage.leave(6);
+    // What is larger than any limit goes alone.
+    co_await stage.ask(first, 7, 5000);
+    co_await stage.ask(second, 8, 1);
+    EXPECT_EQ(stage.entered.back(), 7);
+    co_await stage.leave(7);
+    EXPECT_EQ(stage.entered.back(), 8);
+    co_await stage.leave(8);
+}
+TEST(Admission, BytesAreBoundedByLineByTenantAndInAll) { Stage().run(bytes); }
+
+Task<> looks_in(Stage& stage) {
+    Line first(stage.admission, 1), other(stage.admission, 2);
+    for (int i = 0; i < 20; ++i) co_await stage.ask(first, 1);
+    for (int i = 0; i < 5; ++i) {
+        co_await stage.ask(other, 2);
+        co_await stage.leave(2);
+        co_await stage.leave(1);
+        EXPECT_EQ(stage.admission.inside().requests, 6U);
+        co_await sleep_for(stage.world.core(), 20ms);
+    }
+    while (!first.is_idle()) co_await stage.leave(1);
+}
+TEST(Admission, ANeighbourThatLooksInNowAndThenTakesNothingAway) {
+    Limits limits = small;
+    limits.asked_least = 8;
+    Stage(limits).run(looks_in);
+}
+
+Task<> stopped(Stage& stage) {
+    Line line(stage.admission, 1), other(stage.admission, 2);
+    StopSource stop;
+    for (int i = 0; i < 6; ++i) co_await stage.ask(line, 1);
+    co_await stage.ask(line, 2, 0, stop.token());
+    co_await stage.ask(line, 3);
+    stop.request_stop();
+    co_await stage.ask(line, 4, 0, stop.token());
+    co_await sleep_for(stage.world.core(), 1us);
+    EXPECT_EQ(stage.entered, std::vector<int>({1, 1, 1, 1, 1, 1, -4, -2}));
+    line.turn_away();
+    co_await sleep_for(stage.world.core(), 1us);
+    EXPECT_EQ(stage.entered.back(), -3);
+    co_await stage.ask(line, 5);
+    EXPECT_EQ(stage.entered.back(), -5);
+    co_await stage.ask(other, 6);
+    EXPECT_EQ(stage.entered.back(), 6);
+    stage.places.clear();
+}
+TEST(Admission, WhoIsStoppedWaitsNoLonger) { Stage().run(stopped); }
+
+TEST(Admission, LinesAreBoundedByTenantAndInAll) {
+    Stage stage;
+    std::vector<std::unique_ptr<Line>> lines;
+    const auto add = [&](uint64_t tenant) {
+        const bool room = stage.admission.has_room_for_line(tenant);
+        if (room) lines.push_back(std::make_unique<Line>(stage.admission, tenant));
+        return room;
+    };
+    EXPECT_TRUE(add(1) && add(1) && add(1));
+    EXPECT_FALSE(add(1));
+    EXPECT_TRUE(add(2));
+    EXPECT_FALSE(add(2) || add(3));
+    lines.clear();
+    EXPECT_TRUE(add(3));
+}
+
+}  // namespace
+}  // namespace ros2s::admission

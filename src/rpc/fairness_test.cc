@@ -1,0 +1,183 @@
+// One tenant does its worst; another goes on at a fraction of its pace at least. Processor time is
+// modelled: a core does one step at a time, first come first served, as a reactor does.
+#include <map>
+
+#include "rpc_test_support.h"
+
+namespace ros2s::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t mib = uint64_t{1} << 20;
+
+// Answers nothing, after some steps on the core; more of them where payload is asked for.
+class BusyService final : public Service {
+  public:
+    explicit BusyService(Reactor& reactor) : reactor_(reactor), core_(reactor, 1) {}
+    [[nodiscard]] uint32_t number() const override { return 7; }
+    Task<> serve(Request& request) override {
+        ++served[request.guest().tenant];
+        for (int step = 0; step < 3; ++step) co_await use(3us);
+        // As a read does that notices afterwards where its bytes should go: 10 GB/s.
+        if (request.sink_bytes() > mib) co_await use(Duration(request.sink_bytes() / 10));
+        co_await request.reply({});
+    }
+    std::map<uint64_t, uint64_t> served;  // by tenant
+
+  private:
+    Task<> use(Duration time) {
+        co_await core_.acquire();
+        const SemaphoreHold hold(core_);
+        co_await sleep_for(reactor_, time);
+    }
+    Reactor& reactor_;
+    Semaphore core_;
+};
+
+class TenantGate final : public Gate {
+  public:
+    explicit TenantGate(uint64_t tenant) : tenant_(tenant) {}
+    Result<Guest> admit(const HelloBody&, const fabric::Peer&) override {
+        return Guest{.session = 1, .tenant = tenant_};
+    }
+    void left(const Guest&) override {}
+
+  private:
+    const uint64_t tenant_;
+};
+
+// A server for each of two tenants, as a DPU has them.
+struct Stage {
+    struct Side {
+        Side(Stage& stage, uint64_t tenant, std::string name)
+            : gate(tenant),
+              server_domain(stage.network.open_domain(stage.core(), "server of " + name)),
+              client_domain(stage.network.open_domain(stage.core(), name)),
+              address(std::move(name)) {}
+        Task<> listen(Stage& stage) {
+            auto listening =
+                co_await Server::listen(stage.core(), *server_domain, address, stage.service, gate,
+                                        {.group = &stage.group}, stage.report);
+            EXPECT_TRUE(listening) << stage.report.text();
+            server = std::move(*listening);
+        }
+        Task<std::unique_ptr<Channel>> connect(Stage& stage) {
+            auto channel = co_await Channel::open(stage.core(), *client_domain, address, tickets,
+                                                  {.service = 7}, stage.report);
+            EXPECT_TRUE(channel) << stage.report.text();
+            co_return std::move(*channel);
+        }
+        Task<> close() {
+            co_await server->close();
+            server.reset();
+            co_await server_domain->close();
+            co_await client_domain->close();
+        }
+        TenantGate gate;
+        TestTickets tickets;
+        std::unique_ptr<fabric::Domain> server_domain, client_domain;
+        std::unique_ptr<Server> server;
+        const std::string address;
+    };
+    Reactor& core() { return world.core(); }
+    void run(Task<> (*body)(Stage&)) { world.run(whole(*this, body)); }
+    static Task<> whole(Stage& self, Task<> (*body)(Stage&)) {
+        co_await self.good.listen(self);
+        co_await self.bad.listen(self);
+        co_await body(self);
+        co_await self.good.close();
+        co_await self.bad.close();
+    }
+    // Asks, one after the other, until `stop`.
+    static Task<> ask(Channel& channel, const bool& stop) {
+        ReadNothing reader;
+        while (!stop) EXPECT_TRUE(co_await channel.call({}, {.method = 1}, reader));
+    }
+    // What the bystander gets done in a while, one after the other.
+    Task<uint64_t> bystander() {
+        auto channel = co_await good.connect(*this);
+        bool stop = false;
+        Nursery nursery(core(), 1);
+        co_await nursery.spawn(ask(*channel, stop));
+        co_await sleep_for(core(), 20ms);  // what was begun before it came is over
+        const uint64_t before = service.served[1];
+        co_await sleep_for(core(), 50ms);
+        const uint64_t done = service.served[1] - before;
+        stop = true;
+        co_await nursery.join();
+        co_await channel->close();
+        co_return done;
+    }
+    sim::World world{1};
+    fabric::sim::Network network{world.random()};
+    Report report;
+    BusyService service{world.core()};
+    ServerGroup group{world.core()};
+    Side good{*this, 1, "bystander"};
+    Side bad{*this, 2, "attacker"};
+};
+
+Task<> many_requests(Stage& stage) {
+    const uint64_t alone = co_await stage.bystander();
+    EXPECT_GT(alone, 100U);
+    bool stop = false;
+    std::vector<std::unique_ptr<Channel>> channels;
+    Nursery nursery(stage.core(), 256 * 64);
+    for (int i = 0; i < 256; ++i) {
+        channels.push_back(co_await stage.bad.connect(stage));
+        for (int j = 0; j < 64; ++j) co_await nursery.spawn(Stage::ask(*channels.back(), stop));
+    }
+    EXPECT_GE(4 * co_await stage.bystander(), alone);
+    EXPECT_GT(stage.service.served[2], 1000U);
+    stop = true;
+    co_await nursery.join();
+    for (auto& channel : channels) co_await channel->close();
+}
+TEST(Fairness, ABystanderOfAThousandsOfRequests) { Stage().run(many_requests); }
+
+// Claims a sink, and grants no window for it.
+Task<> claim(Stage& stage, const bool& stop, std::map<Code, uint64_t>& answers) {
+    std::vector<std::byte> body_memory(hello_bytes_max), memory(8192), verdict;
+    FrameHeader header;
+    header.kind = Kind::hello;
+    const ConstBytes body = encode(HelloBody{.service = 7, .ticket = "any"}, body_memory);
+    const ConstBytes hello = encode_frame(header, {}, {}, body, memory);
+    auto connected = co_await stage.bad.client_domain->connect(
+        "attacker", {.credential = {hello.begin(), hello.end()}, .verdict = &verdict},
+        stage.report);
+    EXPECT_TRUE(connected) << stage.report.text();
+    fabric::Endpoint& endpoint = **connected;
+    header.session = decode_frame(verdict)->header.session;
+    header.kind = Kind::request;
+    header.sink_bytes = 64 * mib;
+    while (!stop) {
+        header.request += uint64_t{1} << 16;
+        EXPECT_TRUE(co_await endpoint.send(encode_frame(header, {}, {}, {}, memory)));
+        const auto answer = co_await endpoint.receive();
+        const auto frame = decode_frame(answer->bytes());
+        ++answers[frame->header.kind == Kind::failure ? decode_failure(frame->body)->error.code
+                                                      : Code::exists];
+        co_await sleep_for(stage.core(), 1ms);
+    }
+    co_await endpoint.close();
+}
+
+Task<> no_windows(Stage& stage) {
+    const uint64_t alone = co_await stage.bystander();
+    bool stop = false;
+    std::map<Code, uint64_t> answers;
+    Nursery nursery(stage.core(), 16);
+    for (int i = 0; i < 16; ++i) co_await nursery.spawn(claim(stage, stop, answers));
+    EXPECT_GE(4 * co_await stage.bystander(), alone);
+    stop = true;
+    co_await nursery.join();
+    EXPECT_EQ(stage.service.served[2], 0U);
+    EXPECT_EQ(answers.size(), 1U);
+    EXPECT_GT(answers[Code::too_large], 100U);
+    EXPECT_EQ(stage.bad.server->metrics().undeliverable.value(), answers[Code::too_large]);
+}
+TEST(Fairness, WhatCouldNotBeDeliveredIsNotBegun) { Stage().run(no_windows); }
+
+}  // namespace
+}  // namespace ros2s::rpc

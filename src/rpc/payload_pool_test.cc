@@ -1,0 +1,76 @@
+// Memory for payload is used again without being asked of the kernel again, up to a bound.
+#include "ros2s/rpc/payload_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::rpc {
+namespace {
+
+constexpr uint64_t mib = uint64_t{1} << 20;
+
+struct Stage {
+    sim::World world{1};
+    ServerGroup group{world.core()};
+    Counter held;
+    PayloadPool pool{group, held};
+
+    // Takes pieces side by side, and gives all of them back.
+    std::vector<const std::byte*> use(uint64_t size, size_t pieces) {
+        std::vector<const std::byte*> where;
+        std::vector<PayloadMemory> all;
+        for (size_t i = 0; i < pieces; ++i) {
+            all.push_back(pool.take(size));
+            EXPECT_EQ(all.back().bytes().size(), size);
+            where.push_back(all.back().bytes().data());
+        }
+        EXPECT_EQ(held.value(), size * pieces);
+        all.clear();
+        EXPECT_EQ(held.value(), 0U);
+        EXPECT_LE(pool.kept_bytes(), pool.kept_bytes_max());
+        return where;
+    }
+};
+
+#ifndef ROS2S_SANITIZED
+TEST(PayloadPool, APieceIsUsedAgainByRequestsOfAboutItsSize) {
+    Stage stage;
+    const auto first = stage.use(mib, 1);
+    EXPECT_EQ(stage.use(mib - 4096, 1), first);
+    EXPECT_NE(stage.use(4096, 1), first);
+    EXPECT_EQ(stage.pool.kept_bytes(), mib + (64 << 10));
+}
+
+TEST(PayloadPool, WhatIsKeptFollowsWhatIsAskedFor) {
+    Stage stage;
+    stage.use(64 << 10, 2048);
+    EXPECT_EQ(stage.pool.kept_bytes(), stage.pool.kept_bytes_max());
+    const auto large = stage.use(mib, 1);
+    EXPECT_EQ(stage.use(mib, 1), large);
+}
+#endif
+
+TEST(PayloadPool, MoreIsGivenBackThanIsKept) {
+    Stage stage;
+    stage.use(2 * mib, 128);
+    stage.use(100 * mib, 1);
+}
+
+TEST(PayloadPool, AllPoolsOfAGroupKeepNoMoreThanItMay) {
+    Stage stage;
+    std::vector<std::unique_ptr<PayloadPool>> pools;
+    for (int i = 0; i < 10; ++i) {
+        pools.push_back(std::make_unique<PayloadPool>(stage.group, stage.held));
+        (void)pools.back()->take(60 * mib);
+        EXPECT_LE(stage.group.kept_bytes, ServerGroup::kept_bytes_max);
+    }
+    pools.clear();
+    EXPECT_EQ(stage.group.kept_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace ros2s::rpc

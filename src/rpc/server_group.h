@@ -1,0 +1,21 @@
+// ServerGroup: what the servers of one process share: its core and its memory for payload, among
+// the tenants that come to any of them.
+//
+// Owned by who composes; outlives its servers. Used on their core.
+#pragma once
+#include "ros2s/admission/admission.h"
+
+namespace ros2s::rpc {
+
+struct ServerGroup {
+    explicit ServerGroup(Reactor& reactor, admission::Limits limits = {})
+        : admission(reactor, limits) {}
+
+    // The bytes of a request are its payload, its sink, and a body that lies in windows.
+    admission::Admission admission;
+    // Memory that PayloadPools keep for the next request, together.
+    uint64_t kept_bytes = 0;
+    static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
+};
+
+}  // namespace ros2s::rpc

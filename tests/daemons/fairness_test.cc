@@ -1,0 +1,348 @@
+// One tenant of a real ros2store-dpu, in front of a real ros2store-engine, does its worst; another
+// goes on at a quarter of its pace at least. Its pace alone is measured in the same run.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "dpu_process.h"
+#include "ros2s/connection/connection.h"
+#include "ros2s/control/remote_namespace.h"
+#include "ros2s/fabric/shm/shm.h"
+#include "ros2s/hostlink/link_client.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using connection::Connection;
+
+const Call call;
+constexpr uint64_t mib = 1 << 20;
+constexpr std::chrono::seconds measured_for{3};
+
+// A session, a mount, and a file there.
+struct Tenant {
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<session::FixedMooring> mooring;
+    std::unique_ptr<control::RemoteNamespace> names;
+    std::unique_ptr<hostlink::LinkClient> link;
+    fs::FileHandle file;       // the link's own number
+    fs::FileHandle at_server;  // what the DPU calls it
+
+    Task<> open(Reactor& reactor, connection::Options options, std::string name, uint64_t size);
+    Task<> close();
+    [[nodiscard]] hostlink::FileBody body() const {
+        return {.mount = mooring->place().mount, .handle = at_server};
+    }
+};
+
+Task<> Tenant::open(Reactor& reactor, connection::Options options, std::string name,
+                    uint64_t size) {
+    Report report;
+    auto opened = co_await Connection::open(reactor, std::move(options), report);
+    EXPECT_TRUE(opened) << report.text();
+    connection = std::move(*opened);
+    const session::SessionId id = *connection->tickets().session();
+    const auto mounted = co_await connection->control().mount(call, id, "main", false, report);
+    EXPECT_TRUE(mounted) << report.text();
+    mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
+    names = std::make_unique<control::RemoteNamespace>(connection->control(), *mooring,
+                                                       connection->client());
+    link = std::make_unique<hostlink::LinkClient>(
+        reactor, connection->channel(), *names, *mooring,
+        hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
+    const auto created =
+        co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});
+    EXPECT_TRUE(created);
+    file = created->handle;
+    const std::string content(size, name.front());
+    EXPECT_TRUE(co_await link->pwrite(call, file, fs::Window::local(as_bytes(content)), 0));
+    const auto again = co_await names->open(call, created->attributes.node, {.write = true});
+    EXPECT_TRUE(again);
+    at_server = again->handle;
+}
+
+Task<> Tenant::close() {
+    EXPECT_TRUE(co_await names->close(call, at_server));
+    co_await link->close_all();
+    link.reset();
+    names.reset();
+    mooring.reset();
+    co_await connection->close();
+    connection.reset();
+}
+
+// Reads 4 KiB, one after the other.
+Task<> read_on(Tenant& tenant, const std::atomic<bool>& stop, std::atomic<uint64_t>& done) {
+    std::vector<std::byte> memory(4096);
+    for (uint64_t at = 0; !stop; at = (at + 4096) % mib) {
+        EXPECT_TRUE(
+            co_await tenant.link->pread(call, tenant.file, fs::Window::local(Bytes(memory)), at));
+        ++done;
+    }
+}
+
+class ReadNothing final : public rpc::ReplyReader {
+  public:
+    Result<> read(const rpc::Reply&) override { return {}; }
+};
+
+// The same by hand.
+Task<> read_by_hand(Tenant& tenant, rpc::Channel& channel, const std::atomic<bool>& stop,
+                    std::atomic<uint64_t>& done) {
+    hostlink::Buffer body;
+    std::vector<std::byte> memory(4096);
+    const Bytes sink[] = {memory};
+    ReadNothing reader;
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(hostlink::Method::read),
+                                   .repeatable = true,
+                                   .body = hostlink::encode_file(body, tenant.body()),
+                                   .sink = sink,
+                                   .reply_body_bytes_max = 64};
+    while (!stop) {
+        EXPECT_TRUE(co_await channel.call(call, request, reader));
+        ++done;
+    }
+}
+
+using Attack = Task<> (*)(Reactor&, Tenant&, const std::atomic<bool>&, std::atomic<uint64_t>&);
+
+Task<> many_reads(Reactor& reactor, Tenant& bob, const std::atomic<bool>& stop,
+                  std::atomic<uint64_t>& done) {
+    const auto domain = fabric::shm::open_domain(reactor);
+    std::vector<std::unique_ptr<rpc::Channel>> channels;
+    Nursery nursery(reactor, 256 * 64);
+    for (int i = 0; i < 250; ++i) {
+        Report report;
+        auto channel = co_await rpc::Channel::open(
+            reactor, *domain, bob.connection->channel().address(), bob.connection->tickets(),
+            {.service = hostlink::file_service,
+             .client = bob.connection->client(),
+             .staging_bytes_max = mib},
+            report);
+        EXPECT_TRUE(channel) << report.text();
+        if (!channel) break;
+        channels.push_back(std::move(*channel));
+        for (int j = 0; j < 64; ++j) {
+            co_await nursery.spawn(read_by_hand(bob, *channels.back(), stop, done));
+        }
+    }
+    co_await nursery.join();
+    for (auto& channel : channels) co_await channel->close();
+    channels.clear();
+    co_await domain->close();
+}
+
+// A connection that is spoken to by hand: greeted, and then any frames.
+struct Raw {
+    fabric::Endpoint* endpoint = nullptr;
+    std::unique_ptr<fabric::Endpoint> owned;
+    uint32_t session = 0;
+    Task<> open(fabric::Domain& domain, Tenant& tenant);
+    // Sends one request after the other, eight at a time, until `stop`.
+    Task<> repeat(rpc::FrameHeader header, std::span<const rpc::WindowDescriptor> source,
+                  ConstBytes body, const std::atomic<bool>& stop, std::atomic<uint64_t>& done);
+};
+
+Task<> Raw::open(fabric::Domain& domain, Tenant& tenant) {
+    Report report;
+    const auto ticket = co_await tenant.connection->tickets().take(report);
+    EXPECT_TRUE(ticket) << report.text();
+    std::vector<std::byte> body_memory(rpc::hello_bytes_max), memory(8192), verdict;
+    rpc::FrameHeader header;
+    header.kind = rpc::Kind::hello;
+    const ConstBytes hello =
+        rpc::encode_frame(header, {}, {},
+                          rpc::encode(rpc::HelloBody{.service = hostlink::file_service,
+                                                     .client = tenant.connection->client(),
+                                                     .ticket = *ticket},
+                                      body_memory),
+                          memory);
+    auto connected = co_await domain.connect(
+        tenant.connection->channel().address(),
+        {.credential = {hello.begin(), hello.end()}, .verdict = &verdict}, report);
+    EXPECT_TRUE(connected) << report.text();
+    owned = std::move(*connected);
+    endpoint = owned.get();
+    const auto frame = rpc::decode_frame(verdict);
+    EXPECT_TRUE(frame && frame->header.kind == rpc::Kind::welcome);
+    session = frame->header.session;
+}
+
+Task<> Raw::repeat(rpc::FrameHeader header, std::span<const rpc::WindowDescriptor> source,
+                   ConstBytes body, const std::atomic<bool>& stop, std::atomic<uint64_t>& done) {
+    constexpr uint64_t at_once = 8;
+    std::vector<std::byte> memory(8192);
+    header.kind = rpc::Kind::request;
+    header.session = session;
+    uint64_t number = 0;
+    const auto send = [&](uint64_t slot) {
+        header.request = ++number << 16 | slot;
+        header.sequence = number;
+        header.slot = static_cast<uint32_t>(slot);
+        return endpoint->send(rpc::encode_frame(header, source, {}, body, memory));
+    };
+    for (uint64_t slot = 0; slot < at_once; ++slot) EXPECT_TRUE(co_await send(slot));
+    for (uint64_t open = at_once; open > 0; --open) {
+        const auto answer = co_await endpoint->receive();
+        EXPECT_TRUE(answer);
+        if (!answer) co_return;
+        const auto frame = rpc::decode_frame(answer->bytes());
+        EXPECT_EQ(frame->header.kind, rpc::Kind::failure);
+        ++done;
+        if (stop) continue;
+        EXPECT_TRUE(co_await send(frame->header.request & 0xffff));
+        ++open;
+    }
+}
+
+Task<> no_windows_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bool>& stop,
+                       std::atomic<uint64_t>& done) {
+    Raw raw;
+    co_await raw.open(domain, bob);
+    hostlink::Buffer body;
+    rpc::FrameHeader header;
+    header.method = static_cast<uint16_t>(hostlink::Method::read);
+    header.sink_bytes = 64 * mib;
+    co_await raw.repeat(header, {}, hostlink::encode_file(body, bob.body()), stop, done);
+    co_await raw.endpoint->close();
+}
+
+Task<> late_writes_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bool>& stop,
+                        std::atomic<uint64_t>& done) {
+    Raw raw;
+    co_await raw.open(domain, bob);
+    const auto memory = raw.endpoint->allocate(32 * mib);
+    EXPECT_TRUE(memory);
+    std::ranges::fill(*memory, std::byte{7});
+    auto region = raw.endpoint->grant(*memory, fabric::Rights::read);
+    EXPECT_TRUE(region);
+    rpc::WindowDescriptor window{.length = memory->size()};
+    std::ranges::copy(object_bytes(region->key()), window.key.begin());
+    hostlink::Buffer body;
+    rpc::FrameHeader header;
+    header.method = static_cast<uint16_t>(hostlink::Method::write);
+    header.set({.client = bob.connection->client()});
+    header.set(rpc::Flag::in_source);
+    header.payload_bytes = memory->size();
+    header.remaining_ns = 1'000'000;
+    co_await raw.repeat(header, {&window, 1}, hostlink::encode_file(body, bob.body()), stop, done);
+    co_await region->revoke();
+    raw.endpoint->free(*memory);
+    co_await raw.endpoint->close();
+}
+
+template <auto once>
+Task<> by_eight(Reactor& reactor, Tenant& bob, const std::atomic<bool>& stop,
+                std::atomic<uint64_t>& done) {
+    const auto domain = fabric::shm::open_domain(reactor);
+    Nursery nursery(reactor, 8);
+    for (int i = 0; i < 8; ++i) co_await nursery.spawn(once(*domain, bob, stop, done));
+    co_await nursery.join();
+    co_await domain->close();
+}
+
+class Fairness : public testing::Test {
+  protected:
+    Fairness() {
+        Report report;
+        for (auto* reactor : {&good, &bad}) {
+            auto made = OsReactor::create({.thread_name = "host"}, report);
+            EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+            *reactor = std::move(*made);
+        }
+        dpu.give(R"("CN=alice": {write: pool/*}, "CN=bob": {write: pool/*})");
+        for (const char* name : {"alice", "bob"}) {
+            std::string said;
+            EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
+                                              dpu.places().host_certs, name),
+                                  said),
+                      0)
+                << said;
+        }
+    }
+    [[nodiscard]] connection::Options options(const std::string& name) const {
+        const auto server = dpu.options();
+        return {.control = {.address = server.control,
+                            .identity = pki::identity_in(dpu.places().host_certs, name),
+                            .server_name = server.server_name},
+                .wish = {.client = {},
+                         .purpose = session::Purpose::link,
+                         .pool = "pool",
+                         .program = "test",
+                         .providers = {"shm"}},
+                .service = hostlink::file_service,
+                .ucx_device = {}};
+    }
+    // Of a counter, in a second.
+    static double pace(const std::atomic<uint64_t>& done) {
+        const uint64_t before = done;
+        std::this_thread::sleep_for(measured_for);
+        return static_cast<double>(done - before) / measured_for.count();
+    }
+    // What part of its pace is left to the bystander, while there are so many attacks in a second.
+    double left_under(Attack attack, Tenant& bob, const std::atomic<uint64_t>& reads,
+                      double attacks_least);
+    void run(Attack attack, double attacks_least);
+
+    EngineProcess engine;
+    DpuProcess dpu{engine, "shm"};
+    std::unique_ptr<OsReactor> good, bad;
+};
+
+double Fairness::left_under(Attack attack, Tenant& bob, const std::atomic<uint64_t>& reads,
+                            double attacks_least) {
+    std::this_thread::sleep_for(500ms);
+    const double alone = pace(reads);
+    std::atomic<bool> stop = false;
+    std::atomic<uint64_t> attacks = 0;
+    std::thread attacking(
+        [&] { run_blocking(*bad, [&] { return attack(*bad, bob, stop, attacks); }); });
+    while (attacks == 0) std::this_thread::sleep_for(10ms);
+    std::this_thread::sleep_for(1s);
+    const uint64_t before = attacks;
+    const double under_attack = pace(reads);
+    const double rate = static_cast<double>(attacks - before) / measured_for.count();
+    stop = true;
+    attacking.join();
+    fmt::print("alone {:.0f} reads/s, under {:.0f} attacks/s {:.0f}: {:.0f} %\n", alone, rate,
+               under_attack, 100 * under_attack / alone);
+    EXPECT_GE(rate, attacks_least);
+    return under_attack / alone;
+}
+
+void Fairness::run(Attack attack, double attacks_least) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Tenant alice, bob;
+    run_blocking(*good, [&] { return alice.open(*good, options("alice"), "alices", mib); });
+    run_blocking(*bad, [&] { return bob.open(*bad, options("bob"), "bobs", 64 * mib); });
+    std::atomic<bool> stop = false;
+    std::atomic<uint64_t> reads = 0;
+    std::thread reading([&] { run_blocking(*good, [&] { return read_on(alice, stop, reads); }); });
+    // Other programs of the machine may spoil one measurement; nothing makes a starved one good.
+    double left = 0;
+    for (int attempt = 0; attempt < 3 && left < 0.25; ++attempt) {
+        left = left_under(attack, bob, reads, attacks_least);
+    }
+    EXPECT_GE(left, 0.25);
+    stop = true;
+    reading.join();
+    run_blocking(*bad, [&] { return bob.close(); });
+    run_blocking(*good, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(Fairness, ManyReadsOfManyConnections) { run(many_reads, 100); }
+TEST_F(Fairness, ReadsWithoutAWindowForTheirBytes) { run(by_eight<no_windows_once>, 5); }
+TEST_F(Fairness, LargeWritesThatMissTheirDeadline) { run(by_eight<late_writes_once>, 5); }
+
+}  // namespace
+}  // namespace ros2s::tests
