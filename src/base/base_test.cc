@@ -4,6 +4,7 @@
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/base/digest.h"
 #include "ros2s/base/random.h"
 #include "ros2s/base/result.h"
 #include "ros2s/base/uuid.h"
@@ -47,9 +48,26 @@ TEST(Random, SequenceIsFixedForEver) {
     EXPECT_EQ(random.next(), 0x15780b2e0c2ec716u);
 }
 
+TEST(Secrets, AreTheKernelsOrASimulations) {
+    const Secrets secrets;
+    EXPECT_NE(secrets.next(), secrets.next());
+    Random seeded(42);
+    EXPECT_EQ(Secrets(seeded).next(), 0x15780b2e0c2ec716u);
+}
+
+TEST(Digest, IsFixedForEverAndTellsApart) {
+    EXPECT_EQ(Digest().add(1).value(), 0x910a2dec89025cc1u);
+    EXPECT_EQ(Digest().add(std::string_view("ros2store, nine")).value(), 0x5f50dd1712c0f9bcu);
+    EXPECT_NE(Digest().add(std::string_view("ab")).add(std::string_view("c")).value(),
+              Digest().add(std::string_view("a")).add(std::string_view("bc")).value());
+    EXPECT_NE(Digest().add(std::string_view("a")).value(),
+              Digest().add(std::string_view("a\0", 2)).value());
+    EXPECT_NE(Digest().value(), 0U);
+}
+
 TEST(Uuid, PrintsAndParses) {
     Random random(7);
-    const Uuid uuid = Uuid::make(random);
+    const Uuid uuid = Uuid::make(Secrets(random));
     const auto parsed = Uuid::parse(uuid.to_string());
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, uuid);

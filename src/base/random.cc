@@ -12,4 +12,8 @@ uint64_t random_seed() {
     return seed;
 }
 
+uint64_t Secrets::next() const {
+    return simulated_ == nullptr ? random_seed() : simulated_->next();
+}
+
 }  // namespace ros2s

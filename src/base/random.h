@@ -41,4 +41,19 @@ class Random {
 // A seed from the operating system, for everything that is not a simulation.
 [[nodiscard]] uint64_t random_seed();
 
+// Secrets: numbers that nobody can predict, whatever he has seen of them: for all that a peer sees
+// and all that names something (connections, sessions, clients, containers, records). They come
+// from the kernel's generator; one costs a system call. Outputs of Random give away its state, so
+// it serves for jitter, sampling and simulations alone.
+class Secrets {
+  public:
+    Secrets() = default;
+    // Of a simulation: they follow from its seed.
+    explicit Secrets(Random& simulated) : simulated_(&simulated) {}
+    [[nodiscard]] uint64_t next() const;
+
+  private:
+    Random* simulated_ = nullptr;
+};
+
 }  // namespace ros2s

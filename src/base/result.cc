@@ -38,6 +38,9 @@ std::string_view describe(Code code) noexcept {
         case Code::deadline: return "the deadline passed";
         case Code::closed: return "closed";
         case Code::disconnected: return "the connection to the peer is lost";
+        case Code::name_taken:
+            return "another request was made under this request's name; this one was not done";
+        case Code::expired: return "repeated too late: whether it was done is not known any more";
     }
     return "unknown error";
 }
@@ -146,6 +149,8 @@ int to_errno(const Error& error) noexcept {
         case Code::disconnected: return ENOTCONN;
         case Code::condition_failed:
         case Code::corrupt:
+        case Code::name_taken:
+        case Code::expired:
         case Code::io: return EIO;
     }
     return EIO;

@@ -41,6 +41,8 @@ enum class Code : uint16_t {
     deadline,          // its deadline passed
     closed,            // the object was closed, or belongs to the process before fork()
     disconnected,      // the peer is gone: what it was asked may have happened or not
+    name_taken,        // another request had this operation id: this one was not done
+    expired,           // a repetition whose stored reply is gone: nobody knows whether it was done
 };
 
 // "not found", "the pool is full": lower case, without a full stop.

@@ -15,10 +15,10 @@ std::string Uuid::to_string() const {
     return text;
 }
 
-Uuid Uuid::make(Random& random) {
+Uuid Uuid::make(const Secrets& secrets) {
     Uuid uuid;
     for (size_t i = 0; i < 16; i += 8) {
-        const uint64_t word = random.next();
+        const uint64_t word = secrets.next();
         std::memcpy(uuid.bytes.data() + i, &word, 8);
     }
     uuid.bytes[6] = static_cast<uint8_t>((uuid.bytes[6] & 0x0f) | 0x40);

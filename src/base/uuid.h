@@ -18,7 +18,7 @@ struct Uuid {
     [[nodiscard]] bool is_nil() const { return *this == Uuid{}; }
     // "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
     [[nodiscard]] std::string to_string() const;
-    [[nodiscard]] static Uuid make(Random& random);
+    [[nodiscard]] static Uuid make(const Secrets& secrets);
     // Errors: invalid.
     [[nodiscard]] static Result<Uuid> parse(std::string_view text);
 };

@@ -39,7 +39,7 @@ Connection::~Connection() { ROS2S_CHECK(control_ == nullptr); }
 
 Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& report) {
     ROS2S_CO_TRY_ASSIGN(control_, control::ControlClient::create(reactor, options.control, report));
-    client_ = Uuid::make(reactor.random());
+    client_ = Uuid::make(reactor.secrets());
     options.wish.client = client_;
     tickets_ = std::make_unique<control::SessionTickets>(*control_, std::move(options.wish));
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));

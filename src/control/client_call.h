@@ -20,11 +20,8 @@
 
 namespace ros2s::control {
 
-// Of no reactor's randomness: clients are made on any thread.
-[[nodiscard]] inline Uuid any_uuid() {
-    Random random(random_seed());
-    return Uuid::make(random);
-}
+// Of no reactor: clients are made on any thread.
+[[nodiscard]] inline Uuid any_uuid() { return Uuid::make(Secrets()); }
 
 // One channel's.
 struct Stubs {

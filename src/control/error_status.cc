@@ -43,6 +43,8 @@ constexpr Row rows[] = {
     {Code::deadline, "deadline"},
     {Code::closed, "closed"},
     {Code::disconnected, "disconnected"},
+    {Code::name_taken, "name_taken"},
+    {Code::expired, "expired"},
 };
 
 // A new Code fails to compile here; it needs a name above, too.
@@ -64,7 +66,9 @@ StatusCode status_of(Code code) {
         case Code::no_space:
         case Code::no_memory: return StatusCode::RESOURCE_EXHAUSTED;
         case Code::denied: return StatusCode::PERMISSION_DENIED;
-        case Code::condition_failed: return StatusCode::ABORTED;
+        case Code::condition_failed:
+        case Code::name_taken:
+        case Code::expired: return StatusCode::ABORTED;
         case Code::corrupt: return StatusCode::DATA_LOSS;
         case Code::io: return StatusCode::INTERNAL;
         case Code::too_small:

@@ -8,7 +8,7 @@
 namespace ros2s::control {
 namespace {
 
-constexpr int codes = static_cast<int>(Code::disconnected) + 1;
+constexpr int codes = static_cast<int>(Code::expired) + 1;
 
 TEST(ErrorStatus, EveryErrorSurvives) {
     std::set<grpc::StatusCode> used;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fields.h"
+#include "ros2s/base/digest.h"
 
 namespace ros2s::control {
 namespace {
@@ -34,8 +35,22 @@ Result<Using> enter(const Ground& ground, Served& served, const v1::Place& place
     return Using{std::move(session), std::move(*mount)};
 }
 
+// What a request asks for, in words that are the same to a later process: where the mount is there
+// is its own matter.
+template <class Request>
+uint64_t digest_of(const Request& request) {
+    Request asked = request;
+    asked.clear_place();
+    return Digest()
+        .add(std::string_view(Request::descriptor()->full_name()))
+        .add(std::string_view(asked.SerializeAsString()))
+        .value();
+}
+
 // The name that the file system gives the change, so that it is done once.
-Result<> name_update(Served& served, const session::Session& session, const v1::Place& place) {
+template <class Request>
+Result<> name_update(Served& served, const session::Session& session, const Request& request) {
+    const v1::Place& place = request.place();
     if (!place.has_update()) return {};
     const v1::UpdateName& name = place.update();
     if (name.slot() >= UpdateName::slots_max || name.sequence() == 0) {
@@ -47,15 +62,18 @@ Result<> name_update(Served& served, const session::Session& session, const v1::
     served.update = {.client = session.request.client,
                      .slot = name.slot(),
                      .sequence = name.sequence(),
-                     .repeated = name.repeated()};
+                     .repeated = name.repeated(),
+                     .owner = session.owner,
+                     .digest = digest_of(request)};
     served.call.update = &served.update;
     return {};
 }
 
 // To change something. Errors: stale, read_only, invalid.
-Result<Using> enter_to_change(const Ground& ground, Served& served, const v1::Place& place) {
-    ROS2S_TRY_ASSIGN(auto entered, enter(ground, served, place));
-    ROS2S_TRY(name_update(served, *entered.session, place));
+template <class Request>
+Result<Using> enter_to_change(const Ground& ground, Served& served, const Request& request) {
+    ROS2S_TRY_ASSIGN(auto entered, enter(ground, served, request.place()));
+    ROS2S_TRY(name_update(served, *entered.session, request));
     if (!entered.mount->read_only()) return entered;
     return served.report.fail(
         Code::read_only,
@@ -166,7 +184,7 @@ Task<Result<>> FileService::make_directory(Served& served, const v1::MakeDirecto
                                            v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     const auto made =
         co_await entered.fs().mkdir(served.call, NodeId{request.parent()}, request.name(),
                                     request.mode(), decode(request.owner()));
@@ -177,7 +195,7 @@ Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest&
                                       v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_node_mode(request.mode(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     const auto made =
         co_await entered.fs().mknod(served.call, NodeId{request.parent()}, request.name(),
                                     request.mode(), request.device(), decode(request.owner()));
@@ -187,7 +205,7 @@ Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest&
 Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& request,
                                     v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     const auto made =
         co_await entered.fs().symlink(served.call, NodeId{request.parent()}, request.name(),
                                       request.target(), decode(request.owner()));
@@ -197,7 +215,7 @@ Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& re
 Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
                                  v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     const auto made = co_await entered.fs().link(served.call, NodeId{request.node()},
                                                  NodeId{request.parent()}, request.name());
     co_return give_node(served, *entered.mount, made, reply);
@@ -206,7 +224,7 @@ Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
 Task<Result<>> FileService::unlink(Served& served, const v1::UnlinkRequest& request,
                                    v1::EmptyReply&) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     co_return co_await entered.fs().unlink(served.call, NodeId{request.parent()}, request.name());
 }
 
@@ -214,7 +232,7 @@ Task<Result<>> FileService::remove_directory(Served& served,
                                              const v1::RemoveDirectoryRequest& request,
                                              v1::EmptyReply&) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     co_return co_await entered.fs().rmdir(served.call, NodeId{request.parent()}, request.name());
 }
 
@@ -222,7 +240,7 @@ Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& requ
                                    v1::EmptyReply&) {
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_name("new_name", request.new_name(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     co_return co_await entered.fs().rename(
         served.call, NodeId{request.parent()}, request.name(), NodeId{request.new_parent()},
         request.new_name(), {.no_replace = request.no_replace(), .exchange = request.exchange()});
@@ -249,7 +267,7 @@ Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttribut
 Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttributesRequest& request,
                                            v1::NodeReply& reply) {
     ROS2S_CO_TRY_ASSIGN(const auto changes, control::decode(request, served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     ROS2S_CO_TRY_ASSIGN(const auto attributes, co_await entered.fs().set_attributes(
                                                    served.call, NodeId{request.node()}, changes));
     encode(attributes, *reply.mutable_attributes());
@@ -268,14 +286,14 @@ Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest&
 Task<Result<>> FileService::set_xattr(Served& served, const v1::SetXattrRequest& request,
                                       v1::EmptyReply&) {
     ROS2S_CO_TRY_ASSIGN(const auto how, control::decode(request.how(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     co_return co_await entered.fs().set_xattr(served.call, NodeId{request.node()}, request.name(),
                                               as_bytes(request.value()), how);
 }
 
 Task<Result<>> FileService::remove_xattr(Served& served, const v1::RemoveXattrRequest& request,
                                          v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
     co_return co_await entered.fs().remove_xattr(served.call, NodeId{request.node()},
                                                  request.name());
 }
@@ -293,7 +311,7 @@ Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& requ
                                  v1::OpenFileReply& reply) {
     const fs::OpenFlags flags = control::decode(request.flags());
     const bool changes = flags.write || flags.append || flags.truncate;
-    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? enter_to_change(ground_, served, request.place())
+    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? enter_to_change(ground_, served, request)
                                               : enter(ground_, served, request.place()));
     ROS2S_CO_TRY(check_room(served, *entered.mount));
     auto opened = co_await entered.fs().open(served.call, NodeId{request.node()}, flags);
@@ -305,7 +323,7 @@ Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& 
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
     const fs::OpenFlags flags = control::decode(request.flags());
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(ground_, served, request));
     ROS2S_CO_TRY(check_room(served, *entered.mount));
     auto opened =
         co_await entered.fs().create(served.call, NodeId{request.parent()}, request.name(),

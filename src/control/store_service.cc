@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fields.h"
+#include "ros2s/base/digest.h"
 
 namespace ros2s::control {
 namespace {
@@ -92,9 +93,21 @@ Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& re
 
 namespace {
 
+template <class Request>
+uint64_t digest_of(const Request& request) {
+    Request asked = request;
+    asked.clear_change();
+    return Digest()
+        .add(std::string_view(Request::descriptor()->full_name()))
+        .add(std::string_view(asked.SerializeAsString()))
+        .value();
+}
+
 // The name under which the store does it once.
-Result<> name_change(Served& served, bool named, const v1::ContainerChange& change) {
-    if (!named) return {};
+template <class Request>
+Result<> name_change(Served& served, const Request& request) {
+    if (!request.has_change()) return {};
+    const v1::ContainerChange& change = request.change();
     UpdateName& name = served.update;
     if (change.client().size() != name.client.bytes.size() || change.sequence() == 0 ||
         change.slot() >= UpdateName::slots_max) {
@@ -109,6 +122,8 @@ Result<> name_change(Served& served, bool named, const v1::ContainerChange& chan
     name.slot = change.slot();
     name.sequence = change.sequence();
     name.repeated = change.repeated();
+    name.owner = session::owner_of(served.subject);
+    name.digest = digest_of(request);
     if (name.client.is_nil()) {
         return served.report.fail(Code::invalid, "a change's client is all zeros; draw a UUID");
     }
@@ -127,7 +142,7 @@ Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
 
 Task<Result<>> ContainerService::create(Served& served, const v1::CreateContainerRequest& request,
                                         v1::CreateContainerReply& reply) {
-    ROS2S_CO_TRY(name_change(served, request.has_change(), request.change()));
+    ROS2S_CO_TRY(name_change(served, request));
     ROS2S_CO_TRY(find_pool(ground_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     ROS2S_CO_TRY(ground_.permit(served, session::Right::create, request.pool(), request.label()));
@@ -185,7 +200,7 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                         find_pool(ground_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     ROS2S_CO_TRY(ground_.permit(served, session::Right::destroy, request.pool(), request.label()));
-    ROS2S_CO_TRY(name_change(served, request.has_change(), request.change()));
+    ROS2S_CO_TRY(name_change(served, request));
     const auto done = co_await look_for_answer(served, *store);
     if (done) {
         ground_.audit(served, fmt::format("destroyed the container {}/{}, as was asked before",

@@ -76,14 +76,24 @@ void Checkpointer::cut_rest() {
         batches_[0].put(container_key(id).view(), encode(container.value));
         container.changed = false;
     }
-    state_.replies.take_changes([&](const Uuid& client, uint32_t slot, const ReplyValue* reply) {
-        const KeyBuilder key = reply_key(client, slot);
-        if (reply == nullptr) {
-            batches_[0].erase(key.view());
-        } else {
-            batches_[0].put(key.view(), encode(*reply));
-        }
-    });
+    IndexBatch& batch = batches_[0];
+    state_.replies.take_changes(
+        [&](const ReplyKey& slot, const ReplyValue* reply) {
+            const KeyBuilder key = reply_key(slot);
+            if (reply == nullptr) {
+                batch.erase(key.view());
+            } else {
+                batch.put(key.view(), encode(*reply));
+            }
+        },
+        [&](const Uuid& owner, std::optional<uint64_t> dropped_upto) {
+            const KeyBuilder key = owner_key(owner);
+            if (!dropped_upto) {
+                batch.erase(key.view());
+            } else {
+                batch.put(key.view(), encode(OwnerValue{*dropped_upto}));
+            }
+        });
     batches_[0].put(meta_key().view(), encode(state_.meta()));
 }
 

@@ -193,7 +193,7 @@ std::shared_ptr<Group> Committer::seal() {
     header.incarnation = chain_.incarnation;
     header.id = chain_.next_id;
     header.previous_id = chain_.last_id;
-    header.next_id = env_.reactor.random().next();
+    header.next_id = env_.reactor.secrets().next();
     header.sequence = ++chain_.last_sequence;
     // Epochs follow the order of the records.
     header.first_epoch = chain_.next_epoch;

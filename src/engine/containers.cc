@@ -34,14 +34,17 @@ object::OperationId name_of(const Call& call) {
     if (call.update == nullptr) return {};
     return {.client = call.update->client,
             .slot = call.update->slot,
-            .sequence = call.update->sequence};
+            .sequence = call.update->sequence,
+            .owner = call.update->owner,
+            .digest = call.update->digest};
 }
 
-// The stored answer, in the call's turn. Errors: stale.
-Result<std::optional<ReplyValue>> stored_answer(const Replies& replies, const Call& call) {
+// The stored answer, in the call's turn. Errors: those of Replies::look_up().
+Result<std::optional<ReplyValue>> stored_answer(const Replies& replies, const Call& call,
+                                                WallTime now) {
     const object::OperationId id = name_of(call);
     if (id.client.is_nil()) return std::nullopt;
-    return replies.look_up(id, !call.update->repeated);
+    return replies.look_up(id, {}, !call.update->repeated, now);
 }
 
 }  // namespace
@@ -54,7 +57,8 @@ Task<Result<ContainerRecord>> EngineStore::Parts::create_container(
     // Labels are unique: creations go one by one.
     co_await container_turn.acquire();
     const SemaphoreHold turn(container_turn);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, stored_answer(state.replies, call));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        stored_answer(state.replies, call, env.reactor.wall_time()));
     if (reply) {
         cores.home().metrics.replays.add();
         for (const auto& [id, container] : state.containers) {
@@ -72,7 +76,7 @@ Task<Result<ContainerRecord>> EngineStore::Parts::create_container(
             co_return fail(Code::exists);
         }
     }
-    const object::ContainerId id{Uuid::make(env.reactor.random())};
+    const object::ContainerId id{Uuid::make(env.reactor.secrets())};
     Change change{.kind = Change::Kind::create_container};
     change.value = encode(ContainerValue{.properties = properties});
     ROS2S_CO_TRY_ASSIGN(const object::Commit commit,
@@ -86,7 +90,8 @@ Task<Result<>> EngineStore::Parts::destroy_container(const Call& call,
     ROS2S_CO_TRY(call.check(env.reactor.now()));
     co_await container_turn.acquire();
     const SemaphoreHold turn(container_turn);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, stored_answer(state.replies, call));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        stored_answer(state.replies, call, env.reactor.wall_time()));
     if (reply) {
         cores.home().metrics.replays.add();
         co_return Result<>();

@@ -89,6 +89,8 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
             &Of::updates_failed);
     counted("ros2store_engine_replays_total", "Updates answered from a stored reply.",
             &Of::replays);
+    visit("ros2store_engine_stored_replies", "Request slots whose last answer is kept.",
+          p.state.replies.count());
     counted("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
             &Of::partial_blocks);
     counted("ros2store_engine_lists_total", "List requests.", &Of::lists);

@@ -60,7 +60,7 @@ TEST(EngineStore, WhatWasWrittenIsReadAlsoAfterReopening) {
 Task<Result<>> containers_once(Bench& bench) {
     ROS2S_CO_TRY(co_await bench.create());
     ROS2S_CO_TRY(co_await bench.open());
-    UpdateName name{.client = Uuid::make(bench.world.random()), .slot = 1, .sequence = 1};
+    UpdateName name{.client = Uuid::make(bench.world.secrets()), .slot = 1, .sequence = 1};
     const Call named{.update = &name};
     ROS2S_CO_TRY_ASSIGN(const auto made,
                         co_await bench.store->create_container(named, {.label = "c"}));

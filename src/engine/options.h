@@ -47,8 +47,10 @@ struct EngineOptions {
     // side by side. Their data take the device longer than their flushes.
     uint64_t large_group_bytes = 1 << 20;
     uint32_t large_groups_in_flight = 4;
-    // Request slots whose last answer is kept for retries.
-    uint32_t replies_max = 65536;
+    // Request slots whose last answer is kept for retries: of one owner of clients, and for how
+    // long after a client's last update at least. Of all owners: as many as memory has room for.
+    uint32_t replies_per_owner = 65536;
+    Duration reply_lease = std::chrono::minutes(2);
     bool read_only = false;
     // A device that is another medium than the one recorded, with the same content, takes its
     // place.
@@ -67,6 +69,7 @@ struct EngineOptions {
     [[nodiscard]] uint64_t bounce_share() const { return memory_bytes / 16; }
     // Nodes, dirty ones and the checkpoint being written among them.
     [[nodiscard]] uint64_t cache_share() const { return memory_bytes / 4; }
+    [[nodiscard]] uint64_t replies_share() const { return memory_bytes / 16; }
     // Dirty nodes beyond this start a checkpoint; beyond twice this updates wait for it.
     [[nodiscard]] uint64_t dirty_share() const { return memory_bytes / 16; }
 };

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <type_traits>
 
 #include "checkpointer.h"
@@ -39,7 +40,7 @@ class EngineStore::Parts {
     std::optional<Committer> committer;
     std::optional<Checkpointer> checkpointer;
     // Updates under way, by request slot: a repetition waits for the first.
-    std::map<std::pair<Uuid, uint32_t>, uint64_t> running;
+    std::set<ReplyKey> running;
     Event slot_done;
     Semaphore container_turn;  // creations and destructions go one by one, growths too
     std::optional<Nursery> background;

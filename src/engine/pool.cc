@@ -206,7 +206,7 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
             ? options.journal_bytes
             : std::clamp(first_bytes / 16, journal_bytes_min, journal_bytes_max);
     Superblock pool{
-        .pool = Uuid::make(env.reactor.random()),
+        .pool = Uuid::make(env.reactor.secrets()),
         .generation = 1,
         .settled_generation = 1,
         .device_number = 0,
@@ -219,7 +219,7 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
         .index_directory = std::string(index_directory)};
     for (const device::BlockDevice* device : devices) {
         pool.devices.push_back(
-            {Uuid::make(env.reactor.random()), blocks_of(*device), identity_of(*device)});
+            {Uuid::make(env.reactor.secrets()), blocks_of(*device), identity_of(*device)});
         const auto number = static_cast<uint32_t>(pool.devices.size() - 1);
         if (pool.journal_blocks < journal_blocks_least ||
             pool.data_first(number) + 16 > pool.data_end(number)) {
@@ -266,8 +266,8 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
     step(1);
     const CheckpointSlot slot{.pool = pool.pool,
                               .number = 1,
-                              .next_id = env.reactor.random().next(),
-                              .previous_id = env.reactor.random().next(),
+                              .next_id = env.reactor.secrets().next(),
+                              .previous_id = env.reactor.secrets().next(),
                               .next_epoch = 1};
     AlignedBuffer block(block_bytes);
     for (const uint64_t place :
@@ -295,6 +295,14 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
 
 // ---- opening -------------------------------------------------------------------------------
 
+static RepliesOptions replies_options(const EngineOptions& options) {
+    const size_t most = std::max<size_t>(options.replies_share() / Replies::slot_bytes, 4096);
+    // Four owners that use up their own leave nothing to a fifth, two do not.
+    return {.per_owner_max = std::min<size_t>(options.replies_per_owner, most / 4),
+            .slots_max = most,
+            .lease = options.reply_lease};
+}
+
 EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
                           const Superblock& pool_superblock, std::unique_ptr<Index> pool_index,
                           const EngineOptions& pool_options)
@@ -304,7 +312,7 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
       superblock(pool_superblock),
       devices(std::move(pool_devices)),
       index(std::move(pool_index)),
-      state(std::max(pool_options.replies_max, 1U)),
+      state(replies_options(pool_options)),
       journal(superblock.journal_first, superblock.journal_blocks),
       cores(env, options.more_reactors, *index, superblock.targets, rules,
             options.bounce_share() / block_bytes),
@@ -670,7 +678,7 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     }
     ++grown.generation;
     grown.devices.push_back(
-        {Uuid::make(parts.env.reactor.random()), blocks_of(*device), identity_of(*device)});
+        {Uuid::make(parts.env.reactor.secrets()), blocks_of(*device), identity_of(*device)});
     // The new device first: as long as only it knows, the pool opens without it.
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     parts.devices.push_back(std::move(device));

@@ -123,7 +123,10 @@ Task<Result<>> Recovery::load_index(Report& report) {
 Result<> Recovery::load_entry(const IndexEntry& entry) {
     if (const auto reply = parse_reply_key(entry.key)) {
         ROS2S_TRY_ASSIGN(const ReplyValue value, decode_reply(entry.value));
-        state_.replies.load(reply->client, reply->slot, value);
+        state_.replies.load(*reply, value);
+    } else if (const auto owner = parse_owner_key(entry.key)) {
+        ROS2S_TRY_ASSIGN(const OwnerValue value, decode_owner(entry.value));
+        state_.replies.load_owner(*owner, value.dropped_upto);
     } else if (const auto container = parse_container_key(entry.key)) {
         ROS2S_TRY_ASSIGN(state_.containers[*container].value, decode_container(entry.value));
     } else if (const auto space = parse_space_key(entry.key)) {
@@ -339,7 +342,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
                                 Report& report) {
     Committer::Chain& chain = out.chain;
     chain = {.pool = pool_.pool,
-             .incarnation = env_.reactor.random().next(),
+             .incarnation = env_.reactor.secrets().next(),
              .last_sequence = slot.applied,
              .last_id = slot.previous_id,
              .next_id = slot.next_id};
@@ -430,7 +433,7 @@ Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
                                   .incarnation = chain.incarnation,
                                   .id = chain.next_id,
                                   .previous_id = chain.last_id,
-                                  .next_id = env_.reactor.random().next(),
+                                  .next_id = env_.reactor.secrets().next(),
                                   .sequence = chain.last_sequence + 1,
                                   .durable_upto = chain.last_sequence,
                                   .first_epoch = chain.next_epoch,

@@ -5,57 +5,140 @@
 namespace ros2s::engine {
 
 Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id,
-                                                   bool is_new) const {
-    const auto found = slots_.find({id.client, id.slot});
-    if (found == slots_.end()) {
-        // The slot may have been dropped: then nobody knows whether this was done.
-        if (dropped_upto_ > 0 && id.sequence > 1 && !is_new) return fail(Code::stale);
-        return std::nullopt;
+                                                   object::ContainerId container, bool is_new,
+                                                   WallTime now) const {
+    const auto owner = owners_.find(id.owner);
+    const Owner* const known_owner = owner == owners_.end() ? nullptr : &owner->second;
+    const Client* client = nullptr;
+    if (known_owner != nullptr) {
+        const auto found = known_owner->clients.find(id.client);
+        if (found != known_owner->clients.end()) client = &found->second;
     }
-    const ReplyValue& reply = found->second.reply;
-    if (id.sequence < reply.sequence) return fail(Code::stale);
-    if (id.sequence > reply.sequence) return std::nullopt;
-    return reply;
+    if (client != nullptr) {
+        const auto found = client->slots.find({container, id.slot});
+        if (found != client->slots.end()) {
+            const ReplyValue& reply = found->second.reply;
+            if (id.sequence < reply.sequence) return fail(Code::stale);
+            if (id.sequence > reply.sequence) return std::nullopt;
+            if (is_new || id.digest != reply.digest) return fail(Code::name_taken);
+            return reply;
+        }
+    }
+    const uint64_t dropped = known_owner != nullptr ? known_owner->dropped_upto : dropped_upto_;
+    const bool all_kept = client != nullptr ? client->whole : dropped == 0;
+    if (!is_new && !all_kept) return fail(Code::expired);
+    if (!has_room(known_owner, now)) return fail(Code::busy, options_.per_owner_max);
+    return std::nullopt;
 }
 
-void Replies::store(const object::OperationId& id, const ReplyValue& reply) {
-    const Slot slot{id.client, id.slot};
-    auto [at, is_new] = slots_.try_emplace(slot);
-    Stored& stored = at->second;
-    if (is_new) {
-        stored.place = oldest_first_.insert(oldest_first_.end(), slot);
+bool Replies::is_over(const Owner& owner, WallTime now) const {
+    return now - owner.clients.at(owner.oldest_first.front()).last >= options_.lease;
+}
+
+// Room is what is free and what trim() would free.
+bool Replies::has_room(const Owner* owner, WallTime now) const {
+    if (owner != nullptr && owner->slots >= options_.per_owner_max) return is_over(*owner, now);
+    return count_ < options_.slots_max ||
+           std::ranges::any_of(
+               owners_, [&](const auto& each) { return is_over(each.second, now); });
+}
+
+void Replies::store(const ReplyKey& key, ReplyValue reply) {
+    auto [at, owner_is_new] = owners_.try_emplace(key.owner);
+    Owner& owner = at->second;
+    if (owner_is_new) {
+        owner.dropped_upto = dropped_upto_;
+        if (dropped_upto_ > 0) changed_owners_.push_back(key.owner);
+    }
+    auto [known, client_is_new] = owner.clients.try_emplace(key.client);
+    Client& client = known->second;
+    if (client_is_new) {
+        client.whole = owner.dropped_upto == 0;
+        client.place = owner.oldest_first.insert(owner.oldest_first.end(), key.client);
     } else {
-        oldest_first_.splice(oldest_first_.end(), oldest_first_, stored.place);
+        owner.oldest_first.splice(owner.oldest_first.end(), owner.oldest_first, client.place);
     }
-    stored.reply = reply;
-    if (!stored.changed) changed_.push_back(slot);
-    stored.changed = true;
-    trim();
+    client.last = reply.time;
+    reply.whole = client.whole;
+    auto [slot, slot_is_new] = client.slots.try_emplace({key.container, key.slot});
+    if (slot_is_new) {
+        ++owner.slots;
+        ++count_;
+    }
+    slot->second.reply = reply;
+    if (!slot->second.changed) changed_.push_back(key);
+    slot->second.changed = true;
+    trim(key.owner, reply.time);
 }
 
-void Replies::trim() {
-    while (slots_.size() > most_) {
-        const auto oldest = slots_.find(oldest_first_.front());
-        dropped_upto_ = std::max(dropped_upto_, oldest->second.reply.epoch.value);
-        if (!oldest->second.changed) changed_.push_back(oldest->first);
-        oldest_first_.pop_front();
-        slots_.erase(oldest);
+Replies::Stored* Replies::find(const ReplyKey& key) {
+    const auto owner = owners_.find(key.owner);
+    if (owner == owners_.end()) return nullptr;
+    const auto client = owner->second.clients.find(key.client);
+    if (client == owner->second.clients.end()) return nullptr;
+    const auto slot = client->second.slots.find({key.container, key.slot});
+    return slot == client->second.slots.end() ? nullptr : &slot->second;
+}
+
+// After an update of the owner, whose client is therefore not the oldest unless it is the only one.
+void Replies::trim(const Uuid& owner, WallTime now) {
+    const auto own = owners_.find(owner);
+    while (own->second.slots > options_.per_owner_max && is_over(own->second, now)) {
+        drop_oldest(own);
+    }
+    while (count_ > options_.slots_max) {
+        const auto over = std::ranges::find_if(
+            owners_, [&](const auto& each) { return is_over(each.second, now); });
+        if (over == owners_.end()) break;
+        drop_oldest(over);
     }
 }
 
-void Replies::load(const Uuid& client, uint32_t slot, const ReplyValue& reply) {
-    slots_[{client, slot}] = {.reply = reply, .changed = false, .place = {}};
+void Replies::drop_oldest(std::map<Uuid, Owner>::iterator at) {
+    Owner& owner = at->second;
+    const auto client = owner.clients.find(owner.oldest_first.front());
+    for (const auto& [slot, stored] : client->second.slots) {
+        owner.dropped_upto = std::max(owner.dropped_upto, stored.reply.epoch.value);
+        if (stored.changed) continue;
+        changed_.push_back({at->first, client->first, slot.first, slot.second});
+    }
+    owner.slots -= client->second.slots.size();
+    count_ -= client->second.slots.size();
+    owner.oldest_first.pop_front();
+    owner.clients.erase(client);
+    changed_owners_.push_back(at->first);
+    if (!owner.clients.empty()) return;
+    dropped_upto_ = std::max(dropped_upto_, owner.dropped_upto);
+    owners_.erase(at);
+}
+
+void Replies::load(const ReplyKey& key, const ReplyValue& reply) {
+    Owner& owner = owners_[key.owner];
+    Client& client = owner.clients[key.client];
+    client.slots[{key.container, key.slot}] = {.reply = reply, .changed = false};
+    client.last = std::max(client.last, reply.time);
+    client.whole = reply.whole;
+    ++owner.slots;
+    ++count_;
+}
+
+void Replies::load_owner(const Uuid& owner, uint64_t dropped_upto) {
+    owners_[owner].dropped_upto = dropped_upto;
 }
 
 void Replies::finish_load(uint64_t dropped_upto) {
     dropped_upto_ = dropped_upto;
-    std::vector<std::pair<object::Epoch, Slot>> order;
-    for (const auto& [slot, stored] : slots_) order.emplace_back(stored.reply.epoch, slot);
-    std::ranges::sort(order);
-    for (const auto& [epoch, slot] : order) {
-        slots_[slot].place = oldest_first_.insert(oldest_first_.end(), slot);
+    for (auto& [id, owner] : owners_) {
+        std::vector<std::pair<WallTime, Uuid>> order;
+        for (const auto& [client, known] : owner.clients) order.emplace_back(known.last, client);
+        std::ranges::sort(order);
+        for (const auto& [last, client] : order) {
+            owner.clients[client].place =
+                owner.oldest_first.insert(owner.oldest_first.end(), client);
+        }
     }
-    trim();
+    // A mark without clients is none of ours.
+    std::erase_if(owners_, [](const auto& each) { return each.second.clients.empty(); });
 }
 
 }  // namespace ros2s::engine

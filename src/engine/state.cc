@@ -14,9 +14,13 @@ void State::note(const Applying& now, const TransactionRecord& transaction) {
     for (const Change& change : transaction.changes) {
         if (change.is_of_container()) apply_container(now, change);
     }
-    if (!transaction.id.client.is_nil()) {
-        replies.store(transaction.id, {transaction.id.sequence, now.epoch, now.time});
-    }
+    const object::OperationId& id = transaction.id;
+    if (id.client.is_nil()) return;
+    const bool is_of_container =
+        !transaction.changes.empty() && transaction.changes[0].is_of_container();
+    replies.store(
+        Replies::key_of(id, is_of_container ? object::ContainerId{} : now.container),
+        {.sequence = id.sequence, .epoch = now.epoch, .time = now.time, .digest = id.digest});
 }
 
 void State::finish(const AppliedGroup& group, size_t transactions) {

@@ -36,7 +36,7 @@ class State {
         bool changed = false;   // since the last checkpoint
     };
 
-    explicit State(size_t replies_max) : replies(replies_max) {}
+    explicit State(RepliesOptions options) : replies(options) {}
 
     SpaceMap space;
     // Of the same devices.

@@ -43,16 +43,18 @@ Task<Result<Commit>> EngineStore::Parts::update(const Call& call, object::Contai
     cores.home().metrics.updates.add();
     ROS2S_CO_TRY(object::validate(transaction));
     ROS2S_CO_TRY(call.check(env.reactor.now()));
-    const object::OperationId& id = transaction.id;
+    object::OperationId id = transaction.id;
     if (id.client.is_nil()) co_return co_await update_once(call, container, transaction);
-    const auto slot = std::pair(id.client, id.slot);
+    id.digest = digest_of(transaction);
+    const ReplyKey slot = Replies::key_of(id, container);
     while (running.contains(slot)) co_await slot_done;
-    ROS2S_CO_TRY_ASSIGN(const auto reply, state.replies.look_up(id, transaction.is_new));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, state.replies.look_up(id, container, transaction.is_new,
+                                                                env.reactor.wall_time()));
     if (reply) {
         cores.home().metrics.replays.add();
         co_return Commit{reply->epoch, reply->time, true};
     }
-    running.emplace(slot, id.sequence);
+    running.insert(slot);
     Result<Commit> result = co_await update_once(call, container, transaction);
     running.erase(slot);
     slot_done.wake_all();

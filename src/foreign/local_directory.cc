@@ -63,7 +63,7 @@ LocalDirectory::LocalDirectory(std::string path, Descriptor root, const struct s
       reactor_(reactor),
       pool_(pool),
       options_(options),
-      nodes_(reactor.random().next()) {
+      nodes_(reactor.secrets().next()) {
     nodes_.add(std::move(root), status);
 }
 LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }

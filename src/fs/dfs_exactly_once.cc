@@ -12,9 +12,12 @@ Task<Result<Commit>> DfsMount::commit_named(const Call& call, OperationSlots::Le
         const UpdateName& name = *call.update;
         constexpr uint32_t parts_max = UINT32_MAX / UpdateName::slots_max;
         if (part >= parts_max) co_return fail(Code::too_large, parts_max);
+        // The digest is the call's: a transaction that is planned again differs.
         lease.name({.client = name.client,
                     .slot = name.slot + part * UpdateName::slots_max,
-                    .sequence = name.sequence},
+                    .sequence = name.sequence,
+                    .owner = name.owner,
+                    .digest = Digest().add(name.digest).value()},
                    !name.repeated);
     }
     co_return co_await commit(call, lease);

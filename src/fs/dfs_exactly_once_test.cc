@@ -89,7 +89,7 @@ class ExactlyOnce : public testing::Test {
     object::MemoryStore memory_{world_.core()};
     Store store_{memory_};
     object::ContainerId container_;
-    Uuid client_ = Uuid::make(world_.random());
+    Uuid client_ = Uuid::make(world_.secrets());
     UpdateName name_;
     std::unique_ptr<Dfs> first_, second_;
 };

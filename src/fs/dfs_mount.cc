@@ -148,7 +148,7 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       reactor_(reactor),
       options_(options),
       chunk_bytes_(superblock.chunk_bytes),
-      slots_(reactor, Uuid::make(reactor.random()), options.slots),
+      slots_(reactor, options.slots),
       nodes_(reactor),
       node_lease_(reactor, 1),
       directory_renames_(reactor, 1),
@@ -164,7 +164,13 @@ Task<> DfsMount::close_all() {
 }
 
 Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Lease& lease) {
-    return store_.update(call, container_, lease.transaction());
+    if (stopped_) co_return fail(Code::name_taken);
+    const bool own = lease.is_own();
+    const auto done = co_await store_.update(call, container_, lease.transaction());
+    // Somebody else's request was done under a name that only this mount knows. What the store says
+    // of its names is worth nothing any more.
+    if (!done && done.error().code == Code::name_taken && own) stopped_ = true;
+    co_return done;
 }
 
 // A store may judge conditions by transactions that are not durable, hence not visible, yet; then

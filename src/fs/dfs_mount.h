@@ -126,6 +126,7 @@ class DfsMount final : public Dfs {
     };
 
     // ---- dfs_mount.cc
+    // Errors also: name_taken; where it was the mount's own name, for every update from then on.
     Task<Result<Commit>> commit(const Call& call, const OperationSlots::Lease& lease);
     // The transaction that decides a call: under the call's own name where it has one, so that the
     // store answers when it comes again, to whichever mount. `part` tells a call's transactions
@@ -261,6 +262,8 @@ class DfsMount final : public Dfs {
         return in_grace_ || (options_.leaves_orphans != nullptr && *options_.leaves_orphans);
     }
     bool in_grace_ = false;
+    // Another's request was done under a name of this mount: no more updates.
+    bool stopped_ = false;
     StopSource closing_;
     Nursery reaping_;
     uint64_t next_node_ = 0;

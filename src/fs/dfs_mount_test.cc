@@ -23,6 +23,9 @@ class CountingStore final : public object::ForwardingStore {
         fetches = items = updates = operations = conditions = queries = lists = operations_most = 0;
     }
 
+    // Before an update with this number another's is made under the same name.
+    uint64_t robbed = 0;
+
     object::Features features() const override { return claimed; }
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<FetchItem> wanted) override {
@@ -41,6 +44,11 @@ class CountingStore final : public object::ForwardingStore {
             if (data && full_at && operation.dkey.number() == *full_at) {
                 co_return fail(Code::no_space);
             }
+        }
+        if (robbed != 0 && transaction.id.sequence == robbed) {
+            object::Transaction theirs{.id = transaction.id, .is_new = true};
+            theirs.id.digest = 0;
+            EXPECT_TRUE(co_await below().update(call, container, theirs));
         }
         co_return co_await below().update(call, container, transaction);
     }
@@ -408,6 +416,27 @@ TEST_F(DfsMountTest, MetricsCount) {
     });
     EXPECT_EQ(values["ros2store_fs_reads_total"], 1u);
     EXPECT_EQ(values["ros2store_fs_written_bytes_total"], 10u);
+    unmount();
+}
+
+// The attack: whoever can tell a mount's next name has an empty update done under it. The stored
+// answer would pass for that of the transaction which takes node ids: two mounts would then give
+// the same ids to their files.
+TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
+    start();
+    (void)create("before");
+    unmount();
+    ASSERT_EQ(mount(), std::nullopt);
+    store_.robbed = 1;  // the first update of a mount takes node ids
+    const auto made = world_.run(fs_->mkdir(call_, root_node, "a", 0755, {}));
+    EXPECT_EQ(outcome_of(made), Code::name_taken);
+    store_.robbed = 0;
+    EXPECT_EQ(outcome_of(world_.run(fs_->mkdir(call_, root_node, "b", 0755, {}))),
+              Code::name_taken);
+    EXPECT_TRUE(world_.run(fs_->lookup(call_, root_node, "before")));
+    unmount();
+    ASSERT_EQ(mount(), std::nullopt);
+    EXPECT_EQ(outcome_of(world_.run(fs_->mkdir(call_, root_node, "b", 0755, {}))), std::nullopt);
     unmount();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ros2s/base/check.h"
+#include "ros2s/base/digest.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/runtime/sync.h"
 
@@ -15,11 +16,14 @@ namespace ros2s::fs {
 
 class OperationSlots {
   public:
-    OperationSlots(Reactor& reactor, Uuid client, uint32_t count)
-        : client_(client), free_count_(reactor, count) {
+    // Names that nobody else can have: the client is drawn here, and so is the digest of all its
+    // requests. An answer that the store has for another's request never passes for one of these.
+    OperationSlots(Reactor& reactor, uint32_t count) : free_count_(reactor, count) {
+        const Uuid client = Uuid::make(reactor.secrets());
+        const uint64_t digest = Digest().add(reactor.secrets().next()).value();
         for (uint32_t i = 0; i < count; ++i) {
             slots_.push_back({});
-            slots_.back().own = {.client = client_, .slot = i, .sequence = 0};
+            slots_.back().own = {.client = client, .slot = i, .sequence = 0, .digest = digest};
             free_.push_back(count - 1 - i);
         }
     }
@@ -49,6 +53,7 @@ class OperationSlots {
             slot_.transaction.id = id;
             slot_.transaction.is_new = is_new;
         }
+        [[nodiscard]] bool is_own() const { return slot_.transaction.id == slot_.own; }
         void require(object::Condition condition) {
             slot_.transaction.conditions.push_back(std::move(condition));
         }
@@ -77,7 +82,6 @@ class OperationSlots {
         free_count_.release();
     }
 
-    Uuid client_;
     Semaphore free_count_;
     std::deque<Slot> slots_;
     std::vector<uint32_t> free_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/base/crc32c.h"
+#include "ros2s/base/digest.h"
 #include "ros2s/runtime/slices.h"
 
 namespace ros2s::hostlink {
@@ -112,6 +113,18 @@ Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
     co_return Result<>{};
 }
 
+namespace {
+
+// What the update asks for, in words that are the same to a later process: without the numbers of
+// mount and handle, which are new there.
+Digest digest_of(const rpc::Request& request, const FileBody& file) {
+    Digest digest;
+    digest.add(request.method()).add(file.offset).add(file.length).add(file.crc);
+    return digest.add(request.payload_bytes());
+}
+
+}  // namespace
+
 Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
@@ -121,12 +134,15 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     // Before it counts as begun: what is lost on the way here may come again.
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await source(request, file));
     const session::SessionId session = entered.session->id;
-    ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored, co_await replies_.begin(session, id));
+    const uint64_t digest =
+        digest_of(request, file).add(file.mount.value).add(file.handle.value).value();
+    ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored,
+                        co_await replies_.begin(session, id, digest));
     StoredReplies::Reply reply;
     if (stored != nullptr) {
         reply = *stored;
     } else {
-        reply = co_await apply(request, entered.fs(), file, payload.window);
+        reply = co_await apply(request, entered, file, payload.window);
         replies_.end(session, id, reply);
         if (reply.status) count(payload, reply.bytes);
     }
@@ -186,14 +202,17 @@ Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes by
     co_return crc;
 }
 
-Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, fs::FileSystem& fs,
+Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using& entered,
                                              const FileBody& file, fs::Window payload) {
+    fs::FileSystem& fs = entered.fs();
     // The host's own name for it goes down to the store, whose stored reply outlives this process.
     const rpc::OperationId id = request.operation();
     const UpdateName name{.client = id.client,
                           .slot = id.slot,
                           .sequence = id.sequence,
-                          .repeated = request.repeated()};
+                          .repeated = request.repeated(),
+                          .owner = entered.session->owner,
+                          .digest = digest_of(request, file).value()};
     // Not the connection's stop token: what has begun is done.
     const Call call{.deadline = request.call().deadline,
                     .tenant = request.call().tenant,

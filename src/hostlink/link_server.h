@@ -91,7 +91,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     void count(const Payload& payload, uint64_t bytes) {
         (payload.in_place() ? metrics_.host_bytes : metrics_.dpu_bytes).add(bytes);
     }
-    Task<StoredReplies::Reply> apply(rpc::Request& request, fs::FileSystem& fs,
+    Task<StoredReplies::Reply> apply(rpc::Request& request, const Using& entered,
                                      const FileBody& file, fs::Window payload);
     Task<Result<>> sync(rpc::Request& request);
     Task<Result<>> node(rpc::Request& request, Scratch& scratch);

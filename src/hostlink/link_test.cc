@@ -104,17 +104,20 @@ Task<> slots_of_updates(Stage& stage) {
     Buffer body;
     const FileHandle file = co_await stage.create_there("f");
     ReadNothing reader;
-    const auto punch = [&](Uuid client, uint32_t slot, uint64_t sequence) {
+    const auto punch = [&](Uuid client, uint32_t slot, uint64_t sequence, uint64_t length = 1) {
         return rpc::CallRequest{
             .method = static_cast<uint16_t>(Method::punch_hole),
             .id = {.client = client, .slot = slot, .sequence = sequence},
-            .body = encode_file(body, {.mount = stage.host.mount, .handle = file, .length = 1})};
+            .body =
+                encode_file(body, {.mount = stage.host.mount, .handle = file, .length = length})};
     };
     rpc::Channel& channel = *stage.host.channel;
     const Uuid own = stage.host.client;
     EXPECT_TRUE(co_await channel.call({}, punch(own, 4000, 7), reader));
     EXPECT_TRUE(co_await channel.call({}, punch(own, 4000, 7), reader));
     EXPECT_EQ(stage.dpu.service.replies_returned(), 1U);
+    EXPECT_EQ(co_await channel.call({}, punch(own, 4000, 7, 2), reader),
+              Result<>(fail(Code::name_taken)));
     EXPECT_EQ(co_await channel.call({}, punch(own, 4000, 6), reader), Result<>(fail(Code::stale)));
     EXPECT_EQ(co_await channel.call({}, punch(own, 4096, 1), reader),
               Result<>(fail(Code::invalid)));
@@ -122,6 +125,38 @@ Task<> slots_of_updates(Stage& stage) {
               Result<>(fail(Code::invalid)));
 }
 TEST(HostLink, AnUpdateIsNamedByItsSlotAndNumber) { Stage().run(slots_of_updates); }
+
+// Another subject opens a session as the same client instance, and uses the victim's next names
+// first, and the last ones that there can be. To the victim nothing happens.
+Task<> anothers_instance(Stage& stage) {
+    Host thief(stage.dpu, 8);
+    thief.client = stage.host.client;
+    thief.subject = "CN=thief";
+    co_await thief.start();
+    const fs::OpenFlags appending{.write = true, .append = true};
+    const auto loot = co_await thief.link->create({}, fs::root_node, "loot", 0644, appending, {});
+    EXPECT_TRUE(loot);
+    const FileHandle log = co_await stage.create("log", appending);
+    const Window byte = Window::local(as_bytes("x"));
+    for (uint64_t size = 1; size <= 3; ++size) {
+        EXPECT_EQ(co_await thief.link->pwrite({}, loot->handle, byte, 0), Result<uint64_t>(1));
+        EXPECT_EQ(co_await stage.host.link->pwrite({}, log, byte, 0), Result<uint64_t>(1));
+        const auto found = co_await stage.host.link->lookup({}, fs::root_node, "log");
+        EXPECT_TRUE(found && found->size == size) << size;
+        Buffer body;
+        ReadNothing reader;
+        const rpc::CallRequest leap{
+            .method = static_cast<uint16_t>(Method::punch_hole),
+            .id = {.client = thief.client,
+                   .slot = static_cast<uint32_t>(size),
+                   .sequence = ~uint64_t{0}},
+            .body = encode_file(body, {.mount = thief.mount, .handle = loot->handle, .length = 1})};
+        (void)co_await thief.channel->call({}, leap, reader);
+    }
+    EXPECT_TRUE(co_await thief.link->close({}, loot->handle));
+    co_await thief.stop();
+}
+TEST(HostLink, AnotherSubjectsSameInstanceIsAnotherClient) { Stage().run(anothers_instance); }
 
 // ---- several hosts --------------------------------------------------------------------------
 

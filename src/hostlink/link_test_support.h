@@ -194,10 +194,14 @@ struct Dpu {
 
 // A host with a session, a mount, and a link.
 struct Host {
-    Host(Dpu& at, uint8_t number) : dpu(at), tickets(at.sessions), client(client_of(number)) {}
+    Host(Dpu& at, uint8_t number)
+        : dpu(at),
+          tickets(at.sessions),
+          process("host" + std::to_string(number)),
+          client(client_of(number)) {}
     Task<> start(bool read_only = false) {
         {
-            auto opened = dpu.sessions.open({.subject = "CN=host",
+            auto opened = dpu.sessions.open({.subject = subject,
                                              .client = client,
                                              .purpose = session::Purpose::link,
                                              .pool = "pool"});
@@ -211,8 +215,7 @@ struct Host {
             names = std::make_unique<LocalNames>(**use);
         }
         tickets.session = session;
-        domain =
-            dpu.network.open_domain(dpu.world.core(), "host" + std::to_string(client.bytes[0]));
+        domain = dpu.network.open_domain(dpu.world.core(), process);
         auto connected =
             co_await rpc::Channel::open(dpu.world.core(), *domain, "link", tickets,
                                         {.service = file_service, .client = client}, dpu.report);
@@ -231,10 +234,12 @@ struct Host {
         co_await domain->close();
         domain.reset();
     }
-    [[nodiscard]] std::string name() const { return "host" + std::to_string(client.bytes[0]); }
+    [[nodiscard]] const std::string& name() const { return process; }
 
     Dpu& dpu;
     LocalTickets tickets;
+    std::string process;
+    std::string subject = "CN=host";
     Uuid client;
     session::SessionId session{};
     session::MountId mount{};

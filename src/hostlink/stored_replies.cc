@@ -3,15 +3,17 @@
 namespace ros2s::hostlink {
 
 Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionId session,
-                                                               const rpc::OperationId& id) {
+                                                               const rpc::OperationId& id,
+                                                               uint64_t digest) {
     if (id.slot >= slots_max || id.sequence == 0) co_return fail(Code::invalid);
     for (;;) {
         Slot& slot = slots_[session][id.slot];
         if (id.sequence < slot.sequence) co_return fail(Code::stale);
         if (id.sequence > slot.sequence && !slot.running) {
-            slot = {.sequence = id.sequence, .running = true};
+            slot = {.sequence = id.sequence, .digest = digest, .running = true};
             co_return nullptr;
         }
+        if (id.sequence == slot.sequence && digest != slot.digest) co_return fail(Code::name_taken);
         // The next update of a slot comes when the client has the last one's answer, or gave it up.
         if (!slot.running) {
             returned_.add();

@@ -2,7 +2,8 @@
 // its connection was lost before the answer came, is answered and not done again.
 //
 // An update is named by its session, slot and sequence number. A slot has one update at a time, so
-// its last answer is enough: when the next comes, the client has seen it.
+// its last answer is enough: when the next comes, the client has seen it. Another update under the
+// name of the last one is refused, by the digest of what it asks for.
 //
 // In memory alone: they do not outlive the process. Used on one core.
 #pragma once
@@ -29,8 +30,10 @@ class StoredReplies {
     };
     // Null: it is new, and end() is due when it has been done. Otherwise its answer; suspends while
     // the first one is still being worked on. The answer stays until something is awaited.
-    // Errors: invalid (a slot or number that cannot be), stale (older than what the slot had).
-    Task<Result<const Reply*>> begin(session::SessionId session, const rpc::OperationId& id);
+    // Errors: invalid (a slot or number that cannot be), stale (older than what the slot had),
+    // name_taken (not what the slot had under this number).
+    Task<Result<const Reply*>> begin(session::SessionId session, const rpc::OperationId& id,
+                                     uint64_t digest);
     void end(session::SessionId session, const rpc::OperationId& id, Reply reply);
     // After the session's last update has ended.
     void forget(session::SessionId session) { slots_.erase(session); }
@@ -40,6 +43,7 @@ class StoredReplies {
   private:
     struct Slot {
         uint64_t sequence = 0;
+        uint64_t digest = 0;
         bool running = false;
         Reply reply;
     };

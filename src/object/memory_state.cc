@@ -206,10 +206,14 @@ bool checksums_match(const Operation& operation) {
 Result<Commit> MemoryState::update(ContainerId id, const Transaction& transaction, WallTime now) {
     Container& container = containers_.at(id);
     const bool retried = !transaction.id.client.is_nil();
-    const Client client{transaction.id.client, transaction.id.slot};
-    if (const auto reply = replies_.find(client); retried && reply != replies_.end()) {
+    const Slot slot{transaction.id.owner, id, transaction.id.client, transaction.id.slot};
+    const uint64_t digest = retried ? digest_of(transaction) : 0;
+    if (const auto reply = replies_.find(slot); retried && reply != replies_.end()) {
         if (transaction.id.sequence < reply->second.sequence) return fail(Code::stale);
         if (transaction.id.sequence == reply->second.sequence) {
+            if (transaction.is_new || digest != reply->second.digest) {
+                return fail(Code::name_taken);
+            }
             Commit commit = reply->second.commit;
             commit.replayed = true;
             return commit;
@@ -234,7 +238,7 @@ Result<Commit> MemoryState::update(ContainerId id, const Transaction& transactio
         return fail(result.error());
     }
     last_epoch_ = change.commit.epoch;
-    if (retried) replies_[client] = {transaction.id.sequence, change.commit};
+    if (retried) replies_[slot] = {transaction.id.sequence, digest, change.commit};
     return change.commit;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "memory_array.h"
@@ -42,9 +43,10 @@ class MemoryState {
         ContainerRecord record;
         std::map<ObjectId, Object> objects;
     };
-    using Client = std::pair<Uuid, uint32_t>;  // and its slot
+    using Slot = std::tuple<Uuid, ContainerId, Uuid, uint32_t>;  // owner, container, client, slot
     struct Reply {
         uint64_t sequence = 0;
+        uint64_t digest = 0;
         Commit commit;
     };
     // A transaction being applied: what takes its effects back, latest first.
@@ -77,7 +79,7 @@ class MemoryState {
     uint64_t blocks_used_ = 0;
     Epoch last_epoch_{};
     std::map<ContainerId, Container> containers_;
-    std::map<Client, Reply> replies_;
+    std::map<Slot, Reply> replies_;
 };
 
 }  // namespace ros2s::object

@@ -89,7 +89,7 @@ Task<Result<ContainerRecord>> MemoryStore::create_container(const Call& call,
     co_await delay();
     ROS2S_CO_TRY(call.check(reactor_.now()));
     if (read_only_) co_return fail(Code::read_only);
-    co_return state_->create({Uuid::make(reactor_.random())}, properties, reactor_.wall_time());
+    co_return state_->create({Uuid::make(reactor_.secrets())}, properties, reactor_.wall_time());
 }
 
 Task<Result<>> MemoryStore::destroy_container(const Call& call, ContainerId container) {

@@ -101,12 +101,18 @@ struct Operation {
 // reply behind: the same operation id may be tried again.
 struct Transaction {
     OperationId id{};
-    // It was never sent before. A store that has forgotten the replies of a slot cannot tell
-    // whether one that may come again was done, and says `stale`; this one was not.
+    // It was never sent before: whoever has an answer for it was asked by somebody else. A store
+    // that has forgotten the replies of a client cannot tell whether one that may come again was
+    // done, and says `expired`; this one was not.
     bool is_new = false;
     std::vector<Condition> conditions;
     std::vector<Operation> operations;
 };
+
+// Tells two transactions of one operation id apart: what they ask for, and their payload as far as
+// it has checksums or is this process's own. Where the id has a digest, that says it: of a request
+// that was planned anew since, or of a client that has one for all its requests.
+[[nodiscard]] uint64_t digest_of(const Transaction& transaction);
 
 struct Commit {
     Epoch epoch{};
@@ -191,7 +197,9 @@ class ObjectStore {
                                  std::span<FetchItem> items) = 0;
     // Errors: condition_failed (detail = the first that fails), no_space, read_only, corrupt (the
     // window's bytes are not those of `checksums`), invalid, too_large, stale (an operation id
-    // older than its slot's last), io, not_found (the container).
+    // older than its slot's last), name_taken (another transaction was made under this operation
+    // id), expired (it may have been done: its client's replies are gone), busy (the owner's
+    // clients have as many replies as are kept), io, not_found (the container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,
                                         const Transaction& transaction) = 0;
     virtual Task<Result<ListReply>> list(const Call& call, ContainerId container,

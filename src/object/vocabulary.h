@@ -108,10 +108,16 @@ struct Window {
 // Names one update for ever: who issued it (one opened library, 128 random bits), in which of its
 // request slots, and the number within the slot, which rises by one from 1. A nil client means
 // "not to be retried": the store keeps no reply for it.
+//
+// Clients are told apart within their owner: who says another owner's client, slot and number names
+// something else. The owner is set by the servers on the way, which know whose session it is (nil:
+// this process's own); the digest tells two requests of one name apart.
 struct OperationId {
     Uuid client;
     uint32_t slot = 0;
     uint64_t sequence = 0;
+    Uuid owner{};
+    uint64_t digest = 0;  // 0: the store takes that of the transaction (digest_of())
     friend auto operator<=>(const OperationId&, const OperationId&) = default;
 };
 

@@ -101,6 +101,8 @@ void name(rpc::CallRequest& request, const Call& call) {
                   .sequence = call.update->sequence};
     request.repeated = call.update->repeated;
 }
+Uuid owner_in(const Call& call) { return call.update == nullptr ? Uuid{} : call.update->owner; }
+uint64_t digest_in(const Call& call) { return call.update == nullptr ? 0 : call.update->digest; }
 
 }  // namespace
 
@@ -108,8 +110,10 @@ Task<Result<ContainerRecord>> RemoteStore::create_container(const Call& call,
                                                             const ContainerProperties& properties) {
     ROS2S_CO_TRY(validate(properties));
     Buffer body;
-    rpc::CallRequest request{.method = number(Method::create_container),
-                             .body = encode_create(body, properties)};
+    rpc::CallRequest request{
+        .method = number(Method::create_container),
+        .body = encode_create(
+            body, {.properties = properties, .owner = owner_in(call), .digest = digest_in(call)})};
     name(request, call);
     co_return co_await ask<ContainerRecord>(channel_, call, request, decode_created);
 }
@@ -120,8 +124,10 @@ Task<Result<>> RemoteStore::destroy_container(const Call& call, ContainerId cont
         if (!bytes.empty()) return fail(Code::corrupt);
         return {};
     });
-    rpc::CallRequest request{.method = number(Method::destroy_container),
-                             .body = encode_destroy(body, container)};
+    rpc::CallRequest request{
+        .method = number(Method::destroy_container),
+        .body = encode_destroy(
+            body, {.container = container, .owner = owner_in(call), .digest = digest_in(call)})};
     name(request, call);
     co_return co_await channel_.call(call, request, reader);
 }

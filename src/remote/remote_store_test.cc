@@ -58,6 +58,31 @@ struct Bench {
     Call call;
 };
 
+// ---- names ------------------------------------------------------------------------------------
+
+// One name, from two subjects, for themselves and for those whom they serve: each is another's.
+Task<> subjects(Bench& bench) {
+    Uuid a, b;
+    a.bytes[0] = 0xa0;
+    b.bytes[0] = 0xb0;
+    const Place place{one, "d", "value"};
+    for (const Uuid& subject : {a, b}) {
+        co_await bench.wired.disconnect();
+        bench.wired.gate().owner = subject;
+        co_await bench.wired.connect();
+        for (const Uuid& served : {Uuid{}, a, b}) {
+            for (const bool again : {false, true}) {
+                const auto commit = co_await bench.update(
+                    Batch().id({Bench::client(), 0, 1, served}).put(place, "the same"));
+                EXPECT_TRUE(commit && commit->replayed == again);
+            }
+            Batch leap = Batch().id({Bench::client(), 0, ~uint64_t{0}, served}).put(place, "");
+            EXPECT_TRUE(co_await bench.update(leap));
+        }
+    }
+}
+TEST(RemoteStore, ANameIsItsSubjectsAndItsServeds) { Bench().run(subjects); }
+
 // ---- large requests -------------------------------------------------------------------------
 
 Task<> large(Bench& bench) {

@@ -14,13 +14,14 @@
 
 namespace ros2s::remote {
 
-// Lets everybody in.
+// Lets everybody in, as whom the test says.
 class OpenGate final : public rpc::Gate {
   public:
     Result<rpc::Guest> admit(const rpc::HelloBody&, const fabric::Peer&) override {
-        return rpc::Guest{};
+        return rpc::Guest{.owner = owner};
     }
     void left(const rpc::Guest&) override {}
+    Uuid owner{};
 };
 class NoTickets final : public rpc::TicketSource {
   public:
@@ -84,6 +85,7 @@ class Wired {
     [[nodiscard]] rpc::Channel& channel() { return *channel_; }
     [[nodiscard]] rpc::Server& server() { return *server_; }
     [[nodiscard]] fabric::sim::Network& network() { return network_; }
+    [[nodiscard]] OpenGate& gate() { return gate_; }
 
   private:
     sim::World& world_;

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "ros2s/pki/fingerprint.h"
+
 namespace ros2s::remote {
 
 using namespace object;
@@ -11,6 +13,7 @@ using namespace object;
 namespace {
 
 constexpr size_t workspaces_kept_max = 64;
+constexpr size_t owners_kept_max = 1024;
 // Of one page of a list, so that no client makes the store gather more at once.
 constexpr uint32_t list_entries_max = 1024;
 
@@ -80,10 +83,25 @@ UpdateName name_of(const rpc::Request& request) {
 
 }  // namespace
 
+// Two subjects that serve one of the same name have two different owners in him, and none is a
+// subject of its own.
+Uuid StoreServer::owner_of(const rpc::Request& request, const Uuid& served) {
+    const Uuid& guest = request.guest().owner;
+    if (served.is_nil()) return guest;
+    if (owners_.size() >= owners_kept_max) owners_.clear();
+    const auto [known, is_new] = owners_.try_emplace({guest, served});
+    if (is_new) {
+        std::string both(as_text(object_bytes(guest)));
+        both += as_text(object_bytes(served));
+        known->second = pki::fingerprint(both);
+    }
+    return known->second;
+}
+
 // An error is still to be answered.
 Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
     Call call = request.call();
-    const UpdateName name = name_of(request);
+    UpdateName name = name_of(request);
     if (!name.client.is_nil()) call.update = &name;
     const auto method = static_cast<Method>(request.method());
     const bool takes_payload = method == Method::update;
@@ -110,18 +128,22 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
             break;
         }
         case Method::create_container: {
-            ROS2S_CO_TRY_ASSIGN(const ContainerProperties properties,
-                                read(decode_create(request.body())));
+            ROS2S_CO_TRY_ASSIGN(const Creation creation, read(decode_create(request.body())));
+            name.owner = owner_of(request, creation.owner);
+            name.digest = creation.digest;
             ROS2S_CO_TRY_ASSIGN(const ContainerRecord record,
-                                co_await store_.create_container(call, properties));
+                                co_await store_.create_container(call, creation.properties));
             if (watcher_ != nullptr) watcher_->made(request, record);
             body = encode_created(work.body, record);
             break;
         }
         case Method::destroy_container: {
-            ROS2S_CO_TRY_ASSIGN(const ContainerId container, read(decode_destroy(request.body())));
-            ROS2S_CO_TRY(co_await store_.destroy_container(call, container));
-            if (watcher_ != nullptr) watcher_->destroyed(request, container);
+            ROS2S_CO_TRY_ASSIGN(const Destruction destruction,
+                                read(decode_destroy(request.body())));
+            name.owner = owner_of(request, destruction.owner);
+            name.digest = destruction.digest;
+            ROS2S_CO_TRY(co_await store_.destroy_container(call, destruction.container));
+            if (watcher_ != nullptr) watcher_->destroyed(request, destruction.container);
             break;
         }
         case Method::list_containers: {
@@ -202,7 +224,11 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
     ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
     const rpc::OperationId id = request.operation();
-    transaction.id = {.client = id.client, .slot = id.slot, .sequence = id.sequence};
+    transaction.id = {.client = id.client,
+                      .slot = id.slot,
+                      .sequence = id.sequence,
+                      .owner = owner_of(request, transaction.id.owner),
+                      .digest = transaction.id.digest};
     transaction.is_new = !request.repeated();
     // A store copies what it takes before it compares and keeps it, so the client's memory will do.
     auto theirs = request.map_payload();

@@ -9,7 +9,9 @@
 // - Payload is received into memory that no client sees before the store gets it, and sent from
 //   such memory.
 #pragma once
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ros2s/base/metrics.h"
@@ -50,6 +52,8 @@ class StoreServer final : public rpc::Service {
     struct Workspace;
     class Borrowed;
 
+    // Whose the names of a request are: the guest's own, or of one whom he serves.
+    [[nodiscard]] Uuid owner_of(const rpc::Request& request, const Uuid& served);
     Task<Result<>> fetch(rpc::Request& request, Workspace& work);
     Task<Result<>> send_fetched(rpc::Request& request, Workspace& work, Bytes memory);
     Task<Result<>> update(rpc::Request& request, Workspace& work);
@@ -66,6 +70,7 @@ class StoreServer final : public rpc::Service {
     ContainerWatcher* const watcher_;
     StoreServerMetrics metrics_;
     std::vector<std::unique_ptr<Workspace>> idle_;
+    std::map<std::pair<Uuid, Uuid>, Uuid> owners_;  // that were computed, a few of them
 };
 
 }  // namespace ros2s::remote

@@ -163,15 +163,21 @@ static void take(Decoder& in, ContainerRecord& record) {
     record.created = take_time(in);
 }
 
-ConstBytes encode_create(Buffer& buffer, const ContainerProperties& properties) {
-    return build(buffer, [&](auto& out) { put(out, properties); });
+ConstBytes encode_create(Buffer& buffer, const Creation& creation) {
+    return build(buffer, [&](auto& out) {
+        out.uuid(creation.owner);
+        out.number(creation.digest);
+        put(out, creation.properties);
+    });
 }
-Result<ContainerProperties> decode_create(ConstBytes body) {
+Result<Creation> decode_create(ConstBytes body) {
     Decoder in(body);
-    ContainerProperties properties;
-    take(in, properties);
+    Creation creation;
+    creation.owner = in.uuid();
+    creation.digest = in.number<uint64_t>();
+    take(in, creation.properties);
     ROS2S_TRY(finish(in));
-    return properties;
+    return creation;
 }
 
 ConstBytes encode_created(Buffer& buffer, const ContainerRecord& record) {
@@ -185,14 +191,21 @@ Result<ContainerRecord> decode_created(ConstBytes body) {
     return record;
 }
 
-ConstBytes encode_destroy(Buffer& buffer, ContainerId container) {
-    return build(buffer, [&](auto& out) { out.uuid(container.uuid); });
+ConstBytes encode_destroy(Buffer& buffer, const Destruction& destruction) {
+    return build(buffer, [&](auto& out) {
+        out.uuid(destruction.owner);
+        out.number(destruction.digest);
+        out.uuid(destruction.container.uuid);
+    });
 }
-Result<ContainerId> decode_destroy(ConstBytes body) {
+Result<Destruction> decode_destroy(ConstBytes body) {
     Decoder in(body);
-    const ContainerId container{in.uuid()};
+    Destruction destruction;
+    destruction.owner = in.uuid();
+    destruction.digest = in.number<uint64_t>();
+    destruction.container.uuid = in.uuid();
     ROS2S_TRY(finish(in));
-    return container;
+    return destruction;
 }
 
 ConstBytes encode_list_containers(Buffer& buffer, std::string_view after) {

@@ -55,7 +55,8 @@ ConstBytes encode_fetched(Buffer& buffer, std::span<const object::FetchItem> ite
 [[nodiscard]] uint64_t request_bytes_max(const object::FetchItem& item);
 [[nodiscard]] uint64_t reply_bytes_max(const object::FetchItem& item);
 
-// Without the operation id, which travels in the frame's header.
+// Client, slot and sequence of the operation id travel in the frame's header; its owner (of those
+// whom the sender serves; nil: it is the sender's own) and digest are here.
 ConstBytes encode_update(Buffer& buffer, object::ContainerId container,
                          const object::Transaction& transaction);
 [[nodiscard]] Result<> decode_update(ConstBytes body, object::ContainerId& container,
@@ -79,13 +80,24 @@ ConstBytes encode_query(Buffer& buffer, object::ContainerId container, object::O
 ConstBytes encode_queried(Buffer& buffer, const object::QueryReply& reply);
 [[nodiscard]] Result<object::QueryReply> decode_queried(ConstBytes body);
 
-ConstBytes encode_create(Buffer& buffer, const object::ContainerProperties& properties);
-[[nodiscard]] Result<object::ContainerProperties> decode_create(ConstBytes body);
+// Owner and digest: as with update.
+struct Creation {
+    object::ContainerProperties properties;
+    Uuid owner{};
+    uint64_t digest = 0;
+};
+ConstBytes encode_create(Buffer& buffer, const Creation& creation);
+[[nodiscard]] Result<Creation> decode_create(ConstBytes body);
 ConstBytes encode_created(Buffer& buffer, const object::ContainerRecord& record);
 [[nodiscard]] Result<object::ContainerRecord> decode_created(ConstBytes body);
 
-ConstBytes encode_destroy(Buffer& buffer, object::ContainerId container);
-[[nodiscard]] Result<object::ContainerId> decode_destroy(ConstBytes body);
+struct Destruction {
+    object::ContainerId container;
+    Uuid owner{};
+    uint64_t digest = 0;
+};
+ConstBytes encode_destroy(Buffer& buffer, const Destruction& destruction);
+[[nodiscard]] Result<Destruction> decode_destroy(ConstBytes body);
 
 // Containers behind the label `after`, in the order of labels.
 ConstBytes encode_list_containers(Buffer& buffer, std::string_view after);

@@ -152,6 +152,8 @@ static void take_all(Decoder& in, std::vector<T>& elements, uint64_t least) {
 ConstBytes encode_update(Buffer& buffer, ContainerId container, const Transaction& transaction) {
     return build(buffer, [&](auto& out) {
         out.uuid(container.uuid);
+        out.uuid(transaction.id.owner);
+        out.number(transaction.id.digest);
         out.number(static_cast<uint32_t>(transaction.conditions.size()));
         for (const Condition& condition : transaction.conditions) put(out, condition);
         out.number(static_cast<uint32_t>(transaction.operations.size()));
@@ -162,6 +164,8 @@ ConstBytes encode_update(Buffer& buffer, ContainerId container, const Transactio
 Result<> decode_update(ConstBytes body, ContainerId& container, Transaction& transaction) {
     Decoder in(body);
     container.uuid = in.uuid();
+    transaction.id = {.owner = in.uuid()};
+    transaction.id.digest = in.number<uint64_t>();
     take_all(in, transaction.conditions, condition_bytes_min);
     take_all(in, transaction.operations, operation_bytes_min);
     return finish(in);

@@ -45,7 +45,7 @@ struct Draw {
         const auto code = static_cast<Code>(random.below(static_cast<uint64_t>(Code::closed) + 1));
         return fail(Error{code, static_cast<int32_t>(random.below(200)), number()});
     }
-    ContainerId container() { return {Uuid::make(random)}; }
+    ContainerId container() { return {Uuid::make(Secrets(random))}; }
     FetchItem item() {
         return {.object = object(),
                 .dkey = {text(key_bytes_max)},
@@ -160,12 +160,15 @@ TEST_P(Wire, Update) {
     transaction.operations.resize(draw.random.below(20));
     for (Condition& condition : transaction.conditions) condition = draw.condition();
     for (Operation& operation : transaction.operations) operation = draw.operation();
+    transaction.id.owner = draw.container().uuid;
+    transaction.id.digest = draw.number();
     const ConstBytes body = encode_update(buffer, container, transaction);
     ContainerId read_container;
     Transaction read;
     read.operations.resize(40);
     ASSERT_TRUE(decode_update(body, read_container, read).has_value());
     EXPECT_EQ(read_container, container);
+    EXPECT_EQ(read.id, transaction.id);
     ASSERT_EQ(read.conditions.size(), transaction.conditions.size());
     ASSERT_EQ(read.operations.size(), transaction.operations.size());
     for (size_t i = 0; i < read.conditions.size(); ++i) {
@@ -273,13 +276,21 @@ TEST_P(Wire, QueryAndItsReply) {
 
 TEST_P(Wire, Containers) {
     const ContainerProperties properties = draw.properties();
-    EXPECT_EQ(*decode_create(encode_create(buffer, properties)), properties);
+    const Creation creation{properties, draw.container().uuid, draw.number()};
+    const auto created = decode_create(encode_create(buffer, creation));
+    ASSERT_TRUE(created.has_value());
+    EXPECT_TRUE(created->properties == properties && created->owner == creation.owner &&
+                created->digest == creation.digest);
     const ContainerRecord record = draw.record();
     const auto read = decode_created(encode_created(buffer, record));
     ASSERT_TRUE(read.has_value());
     EXPECT_TRUE(read->id == record.id && read->properties == record.properties &&
                 read->created == record.created);
-    EXPECT_EQ(*decode_destroy(encode_destroy(buffer, record.id)), record.id);
+    const Destruction destruction{record.id, draw.container().uuid, draw.number()};
+    const auto destroyed = decode_destroy(encode_destroy(buffer, destruction));
+    ASSERT_TRUE(destroyed.has_value());
+    EXPECT_TRUE(destroyed->container == record.id && destroyed->owner == destruction.owner &&
+                destroyed->digest == destruction.digest);
 
     std::vector<ContainerRecord> records(draw.random.below(50));
     for (size_t i = 0; i < records.size(); ++i) {
@@ -334,6 +345,7 @@ TEST(WireGolden, Bodies) {
               "0100000000000000000000000000000000000000300000000000004d00000000\n"
               "000000020000000403020108070605");
     Transaction transaction;
+    transaction.id = {.owner = container.uuid, .digest = 0x1122334455667788};
     transaction.conditions.push_back({Condition::Kind::size_equals, {1, 2}, {"d"}, {"a"}, 5});
     Operation& operation = transaction.operations.emplace_back();
     operation.kind = Operation::Kind::write;
@@ -344,11 +356,11 @@ TEST(WireGolden, Bodies) {
     operation.window.length = 3;
     operation.checksums = {0xaabbccdd};
     EXPECT_EQ(hex(encode_update(buffer, container, transaction)),
-              "505152535455565758595a5b5c5d5e5f01000000030100000000000000020000\n"
-              "0000000000010000006401000000610500000000000000010000000001000000\n"
-              "0000000002000000000000000100000064010000006100000000050000000000\n"
-              "000003000000000000000000000000000000030000000000000001000000ddcc\n"
-              "bbaa");
+              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
+              "8877665544332211010000000301000000000000000200000000000000010000\n"
+              "0064010000006105000000000000000100000000010000000000000002000000\n"
+              "0000000001000000640100000061000000000500000000000000030000000000\n"
+              "00000000000000000000030000000000000001000000ddccbbaa");
     EXPECT_EQ(hex(encode_commit(buffer, {{77}, WallTime{Duration{5}}, true})),
               "4d00000000000000050000000000000001");
     ListRequest request{.what = ListRequest::What::dkeys, .object = {1, 2}, .akey = {"inode"}};

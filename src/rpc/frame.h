@@ -44,7 +44,7 @@ struct OperationId {
 
 struct FrameHeader {
     static constexpr uint32_t magic_value = 0x50523252;  // "R2RP"
-    static constexpr uint16_t current_version = 1;
+    static constexpr uint16_t current_version = 2;
     static constexpr uint64_t no_deadline = ~uint64_t{0};
 
     uint32_t magic = magic_value;

@@ -56,10 +56,10 @@ TEST(Frame, Golden) {
     FrameHeader header = request_header();
     header.payload_bytes = 3;
     EXPECT_EQ(hex(make(header, {}, {}, "body", "pay")),
-              "523252500100040003000000070000000200000005000000a0a1a2a3a4a5a6a7\n"
+              "523252500200040003000000070000000200000005000000a0a1a2a3a4a5a6a7\n"
               "a8a9aaabacadaeaf887766554433221109000000040000000300000000000000\n"
               "001000000000000000ca9a3b0000000000000000000000000000000000000000\n"
-              "00000000000000000000000000000000000000000000000000000000a41f4fcc\n"
+              "00000000000000000000000000000000000000000000000000000000e5207650\n"
               "626f6479706179");
 }
 
@@ -68,14 +68,14 @@ TEST(Frame, GoldenBodies) {
     HelloBody hello{.service = 1, .ticket = "ticket"};
     for (uint8_t i = 0; i < 16; ++i) hello.client.bytes[i] = static_cast<uint8_t>(0xa0 + i);
     EXPECT_EQ(hex(encode(hello, memory)),
-              "0100010001000000a0a1a2a3a4a5a6a7a8a9aaabacadaeaf060000007469636b\n"
+              "0200020001000000a0a1a2a3a4a5a6a7a8a9aaabacadaeaf060000007469636b\n"
               "6574");
     EXPECT_EQ(hex(encode(WelcomeBody{.requests_max = 128,
                                      .inline_reply_max = 8192,
                                      .payload_bytes_max = 64 << 20,
                                      .incarnation = 0x0102030405060708},
                          memory)),
-              "010080000020000000000004000000000807060504030201");
+              "020080000020000000000004000000000807060504030201");
     EXPECT_EQ(hex(encode(FailureBody{.error = {Code::no_space, 28, 5}, .text = "full"}, memory)),
               "090000001c00000005000000000000000400000066756c6c");
 }
@@ -184,10 +184,10 @@ TEST(Frame, NonsenseUnderARightCrcIsInvalid) {
         EXPECT_EQ(frame.error().code, Code::invalid) << c.what;
     }
     FrameHeader header = request_header();
-    header.version = 2;
+    header.version = FrameHeader::current_version + 1;
     const auto other = decode_frame(make(header, {}, {}, "", ""));
     ASSERT_FALSE(other.has_value());
-    EXPECT_EQ(other.error(), (Error{Code::bad_version, 0, 2}));
+    EXPECT_EQ(other.error(), (Error{Code::bad_version, 0, FrameHeader::current_version + 1}));
 }
 
 TEST(Frame, WindowsHaveTheLengthThatTheHeaderSays) {
@@ -237,7 +237,9 @@ TEST(Frame, CodesKeepTheirNumbers) {
     EXPECT_EQ(to_wire(Code::io), 16);
     EXPECT_EQ(to_wire(Code::stale), 20);
     EXPECT_EQ(to_wire(Code::closed), 25);
-    for (uint16_t number = 1; number <= 25; ++number) {
+    EXPECT_EQ(to_wire(Code::name_taken), 26);
+    EXPECT_EQ(to_wire(Code::expired), 27);
+    for (uint16_t number = 1; number <= 27; ++number) {
         EXPECT_EQ(to_wire(code_from_wire(number)), number);
     }
     EXPECT_EQ(code_from_wire(0), Code::io);

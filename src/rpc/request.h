@@ -31,6 +31,7 @@ namespace ros2s::rpc {
 struct Guest {
     uint64_t session = 0;
     uint64_t tenant = 0;
+    Uuid owner{};  // of his clients' names (UpdateName::owner)
 };
 
 class Gate;

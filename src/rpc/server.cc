@@ -35,7 +35,7 @@ Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate&
       service_(service),
       gate_(gate),
       options_(options),
-      incarnation_(reactor.random().next()),
+      incarnation_(reactor.secrets().next()),
       group_(options.group != nullptr ? *options.group
                                       : own_group_.emplace(reactor, options.admission)),
       memory_(group_, metrics_.memory_bytes),

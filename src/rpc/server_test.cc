@@ -133,12 +133,14 @@ TEST(Server, SomethingElseThanAHello) { attack(garbage); }
 
 Task<> other_versions(Stage& stage, Raw& raw) {
     const Error wanted{Code::bad_version, 0, FrameHeader::current_version};
-    co_await not_let_in(
-        stage, raw, Raw::hello_of(stage, {.version_least = 2, .version_most = 3, .service = 7}));
+    co_await not_let_in(stage, raw,
+                        Raw::hello_of(stage, {.version_least = FrameHeader::current_version + 1,
+                                              .version_most = 99,
+                                              .service = 7}));
     EXPECT_EQ(raw.refusal(), wanted);
     FrameHeader header;
     header.kind = Kind::hello;
-    header.version = 2;
+    header.version = FrameHeader::current_version + 1;
     co_await not_let_in(stage, raw, Raw::frame_of(header));
     EXPECT_EQ(raw.refusal(), wanted);
     EXPECT_EQ(stage.server->metrics().refused_version.value(), 2U);

@@ -20,6 +20,9 @@ struct UpdateName {
     uint32_t slot = 0;
     uint64_t sequence = 0;
     bool repeated = false;  // it was sent before, and may have been done
+    // Whose it is: set by the server that let him in, never by himself.
+    Uuid owner{};
+    uint64_t digest = 0;  // of what was asked for, as he asked
 };
 
 struct Call {

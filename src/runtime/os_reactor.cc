@@ -55,6 +55,7 @@ struct OsReactor::Loop {
     Mailbox<RemotePost> mailbox;
     std::vector<Poller*> pollers;
     Random random;
+    Secrets secrets;
     std::unique_ptr<KernelRing> ring;
     std::string ring_reason;
     OsReactorCounters counters;
@@ -272,6 +273,7 @@ WallTime OsReactor::wall_time() const noexcept {
     return WallTime{read_clock(CLOCK_REALTIME).time_since_epoch()};
 }
 Random& OsReactor::random() noexcept { return loop_->random; }
+const Secrets& OsReactor::secrets() const noexcept { return loop_->secrets; }
 bool OsReactor::is_current() const noexcept { return current_loop == loop_.get(); }
 void OsReactor::post(std::coroutine_handle<> handle) noexcept { loop_->ready.push(handle); }
 void OsReactor::post_remote(RemotePost& post) noexcept {

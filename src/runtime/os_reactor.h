@@ -85,6 +85,7 @@ class OsReactor final : public Reactor {
     Time now() const noexcept override;
     WallTime wall_time() const noexcept override;
     Random& random() noexcept override;
+    const Secrets& secrets() const noexcept override;
     bool is_current() const noexcept override;
     void post(std::coroutine_handle<> handle) noexcept override;
     void post_remote(RemotePost& post) noexcept override;

@@ -54,7 +54,10 @@ class Reactor {
 
     [[nodiscard]] virtual Time now() const noexcept = 0;
     [[nodiscard]] virtual WallTime wall_time() const noexcept = 0;
+    // For jitter and sampling: who sees its numbers can tell the next ones.
     [[nodiscard]] virtual Random& random() noexcept = 0;
+    // For what a peer sees, and for names.
+    [[nodiscard]] virtual const Secrets& secrets() const noexcept = 0;
     [[nodiscard]] virtual bool is_current() const noexcept = 0;
 
     // Resumes the handle in a later step of the loop, in order of posting.

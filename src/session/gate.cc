@@ -18,7 +18,7 @@ Result<rpc::Guest> admit(SessionTable& sessions, Door door, std::string_view of,
     const auto enter = [&]() -> Result<rpc::Guest> {
         ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));
         ROS2S_TRY_ASSIGN(const SessionUse use, sessions.attach(ticket, door, hello.client, &whose));
-        return rpc::Guest{.session = use->id.value, .tenant = use->tenant};
+        return rpc::Guest{.session = use->id.value, .tenant = use->tenant, .owner = use->owner};
     };
     if (const auto guest = enter()) return guest;
     sessions.audit().refused(

@@ -98,7 +98,7 @@ Mounts::Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& sourc
       sessions_(sessions),
       source_(source),
       options_(options),
-      last_mount_(reactor.random().next() >> 16) {
+      last_mount_(reactor.secrets().next() >> 16) {
     sessions_.watch(*this);
 }
 

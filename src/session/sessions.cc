@@ -6,6 +6,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/log_fields.h"
+#include "ros2s/pki/fingerprint.h"
 
 namespace ros2s::session {
 
@@ -20,6 +21,8 @@ void SessionMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_sessions_foreign_total",
           "Requests for a session, mount or handle that is another's", foreign.value());
 }
+
+Uuid owner_of(std::string_view subject) { return pki::fingerprint(subject); }
 
 std::string fields_of(const Session& session) {
     return log_fields({{"session", fmt::to_string(session.id.value)},

@@ -61,14 +61,22 @@ struct Credential {
     WallTime until = WallTime::max();
 };
 
+// Under whose name a subject's clients go (UpdateName::owner): the same in every process.
+[[nodiscard]] Uuid owner_of(std::string_view subject);
+
 class Session {
   public:
     Session(Reactor& reactor, SessionId number, uint64_t tenant_number, SessionRequest what)
-        : id(number), tenant(tenant_number), request(std::move(what)), idle(reactor) {}
+        : id(number),
+          tenant(tenant_number),
+          request(std::move(what)),
+          owner(owner_of(request.subject)),
+          idle(reactor) {}
 
     const SessionId id;
     const uint64_t tenant;
     const SessionRequest request;
+    const Uuid owner;  // of the client's names, whatever it calls itself
     RegionTable regions;
     ServiceTerms terms;
     Credential credential;     // the one that its subject showed last

@@ -44,7 +44,7 @@ ContainerClient::ContainerClient(Reactor& reactor, uint64_t seed, History& histo
     : random_(seed + 999),
       history_(history),
       oracle_(reactor, {.capacity_bytes = uint64_t{1} << 40}),
-      id_(Uuid::make(random_)) {}
+      id_(Uuid::make(Secrets(random_))) {}
 
 Task<> ContainerClient::work(Run& run, uint64_t requests) {
     co_await settle(run.store, run.container);

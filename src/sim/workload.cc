@@ -74,7 +74,7 @@ WorkloadClient::WorkloadClient(size_t number, uint64_t seed, const WorkloadOptio
       random_(seed + 1000 * (number + 1)),
       options_(options),
       history_(history),
-      id_(Uuid::make(random_)),
+      id_(Uuid::make(Secrets(random_))),
       witness_(witness_of(number)) {}
 
 Task<> WorkloadClient::work(Run& run, uint64_t requests) {

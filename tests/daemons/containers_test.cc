@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Of, ContainersOnce, testing::Values("engine", "dpu"),
 // The daemon cannot tell an answer that was lost from one that was not: so this one was, and the
 // daemon died with it.
 TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
-    UpdateName creation{.client = Uuid::make(reactor->random()), .slot = 3, .sequence = 1};
+    UpdateName creation{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
     const auto made = create("once", creation);
     ASSERT_TRUE(made) << report.text();
     kill_and_start();
@@ -109,7 +109,7 @@ TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
               0)
         << said;
     // Somebody else's wish is another one.
-    const UpdateName other{.client = Uuid::make(reactor->random()), .slot = 3, .sequence = 1};
+    const UpdateName other{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
     EXPECT_EQ(create("once", other).error().code, Code::exists);
 
     UpdateName removal{.client = creation.client, .slot = 4, .sequence = 1};

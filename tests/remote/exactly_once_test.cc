@@ -62,7 +62,7 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind,
     for (uint64_t i = 0; i < hosts; ++i) {
         Client& one = clients[i];
         one.host = std::make_unique<sim::StoreClient>(
-            world, network, server, fmt::format("host {}", i), Uuid::make(random));
+            world, network, server, fmt::format("host {}", i), Uuid::make(Secrets(random)));
         ROS2S_CHECK(co_await one.host->connect());
         one.verified = std::make_unique<client::ClientStore>(world.core(), one.host->store());
         Report report;

@@ -43,6 +43,10 @@ RULES = (
      r"\b(rand|srand|random_device|drand48|lrand48)\s*\(|std::random_device|std::mt19937|"
      r"std::(shuffle|hash)\b|_distribution<", CODE, ("src/base/random.",),
      "use ros2s::Random from the reactor"),
+    ("no names from a predictable generator", r"random\(\)\.next\(",
+     CODE, ("src/sim/", "src/device/uring/create.cc", "src/session/", "src/fabric/ucx/attack_support_test.cc",
+            "src/fabric/ofi/attack_test.cc", "tests/"),
+     "what a peer sees and what names something comes from Reactor::secrets()"),
     ("no fixes put off", r"\bFIXME\b|\bXXX\b", CODE + (".py", ".cmake"), ("tools/dev/bans.py",),
      "mend it now, or say plainly what does not hold"),
     ("no paths of one machine", r"(?<![\w.$}/])/(home|work|root|Users)/\w", None,

@@ -111,6 +111,8 @@ void encode(Encoder& encoder, const TransactionRecord& transaction) {
     encoder.uuid(transaction.id.client);
     encoder.number(transaction.id.slot);
     encoder.number(transaction.id.sequence);
+    encoder.uuid(transaction.id.owner);
+    encoder.number(transaction.id.digest);
     encoder.uuid(transaction.container.uuid);
     encoder.number(static_cast<uint32_t>(transaction.changes.size()));
     for (const Change& change : transaction.changes) encode(encoder, change);
@@ -120,6 +122,8 @@ bool decode(Decoder& decoder, TransactionRecord& transaction) {
     transaction.id.client = decoder.uuid();
     transaction.id.slot = decoder.number<uint32_t>();
     transaction.id.sequence = decoder.number<uint64_t>();
+    transaction.id.owner = decoder.uuid();
+    transaction.id.digest = decoder.number<uint64_t>();
     transaction.container.uuid = decoder.uuid();
     const auto count = decoder.number<uint32_t>();
     if (!decoder.ok() || count > decoder.left()) return false;

@@ -60,7 +60,7 @@ struct TransactionRecord {
     object::ContainerId container{};
     std::vector<Change> changes;
 
-    static constexpr size_t encoded_bytes_fixed = 16 + 4 + 8 + 16 + 4;
+    static constexpr size_t encoded_bytes_fixed = 16 + 4 + 8 + 16 + 8 + 16 + 4;
     [[nodiscard]] size_t encoded_bytes_max() const;
 };
 

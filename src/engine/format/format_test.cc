@@ -20,7 +20,7 @@ constexpr std::string_view checkpoint_golden =
 #include "golden/checkpoint_v1.txt"
     ;
 constexpr std::string_view record_golden =
-#include "golden/record_v1.txt"
+#include "golden/record_v2.txt"
     ;
 constexpr std::string_view single_golden =
 #include "golden/single_v1.txt"
@@ -35,7 +35,10 @@ constexpr std::string_view summary_golden =
 #include "golden/summary_v1.txt"
     ;
 constexpr std::string_view reply_golden =
-#include "golden/reply_v1.txt"
+#include "golden/reply_v2.txt"
+    ;
+constexpr std::string_view owner_golden =
+#include "golden/owner_v2.txt"
     ;
 constexpr std::string_view container_golden =
 #include "golden/container_v1.txt"
@@ -47,7 +50,7 @@ constexpr std::string_view space_golden =
 #include "golden/space_v1.txt"
     ;
 constexpr std::string_view keys_golden =
-#include "golden/keys_v1.txt"
+#include "golden/keys_v2.txt"
     ;
 
 std::string block_of(auto&& structure) {
@@ -74,8 +77,9 @@ std::string all_keys() {
     std::string keys;
     for (const auto& key :
          {meta_key(), entry_key(container, object, std::string_view("d\0y", 3), "ak", 258),
-          summary_key(container, object, "ak"), reply_key(samples::uuid(0x40), 3),
-          container_key(container), space_key(1, 258)}) {
+          summary_key(container, object, "ak"),
+          reply_key({samples::uuid(0x60), samples::uuid(0x40), container, 3}),
+          container_key(container), space_key(1, 258), owner_key(samples::uuid(0x60))}) {
         keys += key.view();
     }
     return keys;
@@ -114,6 +118,8 @@ std::vector<Structure> structures() {
          [](auto b) { return outcome(decode_summary(b)); }},
         {"reply", encode(samples::reply()), reply_golden,
          [](auto b) { return outcome(decode_reply(b)); }},
+        {"owner", encode(samples::owner()), owner_golden,
+         [](auto b) { return outcome(decode_owner(b)); }},
         {"container", encode(samples::container()), container_golden,
          [](auto b) { return outcome(decode_container(b)); }},
         {"meta", encode(samples::meta()), meta_golden,
@@ -133,7 +139,7 @@ TEST(Format, BytesAreThoseOfTheGoldenFiles) {
         EXPECT_EQ(text, structure.golden) << structure.name;
         EXPECT_EQ(from_golden(text), structure.bytes) << structure.name;
         if (const char* directory = std::getenv("ROS2STORE_GOLDEN_DIR"))
-            std::ofstream(std::string(directory) + "/" + structure.name + "_v1.txt")
+            std::ofstream(std::string(directory) + "/" + structure.name + ".txt")
                 << "R\"(" << text << ")\"\n";
     }
 }
@@ -250,8 +256,9 @@ std::string random_text(Random& random, size_t most) {
 TEST(Format, RandomTransactionsReadBack) {
     Random random(1);
     for (int round = 0; round < 2000; ++round) {
-        TransactionRecord transaction{.id = {Uuid::make(random), 1, random.next()},
-                                      .container = {Uuid::make(random)}};
+        TransactionRecord transaction{.id = {Uuid::make(Secrets(random)), 1, random.next(),
+                                             Uuid::make(Secrets(random)), random.next()},
+                                      .container = {Uuid::make(Secrets(random))}};
         for (auto changes = random.below(4); changes > 0; --changes) {
             Change change;
             change.kind = static_cast<Change::Kind>(1 + random.below(9));

@@ -41,9 +41,14 @@ KeyBuilder summary_key(object::ContainerId container, object::ObjectId object,
     key.container(container).object(object).string(akey);
     return key;
 }
-KeyBuilder reply_key(const Uuid& client, uint32_t slot) {
+KeyBuilder reply_key(const ReplyKey& reply) {
     KeyBuilder key(Table::replies);
-    key.uuid(client).number32(slot);
+    key.uuid(reply.owner).uuid(reply.client).container(reply.container).number32(reply.slot);
+    return key;
+}
+KeyBuilder owner_key(const Uuid& owner) {
+    KeyBuilder key(Table::owners);
+    key.uuid(owner);
     return key;
 }
 KeyBuilder container_key(object::ContainerId container) {
@@ -143,8 +148,16 @@ std::optional<SpaceKey> parse_space_key(std::string_view key) {
 std::optional<ReplyKey> parse_reply_key(std::string_view key) {
     KeyReader reader(key, Table::replies);
     ReplyKey out;
+    out.owner = reader.uuid();
     out.client = reader.uuid();
+    out.container.uuid = reader.uuid();
     out.slot = static_cast<uint32_t>(reader.number(4));
+    if (!reader.done()) return std::nullopt;
+    return out;
+}
+std::optional<Uuid> parse_owner_key(std::string_view key) {
+    KeyReader reader(key, Table::owners);
+    const Uuid out = reader.uuid();
     if (!reader.done()) return std::nullopt;
     return out;
 }

@@ -15,9 +15,10 @@ enum class Table : uint8_t {
     meta = 0,
     entries = 1,     // container, object, dkey, akey, segment
     summaries = 2,   // container, object, akey
-    replies = 3,     // client, slot
+    replies = 3,     // owner, client, container, slot
     containers = 4,  // container
     space = 5,       // device, region
+    owners = 6,      // owner
 };
 
 // Builds a key without allocating. The longest is an entry whose dkey and akey are 255 zero bytes.
@@ -43,7 +44,17 @@ class KeyBuilder {
                                    std::string_view dkey, std::string_view akey, uint32_t segment);
 [[nodiscard]] KeyBuilder summary_key(object::ContainerId container, object::ObjectId object,
                                      std::string_view akey);
-[[nodiscard]] KeyBuilder reply_key(const Uuid& client, uint32_t slot);
+// A request slot of a client, whose names are its owner's; in a container, or nil: about
+// containers.
+struct ReplyKey {
+    Uuid owner;
+    Uuid client;
+    object::ContainerId container;
+    uint32_t slot = 0;
+    friend auto operator<=>(const ReplyKey&, const ReplyKey&) = default;
+};
+[[nodiscard]] KeyBuilder reply_key(const ReplyKey& reply);
+[[nodiscard]] KeyBuilder owner_key(const Uuid& owner);
 [[nodiscard]] KeyBuilder container_key(object::ContainerId container);
 [[nodiscard]] KeyBuilder space_key(uint32_t device, uint32_t region);
 [[nodiscard]] KeyBuilder meta_key();
@@ -63,14 +74,11 @@ struct SummaryKey {
 struct SpaceKey {
     uint32_t device = 0, region = 0;
 };
-struct ReplyKey {
-    Uuid client;
-    uint32_t slot = 0;
-};
 [[nodiscard]] std::optional<EntryKey> parse_entry_key(std::string_view key);
 [[nodiscard]] std::optional<SummaryKey> parse_summary_key(std::string_view key);
 [[nodiscard]] std::optional<SpaceKey> parse_space_key(std::string_view key);
 [[nodiscard]] std::optional<ReplyKey> parse_reply_key(std::string_view key);
+[[nodiscard]] std::optional<Uuid> parse_owner_key(std::string_view key);
 [[nodiscard]] std::optional<object::ContainerId> parse_container_key(std::string_view key);
 
 // The least key above all that begin with `prefix`; empty where there is none.

@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         ROS2S_CHECK(summary_key(k->container, k->object, k->akey).view() == key);
     if (const auto k = parse_space_key(key))
         ROS2S_CHECK(space_key(k->device, k->region).view() == key);
-    if (const auto k = parse_reply_key(key))
-        ROS2S_CHECK(reply_key(k->client, k->slot).view() == key);
+    if (const auto k = parse_reply_key(key)) ROS2S_CHECK(reply_key(*k).view() == key);
+    if (const auto k = parse_owner_key(key)) ROS2S_CHECK(owner_key(*k).view() == key);
     if (const auto k = parse_container_key(key)) ROS2S_CHECK(container_key(*k).view() == key);
     const std::string end = prefix_end(key);
     ROS2S_CHECK(end.empty() || end > key);

@@ -17,7 +17,7 @@ namespace ros2s::engine {
 
 struct RecordHeader {
     static constexpr uint64_t magic_value = 0x314c4e4a53325352;  // "RS2SJNL1"
-    static constexpr uint32_t version_value = 1;
+    static constexpr uint32_t version_value = 2;
 
     uint64_t magic = magic_value;
     uint32_t version = version_value;

@@ -72,7 +72,9 @@ inline TransactionRecord transaction() {
     put.dkey = "name";
     put.akey = "inode";
     put.value = "a single value";
-    return {.id = {uuid(0x40), 3, 77}, .container = {uuid(0x50)}, .changes = {array, punch, put}};
+    return {.id = {uuid(0x40), 3, 77, uuid(0x60), 0x5152535455565758},
+            .container = {uuid(0x50)},
+            .changes = {array, punch, put}};
 }
 
 inline RecordHeader record_header() {
@@ -116,7 +118,14 @@ inline SummaryValue summary() {
             .highest_known = true,
             .highest = object::Dkey::integer(11).bytes};
 }
-inline ReplyValue reply() { return {.sequence = 77, .epoch = {5678}, .time = time()}; }
+inline ReplyValue reply() {
+    return {.sequence = 77,
+            .epoch = {5678},
+            .time = time(),
+            .digest = 0x5152535455565758,
+            .whole = true};
+}
+inline OwnerValue owner() { return {.dropped_upto = 4321}; }
 inline ContainerValue container() {
     return {.properties = {.label = "main", .chunk_bytes = 1 << 20},
             .created = time(),

@@ -9,7 +9,9 @@ namespace ros2s::engine {
 namespace {
 
 constexpr uint8_t version_value = 1;
-constexpr uint8_t tag_summary = 4, tag_reply = 5, tag_container = 6, tag_meta = 7, tag_space = 8;
+constexpr uint8_t tag_summary = 4, tag_container = 6, tag_meta = 7, tag_space = 8;
+// 5 was a reply without a digest, of pools of version 1.
+constexpr uint8_t tag_reply = 9, tag_owner = 10;
 // Bits of an entry's flags that this version does not set; a later one may add per-block
 // authentication tags and a cipher header behind the map, and says so here.
 constexpr uint16_t flags_known = 0;
@@ -178,10 +180,12 @@ Result<SummaryValue> decode_summary(std::string_view value) {
 }
 
 std::string encode(const ReplyValue& reply) {
-    Builder value(tag_reply, 24);
+    Builder value(tag_reply, 33);
     value->number(reply.sequence);
     value->number(reply.epoch.value);
     value->number(to_ns(reply.time));
+    value->number(reply.digest);
+    value->number(uint8_t{reply.whole});
     return value.finish();
 }
 Result<ReplyValue> decode_reply(std::string_view value) {
@@ -190,8 +194,23 @@ Result<ReplyValue> decode_reply(std::string_view value) {
     reply.sequence = fields.number<uint64_t>();
     reply.epoch = {fields.number<uint64_t>()};
     reply.time = from_ns(fields.number<int64_t>());
-    if (!fields.done()) return fail(Code::corrupt);
+    reply.digest = fields.number<uint64_t>();
+    const auto whole = fields.number<uint8_t>();
+    if (!fields.done() || whole > 1) return fail(Code::corrupt);
+    reply.whole = whole == 1;
     return reply;
+}
+
+std::string encode(const OwnerValue& owner) {
+    Builder value(tag_owner, 8);
+    value->number(owner.dropped_upto);
+    return value.finish();
+}
+Result<OwnerValue> decode_owner(std::string_view value) {
+    ROS2S_TRY_ASSIGN(Decoder fields, open(value, tag_owner));
+    const OwnerValue owner{.dropped_upto = fields.number<uint64_t>()};
+    if (!fields.done()) return fail(Code::corrupt);
+    return owner;
 }
 
 std::string encode(const ContainerValue& container) {

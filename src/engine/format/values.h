@@ -46,10 +46,21 @@ struct ReplyValue {
     uint64_t sequence = 0;
     object::Epoch epoch{};
     WallTime time{};
+    uint64_t digest = 0;  // of what was asked for
+    bool whole = false;   // no reply of its client has ever been dropped
     friend bool operator==(const ReplyValue&, const ReplyValue&) = default;
 };
 [[nodiscard]] std::string encode(const ReplyValue& reply);
 [[nodiscard]] Result<ReplyValue> decode_reply(std::string_view value);
+
+// An owner of clients: the greatest epoch of its replies that were dropped. Owners of whom none was
+// have no such value.
+struct OwnerValue {
+    uint64_t dropped_upto = 0;
+    friend bool operator==(const OwnerValue&, const OwnerValue&) = default;
+};
+[[nodiscard]] std::string encode(const OwnerValue& owner);
+[[nodiscard]] Result<OwnerValue> decode_owner(std::string_view value);
 
 struct ContainerValue {
     object::ContainerProperties properties;
@@ -65,8 +76,7 @@ struct MetaValue {
     uint64_t applied = 0;  // the last group whose effects the index holds
     uint64_t next_epoch = 1;
     int64_t wall_time_ns = 0;  // of that group
-    // Replies dropped for want of room were those up to this epoch: an unknown client that claims
-    // to go on with a sequence gets `stale` from then on.
+    // Of the replies that were dropped with the last of their owner's clients, the greatest epoch.
     uint64_t replies_dropped_upto = 0;
     friend bool operator==(const MetaValue&, const MetaValue&) = default;
 };

@@ -25,6 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (const auto summary = decode_summary(value))
         ROS2S_CHECK(decode_summary(encode(*summary)) == *summary);
     if (const auto reply = decode_reply(value)) ROS2S_CHECK(encode(*reply) == value);
+    if (const auto owner = decode_owner(value)) ROS2S_CHECK(encode(*owner) == value);
     if (const auto container = decode_container(value))
         ROS2S_CHECK(decode_container(encode(*container)).has_value());
     if (const auto meta = decode_meta(value)) ROS2S_CHECK(encode(*meta) == value);

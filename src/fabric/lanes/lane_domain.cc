@@ -30,7 +30,7 @@ class LaneDomain final : public Domain, private Handshakes {
                const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker)
         : reactor_(reactor),
           names_(std::move(names)),
-          id_(reactor.random().next()),
+          id_(reactor.secrets().next()),
           worker_(make_worker(counters_)) {}
     ~LaneDomain() override { ROS2S_CHECK(worker_ == nullptr); }
 

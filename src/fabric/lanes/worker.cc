@@ -46,7 +46,7 @@ uint64_t Worker::add(LaneWire& wire) {
     // A ticket, too: an adapter's connections are asked for with it. Who has been told many does
     // not guess a neighbour's.
     uint64_t channel = 0;
-    while (channel == 0 || wires_.contains(channel)) channel = random_seed();
+    while (channel == 0 || wires_.contains(channel)) channel = Secrets().next();
     wires_.emplace(channel, &wire);
     return channel;
 }

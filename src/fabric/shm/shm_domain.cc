@@ -20,7 +20,7 @@ class ShmDomain final : public Domain, private Handshakes {
     ShmDomain(Reactor& reactor, Options options)
         : reactor_(reactor),
           options_(options),
-          id_(reactor.random().next()),
+          id_(reactor.secrets().next()),
           sessions_(std::make_unique<Sessions>(reactor)) {
         ROS2S_CHECK(reactor.ring() != nullptr);
     }

@@ -16,7 +16,7 @@ class SimDomain final : public Domain, private Poller {
           core_(core),
           process_(std::move(process)),
           provider_(std::move(provider)),
-          id_(core.random().next()) {
+          id_(core.secrets().next()) {
         core_.attach(*this);
     }
     ~SimDomain() override { ROS2S_CHECK(closed_); }
@@ -106,7 +106,7 @@ class SimListener final : public Listener {
         if (from.credential.size() > Admission::credential_bytes_max) {
             answer.answer = Answer::refused;
         }
-        answer.session = domain_.core_.random().next();
+        answer.session = domain_.core_.secrets().next();
         if (answer.answer == Answer::welcome && options_.admission != nullptr) {
             const Peer peer{.name = link->processes_[0] + " (" + domain_.provider() + ")"};
             auto verdict = options_.admission->admit(answer.session, from.credential, peer);

@@ -102,6 +102,10 @@ class Batch {
         self.transaction_.id = id;
         return std::forward<decltype(self)>(self);
     }
+    auto&& is_new(this auto&& self) {
+        self.transaction_.is_new = true;
+        return std::forward<decltype(self)>(self);
+    }
     // Of the last operation.
     auto&& checksums(this auto&& self, std::vector<uint32_t> checksums) {
         self.transaction_.operations.back().checksums = std::move(checksums);

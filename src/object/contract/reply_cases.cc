@@ -18,7 +18,8 @@ Uuid client(uint8_t number) {
 }
 
 Task<> a_repeated_id_gets_the_stored_reply(Probe& probe) {
-    const OperationId id{client(1), 0, 1};
+    // The digest says that it is the same request, however it is carried out.
+    const OperationId id{client(1), 0, 1, {}, 77};
     const Commit first = co_await probe.must(Batch().id(id).absent(value).put(value, "one"));
     EXPECT_FALSE(first.replayed);
     // The condition would fail now, and the value would change.
@@ -29,6 +30,46 @@ Task<> a_repeated_id_gets_the_stored_reply(Probe& probe) {
     co_await probe.expect_value(value, "one");
     const Commit third = co_await probe.must(Batch().id(id));
     EXPECT_TRUE(third.replayed);
+}
+
+// Whether the digest is given or the store's own: a name that another request has had is refused,
+// and nothing is done. (Of equal lengths without checksums, a store may not look at the payload.)
+Task<> another_request_of_the_name_is_refused(Probe& probe) {
+    const OperationId own{client(1), 0, 1}, given{client(1), 1, 1, {}, 77};
+    const OperationId other{client(1), 1, 1, {}, 78};
+    co_await probe.must(Batch().id(own).put(value, "one"));
+    co_await probe.refused(Batch().id(own).put(value, "another"), Code::name_taken);
+    co_await probe.refused(Batch().id(own).punch_akey(value), Code::name_taken);
+    co_await probe.refused(Batch().id(own), Code::name_taken);
+    EXPECT_TRUE((co_await probe.must(Batch().id(own).put(value, "one"))).replayed);
+    co_await probe.must(Batch().id(given).put(value, "three"));
+    co_await probe.refused(Batch().id(other).put(value, "three"), Code::name_taken);
+    co_await probe.expect_value(value, "three");
+}
+
+// Who never sent it before did not do it: somebody else had the name.
+Task<> what_was_never_sent_is_not_answered(Probe& probe) {
+    const OperationId id{client(1), 0, 1, {}, 77};
+    co_await probe.must(Batch().id(id).is_new().put(value, "one"));
+    co_await probe.refused(Batch().id(id).is_new().put(value, "one"), Code::name_taken);
+    EXPECT_TRUE((co_await probe.must(Batch().id(id).put(value, "one"))).replayed);
+    co_await probe.expect_value(value, "one");
+}
+
+// The attack: another owner uses a client's name first, as the number that comes next and as the
+// last that there can be. The client notices nothing.
+Task<> owners_do_not_meet(Probe& probe) {
+    const Uuid victim = client(0xa0), thief = client(0xb0);
+    for (const uint64_t number : {uint64_t{1}, ~uint64_t{0}}) {
+        co_await probe.must(Batch().id({client(1), 0, number, thief, 77}).put(value, "thief"));
+    }
+    for (const bool again : {false, true}) {
+        const Commit commit =
+            co_await probe.must(Batch().id({client(1), 0, 1, victim, 77}).put(value, "victim"));
+        EXPECT_EQ(commit.replayed, again);
+        co_await probe.expect_value(value, "victim");
+    }
+    co_await probe.refused(Batch().id({client(1), 0, 1, thief, 77}).put(value, "x"), Code::stale);
 }
 
 Task<> an_older_id_is_stale(Probe& probe) {
@@ -47,7 +88,7 @@ Task<> slots_and_clients_are_independent(Probe& probe) {
         const Commit commit = co_await probe.must(Batch().id(id).put(value, "b"));
         EXPECT_FALSE(commit.replayed);
     }
-    const Commit first = co_await probe.must(Batch().id({client(1), 0, 5}).put(value, "c"));
+    const Commit first = co_await probe.must(Batch().id({client(1), 0, 5}).put(value, "a"));
     EXPECT_TRUE(first.replayed);
     co_await probe.expect_value(value, "b");
 }
@@ -77,7 +118,8 @@ Task<> duplicates_in_flight_are_one(Probe& probe) {
         std::vector<Commit> commits;
         Nursery nursery(probe.reactor(), 8);
         for (int i = 0; i < 8; ++i) {
-            co_await nursery.spawn(send(probe, {client(1), 0, round}, std::to_string(i), commits));
+            co_await nursery.spawn(
+                send(probe, {client(1), 0, round, {}, 77}, std::to_string(i), commits));
         }
         co_await nursery.join();
         EXPECT_EQ(commits.size(), 8U);
@@ -89,7 +131,7 @@ Task<> duplicates_in_flight_are_one(Probe& probe) {
 }
 
 Task<> survive_reopening(Probe& probe) {
-    const OperationId id{client(1), 0, 1};
+    const OperationId id{client(1), 0, 1, client(0xa0), 77};
     const Commit first = co_await probe.must(Batch().id(id).put(value, "one"));
     co_await probe.must(Batch().put(value, "two"));
     for (int i = 0; i < 2; ++i) {
@@ -107,6 +149,12 @@ Task<> survive_reopening(Probe& probe) {
 
 std::vector<Case> reply_cases() {
     return {{"ARepeatedIdGetsTheStoredReply", a_repeated_id_gets_the_stored_reply, {}, has_replies},
+            {"AnotherRequestOfTheNameIsRefused",
+             another_request_of_the_name_is_refused,
+             {},
+             has_replies},
+            {"WhatWasNeverSentIsNotAnswered", what_was_never_sent_is_not_answered, {}, has_replies},
+            {"OwnersDoNotMeet", owners_do_not_meet, {}, has_replies},
             {"AnOlderIdIsStale", an_older_id_is_stale, {}, has_replies},
             {"SlotsAndClientsAreIndependent", slots_and_clients_are_independent, {}, has_replies},
             {"NoClientNoReply", no_client_no_reply, {}, has_replies},

@@ -20,6 +20,7 @@ class World::SimReactor final : public Reactor {
         return WallTime{std::chrono::seconds{1735689600} + world_.now_.time_since_epoch()};
     }
     Random& random() noexcept override { return world_.random_; }
+    const Secrets& secrets() const noexcept override { return world_.secrets_; }
     bool is_current() const noexcept override { return world_.current_ == this; }
     void post(std::coroutine_handle<> handle) noexcept override { ready_.push_back(handle); }
     void post_remote(RemotePost& post) noexcept override { world_.send(*this, post.handle); }

@@ -34,6 +34,7 @@ class World {
     [[nodiscard]] Reactor& core(size_t index = 0);
     [[nodiscard]] BlockingPool& blocking();
     [[nodiscard]] Random& random() { return random_; }
+    [[nodiscard]] const Secrets& secrets() const { return secrets_; }
     [[nodiscard]] Time now() const { return now_; }
 
     // Runs the task on core 0, and everything else meanwhile, until the task is done.
@@ -69,6 +70,7 @@ class World {
     bool step();  // false when nothing is ready and no timer is armed
 
     Random random_;
+    const Secrets secrets_{random_};
     Time now_{};
     uint64_t timers_armed_ = 0;
     SimReactor* current_ = nullptr;

@@ -63,7 +63,7 @@ Dpu::~Dpu() = default;
 Task<bool> Dpu::reach_store() {
     while (!over_) {
         engine_ = std::make_unique<StoreClient>(world_, network_, storage_, client_process_,
-                                                Uuid::make(random_));
+                                                Uuid::make(Secrets(random_)));
         if (co_await engine_->connect()) co_return true;
         engine_.reset();
         co_await sleep_for(world_.core(), std::chrono::milliseconds(10));

@@ -1,0 +1,243 @@
+// Stored replies: whose they are, how long they are kept, and what a neighbour can do to them.
+#include "replies.h"
+
+#include <gtest/gtest.h>
+
+#include "engine_test_support.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::engine {
+namespace {
+
+constexpr std::chrono::minutes lease(2);
+constexpr object::ContainerId container{};
+
+Uuid named(uint8_t kind, uint32_t number) {
+    Uuid uuid;
+    uuid.bytes[0] = kind;
+    std::memcpy(uuid.bytes.data() + 4, &number, sizeof number);
+    return uuid;
+}
+Uuid owner(uint32_t number) { return named('o', number); }
+object::OperationId id(uint32_t whose, uint32_t client, uint32_t slot = 0, uint64_t sequence = 1) {
+    return {named('c', client), slot, sequence, owner(whose), 77};
+}
+
+// A pool's replies and its clock.
+class Kept {
+  public:
+    explicit Kept(RepliesOptions options) : options_(options), replies(options) {}
+    // What came of it: "done", "answered", or the error.
+    std::string ask(const object::OperationId& id, bool is_new = true) {
+        const auto found = replies.look_up(id, container, is_new, now);
+        if (!found) return std::string(describe(found.error().code));
+        if (*found) return "answered";
+        replies.store(
+            Replies::key_of(id, container),
+            {.sequence = id.sequence, .epoch = {++epoch_}, .time = now, .digest = id.digest});
+        return "done";
+    }
+    std::string again(const object::OperationId& id) { return ask(id, false); }
+    // What the index would have of it, read again.
+    void reopen() {
+        replies.take_changes(
+            [&](const ReplyKey& key, const ReplyValue* reply) {
+                reply == nullptr ? (void)slots_.erase(key) : (void)(slots_[key] = *reply);
+            },
+            [&](const Uuid& whose, std::optional<uint64_t> dropped) {
+                dropped ? (void)(owners_[whose] = *dropped) : (void)owners_.erase(whose);
+            });
+        const uint64_t dropped = replies.dropped_upto();
+        replies = Replies(options_);
+        for (const auto& [key, reply] : slots_) replies.load(key, reply);
+        for (const auto& [whose, upto] : owners_) replies.load_owner(whose, upto);
+        replies.finish_load(dropped);
+    }
+
+  private:
+    RepliesOptions options_;
+    uint64_t epoch_ = 0;
+    std::map<ReplyKey, ReplyValue> slots_;
+    std::map<Uuid, uint64_t> owners_;
+
+  public:
+    Replies replies;
+    WallTime now{std::chrono::hours(1)};
+};
+
+const std::string expired(describe(Code::expired));
+const std::string busy(describe(Code::busy));
+
+TEST(Replies, ANeighbourTakesNobodysPlace) {
+    Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
+    EXPECT_EQ(kept.ask(id(1, 1)), "done");
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < 70'000; ++i) {
+        const std::string came = kept.ask(id(2, i % 17, i / 17));
+        if (came == "done")
+            ++done;
+        else
+            EXPECT_EQ(came, busy);
+    }
+    EXPECT_EQ(done, 1000U);
+    EXPECT_EQ(kept.again(id(1, 1)), "answered");
+    EXPECT_EQ(kept.ask(id(3, 1)), "done");
+    // Its own slots go on.
+    EXPECT_EQ(kept.ask(id(2, 0, 0, 2)), "done");
+}
+
+TEST(Replies, AClientIsForgottenWholeAfterItsLeaseAndNeverDoneTwice) {
+    Kept kept({.per_owner_max = 10, .slots_max = 1000, .lease = lease});
+    for (uint32_t slot = 0; slot < 5; ++slot) EXPECT_EQ(kept.ask(id(1, 1, slot)), "done");
+    for (uint32_t slot = 0; slot < 5; ++slot) EXPECT_EQ(kept.ask(id(1, 2, slot)), "done");
+    EXPECT_EQ(kept.ask(id(1, 3)), busy);
+    kept.now += lease / 2;
+    EXPECT_EQ(kept.ask(id(1, 1, 4, 2)), "done");  // this one is alive, with all its slots
+    kept.now += lease / 2;
+    EXPECT_EQ(kept.ask(id(1, 3)), "done");
+    EXPECT_EQ(kept.replies.count(), 6U);
+    for (const bool reopened : {false, true}) {
+        if (reopened) kept.reopen();
+        EXPECT_EQ(kept.again(id(1, 1, 0)), "answered");
+        EXPECT_EQ(kept.again(id(1, 3)), "answered");
+        // Number 1 is no exception: it may have been done.
+        EXPECT_EQ(kept.again(id(1, 2, 0, 1)), expired);
+        EXPECT_EQ(kept.again(id(1, 2, 0, 2)), expired);
+        // Of the one that was kept it is known that this was not done.
+        EXPECT_EQ(kept.again(id(1, 1, 7 + reopened)), "done");
+        // Other owners have nothing to do with it.
+        EXPECT_EQ(kept.again(id(2, 2 + reopened)), "done");
+    }
+    // It comes back: what it never sent is done, what it sent before is as unknown as it was.
+    EXPECT_EQ(kept.ask(id(1, 2, 1, 2)), "done");
+    EXPECT_EQ(kept.again(id(1, 2, 1, 2)), "answered");
+    EXPECT_EQ(kept.again(id(1, 2, 0, 1)), expired);
+    kept.reopen();
+    EXPECT_EQ(kept.again(id(1, 2, 0, 1)), expired);
+}
+
+TEST(Replies, WithoutNeedNothingIsForgotten) {
+    Kept kept({.per_owner_max = 100, .slots_max = 1000, .lease = lease});
+    EXPECT_EQ(kept.ask(id(1, 1)), "done");
+    kept.now += std::chrono::hours(1000);
+    for (uint32_t i = 2; i <= 100; ++i) EXPECT_EQ(kept.ask(id(1, i)), "done");
+    EXPECT_EQ(kept.again(id(1, 1)), "answered");
+}
+
+TEST(Replies, InSumTheyAreBoundedToo) {
+    Kept kept({.per_owner_max = 10, .slots_max = 20, .lease = lease});
+    for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(kept.ask(id(i, 1)), "done");
+    EXPECT_EQ(kept.ask(id(50, 1)), busy);
+    kept.now += lease;
+    for (uint32_t i = 50; i < 70; ++i) EXPECT_EQ(kept.ask(id(i, 1)), "done");
+    EXPECT_EQ(kept.replies.count(), 20U);
+    kept.reopen();
+    // Owners that are not known any more are all the same.
+    for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(kept.again(id(i, 1)), expired);
+    EXPECT_EQ(kept.ask(id(50, 1, 0, 2)), "done");
+}
+
+// A clock that goes back makes nothing older.
+TEST(Replies, AClockThatGoesBackForgetsNothing) {
+    Kept kept({.per_owner_max = 2, .slots_max = 1000, .lease = lease});
+    for (uint32_t i = 1; i <= 2; ++i) EXPECT_EQ(kept.ask(id(1, i)), "done");
+    kept.now -= std::chrono::minutes(30);
+    EXPECT_EQ(kept.ask(id(1, 3)), busy);
+    EXPECT_EQ(kept.again(id(1, 1)), "answered");
+}
+
+// ---- in a pool ------------------------------------------------------------------------------
+
+struct Pool : Bench {
+    using Bench::Bench;
+    Task<> start() {
+        EXPECT_TRUE(co_await create());
+        EXPECT_TRUE(co_await open());
+        const auto made = co_await store->create_container(call, {.label = "c"});
+        EXPECT_TRUE(made);
+        container = made->id;
+    }
+    // Adds a key.
+    Task<Result<object::Commit>> add(object::OperationId name, bool is_new, std::string dkey) {
+        object::Transaction transaction{.id = name, .is_new = is_new};
+        const object::Dkey place{std::move(dkey)};
+        transaction.conditions.push_back({.kind = object::Condition::Kind::absent,
+                                          .object = {1, 1},
+                                          .dkey = place,
+                                          .akey = {"a"}});
+        transaction.operations.push_back({.kind = object::Operation::Kind::touch,
+                                          .object = {1, 1},
+                                          .dkey = place,
+                                          .akey = {"a"}});
+        co_return co_await store->update(call, container, transaction);
+    }
+    object::ContainerId container{};
+};
+
+Task<> flood(Pool& pool, uint32_t client, uint32_t slots, uint64_t& refused) {
+    for (uint32_t slot = 0; slot < slots; ++slot) {
+        object::Transaction nothing{.id = id(2, client, slot), .is_new = true};
+        const auto done = co_await pool.store->update(pool.call, pool.container, nothing);
+        if (done) continue;
+        EXPECT_EQ(done.error().code, Code::busy);
+        ++refused;
+    }
+}
+
+// 17 clients of a neighbour use each of their 4,096 slots, between a change and its repetition.
+Task<> seventy_thousand_between(Pool& pool) {
+    co_await pool.start();
+    const auto first = co_await pool.add(id(1, 1), true, "appended");
+    EXPECT_TRUE(first);
+    uint64_t refused = 0;
+    {
+        Nursery nursery(pool.world.core(), 17);
+        for (uint32_t c = 0; c < 17; ++c) co_await nursery.spawn(flood(pool, c, 4096, refused));
+        co_await nursery.join();
+    }
+    EXPECT_GT(refused, 0U);
+    for (const bool crashed : {false, true}) {
+        if (crashed) {
+            EXPECT_TRUE(co_await pool.crash_and_open());
+        }
+        const auto again = co_await pool.add(id(1, 1), false, "appended");
+        EXPECT_TRUE(again);
+        if (!again || !first) break;
+        EXPECT_TRUE(again->replayed);
+        EXPECT_EQ(again->epoch, first->epoch);
+    }
+    EXPECT_TRUE(co_await pool.close());
+}
+TEST(RepliesOfAPool, ANeighboursSeventyThousandWritesTakeNoReplyAway) {
+    Pool pool(1);
+    pool.world.run(seventy_thousand_between(pool));
+}
+
+// Recovery arrives at the same replies, and what was dropped stays so.
+Task<> dropped_and_recovered(Pool& pool) {
+    co_await pool.start();
+    EXPECT_TRUE(co_await pool.add(id(1, 1), true, "a"));
+    EXPECT_TRUE(co_await pool.add(id(1, 1, 1), true, "b"));
+    const auto refused = co_await pool.add(id(1, 2, 0), true, "c");
+    EXPECT_EQ(refused.error().code, Code::busy);
+    co_await sleep_for(pool.world.core(), lease);
+    EXPECT_TRUE(co_await pool.add(id(1, 2, 0), true, "c"));
+    for (int round = 0; round < 3; ++round) {
+        for (const uint32_t slot : {0, 1}) {
+            const auto again = co_await pool.add(id(1, 1, slot), false, "d");
+            EXPECT_EQ(again.error().code, Code::expired) << round;
+        }
+        const auto kept = co_await pool.add(id(1, 2, 0), false, "c");
+        EXPECT_TRUE(kept && kept->replayed) << round;
+        EXPECT_TRUE(round == 1 ? co_await pool.reopen() : co_await pool.crash_and_open());
+    }
+    EXPECT_TRUE(co_await pool.close());
+}
+TEST(RepliesOfAPool, WhatWasDroppedStaysDroppedOverCrashes) {
+    Pool pool(1);
+    pool.options.replies_per_owner = 2;
+    pool.world.run(dropped_and_recovered(pool));
+}
+
+}  // namespace
+}  // namespace ros2s::engine
