@@ -1,6 +1,7 @@
 #include "directories.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,9 +13,16 @@ namespace ros2s::dpud {
 namespace {
 
 // A host reaches nothing but this directory, owns its files as far as the kernel lets it, and gets
-// no power over this machine, as whoever this process runs.
-constexpr foreign::LocalFsOptions for_hosts{
-    .enters_mounts = false, .keeps_what_it_may_not_give = true, .gives_no_power = true};
+// no power over this machine, as whoever this process runs. What hosts only looked up has a quarter
+// of the process's descriptors, in all directories together.
+foreign::LocalFsOptions for_hosts(size_t directories) {
+    rlimit descriptors{};
+    ::getrlimit(RLIMIT_NOFILE, &descriptors);
+    return {.enters_mounts = false,
+            .keeps_what_it_may_not_give = true,
+            .gives_no_power = true,
+            .descriptors_max = descriptors.rlim_cur / 4 / std::max<size_t>(directories, 1)};
+}
 
 std::pair<std::string, std::string> split(const std::string& name) {
     const size_t slash = name.find('/');
@@ -55,7 +63,7 @@ Task<Result<>> Directories::add(std::string name, std::string path, const Log& l
     auto kind =
         co_await blocking_.run(reactor_, [&path] { return foreign::file_system_kind(path); });
     Report why;
-    auto opened = co_await foreign::open_local_fs(path, reactor_, blocking_, why, for_hosts);
+    auto opened = co_await foreign::open_local_fs(path, reactor_, blocking_, why, for_hosts(1));
     if (!opened) {
         co_return report.fail(opened.error(),
                               fmt::format("directories: '{}': {}", name, why.text()));
@@ -100,7 +108,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool
                                           pool, container));
     }
     co_return co_await foreign::open_local_fs(found->second.path, reactor_, blocking_, report,
-                                              for_hosts);
+                                              for_hosts(directories_.size()));
 }
 
 std::string Directories::keeper(const std::string& pool, const std::string& container) const {

@@ -60,8 +60,7 @@ Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes
 }
 
 Task<Result<Attributes>> LocalDirectory::get_attributes(const Call&, NodeId id) {
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     co_return co_await pool_.run(reactor_, [&]() -> Result<Attributes> {
         struct stat status{};
         ROS2S_TRY(checked(::fstat(node.fd(), &status)));
@@ -71,8 +70,7 @@ Task<Result<Attributes>> LocalDirectory::get_attributes(const Call&, NodeId id) 
 
 Task<Result<Attributes>> LocalDirectory::set_attributes(const Call&, NodeId id,
                                                         const fs::SetAttributes& changes) {
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     co_return co_await pool_.run(reactor_, [&]() -> Result<Attributes> {
         ROS2S_TRY(change(node.fd(), node->type, changes));
         struct stat status{};
@@ -85,8 +83,7 @@ Task<Result<Attributes>> LocalDirectory::set_attributes(const Call&, NodeId id,
 // link would be followed: links have none here.
 
 Task<Result<std::string>> LocalDirectory::get_xattr(const Call&, NodeId id, std::string_view name) {
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
     const std::string owned(name);
     co_return co_await pool_.run(reactor_, [&]() -> Result<std::string> {
@@ -102,8 +99,7 @@ Task<Result<std::string>> LocalDirectory::get_xattr(const Call&, NodeId id, std:
 Task<Result<>> LocalDirectory::set_xattr(const Call& call, NodeId id, std::string_view name,
                                          ConstBytes value, fs::SetXattr how) {
     ROS2S_CO_TRY(check_first(call));
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     if (S_ISLNK(node->type)) co_return fail(Code::denied);
     ROS2S_CO_TRY(check_attribute(name));
     const std::string owned(name);
@@ -118,8 +114,7 @@ Task<Result<>> LocalDirectory::set_xattr(const Call& call, NodeId id, std::strin
 
 Task<Result<>> LocalDirectory::remove_xattr(const Call& call, NodeId id, std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
     ROS2S_CO_TRY(check_attribute(name));
     const std::string owned(name);
@@ -129,8 +124,7 @@ Task<Result<>> LocalDirectory::remove_xattr(const Call& call, NodeId id, std::st
 }
 
 Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call&, NodeId id) {
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     if (S_ISLNK(node->type)) co_return std::vector<std::string>{};
     co_return co_await pool_.run(reactor_, [&]() -> Result<std::vector<std::string>> {
         std::string buffer(64 * 1024, '\0');  // the kernel's limit of a list

@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 
+#include <array>
+
+#include "ros2s/base/crc32c.h"
+
 namespace ros2s::foreign {
 
 using fs::check_name;
@@ -12,16 +16,10 @@ using fs::check_name;
 Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Reactor& reactor,
                                                             BlockingPool& pool, Report& report,
                                                             LocalFsOptions options) {
-    struct Root {
-        Descriptor path;
-        struct stat status{};
-    };
-    auto root = co_await pool.run(reactor, [&]() -> Result<Root> {
-        Root result;
-        ROS2S_TRY_ASSIGN(result.path,
+    auto root = co_await pool.run(reactor, [&]() -> Result<Found> {
+        ROS2S_TRY_ASSIGN(Descriptor there,
                          opened(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
-        ROS2S_TRY(checked(::fstat(result.path.get(), &result.status)));
-        return result;
+        return found_by(std::move(there));
     });
     if (!root) {
         co_return report.fail(root.error(), fmt::format("the directory {} cannot be opened: {}",
@@ -36,8 +34,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
                               "/proc is not mounted, and files are reached through it; mount it "
                               "(mount -t proc proc /proc)");
     }
-    co_return std::make_unique<LocalDirectory>(std::move(path), std::move(root->path), root->status,
-                                               reactor, pool, options);
+    co_return std::make_unique<LocalDirectory>(std::move(path), std::move(*root), reactor, pool,
+                                               options);
 }
 
 Attributes attributes_of(NodeId node, const struct stat& status) {
@@ -57,14 +55,14 @@ Attributes attributes_of(NodeId node, const struct stat& status) {
             .changed = time(status.st_ctim)};
 }
 
-LocalDirectory::LocalDirectory(std::string path, Descriptor root, const struct stat& status,
-                               Reactor& reactor, BlockingPool& pool, LocalFsOptions options)
+LocalDirectory::LocalDirectory(std::string path, Found root, Reactor& reactor, BlockingPool& pool,
+                               LocalFsOptions options)
     : path_(std::move(path)),
       reactor_(reactor),
       pool_(pool),
       options_(options),
-      nodes_(reactor.secrets().next()) {
-    nodes_.add(std::move(root), status);
+      nodes_(reactor.secrets().next(), options.descriptors_max) {
+    nodes_.add_root(std::move(root));
 }
 LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
 
@@ -73,11 +71,71 @@ Task<> LocalDirectory::close_all() {
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
 }
 
-Result<LocalDirectory::Found> LocalDirectory::find(int parent, const std::string& name) const {
+// The kernel's handle of a file has its generation, or what else tells it from a later file with
+// its inode number. File systems without handles are believed in their numbers alone.
+Result<Found> found_by(Descriptor path) {
     Found found;
-    ROS2S_TRY_ASSIGN(found.path, open_beneath(parent, name, O_PATH | O_NOFOLLOW));
-    ROS2S_TRY(checked(::fstat(found.path.get(), &found.status)));
+    ROS2S_TRY(checked(::fstat(path.get(), &found.status)));
+    alignas(file_handle) std::array<std::byte, sizeof(file_handle) + MAX_HANDLE_SZ> room{};
+    auto* const handle = reinterpret_cast<file_handle*>(room.data());
+    handle->handle_bytes = MAX_HANDLE_SZ;
+    int mount = 0;
+    if (::name_to_handle_at(path.get(), "", handle, &mount, AT_EMPTY_PATH) == 0) {
+        const auto bytes = ConstBytes(room).subspan(sizeof(file_handle), handle->handle_bytes);
+        found.fingerprint =
+            uint64_t{static_cast<uint32_t>(handle->handle_type)} << 32 | crc32c(bytes);
+    }
+    found.path = std::move(path);
     return found;
+}
+
+Result<Found> LocalDirectory::find(int parent, const std::string& name) const {
+    ROS2S_TRY_ASSIGN(Descriptor path, open_beneath(parent, name, O_PATH | O_NOFOLLOW));
+    return found_by(std::move(path));
+}
+
+Task<Result<NodeUse>> LocalDirectory::use(NodeId id) {
+    NodeUse node(nodes_, id);
+    if (!node) co_return fail(Code::stale);
+    if (!node->is_open()) ROS2S_CO_TRY(co_await open_again(*node));
+    co_return node;
+}
+
+Task<Result<NodeUse>> LocalDirectory::use_above(NodeId id) {
+    auto used = co_await use(id);
+    const LocalNode* const node = nodes_.find(id);
+    const bool is_removed = !used && node != nullptr && node->parent == nullptr;
+    if (is_removed) co_return fail(Code::not_found);
+    co_return used;
+}
+
+// By the names that lead to it from the nearest node above that has a descriptor.
+Task<Result<>> LocalDirectory::open_again(LocalNode& node) {
+    std::vector<std::string> names;
+    LocalNode* above = &node;
+    while (above != nullptr && !above->is_open()) {
+        names.push_back(above->name);
+        above = above->parent;
+    }
+    if (above == nullptr) co_return fail(Code::stale);
+    const NodeUse from(nodes_, above->id);
+    auto found = co_await pool_.run(reactor_, [&]() -> Result<Found> {
+        Descriptor path;
+        for (size_t left = names.size(); left > 0; --left) {
+            const int parent = path.get() < 0 ? from.fd() : path.get();
+            ROS2S_TRY_ASSIGN(path, open_beneath(parent, names[left - 1], O_PATH | O_NOFOLLOW));
+        }
+        return found_by(std::move(path));
+    });
+    if (!found) {
+        const Code code = found.error().code;
+        const bool is_gone =
+            code == Code::not_found || code == Code::not_directory || code == Code::loop;
+        co_return is_gone ? fail(Code::stale) : fail(found.error());
+    }
+    if (!node.is(*found)) co_return fail(Code::stale);
+    nodes_.opened_again(node, std::move(found->path));
+    co_return Result<>{};
 }
 
 // Says whether `owner` has it now.
@@ -93,8 +151,8 @@ Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) cons
 
 // The process's umask and its own ids went into what was just made; the caller's are put there now,
 // the mode last, because a change of owner takes set-id bits away.
-Result<LocalDirectory::Found> LocalDirectory::adopt(int parent, const std::string& name,
-                                                    mode_t mode, Owner owner) const {
+Result<Found> LocalDirectory::adopt(int parent, const std::string& name, mode_t mode,
+                                    Owner owner) const {
     owner = allowed(owner);
     const auto settle = [&](Found& found) -> Result<> {
         struct stat above{};
@@ -128,41 +186,45 @@ mode_t LocalDirectory::allowed(mode_t type, mode_t mode) const {
     return mode & ~(S_ISDIR(type) ? mode_t{S_ISUID} : mode_t{S_ISUID | S_ISGID});
 }
 
-Attributes LocalDirectory::add(Found found) {
-    const LocalNode& node = nodes_.add(std::move(found.path), found.status);
-    return attributes_of(node.id, found.status);
+Attributes LocalDirectory::add(Found found, LocalNode& parent, const std::string& name) {
+    const struct stat status = found.status;
+    return attributes_of(nodes_.add(std::move(found), &parent, name).id, status);
+}
+
+void LocalDirectory::moved(const struct stat& status, LocalNode& parent, const std::string& name) {
+    LocalNode* const node = nodes_.find(status.st_dev, status.st_ino);
+    if (node != nullptr) nodes_.found_at(*node, &parent, name);
 }
 
 Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
                                                 std::string_view name) {
     if (name == "..") co_return fail(Code::stale);  // the kernel's ".." leads out of the base
-    if (name != ".") ROS2S_CO_TRY(check_name(name));
-    const NodeUse directory(nodes_, parent);
-    if (!directory) co_return fail(Code::stale);
     if (name == ".") {
+        ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(parent));
         ROS2S_CO_TRY_ASSIGN(const Attributes found, co_await get_attributes(call, parent));
-        ++directory->references;
+        ++node->references;
         co_return found;
     }
+    ROS2S_CO_TRY(check_name(name));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found,
                         co_await pool_.run(reactor_, [&] { return find(directory.fd(), owned); }));
-    co_return add(std::move(found));
+    co_return add(std::move(found), *directory, owned);
 }
 
 Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
                                                std::string_view name, mode_t mode, Owner owner) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    const NodeUse directory(nodes_, parent);
-    if (!directory) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     mode = allowed(S_IFDIR, mode);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
         ROS2S_TRY(checked(::mkdirat(directory.fd(), owned.c_str(), mode & 07777)));
         return adopt(directory.fd(), owned, mode, owner);
     }));
-    co_return add(std::move(found));
+    co_return add(std::move(found), *directory, owned);
 }
 
 Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
@@ -175,14 +237,13 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     if (!known) co_return fail(Code::invalid);
     if (options_.gives_no_power && (S_ISCHR(mode) || S_ISBLK(mode))) co_return fail_errno(EPERM);
     mode = allowed(mode, mode);
-    const NodeUse directory(nodes_, parent);
-    if (!directory) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
         ROS2S_TRY(checked(::mknodat(directory.fd(), owned.c_str(), mode, device)));
         return adopt(directory.fd(), owned, mode, owner);
     }));
-    co_return add(std::move(found));
+    co_return add(std::move(found), *directory, owned);
 }
 
 Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent,
@@ -191,24 +252,22 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     if (target.find('\0') != target.npos) co_return fail(Code::invalid);
-    const NodeUse directory(nodes_, parent);
-    if (!directory) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     const std::string owned_target(target);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
         ROS2S_TRY(checked(::symlinkat(owned_target.c_str(), directory.fd(), owned.c_str())));
         return adopt(directory.fd(), owned, 0, owner);
     }));
-    co_return add(std::move(found));
+    co_return add(std::move(found), *directory, owned);
 }
 
 Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeId parent,
                                               std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    const NodeUse node(nodes_, id);
-    const NodeUse directory(nodes_, parent);
-    if (!node || !directory) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
         // A link's own descriptor takes CAP_DAC_READ_SEARCH to link; through /proc it would be
@@ -221,14 +280,13 @@ Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeI
         ROS2S_TRY(checked(linked));
         return find(directory.fd(), owned);
     }));
-    co_return add(std::move(found));
+    co_return add(std::move(found), *directory, owned);
 }
 
 Task<Result<>> LocalDirectory::unlink(const Call& call, NodeId parent, std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    const NodeUse directory(nodes_, parent);
-    if (!directory) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     co_return co_await pool_.run(
         reactor_, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), 0)); });
@@ -237,11 +295,17 @@ Task<Result<>> LocalDirectory::unlink(const Call& call, NodeId parent, std::stri
 Task<Result<>> LocalDirectory::rmdir(const Call& call, NodeId parent, std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    const NodeUse directory(nodes_, parent);
-    if (!directory) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
-    co_return co_await pool_.run(
-        reactor_, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), AT_REMOVEDIR)); });
+    struct stat there{};
+    ROS2S_CO_TRY(co_await pool_.run(reactor_, [&]() -> Result<> {
+        (void)::fstatat(directory.fd(), owned.c_str(), &there, AT_SYMLINK_NOFOLLOW);
+        return checked(::unlinkat(directory.fd(), owned.c_str(), AT_REMOVEDIR));
+    }));
+    if (LocalNode* const node = nodes_.find(there.st_dev, there.st_ino); node != nullptr) {
+        nodes_.found_at(*node, nullptr, {});
+    }
+    co_return Result<>{};
 }
 
 Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::string_view name,
@@ -251,24 +315,28 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY(check_name(new_name));
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
-    const NodeUse from(nodes_, parent);
-    const NodeUse to(nodes_, new_parent);
-    if (!from || !to) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse from, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_above(new_parent));
     const std::string owned(name);
     const std::string owned_new(new_name);
     const unsigned bits =
         (flags.exchange ? RENAME_EXCHANGE : 0U) | (flags.no_replace ? RENAME_NOREPLACE : 0U);
-    const auto done = co_await pool_.run(reactor_, [&] {
-        return checked(::renameat2(from.fd(), owned.c_str(), to.fd(), owned_new.c_str(), bits));
+    struct stat there{}, back{};
+    const auto done = co_await pool_.run(reactor_, [&]() -> Result<> {
+        ROS2S_TRY(checked(::renameat2(from.fd(), owned.c_str(), to.fd(), owned_new.c_str(), bits)));
+        (void)::fstatat(to.fd(), owned_new.c_str(), &there, AT_SYMLINK_NOFOLLOW);
+        if (flags.exchange) (void)::fstatat(from.fd(), owned.c_str(), &back, AT_SYMLINK_NOFOLLOW);
+        return {};
     });
     // What else could be invalid was looked at above.
     if (!done && done.error().code == Code::invalid) co_return fail(Code::loop);
+    if (done) moved(there, *to, owned_new);
+    if (done && flags.exchange) moved(back, *from, owned);
     co_return done;
 }
 
 Task<Result<std::string>> LocalDirectory::readlink(const Call&, NodeId id) {
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     if (!S_ISLNK(node->type)) co_return fail(Code::invalid);
     co_return co_await pool_.run(reactor_, [&]() -> Result<std::string> {
         std::string target(fs::link_target_bytes_max + 1, '\0');
@@ -280,7 +348,7 @@ Task<Result<std::string>> LocalDirectory::readlink(const Call&, NodeId id) {
 }
 
 Task<Result<fs::FileSystemSpace>> LocalDirectory::space(const Call&) {
-    const NodeUse root(nodes_, fs::root_node);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse root, co_await use(fs::root_node));
     co_return co_await pool_.run(reactor_, [&]() -> Result<fs::FileSystemSpace> {
         struct statvfs status{};
         ROS2S_TRY(checked(::statvfs(proc_path(root.fd()).c_str(), &status)));

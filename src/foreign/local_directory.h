@@ -17,12 +17,15 @@ using fs::NodeId;
 using fs::OpenFlags;
 using fs::Owner;
 
+// What an O_PATH descriptor names. Blocks.
+[[nodiscard]] Result<Found> found_by(Descriptor path);
+
 [[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
 
 class LocalDirectory final : public fs::FileSystem {
   public:
-    LocalDirectory(std::string path, Descriptor root, const struct stat& status, Reactor& reactor,
-                   BlockingPool& pool, LocalFsOptions options);
+    LocalDirectory(std::string path, Found root, Reactor& reactor, BlockingPool& pool,
+                   LocalFsOptions options);
     ~LocalDirectory() override;
     Task<> close_all() override;
 
@@ -96,10 +99,7 @@ class LocalDirectory final : public fs::FileSystem {
         Event idle;
     };
     class FileUse;
-    struct Found {
-        Descriptor path;
-        struct stat status{};
-    };
+    class KeptNames;
 
     // Nobody can say what became of an update that was sent before: there are no stored replies.
     [[nodiscard]] static Result<> check_first(const Call& call) {
@@ -127,7 +127,15 @@ class LocalDirectory final : public fs::FileSystem {
     [[nodiscard]] static Result<std::vector<Listed>> list(int directory);
     void read_one(int directory, fs::ReadManyItem& item) const;
     Task<> read_item(int directory, fs::ReadManyItem& item);
-    Attributes add(Found found);
+    Attributes add(Found found, LocalNode& parent, const std::string& name);
+    // The node, with a descriptor. Errors: stale (no such node, or what has its name is another
+    // file).
+    Task<Result<NodeUse>> use(NodeId id);
+    Task<Result<>> open_again(LocalNode& node);
+    // The same, for names in it. Errors also: not_found (it was removed here).
+    Task<Result<NodeUse>> use_above(NodeId id);
+    // What is under `name` now is where it was not before.
+    void moved(const struct stat& status, LocalNode& parent, const std::string& name);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
                                                 const struct stat& status, OpenFlags flags);
     [[nodiscard]] OpenFile* find_file(FileHandle handle) const;
@@ -140,8 +148,30 @@ class LocalDirectory final : public fs::FileSystem {
     BlockingPool& pool_;
     const LocalFsOptions options_;
     LocalNodes nodes_;
+    // Names that were read ahead for open directories, of all of them. Beyond the bound a directory
+    // reads from its place again.
+    static constexpr size_t kept_names_max = 64 * 1024;
+    size_t kept_names_ = 0;
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
     uint64_t next_handle_ = 1;  // never used twice
+};
+
+// A call that reads a directory's names: those that are left afterwards are kept, if there is room.
+class [[nodiscard]] LocalDirectory::KeptNames {
+  public:
+    KeptNames(LocalDirectory& directory, OpenFile& file) : directory_(directory), file_(file) {
+        directory_.kept_names_ -= file_.listed.size();
+    }
+    KeptNames(const KeptNames&) = delete;
+    KeptNames& operator=(const KeptNames&) = delete;
+    ~KeptNames() {
+        if (directory_.kept_names_ + file_.listed.size() > kept_names_max) file_.listed = {};
+        directory_.kept_names_ += file_.listed.size();
+    }
+
+  private:
+    LocalDirectory& directory_;
+    OpenFile& file_;
 };
 
 // A call that uses an open file; empty where the handle is stale.

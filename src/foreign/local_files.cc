@@ -31,7 +31,7 @@ Result<Descriptor> LocalDirectory::open_node(int path, mode_t type, OpenFlags fl
 
 Result<fs::Opened> LocalDirectory::add_handle(LocalNode& node, Descriptor descriptor,
                                               const struct stat& status, OpenFlags flags) {
-    ++node.uses;
+    nodes_.begin_use(node);
     const FileHandle handle{next_handle_++};
     files_[handle.value] = std::make_unique<OpenFile>(reactor_, node, std::move(descriptor), flags);
     return fs::Opened{.handle = handle, .attributes = attributes_of(node.id, status)};
@@ -43,8 +43,7 @@ LocalDirectory::OpenFile* LocalDirectory::find_file(FileHandle handle) const {
 }
 
 Task<Result<fs::Opened>> LocalDirectory::open(const Call&, NodeId id, OpenFlags flags) {
-    const NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     struct stat status{};
     ROS2S_CO_TRY_ASSIGN(Descriptor file, co_await pool_.run(reactor_, [&]() -> Result<Descriptor> {
         ROS2S_TRY_ASSIGN(Descriptor descriptor, open_node(node.fd(), node->type, flags));
@@ -59,8 +58,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
                                                 Owner owner) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(fs::check_name(name));
-    const NodeUse directory(nodes_, parent);
-    if (!directory) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     mode = allowed(S_IFREG, mode);
     constexpr int attempts_max = 100;  // the name may come and go meanwhile
@@ -77,7 +75,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
             if (!found && found.error().code == Code::not_found) continue;
         }
         if (!found) co_return fail(found.error());
-        const NodeId node = add(std::move(*found)).node;
+        const NodeId node = add(std::move(*found), *directory, owned).node;
         auto result = co_await open(call, node, flags);
         if (!result) nodes_.forget(node, 1);
         co_return result;
@@ -91,6 +89,7 @@ Task<Result<>> LocalDirectory::close(const Call&, FileHandle handle) {
     std::unique_ptr<OpenFile> file = std::move(found->second);
     files_.erase(found);
     while (file->in_flight > 0) co_await file->idle;
+    kept_names_ -= file->listed.size();
     LocalNode& node = file->node;
     // Network file systems may take their time, and may tell of lost writes only here.
     const int fd = file->descriptor.get();
@@ -248,6 +247,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> LocalDirectory::readdir(const Call
     if (!S_ISDIR(file->node.type)) co_return fail(Code::not_directory);
     co_await file->reading_names.acquire();
     const SemaphoreHold hold(file->reading_names);
+    const KeptNames kept(*this, *file);
     std::vector<fs::DirectoryEntry> entries;
     while (entries.size() < limit) {
         ROS2S_CO_TRY(co_await fill_names(*file, cookie));
@@ -332,8 +332,7 @@ Task<> LocalDirectory::read_item(int directory, fs::ReadManyItem& item) {
 
 Task<Result<>> LocalDirectory::read_many(const Call&, NodeId directory,
                                          std::span<fs::ReadManyItem> items) {
-    const NodeUse node(nodes_, directory);
-    if (!node) co_return fail(Code::stale);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(directory));
     if (!S_ISDIR(node->type)) co_return fail(Code::not_directory);
     Nursery nursery(reactor_, read_many_at_once);
     for (fs::ReadManyItem& item : items) co_await nursery.spawn(read_item(node.fd(), item));

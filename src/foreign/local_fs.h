@@ -9,8 +9,10 @@
 // doing it twice does no harm. Numbers of nodes begin anywhere, so that one of an earlier process
 // names nothing here.
 //
-// A node costs one descriptor from its first look-up until forget() (O_PATH); where there are none
-// left, calls fail with `io` and the kernel's error.
+// What is open costs two descriptors. Of nodes that are not in use a bounded number has one: others
+// are opened again by the names under which they were found last, and are `stale` where these lead
+// to another file. So a file that loses its name, or is moved by somebody else, is reached by its
+// number as long as it is open, and else for a while.
 #pragma once
 #include <memory>
 #include <string>
@@ -32,6 +34,8 @@ struct LocalFsOptions {
     // not made, and of extended attributes only those of users and access lists are changed
     // (`denied`).
     bool gives_no_power = false;
+    // Descriptors that nodes have which no call and no open file uses.
+    size_t descriptors_max = 1024;
 };
 
 // Whose root's files are instead.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "ros2s/fs/contract/contract.h"
 
@@ -43,8 +44,8 @@ Task<> open_into(std::string path, sim::World& world, std::unique_ptr<fs::FileSy
 
 class LocalSubject final : public fs::contract::Subject {
   public:
-    explicit LocalSubject(uint64_t seed) : world_(seed) {
-        world_.run(open_into(directory_.path(), world_, fs_));
+    explicit LocalSubject(uint64_t seed, LocalFsOptions options = {}) : world_(seed) {
+        world_.run(open_into(directory_.path(), world_, fs_, options));
     }
     fs::FileSystem& file_system() override { return *fs_; }
     sim::World& world() override { return world_; }
@@ -61,6 +62,13 @@ const bool registered = fs::contract::register_contract(
     "LocalFs",
     {.clears_set_ids = false, .exact_space = false, .xattr_bytes = 2000, .property_runs = 5},
     [](uint64_t seed) { return std::make_unique<LocalSubject>(seed); });
+
+const bool registered_with_few_descriptors = fs::contract::register_contract(
+    "LocalFsFewDescriptors",
+    {.clears_set_ids = false, .exact_space = false, .xattr_bytes = 2000, .property_runs = 1},
+    [](uint64_t seed) {
+        return std::make_unique<LocalSubject>(seed, LocalFsOptions{.descriptors_max = 1});
+    });
 
 // ---- what only LocalFs has: a world outside
 
@@ -184,6 +192,76 @@ TEST(LocalFs, NeverLeavesItsDirectory) {
     std::unique_ptr<fs::FileSystem> fs;
     world.run(open_into(directory.path(), world, fs));
     world.run(read_past_a_swapped_link(*fs, directory.path()));
+    world.run(fs->close_all());
+}
+
+// ---- descriptors
+
+size_t descriptors() {
+    const auto listed = std::filesystem::directory_iterator("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(listed), end(listed)));
+}
+
+Task<> look_up_many(fs::FileSystem& fs, uint32_t count) {
+    const Call call;
+    const auto below = co_await fs.mkdir(call, fs::root_node, "below", 0755, {});
+    std::vector<fs::NodeId> nodes;
+    for (uint32_t i = 0; i < count; ++i) {
+        const auto made =
+            co_await fs.mknod(call, below->node, std::to_string(i), S_IFREG | 0644, 0, {});
+        EXPECT_TRUE(made.has_value()) << describe(made.error());
+        if (!made) co_return;
+        nodes.push_back(made->node);
+    }
+    for (const fs::NodeId node : nodes) {
+        const auto attributes = co_await fs.get_attributes(call, node);
+        EXPECT_TRUE(attributes && attributes->node == node);
+    }
+    // Names change; the nodes stay what they are.
+    EXPECT_TRUE(co_await fs.rename(call, fs::root_node, "below", fs::root_node, "moved", {}));
+    EXPECT_TRUE(co_await fs.rename(call, below->node, "0", fs::root_node, "first", {}));
+    EXPECT_TRUE(co_await fs.rename(call, below->node, "1", below->node, "2", {.exchange = true}));
+    for (const fs::NodeId node : nodes) {
+        EXPECT_EQ((co_await fs.get_attributes(call, node))->node, node);
+    }
+    EXPECT_EQ((co_await fs.lookup(call, below->node, "1"))->node, nodes[2]);
+    for (const fs::NodeId node : nodes) fs.forget(node, 2);
+}
+
+// Each look-up took one, until there were none left for anything.
+TEST(LocalFs, LookUpsTakeABoundedNumberOfDescriptors) {
+    const TemporaryDirectory directory;
+    sim::World world(1);
+    std::unique_ptr<fs::FileSystem> fs;
+    world.run(open_into(directory.path(), world, fs, {.descriptors_max = 50}));
+    const size_t before = descriptors();
+    world.run(look_up_many(*fs, 3000));
+    EXPECT_LE(descriptors(), before + 52);
+    world.run(fs->close_all());
+}
+
+Task<> replace_a_file(fs::FileSystem& fs, const std::string& path) {
+    const Call call;
+    const auto old = co_await fs.mknod(call, fs::root_node, "f", S_IFREG | 0644, 0, {});
+    EXPECT_TRUE(co_await fs.mknod(call, fs::root_node, "g", S_IFREG | 0644, 0, {}));
+    EXPECT_TRUE(co_await fs.get_attributes(call, old->node));
+    // A later file under its name, perhaps with its inode number, which some file
+    // systems give to the next one at once.
+    for (int i = 0; i < 20; ++i) {
+        std::filesystem::remove(path + "/f");
+        std::ofstream(path + "/f") << "another one";
+        EXPECT_TRUE(co_await fs.lookup(call, fs::root_node, "g"));
+        EXPECT_EQ((co_await fs.get_attributes(call, old->node)).error().code, Code::stale);
+        EXPECT_NE((co_await fs.lookup(call, fs::root_node, "f"))->node, old->node);
+    }
+}
+
+TEST(LocalFs, ALaterFileIsAnotherNode) {
+    const TemporaryDirectory directory;
+    sim::World world(1);
+    std::unique_ptr<fs::FileSystem> fs;
+    world.run(open_into(directory.path(), world, fs, {.descriptors_max = 1}));
+    world.run(replace_a_file(*fs, directory.path()));
     world.run(fs->close_all());
 }
 

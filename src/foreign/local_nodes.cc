@@ -1,0 +1,65 @@
+#include "local_nodes.h"
+
+namespace ros2s::foreign {
+
+LocalNode& LocalNodes::add(Found found, LocalNode* parent, const std::string& name) {
+    const std::pair inode{found.status.st_dev, found.status.st_ino};
+    LocalNode* node = find(inode.first, inode.second);
+    // The number of a file that is gone was given to this one.
+    if (node != nullptr && !node->is(found)) node = nullptr;
+    if (node == nullptr) {
+        const uint64_t id = next_;
+        next_ = std::max(next_ + 1, first_);
+        ids_[inode] = id;
+        auto& made = nodes_[id] = std::make_unique<LocalNode>();
+        node = made.get();
+        node->id = {id};
+        node->type = found.status.st_mode & S_IFMT;
+        node->inode = inode;
+        node->fingerprint = found.fingerprint;
+    }
+    ++node->references;
+    begin_use(*node);
+    opened_again(*node, std::move(found.path));
+    found_at(*node, parent, name);
+    // The root stays in use.
+    if (parent != nullptr) end_use(*node);
+    return *node;
+}
+
+void LocalNodes::found_at(LocalNode& node, LocalNode* parent, const std::string& name) {
+    // Names change behind our back, so that two of them may contradict each other.
+    for (const LocalNode* above = parent; above != nullptr; above = above->parent) {
+        if (above == &node) parent = nullptr;
+        if (parent == nullptr) break;
+    }
+    LocalNode* const before = std::exchange(node.parent, parent);
+    node.name = parent == nullptr ? std::string() : name;
+    if (parent != nullptr) ++parent->children;
+    if (before == nullptr) return;
+    --before->children;
+    drop_if_unused(*before);
+}
+
+void LocalNodes::close_idle() {
+    while (idle_.size() > descriptors_max_) {
+        idle_.front()->path = Descriptor();
+        idle_.pop_front();
+    }
+}
+
+void LocalNodes::drop_if_unused(LocalNode& node) {
+    LocalNode* each = &node;
+    while (each->references == 0 && each->uses == 0 && each->children == 0) {
+        LocalNode* const parent = each->parent;
+        if (each->is_open()) idle_.erase(each->idle);
+        const auto id = ids_.find(each->inode);
+        if (id != ids_.end() && id->second == each->id.value) ids_.erase(id);
+        nodes_.erase(each->id.value);
+        if (parent == nullptr) return;
+        --parent->children;
+        each = parent;
+    }
+}
+
+}  // namespace ros2s::foreign
