@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -13,7 +11,9 @@
 #include "audit.h"
 #include "connections.h"
 #include "files_service.h"
+#include "health_service.h"
 #include "listening.h"
+#include "reflection_service.h"
 #include "ros2s/runtime/nursery.h"
 #include "server_service.h"
 #include "session_service.h"
@@ -24,7 +24,7 @@ namespace ros2s::control {
 namespace {
 
 // For gRPC's buffers of all connections.
-constexpr size_t buffer_bytes_max = size_t{256} << 20;
+constexpr size_t buffer_bytes_max = size_t{512} << 20;
 
 int milliseconds(Duration duration) {
     return static_cast<int>(
@@ -54,6 +54,12 @@ Result<> check_options(const ControlOptions& options, pki::Seconds now, Report& 
     return pki::check_identity(options.identity, now, report);
 }
 
+Task<> end_late(CallGate& gate, StopToken stop) {
+    while (co_await sleep_for(gate.reactor, std::chrono::seconds(1), stop)) {
+        gate.arrivals.end_late();
+    }
+}
+
 }  // namespace
 
 struct ControlServer::Parts {
@@ -61,10 +67,14 @@ struct ControlServer::Parts {
         : options(std::move(wanted)),
           connections(bounds_of(options), given.log),
           trust(given.reactor, given.blocking, given.sessions, options.identity),
-          gate(given.reactor, connections, trust, options.calls_max, options.calls_per_subject_max),
+          gate(given.reactor, connections, trust,
+               {.all = options.requests_max,
+                .per_subject = options.calls_per_subject_max,
+                .time_max = options.request_max},
+               options.calls_max, options.calls_per_subject_max),
           ground{.gate = gate, .parts = std::move(given), .options = options},
           audit(ground.parts.log),
-          background(gate.reactor, 2) {}
+          background(gate.reactor, 3) {}
 
     Result<> build(Report& report);
 
@@ -81,6 +91,8 @@ struct ControlServer::Parts {
     ContainerService containers{ground};
     MountService mounts{ground};
     FileService files{ground};
+    HealthService health{gate};
+    std::optional<ReflectionService> reflection;
     // gRPC asks them for the files as long as the server lives.
     std::shared_ptr<grpc::ServerCredentials> credentials;
     std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
@@ -97,13 +109,14 @@ Result<> ControlServer::Parts::build(Report& report) {
         ROS2S_TRY_ASSIGN(std::string taken, connections.listen(address, report));
         addresses.push_back(std::move(taken));
     }
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::EnableDefaultHealthCheckService(false);
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                                milliseconds(options.handshake_max));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                                static_cast<int>(options.streams_per_connection_max));
+    // What a request takes before it is read stays what it is.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
     grpc::ResourceQuota quota("ros2store control plane");
     quota.Resize(buffer_bytes_max);
@@ -111,15 +124,12 @@ Result<> ControlServer::Parts::build(Report& report) {
     credentials = server_credentials(options.identity, ground.parts.log);
     using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor = builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
-    builder.RegisterService(&about);
-    builder.RegisterService(&sessions);
-    builder.RegisterService(&regions);
-    builder.RegisterService(&pools);
-    builder.RegisterService(&containers);
-    if (ground.parts.mounts != nullptr) {
-        builder.RegisterService(&mounts);
-        builder.RegisterService(&files);
-    }
+    std::vector<OfferedService*> offered{&about, &sessions, &regions, &pools, &containers, &health};
+    if (ground.parts.mounts != nullptr) offered.insert(offered.end(), {&mounts, &files});
+    std::vector<std::string> names;
+    for (const OfferedService* service : offered) names.push_back(service->name());
+    offered.push_back(&reflection.emplace(gate, std::move(names)));
+    for (OfferedService* service : offered) builder.RegisterService(service);
     server = builder.BuildAndStart();
     if (server == nullptr) {
         return report.fail(Code::io, "the control plane's gRPC server does not start");
@@ -154,7 +164,8 @@ Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts g
         fmt::format("control plane on {}", fmt::join(parts->addresses, ", ")));
     ROS2S_CHECK(
         parts->background.try_spawn(parts->ground.parts.sessions.reap(parts->stopping.token())) &&
-        parts->background.try_spawn(parts->trust.watch(parts->stopping.token())));
+        parts->background.try_spawn(parts->trust.watch(parts->stopping.token())) &&
+        parts->background.try_spawn(end_late(parts->gate, parts->stopping.token())));
     std::unique_ptr<ControlServer> server(new ControlServer(std::move(parts)));
     for (const std::string& pool : server->parts_->ground.parts.pools.names()) {
         server->set_pool_serving(pool, true);
@@ -165,13 +176,12 @@ Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts g
 const std::vector<std::string>& ControlServer::addresses() const { return parts_->addresses; }
 
 void ControlServer::set_pool_serving(const std::string& pool, bool serving) {
-    if (parts_->ground.draining) return;
-    parts_->server->GetHealthCheckService()->SetServingStatus("pool/" + pool, serving);
+    parts_->health.set("pool/" + pool, serving);
 }
 
 void ControlServer::drain() {
     parts_->ground.draining = true;
-    parts_->server->GetHealthCheckService()->SetServingStatus(false);
+    parts_->health.set_all_ended();
 }
 
 Task<> ControlServer::stop(Duration grace) {
@@ -200,6 +210,7 @@ ControlCounters ControlServer::counters() const {
             .failed = gate.failed.value(),
             .cancelled = gate.cancelled.value(),
             .refused_busy = gate.refused_busy.value(),
+            .refused_late = gate.refused_late.value(),
             .refused_connections = parts_->audit.refused(),
             .connections = parts_->connections.count(),
             .ended_for_room = parts_->connections.ended_for_room(),
@@ -214,6 +225,8 @@ void ControlServer::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_control_calls_cancelled_total", "Calls that their callers gave up",
           now.cancelled);
     visit("ros2store_control_calls_refused_total", "Calls over a bound", now.refused_busy);
+    visit("ros2store_control_requests_late_total", "Requests that were not whole in time",
+          now.refused_late);
     visit("ros2store_control_connections_refused_total",
           "Connections that failed their handshake: no or wrong certificate, no TLS, too slow",
           now.refused_connections);

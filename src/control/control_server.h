@@ -13,8 +13,10 @@
 //
 // Invariants
 // - Every request runs on the core, under its caller's deadline; a cancelled one is stopped.
-// - Bounded: connections in all and per subject, messages, calls in all and per subject, streams
-//   per connection, the time that a connection may take for its handshake.
+// - Bounded: connections in all and per subject, messages, requests on their way in and calls in
+// all
+//   and per subject, streams per connection, the time that a connection may take for its handshake
+//   and a request until it is whole.
 // - It accepts connections as long as it lives, whatever ran out meanwhile (connections.h).
 // - One line in the log for each connection that was refused (audit), bounded per second.
 #pragma once
@@ -100,8 +102,10 @@ struct ControlOptions {
     pki::Identity identity;
     session::Purpose purpose = session::Purpose::store;  // what sessions here are for
     std::vector<DataAddress> data;
-    std::string program{};                 // for people: "ros2store-engine 0.1.0"
-    uint32_t message_bytes_max = 1 << 20;  // of a request
+    std::string program{};                   // for people: "ros2store-engine 0.1.0"
+    uint32_t message_bytes_max = 128 << 10;  // of a request; the largest is an attribute of 64 KiB
+    uint32_t requests_max = 2048;            // on their way in, of all; a subject: as its calls
+    Duration request_max = std::chrono::seconds(10);  // until one is whole
     // In all; where the process may have fewer than eight times as many descriptors, an eighth of
     // those.
     uint32_t connections_max = 4096;
@@ -115,6 +119,7 @@ struct ControlOptions {
 struct ControlCounters {
     uint64_t served = 0, failed = 0, cancelled = 0;
     uint64_t refused_busy = 0;         // calls over a bound
+    uint64_t refused_late = 0;         // requests that were not whole in time
     uint64_t refused_connections = 0;  // see audit
     uint64_t connections = 0;          // now
     uint64_t ended_for_room = 0;       // connections that had shown no certificate

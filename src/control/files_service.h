@@ -5,9 +5,10 @@
 
 namespace ros2s::control {
 
-class MountService final : public v1::Mounts::CallbackService {
+class MountService final : public OfferedService {
   public:
-    explicit MountService(Ground& ground) : ground_(ground) {}
+    explicit MountService(Ground& ground)
+        : OfferedService(ground.gate, v1::Mounts::service_full_name()), ground_(ground) {}
 
   private:
     ROS2S_SERVE(Mount, MountRequest, MountReply, mount)
@@ -16,9 +17,10 @@ class MountService final : public v1::Mounts::CallbackService {
     Ground& ground_;
 };
 
-class FileService final : public v1::Files::CallbackService {
+class FileService final : public OfferedService {
   public:
-    explicit FileService(Ground& ground) : ground_(ground) {}
+    explicit FileService(Ground& ground)
+        : OfferedService(ground.gate, v1::Files::service_full_name()), ground_(ground) {}
 
   private:
     ROS2S_SERVE(Lookup, LookupRequest, NodeReply, lookup)

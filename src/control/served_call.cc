@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "error_status.h"
 #include "tls.h"
 
@@ -32,24 +34,48 @@ class ServedCall::Crossing {
 };
 
 void ServedCall::begin() {
-    self_ = shared_from_this();
-    arrive(self_).post_to(gate_.reactor);
+    self_ = share();
+    served_.subject = subject_of(*context_.auth_context());
+    if (const auto room = gate_.arrivals.begin(*this, served_.subject); !room) {
+        arrival_ = served_.report.fail(
+            room.error(), fmt::format("{} requests are on their way in, which is the most that "
+                                      "this server takes; wait for some of them",
+                                      room.error().detail));
+        return arrive(share()).post_to(gate_.reactor);
+    }
+    read();
 }
 
-void ServedCall::OnCancel() { give_up(shared_from_this()).post_to(gate_.reactor); }
+void ServedCall::arrived(bool whole) {
+    if (!gate_.arrivals.end(*this)) return;
+    if (!whole) {
+        arrival_ = served_.report.fail(Code::cancelled, "the request did not come");
+    }
+    arrive(share()).post_to(gate_.reactor);
+}
+
+void ServedCall::too_late() {
+    gate_.refused_late.add();
+    end(served_.report.fail(
+        Code::deadline,
+        fmt::format(
+            "the request was not whole within {} s",
+            std::chrono::round<std::chrono::seconds>(gate_.arrivals.bounds().time_max).count())));
+}
+
+void ServedCall::give_up() { stop(share()).post_to(gate_.reactor); }
 
 ServedCall::Crossing ServedCall::arrive(std::shared_ptr<ServedCall> call) {
     call->admit();
     co_return;
 }
 
-ServedCall::Crossing ServedCall::give_up(std::shared_ptr<ServedCall> call) {
+ServedCall::Crossing ServedCall::stop(std::shared_ptr<ServedCall> call) {
     call->stop_.request_stop();
     co_return;
 }
 
 Result<> ServedCall::check_caller() {
-    served_.subject = subject_of(*context_.auth_context());
     if (served_.subject.empty()) {
         return served_.report.fail(
             Code::denied, "the client's certificate names no subject; issue one that does");
@@ -77,17 +103,21 @@ Result<> ServedCall::check_caller() {
 }
 
 void ServedCall::admit() {
-    if (const auto fit = check_caller(); !fit) return finish(fit);
+    if (!arrival_) {
+        if (arrival_.error().code == Code::busy) gate_.refused_busy.add();
+        return end(arrival_);
+    }
+    if (const auto fit = check_caller(); !fit) return end(fit);
     const auto now = std::chrono::system_clock::now();
     served_.call.stop = stop_.token();
     if (context_.deadline() < now + std::chrono::hours(24 * 365)) {
         served_.call.deadline = gate_.reactor.now() + (context_.deadline() - now);
     }
-    if (!gate_.nursery.try_spawn(run(shared_from_this()))) {
+    if (!gate_.nursery.try_spawn(run(share()))) {
         gate_.refused_busy.add();
-        finish(served_.report.fail(Code::busy,
-                                   "the server has too many calls in progress; try "
-                                   "again later"));
+        end(served_.report.fail(Code::busy,
+                                "the server has too many calls in progress; try "
+                                "again later"));
     }
 }
 
@@ -100,16 +130,16 @@ Task<> ServedCall::run(std::shared_ptr<ServedCall> call) {
     const Duration took = call->gate_.reactor.now() - begun;
     call->gate_.times[std::string(call->name())].add(static_cast<uint64_t>(took.count()));
     if (--running == 0) call->gate_.by_subject.erase(call->served_.subject);
-    call->finish(result);
+    call->end(result);
 }
 
-void ServedCall::finish(const Result<>& result) {
+void ServedCall::end(const Result<>& result) {
     if (result) {
         gate_.served.add();
-        return Finish(grpc::Status::OK);
+        return finish(grpc::Status::OK);
     }
     (result.error().code == Code::cancelled ? gate_.cancelled : gate_.failed).add();
-    Finish(to_status(result.error(), served_.report.text()));
+    finish(to_status(result.error(), served_.report.text()));
 }
 
 }  // namespace ros2s::control

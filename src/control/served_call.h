@@ -1,22 +1,32 @@
 // ServedCall: one RPC on its way from gRPC's thread to the core and back.
 //
-//     gRPC's thread                    the core
-//     begin() ── post ───────────────► admitted? ──► handler (a coroutine)
-//     OnCancel() ── post ────────────► request_stop()
-//     OnDone() ◄── gRPC ◄── Finish() ◄── its result
+//     gRPC's thread                       the core
+//     begin(): may its request be read?
+//     arrived(): it is read ── post ────► admitted? ──► handler (a coroutine)
+//     give_up() ── post ────────────────► request_stop()
+//     done() ◄── gRPC ◄── finish() ◄───── its result
 //
-// The object lives while gRPC, the core or a post on its way has a share of it. Everything that a
-// handler works with is touched on the core alone; request and reply stay put until OnDone(), which
-// follows Finish().
+// To clients a method is unary. To gRPC it is a stream of one request and one reply: only then is a
+// request read when we ask for it, after its caller and the number of requests on their way in were
+// looked at (arrivals.h).
+//
+// The object lives while gRPC, the core, the arrivals or a post on its way has a share of it.
+// Everything that a handler works with is touched on the core alone; request and reply stay put
+// until done(), which follows finish().
 #pragma once
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/impl/service_type.h>
 
 #include <coroutine>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "arrivals.h"
 #include "connections.h"
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/log.h"
@@ -30,21 +40,23 @@ namespace ros2s::control {
 
 // What bounds and counts the calls of one server. Used on the core, but for `reactor`.
 struct CallGate {
-    CallGate(Reactor& core, Connections& come_over, Trust& callers, size_t calls_max,
-             uint32_t per_subject_max)
+    CallGate(Reactor& core, Connections& come_over, Trust& callers, Arrivals::Bounds reading,
+             size_t calls_max, uint32_t per_subject_max)
         : reactor(core),
           connections(come_over),
           trust(callers),
+          arrivals(reading),
           nursery(core, calls_max),
           subject_max(per_subject_max) {}
 
     Reactor& reactor;
     Connections& connections;
     Trust& trust;
+    Arrivals arrivals;
     Nursery nursery;
     uint32_t subject_max;
     std::map<std::string, uint32_t> by_subject;
-    Counter served, failed, refused_busy, cancelled;
+    Counter served, failed, refused_busy, refused_late, cancelled;
     std::map<std::string, LatencyHistogram, std::less<>> times;  // by method, of which few are
 };
 
@@ -58,79 +70,130 @@ struct Served {
     Report report;
 };
 
-class ServedCall : public grpc::ServerUnaryReactor,
-                   public std::enable_shared_from_this<ServedCall> {
+class ServedCall : public Arriving {
   public:
     ServedCall(CallGate& gate, grpc::CallbackServerContext& context)
         : gate_(gate), context_(context) {}
 
     // Once, on gRPC's thread.
     void begin();
-    void OnCancel() override;
-    void OnDone() override { self_.reset(); }
+    void too_late() override;
+
+  protected:
+    // gRPC's threads.
+    void arrived(bool whole);
+    void give_up();
+    void done() { self_.reset(); }
 
   private:
+    virtual void read() = 0;
     [[nodiscard]] virtual Task<Result<>> handle(Served& served) = 0;
+    // With the reply, where it is success.
+    virtual void finish(const grpc::Status& status) = 0;
     // "OpenSession".
     [[nodiscard]] virtual std::string_view name() const = 0;
-    // Which of the three ways a call reaches the core by; see the picture.
+    // How a call reaches the core; see the picture.
     class Crossing;
     static Crossing arrive(std::shared_ptr<ServedCall> call);
-    static Crossing give_up(std::shared_ptr<ServedCall> call);
+    static Crossing stop(std::shared_ptr<ServedCall> call);
     static Task<> run(std::shared_ptr<ServedCall> call);
+    [[nodiscard]] std::shared_ptr<ServedCall> share() {
+        return std::static_pointer_cast<ServedCall>(shared_from_this());
+    }
     void admit();
-    void finish(const Result<>& result);
+    void end(const Result<>& result);
     [[nodiscard]] Result<> check_caller();
 
     CallGate& gate_;
     grpc::CallbackServerContext& context_;
     std::shared_ptr<ServedCall> self_;  // gRPC's share
+    Result<> arrival_{};                // why there is no request
     StopSource stop_;
     Served served_;
 };
 
-// A service method's body: `return serve(gate, context, request, reply, *this, &Files::lookup)`.
-template <class Service, class Request, class Reply>
-grpc::ServerUnaryReactor* serve(CallGate& gate, grpc::CallbackServerContext* context,
-                                const Request* request, Reply* reply, Service* service,
-                                Task<Result<>> (Service::*handler)(Served&, const Request&,
-                                                                   Reply&)) {
-    class Call final : public ServedCall {
-      public:
-        Call(CallGate& calls, grpc::CallbackServerContext& one, const Request& asked, Reply& answer,
-             Service& by, decltype(handler) method)
-            : ServedCall(calls, one),
-              request_(asked),
-              reply_(answer),
-              service_(by),
-              method_(method) {}
+template <class Request, class Reply>
+class TypedCall : public ServedCall, public grpc::ServerBidiReactor<Request, Reply> {
+  public:
+    using ServedCall::ServedCall;
 
-      private:
-        Task<Result<>> handle(Served& served) override {
-            return (service_.*method_)(served, request_, reply_);
-        }
-        [[nodiscard]] std::string_view name() const override {
-            std::string_view message = Request::descriptor()->name();
-            message.remove_suffix(std::string_view("Request").size());
-            return message;
-        }
-        const Request& request_;
-        Reply& reply_;
-        Service& service_;
-        decltype(handler) method_;
-    };
-    const auto call = std::make_shared<Call>(gate, *context, *request, *reply, *service, handler);
-    call->begin();
-    return call.get();
-}
+  protected:
+    Request request_;
+    Reply reply_;
 
-// One RPC of a service: the method that gRPC calls, and the handler that does it.
-#define ROS2S_SERVE(Method, Request, Reply, handler)                                          \
-    grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context,                    \
-                                     const v1::Request* request, v1::Reply* reply) override { \
-        return serve(ground_.gate, context, request, reply, this,                             \
-                     &std::remove_pointer_t<decltype(this)>::handler);                        \
-    }                                                                                         \
-    Task<Result<>> handler(Served& served, const v1::Request& request, v1::Reply& reply);
+  private:
+    void OnReadDone(bool whole) override { arrived(whole); }
+    void OnCancel() override { give_up(); }
+    void OnDone() override { done(); }
+    void read() override { this->StartRead(&request_); }
+    void finish(const grpc::Status& status) override {
+        if (!status.ok()) return this->Finish(status);
+        this->StartWriteAndFinish(&reply_, {}, status);
+    }
+    [[nodiscard]] std::string_view name() const override {
+        std::string_view message = Request::descriptor()->name();
+        message.remove_suffix(std::string_view("Request").size());
+        return message;
+    }
+};
+
+// A service whose methods are TypedCalls.
+class OfferedService : public grpc::Service {
+  public:
+    [[nodiscard]] const std::string& name() const { return name_; }
+
+  protected:
+    // `name`: "ros2s.control.v1.Files".
+    OfferedService(CallGate& gate, std::string name) : gate_(gate), name_(std::move(name)) {}
+
+    // One method, which `make` makes the calls of. Returns true.
+    template <class Request, class Reply, class Make>
+    bool offer_calls(std::string_view method, Make make) {
+        const std::string& path = paths_.emplace_back("/" + name_ + "/" + std::string(method));
+        AddMethod(new grpc::internal::RpcServiceMethod(
+            path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+        MarkMethodCallback(static_cast<int>(paths_.size() - 1),
+                           new grpc::internal::CallbackBidiHandler<Request, Reply>(
+                               [make](grpc::CallbackServerContext* context)
+                                   -> grpc::ServerBidiReactor<Request, Reply>* {
+                                   const auto call = make(*context);
+                                   call->begin();
+                                   return call.get();
+                               }));
+        return true;
+    }
+    template <class Self, class Request, class Reply>
+    bool offer(std::string_view method, Self* self,
+               Task<Result<>> (Self::*handler)(Served&, const Request&, Reply&)) {
+        class Call final : public TypedCall<Request, Reply> {
+          public:
+            Call(CallGate& gate, grpc::CallbackServerContext& context, Self& by,
+                 decltype(handler) method)
+                : TypedCall<Request, Reply>(gate, context), service_(by), method_(method) {}
+
+          private:
+            Task<Result<>> handle(Served& served) override {
+                return (service_.*method_)(served, this->request_, this->reply_);
+            }
+            Self& service_;
+            decltype(handler) method_;
+        };
+        return offer_calls<Request, Reply>(
+            method, [this, self, handler](grpc::CallbackServerContext& context) {
+                return std::make_shared<Call>(gate_, context, *self, handler);
+            });
+    }
+
+  private:
+    CallGate& gate_;
+    const std::string name_;
+    std::deque<std::string> paths_;  // gRPC keeps pointers
+};
+
+// One RPC of a service, and the handler that does it.
+#define ROS2S_SERVE(Method, Request, Reply, handler)                                      \
+    Task<Result<>> handler(Served& served, const v1::Request& request, v1::Reply& reply); \
+    const bool handler##_offered_ = /* NOLINT(readability-identifier-naming) */           \
+        offer(#Method, this, &std::remove_pointer_t<decltype(this)>::handler);
 
 }  // namespace ros2s::control

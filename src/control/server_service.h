@@ -5,9 +5,10 @@
 
 namespace ros2s::control {
 
-class ServerService final : public v1::Server::CallbackService {
+class ServerService final : public OfferedService {
   public:
-    explicit ServerService(Ground& ground) : ground_(ground) {}
+    explicit ServerService(Ground& ground)
+        : OfferedService(ground.gate, v1::Server::service_full_name()), ground_(ground) {}
 
   private:
     ROS2S_SERVE(Query, QueryServerRequest, QueryServerReply, query)

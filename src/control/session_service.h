@@ -26,9 +26,10 @@ struct Ground {
     void audit(const Served& served, std::string_view what) const;
 };
 
-class SessionService final : public v1::Sessions::CallbackService {
+class SessionService final : public OfferedService {
   public:
-    explicit SessionService(Ground& ground) : ground_(ground) {}
+    explicit SessionService(Ground& ground)
+        : OfferedService(ground.gate, v1::Sessions::service_full_name()), ground_(ground) {}
 
   private:
     ROS2S_SERVE(Open, OpenSessionRequest, OpenSessionReply, open)
@@ -51,9 +52,10 @@ class SessionService final : public v1::Sessions::CallbackService {
     Ground& ground_;
 };
 
-class RegionService final : public v1::Regions::CallbackService {
+class RegionService final : public OfferedService {
   public:
-    explicit RegionService(Ground& ground) : ground_(ground) {}
+    explicit RegionService(Ground& ground)
+        : OfferedService(ground.gate, v1::Regions::service_full_name()), ground_(ground) {}
 
   private:
     ROS2S_SERVE(Add, AddRegionRequest, AddRegionReply, add)

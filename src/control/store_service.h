@@ -5,9 +5,10 @@
 
 namespace ros2s::control {
 
-class PoolService final : public v1::Pools::CallbackService {
+class PoolService final : public OfferedService {
   public:
-    explicit PoolService(Ground& ground) : ground_(ground) {}
+    explicit PoolService(Ground& ground)
+        : OfferedService(ground.gate, v1::Pools::service_full_name()), ground_(ground) {}
 
   private:
     ROS2S_SERVE(List, ListPoolsRequest, ListPoolsReply, list)
@@ -16,9 +17,10 @@ class PoolService final : public v1::Pools::CallbackService {
     Ground& ground_;
 };
 
-class ContainerService final : public v1::Containers::CallbackService {
+class ContainerService final : public OfferedService {
   public:
-    explicit ContainerService(Ground& ground) : ground_(ground) {}
+    explicit ContainerService(Ground& ground)
+        : OfferedService(ground.gate, v1::Containers::service_full_name()), ground_(ground) {}
 
   private:
     ROS2S_SERVE(Create, CreateContainerRequest, CreateContainerReply, create)

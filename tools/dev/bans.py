@@ -16,6 +16,7 @@ THREADED = (
     "src/engine/index/",    # RocksDB's background threads
     "src/engine/allocation_test.cc",  # counts in operator new, which any thread calls
     "src/control/audit.cc",     # gRPC's threads log
+    "src/control/arrivals.",  # requests begin on gRPC's threads
     "src/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
     "src/control/test_rig",     # and so do its tests' servers
     "src/api/",             # the application's threads

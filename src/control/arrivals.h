@@ -1,0 +1,64 @@
+// Arrivals: requests on their way in. gRPC would read each request before it tells of it, so that
+// one client's half-sent requests would take the memory of all. Here a call is admitted first; only
+// then its request is read, and it must be whole soon.
+//
+// Owned by the gate. Threads: any; a lock, because calls begin on gRPC's threads. end_late() is the
+// core's.
+#pragma once
+#include <chrono>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s::control {
+
+// One request that is being read.
+class Arriving : public std::enable_shared_from_this<Arriving> {
+  public:
+    virtual ~Arriving() = default;
+    // It was not whole in time. Ends the call; on the core.
+    virtual void too_late() = 0;
+};
+
+class Arrivals {
+  public:
+    struct Bounds {
+        size_t all = 2048;
+        size_t per_subject = 256;
+        Duration time_max = std::chrono::seconds(10);
+    };
+    explicit Arrivals(Bounds bounds) : bounds_(bounds) {}
+    Arrivals(const Arrivals&) = delete;
+    Arrivals& operator=(const Arrivals&) = delete;
+
+    // Its request may be read. Errors: busy (so many are being read already, of the subject or in
+    // all).
+    [[nodiscard]] Result<> begin(Arriving& one, const std::string& subject);
+    // It is read. False: too_late() has ended the call, or is about to.
+    [[nodiscard]] bool end(Arriving& one);
+    // Ends those that have taken too long. Once in a while.
+    void end_late();
+    [[nodiscard]] const Bounds& bounds() const { return bounds_; }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Reading {
+        std::shared_ptr<Arriving> one;
+        std::string subject;
+        Clock::time_point since;
+    };
+    void remove(std::list<Reading>::iterator place);
+
+    const Bounds bounds_;
+    std::mutex mutex_;
+    std::list<Reading> reading_;  // the oldest is the first
+    std::map<const Arriving*, std::list<Reading>::iterator> places_;
+    std::map<std::string, size_t> subjects_;
+};
+
+}  // namespace ros2s::control

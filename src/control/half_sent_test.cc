@@ -1,0 +1,239 @@
+// Requests that are begun and never finished: they cost their sender, and nobody else. The attacker
+// speaks HTTP/2 by hand.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "test_rig.h"
+
+namespace ros2s::control {
+namespace {
+
+// One connection with a good certificate, and streams on it.
+class HalfSender {
+  public:
+    HalfSender(int port, const pki::Identity& identity) {
+        context_ = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_use_certificate_chain_file(context_, identity.certificate_file.c_str());
+        SSL_CTX_use_PrivateKey_file(context_, identity.key_file.c_str(), SSL_FILETYPE_PEM);
+        ssl_ = SSL_new(context_);
+        constexpr unsigned char h2[] = {2, 'h', '2'};
+        SSL_set_alpn_protos(ssl_, h2, sizeof h2);
+        socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const sockaddr_in address{.sin_family = AF_INET,
+                                  .sin_port = htons(static_cast<uint16_t>(port)),
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+        EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address),
+                  0);
+        SSL_set_fd(ssl_, socket_);
+        EXPECT_EQ(SSL_connect(ssl_), 1);
+        write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        frame(settings, 0, 0, "");
+    }
+    HalfSender(const HalfSender&) = delete;
+    HalfSender& operator=(const HalfSender&) = delete;
+    ~HalfSender() {
+        SSL_free(ssl_);
+        SSL_CTX_free(context_);
+        ::close(socket_);
+    }
+
+    // Begins a request of `bytes`, of which nothing is sent yet.
+    void begin(const std::string& path, uint32_t bytes) {
+        const uint32_t stream = next_stream_;
+        next_stream_ += 2;
+        std::string headers;
+        const auto add = [&headers](std::string_view name, std::string_view value) {
+            headers += '\0';  // a literal, not to be indexed
+            headers += static_cast<char>(name.size());
+            headers += name;
+            headers += static_cast<char>(value.size());
+            headers += value;
+        };
+        add(":method", "POST");
+        add(":scheme", "https");
+        add(":path", path);
+        add(":authority", "localhost");
+        add("te", "trailers");
+        add("content-type", "application/grpc");
+        constexpr uint8_t end_headers = 4;
+        frame(1, end_headers, stream, headers);
+        std::string prefix(5, '\0');
+        const uint32_t length = htonl(bytes);
+        prefix.replace(1, 4, reinterpret_cast<const char*>(&length), 4);
+        frame(data, 0, stream, prefix);
+        Stream& sending = streams_[stream];
+        sending.left = bytes - 1;  // one byte never comes
+        sending.window -= 5;
+        window_ -= 5;
+    }
+    // Sends what the server lets in, until it lets in no more for a while, or hangs up.
+    void send_all() {
+        for (bool quiet = false; !quiet && !ended_;) {
+            for (auto& [stream, sending] : streams_) {
+                while (!ended_) {
+                    const int64_t part =
+                        std::min<int64_t>({16'384, sending.left, sending.window, window_});
+                    if (part <= 0) break;
+                    frame(data, 0, stream, std::string(static_cast<size_t>(part), 'x'));
+                    sending.left -= part;
+                    sending.window -= part;
+                    window_ -= part;
+                    sent_ += static_cast<uint64_t>(part);
+                }
+            }
+            quiet = !hear(100);
+        }
+    }
+    // How many of them the server ended so far.
+    [[nodiscard]] size_t refused() {
+        while (hear(0)) {
+        }
+        return refused_;
+    }
+    [[nodiscard]] uint64_t sent() const { return sent_; }
+
+  private:
+    static constexpr uint8_t data = 0, headers = 1, reset = 3, settings = 4, go_away = 7,
+                             window_update = 8;
+    struct Stream {
+        int64_t left = 0;
+        int64_t window = 65'535;
+    };
+    void write(std::string_view bytes) {
+        while (!ended_ && !bytes.empty()) {
+            const int done = SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size()));
+            if (done <= 0) {
+                ended_ = true;
+                return;
+            }
+            bytes.remove_prefix(static_cast<size_t>(done));
+        }
+    }
+    void frame(uint8_t type, uint8_t flags, uint32_t stream, std::string_view payload) {
+        std::string bytes(9, '\0');
+        const uint32_t length = htonl(static_cast<uint32_t>(payload.size()) << 8);
+        bytes.replace(0, 3, reinterpret_cast<const char*>(&length), 3);
+        bytes[3] = static_cast<char>(type);
+        bytes[4] = static_cast<char>(flags);
+        const uint32_t number = htonl(stream);
+        bytes.replace(5, 4, reinterpret_cast<const char*>(&number), 4);
+        bytes += payload;
+        write(bytes);
+    }
+    std::string read(size_t count) {
+        std::string bytes(count, '\0');
+        for (size_t have = 0; have < count;) {
+            const int got = SSL_read(ssl_, bytes.data() + have, static_cast<int>(count - have));
+            if (got <= 0) {
+                ended_ = true;
+                return {};
+            }
+            have += static_cast<size_t>(got);
+        }
+        return bytes;
+    }
+    static uint32_t number_at(std::string_view bytes, size_t at) {
+        uint32_t number = 0;
+        std::copy_n(bytes.data() + at, 4, reinterpret_cast<char*>(&number));
+        return ntohl(number);
+    }
+    // One frame of the server's. False: none came.
+    bool hear(int timeout_ms) {
+        if (ended_) return false;
+        pollfd readable{.fd = socket_, .events = POLLIN, .revents = 0};
+        if (SSL_pending(ssl_) == 0 && ::poll(&readable, 1, timeout_ms) <= 0) return false;
+        const std::string head = read(9);
+        if (ended_) return false;
+        const uint32_t length = number_at(std::string(1, '\0') + head.substr(0, 3), 0);
+        const uint32_t stream = number_at(head, 5) & 0x7fffffff;
+        const std::string payload = read(length);
+        if (ended_) return false;
+        switch (static_cast<uint8_t>(head[3])) {
+            case window_update: {
+                const int64_t more = number_at(payload, 0);
+                if (stream == 0) {
+                    window_ += more;
+                } else if (const auto found = streams_.find(stream); found != streams_.end()) {
+                    found->second.window += more;
+                }
+                break;
+            }
+            case headers:
+            case reset: refused_ += streams_.erase(stream); break;
+            case go_away: ended_ = true; break;
+            case settings:
+                if ((head[4] & 1) == 0) frame(settings, 1, 0, "");
+                break;
+            default: break;
+        }
+        return true;
+    }
+    SSL_CTX* context_ = nullptr;
+    SSL* ssl_ = nullptr;
+    int socket_ = -1;
+    bool ended_ = false;
+    uint32_t next_stream_ = 1;
+    int64_t window_ = 65'535;
+    std::map<uint32_t, Stream> streams_;
+    size_t refused_ = 0;
+    uint64_t sent_ = 0;
+};
+
+class HalfSent : public testing::Test {
+  protected:
+    // `calls` of a bystander; how many succeeded.
+    static int calls_of_bystander(Rig& rig, int calls) {
+        int succeeded = 0;
+        std::unique_ptr<ControlClient> client;
+        for (int i = 0; i < calls; ++i) {
+            // Ten on each connection.
+            if (i % 10 == 0) client = rig.client("alice");
+            const Call call{.deadline = rig.client_reactor->now() + 20s};
+            Report report;
+            if (rig.here([&] { return client->list_pools(call, report); })) ++succeeded;
+        }
+        return succeeded;
+    }
+};
+
+// gRPC read each request before anybody looked at who sent it: 1,000 of them took its memory.
+TEST_F(HalfSent, RequestsOfOneTenantLeaveOthersTheirs) {
+    for (const char* path : {"/ros2s.control.v1.Files/SetXattr", "/grpc.health.v1.Health/Check",
+                             "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
+        Rig rig;
+        std::vector<std::unique_ptr<HalfSender>> senders;
+        uint64_t sent = 0;
+        for (int i = 0; i < 10; ++i) {
+            HalfSender& sender = *senders.emplace_back(
+                std::make_unique<HalfSender>(rig.port(), rig.certificates.of("mallory")));
+            // As large as the server takes.
+            for (int k = 0; k < 100; ++k) sender.begin(path, ControlOptions{}.message_bytes_max);
+            sender.send_all();
+            sent += sender.sent();
+        }
+        EXPECT_EQ(calls_of_bystander(rig, 160), 160) << path;
+        EXPECT_LT(sent, uint64_t{64} << 20) << path;
+    }
+}
+
+TEST_F(HalfSent, ARequestThatIsNotWholeInTimeEnds) {
+    Rig rig({.control = {.request_max = 1s}});
+    HalfSender sender(rig.port(), rig.certificates.of("mallory"));
+    for (int i = 0; i < 5; ++i) sender.begin("/ros2s.control.v1.Pools/List", 1000);
+    sender.send_all();
+    EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return sender.refused() == 5; }));
+    EXPECT_TRUE(
+        eventually(*rig.client_reactor, [&] { return rig.server->counters().refused_late == 5; }));
+    EXPECT_EQ(calls_of_bystander(rig, 1), 1);
+}
+
+}  // namespace
+}  // namespace ros2s::control

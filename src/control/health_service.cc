@@ -1,0 +1,72 @@
+#include "health_service.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::control {
+
+// Its reactor's sleep is what it looks by: a change is told within that time.
+class HealthService::Watch final : public TypedCall<Request, Reply> {
+  public:
+    Watch(CallGate& gate, grpc::CallbackServerContext& context, const HealthService& service)
+        : TypedCall(gate, context), reactor_(gate.reactor), service_(service) {}
+
+  private:
+    static constexpr Duration pause = std::chrono::milliseconds(500);
+
+    void OnWriteDone(bool) override { written_.add(); }
+    // Ends with what was said last: `reply_` goes out once more.
+    Task<Result<>> handle(Served& served) override {
+        uint64_t begun = 0;
+        while (!service_.ended_) {
+            const auto now = service_.status_of(request_.service());
+            const bool is_written = written_.value() == begun;
+            if (is_written && (begun == 0 || now != reply_.status())) {
+                reply_.set_status(now);
+                ++begun;
+                StartWrite(&reply_);
+            }
+            if (!co_await sleep_for(reactor_, pause, served.call.stop)) {
+                co_return fail(Code::cancelled);
+            }
+        }
+        while (written_.value() != begun) (void)co_await sleep_for(reactor_, pause);
+        reply_.set_status(service_.status_of(request_.service()));
+        co_return Result<>{};
+    }
+    Reactor& reactor_;
+    const HealthService& service_;
+    Counter written_;  // on gRPC's threads, one at a time
+};
+
+HealthService::HealthService(CallGate& gate)
+    : OfferedService(gate, Reply::descriptor()->file()->package() + ".Health"),
+      offered_(offer("Check", this, &HealthService::check) &&
+               offer_calls<Request, Reply>("Watch", [this, &gate](auto& context) {
+                   return std::make_shared<Watch>(gate, context, *this);
+               })) {}
+
+HealthService::Reply::ServingStatus HealthService::status_of(const std::string& service) const {
+    const auto found = serving_.find(service);
+    if (found == serving_.end()) return Reply::SERVICE_UNKNOWN;
+    return found->second ? Reply::SERVING : Reply::NOT_SERVING;
+}
+
+Task<Result<>> HealthService::check(Served& served, const Request& request, Reply& reply) {
+    reply.set_status(status_of(request.service()));
+    if (reply.status() != Reply::SERVICE_UNKNOWN) co_return Result<>{};
+    co_return served.report.fail(
+        Code::not_found,
+        "no health is kept of such a service: ask for the server's (an empty "
+        "name), or for pool/NAME");
+}
+
+void HealthService::set(const std::string& service, bool serving) {
+    if (!ended_) serving_[service] = serving;
+}
+
+void HealthService::set_all_ended() {
+    ended_ = true;
+    for (auto& [service, serving] : serving_) serving = false;
+}
+
+}  // namespace ros2s::control

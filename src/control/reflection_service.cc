@@ -1,0 +1,107 @@
+#include "reflection_service.h"
+
+#include <google/protobuf/descriptor.pb.h>
+
+#include <algorithm>
+
+#include "tls.h"
+
+namespace ros2s::control {
+namespace {
+
+using google::protobuf::DescriptorPool;
+using google::protobuf::FileDescriptor;
+
+}  // namespace
+
+// One client's questions, one after the other. Each is a request on its way in, also while nothing
+// comes: who asks nothing for long is hung up on.
+class ReflectionService::Talk final : public Arriving,
+                                      public grpc::ServerBidiReactor<Request, Reply> {
+  public:
+    Talk(CallGate& gate, grpc::CallbackServerContext& context, const ReflectionService& service)
+        : gate_(gate), subject_(subject_of(*context.auth_context())), service_(service) {}
+    void begin() {
+        self_ = shared_from_this();
+        read();
+    }
+
+  private:
+    void read() {
+        if (subject_.empty() || !gate_.arrivals.begin(*this, subject_)) {
+            return Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                           "too many requests are on their way in; try again later"});
+        }
+        StartRead(&request_);
+    }
+    void OnReadDone(bool whole) override {
+        if (!gate_.arrivals.end(*this)) return;
+        if (!whole) return Finish(grpc::Status::OK);
+        reply_ = service_.answer(request_);
+        StartWrite(&reply_);
+    }
+    void OnWriteDone(bool written) override {
+        if (!written) return Finish(grpc::Status::OK);
+        read();
+    }
+    void too_late() override {
+        Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "no question came for some time"});
+    }
+    void OnDone() override { self_.reset(); }
+
+    CallGate& gate_;
+    const std::string subject_;
+    const ReflectionService& service_;
+    Request request_;
+    Reply reply_;
+    std::shared_ptr<Arriving> self_;
+};
+
+ReflectionService::ReflectionService(CallGate& gate, std::vector<std::string> services)
+    : OfferedService(gate, Reply::descriptor()->file()->package() + ".ServerReflection"),
+      services_(std::move(services)),
+      offered_(offer_calls<Request, Reply>("ServerReflectionInfo", [this, &gate](auto& context) {
+          return std::make_shared<Talk>(gate, context, *this);
+      })) {}
+
+ReflectionService::Reply ReflectionService::answer(const Request& request) const {
+    Reply reply;
+    reply.set_valid_host(request.host());
+    *reply.mutable_original_request() = request;
+    const DescriptorPool& pool = *DescriptorPool::generated_pool();
+    const FileDescriptor* file = nullptr;
+    switch (request.message_request_case()) {
+        case Request::kListServices:
+            for (const std::string& service : services_) {
+                reply.mutable_list_services_response()->add_service()->set_name(service);
+            }
+            return reply;
+        case Request::kFileByFilename:
+            file = pool.FindFileByName(request.file_by_filename());
+            break;
+        case Request::kFileContainingSymbol:
+            file = pool.FindFileContainingSymbol(request.file_containing_symbol());
+            break;
+        case Request::MESSAGE_REQUEST_NOT_SET: break;
+    }
+    if (file == nullptr) {
+        reply.mutable_error_response()->set_error_code(grpc::StatusCode::NOT_FOUND);
+        reply.mutable_error_response()->set_error_message("there is nothing of that name");
+        return reply;
+    }
+    // Our files stand alone, but for status.proto and the like: each comes with those that it uses.
+    std::vector<const FileDescriptor*> wanted{file};
+    for (size_t i = 0; i < wanted.size(); ++i) {
+        google::protobuf::FileDescriptorProto proto;
+        wanted[i]->CopyTo(&proto);
+        reply.mutable_file_descriptor_response()->add_file_descriptor_proto(
+            proto.SerializeAsString());
+        for (int each = 0; each < wanted[i]->dependency_count(); ++each) {
+            const FileDescriptor* const used = wanted[i]->dependency(each);
+            if (std::ranges::find(wanted, used) == wanted.end()) wanted.push_back(used);
+        }
+    }
+    return reply;
+}
+
+}  // namespace ros2s::control
