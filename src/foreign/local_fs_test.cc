@@ -235,7 +235,7 @@ TEST(LocalFs, LookUpsTakeABoundedNumberOfDescriptors) {
     std::unique_ptr<fs::FileSystem> fs;
     world.run(open_into(directory.path(), world, fs, {.descriptors_max = 50}));
     const size_t before = descriptors();
-    world.run(look_up_many(*fs, 3000));
+    world.run(look_up_many(*fs, 1000));
     EXPECT_LE(descriptors(), before + 52);
     world.run(fs->close_all());
 }
