@@ -6,12 +6,15 @@
 #include <string>
 
 #include "request.h"
+#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::fuse {
 namespace {
 
-WallTime to_wall_time(const timespec& time) noexcept {
-    return WallTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+// What we cannot keep is cut, as the kernel does for file systems whose limits it knows.
+WallTime kept_time(Server& server, fs::NodeId node, const timespec& time) {
+    if (!is_representable(time)) server.note_cut_time(node, time.tv_sec);
+    return to_wall_time(time);
 }
 
 Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
@@ -39,12 +42,12 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which
     if ((which & FUSE_SET_ATTR_ATIME_NOW) != 0) {
         changes.accessed = now;
     } else if ((which & FUSE_SET_ATTR_ATIME) != 0) {
-        changes.accessed = to_wall_time(wanted->st_atim);
+        changes.accessed = kept_time(server, node_of(node), wanted->st_atim);
     }
     if ((which & FUSE_SET_ATTR_MTIME_NOW) != 0) {
         changes.modified = now;
     } else if ((which & FUSE_SET_ATTR_MTIME) != 0) {
-        changes.modified = to_wall_time(wanted->st_mtim);
+        changes.modified = kept_time(server, node_of(node), wanted->st_mtim);
     }
     server.run(setattr_task(server, request, node_of(node), changes));
 }

@@ -3,17 +3,9 @@
 #include <cerrno>
 
 #include "request.h"
+#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::fuse {
-namespace {
-
-timespec to_timespec(WallTime time) noexcept {
-    const auto since = time.time_since_epoch();
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
-    return {.tv_sec = seconds.count(), .tv_nsec = (since - seconds).count()};
-}
-
-}  // namespace
 
 struct stat to_stat(const fs::Attributes& attributes) noexcept {
     struct stat status{};

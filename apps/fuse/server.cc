@@ -136,6 +136,17 @@ void Server::note_failure(fs::NodeId node, const Error& error) {
         node.value, options_.mount_point, describe(error)));
 }
 
+void Server::note_cut_time(fs::NodeId node, int64_t seconds) {
+    constexpr uint32_t lines_max = 100;
+    if (++cut_times_ > lines_max) return;
+    options_.log.warning(
+        fmt::format("inode {} on {}: a time was set to {} s from 1970 and became the nearest that "
+                    "is kept here: "
+                    "times are of the years 1677 to 2262{}",
+                    node.value, options_.mount_point, seconds,
+                    cut_times_ == lines_max ? " (further ones are not said)" : ""));
+}
+
 void Server::unmount() noexcept {
     if (!mounted_) return;
     mounted_ = false;

@@ -99,6 +99,8 @@ class Server {
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     // Says which file, and where in it, where the error is `corrupt`: the caller learns EIO alone.
     void note_failure(fs::NodeId node, const Error& error);
+    // Says that a time was cut to what can be kept, in seconds since 1970.
+    void note_cut_time(fs::NodeId node, int64_t seconds);
     // The request that is being dispatched goes on as this task. At most once a request.
     void run(Task<> task);
     // The memory that the request being dispatched lies in: the caller keeps its payload alive.
@@ -147,6 +149,7 @@ class Server {
     std::optional<PollWait> requests_;  // from mount() on
     std::optional<Time> stop_by_;
     uint32_t corrupt_ = 0;  // reads and writes that met corrupt bytes
+    uint32_t cut_times_ = 0;
     bool answered_all_ = true;
     std::unordered_map<uint64_t, gid_t> set_group_id_directories_;
 };

@@ -199,10 +199,8 @@ std::shared_ptr<Group> Committer::seal() {
     header.first_epoch = chain_.next_epoch;
     chain_.next_epoch += group->transactions.size();
     header.durable_upto = rules_.acknowledge_in_order ? durable_ : flushed_max_;
-    // Never backwards, whatever the machine's clock does.
-    chain_.wall_time_ns =
-        std::max<int64_t>(chain_.wall_time_ns, env_.reactor.wall_time().time_since_epoch().count());
-    header.wall_time_ns = chain_.wall_time_ns;
+    // As the machine's clock has it, also where that has been set back: order is the epochs'.
+    header.wall_time_ns = env_.reactor.wall_time().time_since_epoch().count();
     chain_.last_id = header.id;
     chain_.next_id = header.next_id;
     counters.groups.add();

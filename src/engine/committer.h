@@ -47,7 +47,6 @@ class Committer {
         uint64_t last_id = 0;
         uint64_t next_id = 0;
         uint64_t next_epoch = 1;
-        int64_t wall_time_ns = 0;
     };
     struct Counters {
         Counter groups, empty_groups, transactions, blocks, runs, record_bytes, journal_waits;

@@ -97,5 +97,53 @@ TEST(EngineStore, ContainersAreMadeAndDestroyedOnce) {
     }
 }
 
+Task<Result<object::QueryReply>> write_at(Bench& bench, ContainerId container) {
+    AlignedBuffer bytes(block_bytes);
+    std::ranges::fill(bytes.bytes(), std::byte{0x5a});
+    object::Transaction transaction;
+    transaction.operations.push_back({.kind = object::Operation::Kind::write,
+                                      .object = {1, 2},
+                                      .dkey = object::Dkey::integer(0),
+                                      .akey = {"data"},
+                                      .extent = {0, block_bytes},
+                                      .window = object::Window::local(bytes.bytes())});
+    const WallTime now = bench.world.core().wall_time();
+    ROS2S_CO_TRY_ASSIGN(const Commit commit,
+                        co_await bench.store->update(bench.call, container, transaction));
+    EXPECT_LT(std::chrono::abs(commit.time - now), std::chrono::seconds(1));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await bench.store->query(bench.call, container, {1, 2}, {"data"}));
+    EXPECT_EQ(reply.last_epoch, commit.epoch);
+    EXPECT_EQ(reply.last_time, commit.time);
+    co_return reply;
+}
+
+// The machine's clock is a year ahead for a while: what is written later has the time of later.
+Task<Result<>> clock_steps(Bench& bench) {
+    constexpr Duration year = std::chrono::hours(24 * 365);
+    ROS2S_CO_TRY(co_await bench.create());
+    ROS2S_CO_TRY(co_await bench.open());
+    ROS2S_CO_TRY_ASSIGN(const auto container,
+                        co_await bench.store->create_container(bench.call, {.label = "c"}));
+    object::Epoch last{};
+    for (const Duration step : {Duration{}, year, -year, -year, year}) {
+        bench.world.step_clock(step);
+        for (int opening = 0; opening < 3; ++opening) {
+            ROS2S_CO_TRY_ASSIGN(const auto reply, co_await write_at(bench, container.id));
+            EXPECT_GT(reply.last_epoch, last);
+            last = reply.last_epoch;
+            if (opening == 0) ROS2S_CO_TRY(co_await bench.reopen());
+            if (opening == 1) ROS2S_CO_TRY(co_await bench.crash_and_open());
+        }
+    }
+    co_return co_await bench.close();
+}
+
+TEST(EngineStore, TimesFollowTheClockAlsoBackwards) {
+    Bench bench(5);
+    const Result<> result = bench.world.run(clock_steps(bench));
+    EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
+}
+
 }  // namespace
 }  // namespace ros2s::engine

@@ -384,7 +384,6 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             ++out.replayed_groups;
             record.reset();
             chain.next_epoch = state_.next_epoch;
-            chain.wall_time_ns = state_.wall_time_ns;
             if (relieve && header.sequence <= proven && out.damage.empty()) {
                 ROS2S_CO_TRY(co_await relieve(chain, out));
             }
@@ -392,7 +391,6 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
         if (header.sequence > proven) unproven_.push_back(candidate);
     }
     chain.next_epoch = state_.next_epoch;
-    chain.wall_time_ns = state_.wall_time_ns;
     records_.clear();
     co_return Result<>();
 }
@@ -429,15 +427,16 @@ Task<Result<>> Recovery::copy_onto_itself(uint64_t block, uint64_t blocks) {
 
 Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
     if (rules_.restart_record) {
-        const RecordHeader header{.pool = chain.pool,
-                                  .incarnation = chain.incarnation,
-                                  .id = chain.next_id,
-                                  .previous_id = chain.last_id,
-                                  .next_id = env_.reactor.secrets().next(),
-                                  .sequence = chain.last_sequence + 1,
-                                  .durable_upto = chain.last_sequence,
-                                  .first_epoch = chain.next_epoch,
-                                  .wall_time_ns = chain.wall_time_ns};
+        const RecordHeader header{
+            .pool = chain.pool,
+            .incarnation = chain.incarnation,
+            .id = chain.next_id,
+            .previous_id = chain.last_id,
+            .next_id = env_.reactor.secrets().next(),
+            .sequence = chain.last_sequence + 1,
+            .durable_upto = chain.last_sequence,
+            .first_epoch = chain.next_epoch,
+            .wall_time_ns = env_.reactor.wall_time().time_since_epoch().count()};
         AlignedBuffer block(block_bytes);
         const ConstBytes record = encode_record(header, {}, block.bytes());
         const uint64_t position = journal_.place(1);

@@ -5,14 +5,13 @@
 #include <algorithm>
 
 #include "local_directory.h"
+#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::foreign {
 namespace {
 
-timespec to_timespec(const std::optional<WallTime>& time) {
-    if (!time) return {.tv_sec = 0, .tv_nsec = UTIME_OMIT};
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(*time);
-    return {.tv_sec = seconds.time_since_epoch().count(), .tv_nsec = (*time - seconds).count()};
+timespec time_or_omitted(const std::optional<WallTime>& time) {
+    return time ? to_timespec(*time) : timespec{.tv_sec = 0, .tv_nsec = UTIME_OMIT};
 }
 
 }  // namespace
@@ -53,7 +52,8 @@ Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes
         ROS2S_TRY(checked(::chmod(proc_path(path).c_str(), *changes.mode & 07777)));
     }
     if (changes.accessed || changes.modified) {
-        const timespec times[] = {to_timespec(changes.accessed), to_timespec(changes.modified)};
+        const timespec times[] = {time_or_omitted(changes.accessed),
+                                  time_or_omitted(changes.modified)};
         ROS2S_TRY(checked(::utimensat(path, "", times, AT_EMPTY_PATH)));
     }
     return {};

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "ros2s/base/crc32c.h"
+#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::foreign {
 
@@ -39,9 +40,6 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
 }
 
 Attributes attributes_of(NodeId node, const struct stat& status) {
-    const auto time = [](const timespec& t) {
-        return WallTime{std::chrono::seconds(t.tv_sec) + Duration(t.tv_nsec)};
-    };
     return {.node = node,
             .mode = status.st_mode,
             .links = static_cast<uint32_t>(status.st_nlink),
@@ -50,9 +48,9 @@ Attributes attributes_of(NodeId node, const struct stat& status) {
             .size = static_cast<uint64_t>(status.st_size),
             .bytes_used = static_cast<uint64_t>(status.st_blocks) * 512,
             .device = status.st_rdev,
-            .accessed = time(status.st_atim),
-            .modified = time(status.st_mtim),
-            .changed = time(status.st_ctim)};
+            .accessed = to_wall_time(status.st_atim),
+            .modified = to_wall_time(status.st_mtim),
+            .changed = to_wall_time(status.st_ctim)};
 }
 
 LocalDirectory::LocalDirectory(std::string path, Found root, Reactor& reactor, BlockingPool& pool,

@@ -294,6 +294,19 @@ def another_mount_removes_an_open_directory(scheme):
         os.close(descriptor)
 
 
+@test.each(*SCHEMES)
+def times_that_cannot_be_kept_are_cut(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pid = pool.mount()
+        write(pool.path("f"), b"")
+        year = 31_556_952
+        for seconds, kept in ((330 * year, 292), (-330 * year, -293), (200 * year, 200)):
+            os.utime(pool.path("f"), (seconds, seconds))
+            assert os.stat(pool.path("f")).st_mtime // year == kept, os.stat(pool.path("f"))
+            assert os.stat(pool.path("f")).st_atime // year == kept, os.stat(pool.path("f"))
+        pool.unmount(pid)
+
+
 @test.each(*SERVED)
 def locks_are_refused_where_others_share_the_mount(scheme):
     with Pool("64MiB", scheme=scheme) as pool:

@@ -5,6 +5,7 @@
 
 #include "handles.h"
 #include "owner_of_new.h"
+#include "ros2s/runtime/timespec.h"
 #include "walk.h"
 
 using namespace ros2s;
@@ -13,13 +14,6 @@ using namespace ros2s::api::c;
 namespace ros2s::api::c {
 
 namespace {
-
-timespec to_timespec(WallTime time) {
-    const auto since = time.time_since_epoch();
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
-    return {.tv_sec = static_cast<time_t>(seconds.count()),
-            .tv_nsec = static_cast<long>((since - seconds).count())};
-}
 
 constexpr blksize_t preferred_io_bytes = 1 << 20;  // a DFS chunk
 
@@ -112,12 +106,8 @@ Result<std::optional<WallTime>> wanted_time(const timespec& time, WallTime now) 
     if (time.tv_nsec == UTIME_OMIT) return std::nullopt;
     if (time.tv_nsec == UTIME_NOW) return now;
     if (time.tv_nsec < 0 || time.tv_nsec > 999'999'999) return fail(Code::invalid);
-    // What 64 bits of nanoseconds hold: the years 1677 to 2262.
-    if (time.tv_sec > INT64_MAX / 1'000'000'000 - 1 ||
-        time.tv_sec < INT64_MIN / 1'000'000'000 + 1) {
-        return fail(Code::invalid);
-    }
-    return WallTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+    if (!is_representable(time)) return fail(Code::invalid);
+    return to_wall_time(time);
 }
 
 Task<Result<fs::FileSystemSpace>> ask_space(ros2s_fs& fs) {

@@ -17,7 +17,8 @@ class World::SimReactor final : public Reactor {
     Time now() const noexcept override { return world_.now_; }
     WallTime wall_time() const noexcept override {
         // Any fixed date will do; this is 2025-01-01.
-        return WallTime{std::chrono::seconds{1735689600} + world_.now_.time_since_epoch()};
+        return WallTime{std::chrono::seconds{1735689600} + world_.now_.time_since_epoch() +
+                        world_.wall_offset_};
     }
     Random& random() noexcept override { return world_.random_; }
     const Secrets& secrets() const noexcept override { return world_.secrets_; }

@@ -36,6 +36,8 @@ class World {
     [[nodiscard]] Random& random() { return random_; }
     [[nodiscard]] const Secrets& secrets() const { return secrets_; }
     [[nodiscard]] Time now() const { return now_; }
+    // The machine's clock is set: wall time jumps, in either direction, and time does not.
+    void step_clock(Duration by) { wall_offset_ += by; }
 
     // Runs the task on core 0, and everything else meanwhile, until the task is done.
     // A world in which nothing can run any more, with the task unfinished, fails a CHECK.
@@ -72,6 +74,7 @@ class World {
     Random random_;
     const Secrets secrets_{random_};
     Time now_{};
+    Duration wall_offset_{};
     uint64_t timers_armed_ = 0;
     SimReactor* current_ = nullptr;
     std::set<std::pair<Timer*, SimReactor*>,

@@ -1,0 +1,38 @@
+// Times as the system has them, and as we count: 64 bits of nanoseconds, which are the years 1677
+// to 2262. What lies beyond becomes the nearest time that there is, as Linux does with the times
+// that a file system cannot keep.
+#pragma once
+#include <algorithm>
+#include <ctime>
+
+#include "ros2s/runtime/time.h"
+
+namespace ros2s {
+
+namespace timespec_detail {
+inline constexpr int64_t second_ns = 1'000'000'000;
+// Whole seconds within the range, with any nanoseconds behind them.
+inline constexpr int64_t seconds_least = INT64_MIN / second_ns;
+inline constexpr int64_t seconds_most = INT64_MAX / second_ns - 1;
+}  // namespace timespec_detail
+
+[[nodiscard]] constexpr bool is_representable(const timespec& time) noexcept {
+    return time.tv_sec >= timespec_detail::seconds_least &&
+           time.tv_sec <= timespec_detail::seconds_most;
+}
+
+[[nodiscard]] constexpr WallTime to_wall_time(const timespec& time) noexcept {
+    const int64_t seconds = std::clamp<int64_t>(time.tv_sec, timespec_detail::seconds_least,
+                                                timespec_detail::seconds_most);
+    const bool is_whole = seconds == time.tv_sec;
+    return WallTime{std::chrono::seconds(seconds) + Duration(is_whole ? time.tv_nsec : 0)};
+}
+
+[[nodiscard]] constexpr timespec to_timespec(WallTime time) noexcept {
+    const auto since = time.time_since_epoch();
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+    return {.tv_sec = static_cast<time_t>(seconds.count()),
+            .tv_nsec = static_cast<long>((since - seconds).count())};
+}
+
+}  // namespace ros2s
