@@ -17,6 +17,7 @@ class ChargedCore final : public Reactor {
     Time now() const noexcept override { return core_.now() + posts * 20us; }
     WallTime wall_time() const noexcept override { return core_.wall_time(); }
     Random& random() noexcept override { return core_.random(); }
+    const Secrets& secrets() const noexcept override { return core_.secrets(); }
     bool is_current() const noexcept override { return core_.is_current(); }
     void post(std::coroutine_handle<> handle) noexcept override {
         ++posts;
