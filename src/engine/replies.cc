@@ -31,8 +31,12 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
     return std::nullopt;
 }
 
+// A clock that was set back leaves updates of the future behind; those are over as well, for nobody
+// can tell how old they are, and they would fill the owner's place for as long as the clock had
+// been wrong.
 bool Replies::is_over(const Owner& owner, WallTime now) const {
-    return now - owner.clients.at(owner.oldest_first.front()).last >= options_.lease;
+    const Duration age = now - owner.clients.at(owner.oldest_first.front()).last;
+    return age >= options_.lease || age <= -options_.lease;
 }
 
 // Room is what is free and what trim() would free.
