@@ -128,6 +128,33 @@ TEST(Reconnect, ARequestWaitsForARestartedServer) {
     stage.world.run(restarted(stage));
 }
 
+// Between its death and its end it still listens, and a new ticket is good.
+Task<> abandoned(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    stage.network.kill("server");
+    stage.server->abandon();
+    Outcome outcome;
+    Nursery nursery(stage.core(), 1);
+    co_await nursery.spawn(
+        send_one(stage, **channel, count_once, operation(stage, 0, 1), 1000, outcome));
+    co_await sleep_for(stage.core(), 700ms);
+    EXPECT_GT(stage.server->metrics().connections_greeted.value(), 1U) << "nobody came";
+    EXPECT_EQ(stage.server->metrics().requests.value(), 0U);
+    EXPECT_FALSE(outcome.finished);
+    co_await stage.stop();
+    co_await stage.start();
+    co_await nursery.join();
+    EXPECT_TRUE(outcome.result);
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+    EXPECT_EQ(stage.gate.inside, 0);
+}
+TEST(Reconnect, AnAbandonedServerBeginsNothing) {
+    Stage stage(8);
+    stage.world.run(abandoned(stage));
+}
+
 // A server that was restarted elsewhere; in its place stands nobody, or one that lets nobody in.
 Task<> moved(Stage& stage, bool another_stands_there) {
     co_await stage.start();

@@ -161,7 +161,7 @@ Task<> Server::accept(Server& self) {
 Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint, Entrant entrant) {
     ServerConnection connection(self, std::move(endpoint), entrant.guest, std::move(entrant.line),
                                 entrant.number);
-    if (entrant.ended) connection.abandon();
+    if (entrant.ended || self.abandoned_) connection.abandon();
     self.all_.push_back(&connection);
     self.metrics_.connections.add();
     co_await connection.run(self.closing_.token());
@@ -184,6 +184,7 @@ Task<> Server::end_session(uint64_t session) {
 }
 
 void Server::abandon() {
+    abandoned_ = true;
     for (ServerConnection* each : all_) each->abandon();
 }
 

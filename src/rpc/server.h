@@ -51,7 +51,8 @@ class Server : private fabric::Admission {
     Task<> end_session(uint64_t session);
     // Takes nothing new in, lets what was begun be answered, ends all connections. Must be called.
     Task<> close();
-    // Ends all connections at once, as if the process had died; close() is still due.
+    // Ends all connections at once, as if the process had died. Connections that come later end
+    // before their first request. close() is still due.
     void abandon();
 
   private:
@@ -88,6 +89,7 @@ class Server : private fabric::Admission {
     Event left_;  // woken whenever a connection is gone
     StopSource closing_;
     bool closed_ = false;
+    bool abandoned_ = false;
     Nursery accepting_;
     Nursery attending_;
 };
