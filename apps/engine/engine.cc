@@ -19,7 +19,7 @@ Engine::Engine(api::Environment environment, Settings settings)
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {}, environment_.log),
       gate_(sessions_, session::Purpose::store),
-      group_(environment_.reactor, {.least = least_of_client}) {}
+      group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}) {}
 
 Engine::~Engine() { ROS2S_CHECK(control_ == nullptr); }
 

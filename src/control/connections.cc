@@ -84,7 +84,7 @@ Result<> Connections::start(std::function<void(int descriptor)> take) {
     wake_ = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (poll_.get() < 0 || wake_.get() < 0) return fail_errno(errno);
     const auto watch = [this](int descriptor) -> Result<> {
-        epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+        epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<uint64_t>(descriptor)}};
         if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
             return fail_errno(errno);
         }
@@ -125,7 +125,7 @@ void Connections::run() {
     while (!stopping()) {
         rounds_.add();
         const int count = ::epoll_wait(poll_.get(), events, std::size(events), round_ms);
-        for (int i = 0; i < count; ++i) look_at(events[i].data.fd);
+        for (int i = 0; i < count; ++i) look_at(events[i].data.u64);
         if (!is_starved_) continue;
         // What waits to be accepted would end each epoll_wait() at once.
         pollfd wake{.fd = wake_.get(), .events = POLLIN, .revents = 0};
@@ -133,16 +133,16 @@ void Connections::run() {
     }
 }
 
-void Connections::look_at(int descriptor) {
-    if (descriptor == wake_.get()) return;
-    if (std::ranges::find(listening_, descriptor, &Socket::get) != listening_.end()) {
-        for (int i = 0; i < accepted_per_round && accept_one(descriptor); ++i) {
-        }
+void Connections::look_at(uint64_t tag) {
+    if (tag >= first_number) {
+        const std::lock_guard lock(mutex_);
+        if (connections_.contains(tag)) forget(tag);
         return;
     }
-    const std::lock_guard lock(mutex_);
-    const auto ended = by_descriptor_.find(descriptor);
-    if (ended != by_descriptor_.end()) forget(ended->second);
+    const auto descriptor = static_cast<int>(tag);
+    if (descriptor == wake_.get()) return;
+    for (int i = 0; i < accepted_per_round && accept_one(descriptor); ++i) {
+    }
 }
 
 bool Connections::accept_one(int listening) {
@@ -197,13 +197,12 @@ bool Connections::add(Connection connection) {
     while (connections_.size() >= bounds_.all || unproven_count_ >= bounds_.unproven) {
         if (!end_one()) return false;
     }
+    const uint64_t number = next_++;
     // Hang-ups are told of without asking.
-    epoll_event event{.events = 0, .data = {.fd = connection.watched.get()}};
+    epoll_event event{.events = 0, .data = {.u64 = number}};
     if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection.watched.get(), &event) != 0) {
         return false;
     }
-    const uint64_t number = ++last_;
-    by_descriptor_[connection.watched.get()] = number;
     if (!connection.address.empty()) by_address_[connection.address] = number;
     unproven_[connection.peer].insert(number);
     ++unproven_count_;
@@ -225,7 +224,8 @@ bool Connections::end_one() {
 void Connections::forget(uint64_t number) {
     const auto found = connections_.find(number);
     const Connection& connection = found->second;
-    by_descriptor_.erase(connection.watched.get());
+    // gRPC has the same socket open still: closing our descriptor of it does not end the watch.
+    ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection.watched.get(), nullptr);
     if (const auto at = by_address_.find(connection.address);
         at != by_address_.end() && at->second == number) {
         by_address_.erase(at);

@@ -64,10 +64,13 @@ class Connections {
         std::string peer;
         std::string subject;  // empty: unproven
     };
+    // Numbers of connections are no descriptors, and none is used twice.
+    static constexpr uint64_t first_number = uint64_t{1} << 32;
     // By the order of their coming.
     using Numbered = std::map<uint64_t, Connection>;
     void run();
-    void look_at(int descriptor);
+    // Of a listening socket or of wake_: its descriptor. Of a connection: its number.
+    void look_at(uint64_t tag);
     // Accepts one. False: there is none, or no descriptor for it.
     bool accept_one(int listening);
     // False: there are too many, and all are proven.
@@ -89,9 +92,8 @@ class Connections {
     bool is_starved_ = false;
 
     mutable std::mutex mutex_;
-    uint64_t last_ = 0;
+    uint64_t next_ = first_number;
     Numbered connections_;
-    std::map<int, uint64_t> by_descriptor_;  // of `watched`
     std::map<std::string, uint64_t> by_address_;
     std::map<std::string, std::set<uint64_t>> unproven_;  // by peer
     size_t unproven_count_ = 0;

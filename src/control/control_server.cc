@@ -38,7 +38,8 @@ Connections::Bounds bounds_of(const ControlOptions& options) {
     const size_t all = std::min<size_t>(options.connections_max, descriptors.rlim_cur / 8);
     return {.all = all,
             .unproven = std::max<size_t>(all / 2, 1),
-            .per_subject = options.connections_per_subject_max};
+            .per_subject = std::min<size_t>(options.connections_per_subject_max,
+                                            std::max<size_t>(all / 4, 1))};
 }
 
 pki::Seconds now(const Reactor& reactor) {

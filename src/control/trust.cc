@@ -9,6 +9,8 @@ namespace ros2s::control {
 namespace {
 
 constexpr Duration glance = std::chrono::seconds(1);
+// A chain is kept while its session lives, and peers choose what they append to it.
+constexpr size_t chain_bytes_max = 16 << 10;
 
 }  // namespace
 
@@ -27,6 +29,12 @@ const Trust::Known& Trust::know(const std::string& chain) {
 
 Result<WallTime> Trust::check(const std::string& subject, const std::string& chain,
                               Report& report) {
+    if (chain.size() > chain_bytes_max) {
+        return report.fail(Code::denied,
+                           fmt::format("the certificate of {} came with {} bytes of others, more "
+                                       "than {} in all; send the client's certificate alone",
+                                       subject, chain.size(), chain_bytes_max));
+    }
     const Known& known = know(chain);
     // WallTime ends in 2262.
     constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());

@@ -94,14 +94,16 @@ Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
 }
 
 Committer::Ticket Committer::join(TransactionRecord transaction, std::vector<Node*> pins) {
-    Group& group = *open_;
+    // A write ahead that fails at once gives up this group and opens another one.
+    const std::shared_ptr<Group> joined = open_;
+    Group& group = *joined;
     group.payload_bytes_max += transaction.encoded_bytes_max();
     place_blocks(transaction);
     group.transactions.push_back(std::move(transaction));
     group.pins.insert(group.pins.end(), pins.begin(), pins.end());
     write_ahead();
     wake_.wake_all();
-    return {open_, group.transactions.size() - 1};
+    return {joined, group.transactions.size() - 1};
 }
 
 bool Committer::advance_proof() {

@@ -85,7 +85,7 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
         .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))};
     if (cookie != 0) {
         // Behind the end nothing comes, as when one seeks there in a file.
-        if (file->cookies.is_behind_all(cookie)) co_return std::vector<DirectoryEntry>{};
+        if (file->cookies.is_behind_end(cookie)) co_return std::vector<DirectoryEntry>{};
         auto name = file->cookies.find(cookie);
         if (!name) co_return fail(Code::invalid);
         request.after = std::move(*name);
@@ -104,6 +104,7 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
                            .cookie = next++});
         file->cookies.add(listed.key);
     }
+    if (!reply.more) file->cookies.reached_end();
     file->cookies.end();
     co_return entries;
 }

@@ -40,6 +40,7 @@ class ListingMemory {
 class ReaddirCookies {
   public:
     static constexpr size_t bytes_max = size_t{1} << 20;
+    static constexpr uint64_t names_max = uint64_t{1} << 48;  // of any directory
 
     explicit ReaddirCookies(ListingMemory& memory) : memory_(memory) {}
     ReaddirCookies(const ReaddirCookies&) = delete;
@@ -48,14 +49,19 @@ class ReaddirCookies {
 
     // The name with that cookie; nothing when it was forgotten or never given out.
     [[nodiscard]] std::optional<std::string> find(uint64_t cookie) const;
-    // No name that was given out has it, or one behind it.
-    [[nodiscard]] bool is_behind_all(uint64_t cookie) const { return cookie >= next_; }
+    // The directory has ended before it. Not so of a number that this handle has not come to yet:
+    // it may be another handle's, and names would be missing.
+    [[nodiscard]] bool is_behind_end(uint64_t cookie) const {
+        return cookie >= next_ && (reached_end_ || cookie > names_max);
+    }
     // A call that went on from `cookie` gives out names; their cookies follow one another from what
     // is returned.
     uint64_t begin(uint64_t cookie);
     void add(std::string_view name);
     // The call has given out its names. Others' may be forgotten.
     void end();
+    // The last name was given out.
+    void reached_end() { reached_end_ = true; }
 
   private:
     friend class ListingMemory;
@@ -78,6 +84,7 @@ class ReaddirCookies {
     ListingMemory& memory_;
     std::vector<Page> pages_;
     uint64_t next_ = 1;
+    bool reached_end_ = false;
     uint64_t went_on_from_ = 0;  // the cookie that the last call had
     size_t bytes_ = 0;           // as ListingMemory counts them
     std::optional<std::list<ReaddirCookies*>::iterator> place_;

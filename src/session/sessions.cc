@@ -178,7 +178,8 @@ Task<> SessionTable::reap(StopToken stop) {
             });
             if (unused == sessions_.end()) break;
             metrics_.reaped.add();
-            co_await end(*unused->second);
+            // Beside the others: one whose file system does not answer holds up nobody.
+            ROS2S_CHECK(expelled_.try_spawn(end(*unused->second)));
         }
         std::vector<SessionId> expired;
         for (const auto& [id, session] : sessions_) {

@@ -289,6 +289,19 @@ constexpr Case cases[] = {
          EXPECT_EQ((co_await f.fs.readdir(f.call, handle, 0, 10))->size(), 1u);
          co_await f.close(handle);
      }},
+    {"ACookieOfAnotherHandleHidesNoNames",
+     [](Fixture& f) -> Task<> {
+         for (const char* name : {"a", "b", "c"}) co_await f.file(root_node, name);
+         const FileHandle first = co_await f.open(root_node, f.reading);
+         const auto entries = co_await f.fs.readdir(f.call, first, 0, 2);
+         CO_ASSERT(entries);
+         const FileHandle second = co_await f.open(root_node, f.reading);
+         // The rest, or an error: not the end of the directory.
+         const auto rest = co_await f.fs.readdir(f.call, second, entries->back().cookie, 10);
+         if (rest) EXPECT_FALSE(rest->empty());
+         co_await f.close(second);
+         co_await f.close(first);
+     }},
     {"ADirectoryThatIsOpenIsRemoved",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir", 0750);
