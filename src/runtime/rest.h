@@ -14,22 +14,24 @@ namespace ros2s {
 
 class RestWatch {
   public:
-    // Between two calls; less is what timers do.
+    // Less than this between two calls is rest, and less than this since the last time is nothing
+    // to give back for.
     static constexpr uint64_t least_work = 64;
 
-    // `work` grows with what is done. True once after work, when there was none since the last
-    // call.
+    // `work` grows with what is done. True once after work, when there is rest. Slow work adds up.
     [[nodiscard]] bool came_to_rest(uint64_t work) noexcept {
-        const bool works = work - last_ >= least_work;
+        const bool rests = work - last_ < least_work;
         last_ = work;
-        const bool rests = !works && worked_;
-        worked_ = works;
-        return rests;
+        if (!rests || !(is_opened_ || work - given_back_ >= least_work)) return false;
+        is_opened_ = false;
+        given_back_ = work;
+        return true;
     }
 
   private:
     uint64_t last_ = 0;
-    bool worked_ = true;  // opening is work
+    uint64_t given_back_ = 0;  // the work at the last time
+    bool is_opened_ = true;    // which is work, too
 };
 
 // Gives the allocator's free memory back to the kernel. Any thread; others wait for moments.
