@@ -129,7 +129,14 @@ Task<> try_to_leave(fs::FileSystem& files) {
         EXPECT_EQ(item.status.error().code, Code::loop);
     }
     for (const char* name : {"..", ".", "", "a/../../outside", "/etc/passwd"}) {
-        EXPECT_EQ((co_await files.lookup(call, fs::root_node, name)).error().code, Code::invalid);
+        // Look-ups take "." and ".." for the kernel's handles of files; they lead nowhere outside.
+        const auto found = co_await files.lookup(call, fs::root_node, name);
+        if (name == std::string_view(".")) {
+            EXPECT_TRUE(found && found->node == fs::root_node);
+        } else {
+            const Code refused = name == std::string_view("..") ? Code::stale : Code::invalid;
+            EXPECT_EQ(found.error().code, refused) << name;
+        }
         EXPECT_EQ((co_await files.mkdir(call, fs::root_node, name, 0755, owner)).error().code,
                   Code::invalid);
         EXPECT_EQ((co_await files.rename(call, fs::root_node, "link2", fs::root_node, name, {}))
