@@ -137,11 +137,11 @@ class PurgeSteps {
   public:
     void take(EntryKey key) {
         if (open_ && !same_akey(*open_, key)) end_array();
+        last_ = key.segment;
         if (!open_) {
             open_ = std::move(key);
             first_ = 1;
         }
-        last_ = key.segment;
     }
     // The page has ended.
     void cut() {
