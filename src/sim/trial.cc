@@ -25,7 +25,7 @@ class Trial {
           random_(seed),
           report_(report),
           rig_(factory(world, random_)),
-          workload_(draw_workload(random_)),
+          workload_(draw_workload(random_, rig_->repeats_requests())),
           history_(world.core(), workload_witnesses(workload_), workload_columns(workload_)) {
         container_client_.emplace(world.core(), seed, history_);
         for (size_t i = 0; i < cores; ++i) cores_.push_back(&world.core(i));

@@ -40,12 +40,12 @@ std::string noise(Random& random, uint64_t length) {
 
 }  // namespace
 
-WorkloadOptions draw_workload(Random& random) {
+WorkloadOptions draw_workload(Random& random, bool loses_connections) {
     return {.clients = 3 + random.below(12),
             .array_blocks = 4 + random.below(12),
             .far_writes = random.one_in(3),
             .large_writes = random.one_in(3),
-            .long_array = random.one_in(8),
+            .long_array = random.one_in(8) && !loses_connections,
             .hot_percent = 10 + 40 * random.below(3),
             .abandon_percent = 10 + 40 * random.below(3)};
 }

@@ -20,8 +20,9 @@ struct WorkloadOptions {
     uint64_t abandon_percent = 10;  // of what a crash left open is not sent again
 };
 
-// Drawn from the seed like everything else.
-[[nodiscard]] WorkloadOptions draw_workload(Random& random);
+// Drawn from the seed like everything else. Where connections are lost there is no long array: a
+// read of all of it takes so many frames that none would ever come through.
+[[nodiscard]] WorkloadOptions draw_workload(Random& random, bool loses_connections);
 
 // The witness of each client, and the columns worth a query.
 [[nodiscard]] std::vector<Place> workload_witnesses(const WorkloadOptions& options);
