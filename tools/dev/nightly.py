@@ -2,6 +2,7 @@
 
 import argparse
 
+import arm64
 import build
 import console
 import fuzz
@@ -33,6 +34,7 @@ def run(options):
     made = package.make(tally)
     if made:
         trial.install_and_start(made, tally)
+    arm64.selection(tally)
     if lab.is_ready(tally):
         for name in lab.known():
             lab.run_suite(name, 1200, tally, lab.power.POINTS)
