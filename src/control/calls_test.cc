@@ -255,6 +255,12 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
         request.mutable_place()->set_session(session_.value);
         request.mutable_place()->set_mount(mount);
     };
+    uint64_t changes = 0;
+    const auto name_change = [&](auto& request) {
+        v1::UpdateName& name = *request.mutable_place()->mutable_update();
+        name.set_slot(0);
+        name.set_sequence(++changes);
+    };
     const auto expect = [&](const grpc::Status& status, Code code, const char* says) {
         Report report;
         EXPECT_EQ(to_error(status, report).code, code) << says;
@@ -265,6 +271,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     const auto mkdir = [&](auto change) {
         v1::MakeDirectoryRequest request;
         place(request);
+        name_change(request);
         request.set_parent(1);
         request.set_name("d");
         change(request);
@@ -280,6 +287,8 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     expect(mkdir([](D& d) { d.mutable_place()->set_mount(99); }), Code::stale, "no mount 99");
     expect(mkdir([](D& d) { d.clear_place(); }), Code::stale, "no session 0");
     expect(mkdir([](D& d) { d.set_parent(1 << 30); }), Code::not_found, "");
+    expect(mkdir([](D& d) { d.mutable_place()->clear_update(); }), Code::invalid,
+           "set place.update");
     EXPECT_TRUE(mkdir([](D&) {}).ok());
     const auto named = [&](uint32_t slot, uint64_t sequence, bool repeated) {
         return mkdir([&](D& d) {
@@ -298,6 +307,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
 
     v1::MakeNodeRequest special;
     place(special);
+    name_change(special);
     special.set_parent(1);
     special.set_name("n");
     special.set_mode(0170000 | 0644);
@@ -306,6 +316,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
 
     v1::SetXattrRequest xattr;
     place(xattr);
+    name_change(xattr);
     xattr.set_node(1);
     xattr.set_name("user.x");
     xattr.set_how(static_cast<v1::XattrChange>(5));

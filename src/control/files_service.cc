@@ -47,11 +47,17 @@ uint64_t digest_of(const Request& request) {
         .value();
 }
 
-// The name that the file system gives the change, so that it is done once.
+// The name that the file system gives the change, so that it is done once, and its reply is kept
+// for this client rather than for the mount that all of them share.
 template <class Request>
 Result<> name_update(Served& served, const session::Session& session, const Request& request) {
     const v1::Place& place = request.place();
-    if (!place.has_update()) return {};
+    if (!place.has_update()) {
+        return served.report.fail(Code::invalid,
+                                  "a change without a name cannot be told from its repetition; set "
+                                  "place.update: a slot, and a sequence that rises by one for each "
+                                  "change in it");
+    }
     const v1::UpdateName& name = place.update();
     if (name.slot() >= UpdateName::slots_max || name.sequence() == 0) {
         return served.report.fail(

@@ -297,7 +297,6 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
 
 static RepliesOptions replies_options(const EngineOptions& options) {
     const size_t most = std::max<size_t>(options.replies_share() / Replies::slot_bytes, 4096);
-    // Four owners that use up their own leave nothing to a fifth, two do not.
     return {.per_owner_max = std::min<size_t>(options.replies_per_owner, most / 4),
             .slots_max = most,
             .lease = options.reply_lease};

@@ -39,10 +39,11 @@ bool Replies::is_over(const Owner& owner, WallTime now) const {
     return age >= options_.lease || age <= -options_.lease;
 }
 
-// Room is what is free and what trim() would free.
+// Room is what is free and what trim() would free. An owner leaves as many slots free as it has: n
+// owners that take what they get leave a share of 1/(n + 1), so another one always finds room.
 bool Replies::has_room(const Owner* owner, WallTime now) const {
     if (owner != nullptr && owner->slots >= options_.per_owner_max) return is_over(*owner, now);
-    return count_ < options_.slots_max ||
+    return count_ + (owner == nullptr ? 0 : owner->slots) < options_.slots_max ||
            std::ranges::any_of(
                owners_, [&](const auto& each) { return is_over(each.second, now); });
 }
@@ -72,7 +73,7 @@ void Replies::store(const ReplyKey& key, ReplyValue reply) {
     slot->second.reply = reply;
     if (!slot->second.changed) changed_.push_back(key);
     slot->second.changed = true;
-    trim(key.owner, reply.time);
+    if (slot_is_new) trim(key.owner, reply.time);
 }
 
 Replies::Stored* Replies::find(const ReplyKey& key) {
@@ -90,7 +91,8 @@ void Replies::trim(const Uuid& owner, WallTime now) {
     while (own->second.slots > options_.per_owner_max && is_over(own->second, now)) {
         drop_oldest(own);
     }
-    while (count_ > options_.slots_max) {
+    // Without the slot that has just come, as has_room() judged it.
+    while (count_ - 1 + own->second.slots - 1 >= options_.slots_max) {
         const auto over = std::ranges::find_if(
             owners_, [&](const auto& each) { return is_over(each.second, now); });
         if (over == owners_.end()) break;

@@ -6,7 +6,8 @@
 // the pool's own wall time, and longer while there is room. Then all of them go at once, and what
 // comes again of that owner from a client that is not known is `expired`: it may have been done.
 // Who has used up what is kept for him, with clients that are not over their lease, is refused new
-// slots (`busy`); others do not notice.
+// slots (`busy`), and so is who has more of them than are free: those who have few always find
+// room.
 //
 // Changed where a group is applied, alone, so that recovery arrives at the same replies. Does not
 // suspend.

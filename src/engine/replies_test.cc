@@ -137,6 +137,27 @@ TEST(Replies, InSumTheyAreBoundedToo) {
     EXPECT_EQ(kept.ask(id(50, 1, 0, 2)), "done");
 }
 
+// Nor do many together: the more they have, the sooner they are refused.
+TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
+    Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
+    std::map<uint32_t, uint32_t> done;
+    for (uint32_t client = 0; client < 1000; ++client) {
+        for (uint32_t big = 1; big <= 6; ++big) done[big] += kept.ask(id(big, client)) == "done";
+    }
+    for (uint32_t big = 1; big <= 6; ++big) {
+        EXPECT_EQ(kept.ask(id(big, 1, 1)), busy) << big;
+        EXPECT_NEAR(done[big], 4000 / 7, 1) << big;
+    }
+    for (uint32_t client = 0; client < 200; ++client) {
+        EXPECT_EQ(kept.ask(id(7, client)), "done") << client;
+    }
+    // What is over is anybody's, and no more of it than is needed.
+    kept.now += lease;
+    EXPECT_EQ(kept.ask(id(1, 1, 1)), "done");
+    EXPECT_GT(kept.replies.count(), 3500U);
+    for (uint32_t client = 0; client < 6; ++client) EXPECT_EQ(kept.ask(id(8, client)), "done");
+}
+
 // A clock that was ahead for a while does not fill an owner's place until it is as late again, and
 // nothing is done twice for it.
 TEST(Replies, AClockThatIsSetBack) {

@@ -148,7 +148,7 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       reactor_(reactor),
       options_(options),
       chunk_bytes_(superblock.chunk_bytes),
-      slots_(reactor, options.slots),
+      slots_(reactor, container.uuid, options.slots),
       nodes_(reactor),
       node_lease_(reactor, 1),
       directory_renames_(reactor, 1),

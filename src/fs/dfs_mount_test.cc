@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
@@ -23,6 +25,8 @@ class CountingStore final : public object::ForwardingStore {
         fetches = items = updates = operations = conditions = queries = lists = operations_most = 0;
     }
 
+    std::set<Uuid> owners;  // of the updates' names
+
     // Before an update with this number another's is made under the same name.
     uint64_t robbed = 0;
 
@@ -36,6 +40,7 @@ class CountingStore final : public object::ForwardingStore {
     Task<Result<Commit>> update(const Call& call, object::ContainerId container,
                                 const object::Transaction& transaction) override {
         ++updates;
+        if (!transaction.id.client.is_nil()) owners.insert(transaction.id.owner);
         operations += transaction.operations.size();
         conditions += transaction.conditions.size();
         operations_most = std::max<uint64_t>(operations_most, transaction.operations.size());
@@ -438,6 +443,19 @@ TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
     ASSERT_EQ(mount(), std::nullopt);
     EXPECT_EQ(outcome_of(world_.run(fs_->mkdir(call_, root_node, "b", 0755, {}))), std::nullopt);
     unmount();
+}
+
+// A store keeps replies by owner: the mounts of one container use up nothing of another's.
+TEST_F(DfsMountTest, ItsNamesBelongToTheContainer) {
+    std::set<Uuid> containers;
+    for (int i = 0; i < 2; ++i) {
+        container_ = world_.run(store_.create_container(call_, {.label = std::to_string(i)}))->id;
+        containers.insert(container_.uuid);
+        start();
+        EXPECT_TRUE(world_.run(fs_->mkdir(call_, root_node, "a", 0755, {})));
+        unmount();
+    }
+    EXPECT_EQ(store_.owners, containers);
 }
 
 }  // namespace

@@ -18,12 +18,16 @@ class OperationSlots {
   public:
     // Names that nobody else can have: the client is drawn here, and so is the digest of all its
     // requests. An answer that the store has for another's request never passes for one of these.
-    OperationSlots(Reactor& reactor, uint32_t count) : free_count_(reactor, count) {
+    // The owner is whose room for replies they take: the container's, so that mounts of others in
+    // the same process lose none of theirs.
+    OperationSlots(Reactor& reactor, const Uuid& owner, uint32_t count)
+        : free_count_(reactor, count) {
         const Uuid client = Uuid::make(reactor.secrets());
         const uint64_t digest = Digest().add(reactor.secrets().next()).value();
         for (uint32_t i = 0; i < count; ++i) {
             slots_.push_back({});
-            slots_.back().own = {.client = client, .slot = i, .sequence = 0, .digest = digest};
+            slots_.back().own = {
+                .client = client, .slot = i, .sequence = 0, .owner = owner, .digest = digest};
             free_.push_back(count - 1 - i);
         }
     }
