@@ -166,8 +166,7 @@ Task<Result<>> DfsMount::write_chunk(const Call& call, NodeId node, Window from,
 }
 
 // One transaction after the other, in the file's order, each of as many chunks as it may carry:
-// where space runs out, what has been written is the beginning, and the file has grown by nothing
-// else.
+// where one fails, what has been written is the beginning, and the caller is told how much that is.
 Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeId node, Window from,
                                               uint64_t offset) {
     uint64_t done = 0;
@@ -186,35 +185,60 @@ Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeId node, Win
             taken += count;
         }
         const auto committed = co_await commit_named(call, lease, part);
-        if (!committed && committed.error().code == Code::no_space && done > 0) break;
+        if (!committed && done > 0) break;
         if (!committed) co_return fail(committed.error());
         done += taken;
     }
     co_return done;
 }
 
+namespace {
+
+// What was asked for has not been done, for certain.
+bool was_refused(const Error& error) {
+    switch (error.code) {
+        case Code::cancelled:
+        case Code::deadline:
+        case Code::closed:
+        case Code::disconnected:
+        case Code::expired:
+        case Code::io: return false;
+        default: return true;
+    }
+}
+
+}  // namespace
+
 // At the end of the file as it is at that moment. This mount's other writers are shut out by the
 // caller; other mounts' by conditions: the last chunk has not grown, and none has come behind it.
 // One transaction, unless there is more than one can carry; of a named call it must be one. Returns
-// how much was appended: less only where space has run out.
+// how much was appended: less where a further one was refused, but not where it may have been done,
+// for it would then be appended once more.
 Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeId node, Window from) {
     const uint64_t wanted = from.length;
+    // What was appended, where nothing more of it can have been; else the error.
+    const auto refused = [&](const Error& error) -> Result<uint64_t> {
+        if (from.length == wanted) return fail(error);
+        return wanted - from.length;
+    };
     for (int attempt = 0; from.length > 0; ++attempt) {
-        if (attempt == attempts_max) co_return fail(Code::busy);
-        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                            co_await query_contents(call, node, S_IFREG));
-        const uint64_t end = file_size(contents, chunk_bytes_);
-        if (from.length > file_bytes_max - end) co_return fail(Code::too_large, file_bytes_max);
+        if (attempt == attempts_max) co_return refused({.code = Code::busy});
+        const auto contents = co_await query_contents(call, node, S_IFREG);
+        if (!contents) co_return refused(contents.error());
+        const uint64_t end = file_size(*contents, chunk_bytes_);
+        if (from.length > file_bytes_max - end) {
+            co_return refused({.code = Code::too_large, .detail = file_bytes_max});
+        }
         co_await slots_.wait();
         auto lease = slots_.take();
-        if (contents.exists) {
+        if (contents->exists) {
             lease.require({.kind = Condition::Kind::size_equals,
                            .object = object_of(node),
-                           .dkey = contents.highest_dkey,
+                           .dkey = contents->highest_dkey,
                            .akey = data_akey(),
-                           .value = contents.size});
+                           .value = contents->size});
         }
-        const uint64_t next_chunk = contents.exists ? contents.highest_dkey.number() + 1 : 0;
+        const uint64_t next_chunk = contents->exists ? contents->highest_dkey.number() + 1 : 0;
         lease.require({.kind = Condition::Kind::size_equals,
                        .object = object_of(node),
                        .dkey = chunk_dkey(next_chunk),
@@ -233,9 +257,8 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeId node, Wi
         if (done) {
             from = from.slice(taken, from.length - taken);
             attempt = 0;
-        } else if (done.error().code == Code::no_space && from.length < wanted) {
-            co_return wanted - from.length;
         } else if (!co_await conflicted(done.error(), attempt)) {
+            if (was_refused(done.error())) co_return refused(done.error());
             co_return fail(done.error());
         }
     }

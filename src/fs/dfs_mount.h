@@ -147,6 +147,10 @@ class DfsMount final : public Dfs {
     // ---- dfs_names.cc
     // Errors: not_found (the directory is gone), not_directory.
     Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
+    // From what was fetched of a directory's inode and of a name in it.
+    [[nodiscard]] static Result<Named> named_of(std::span<const FetchItem, 2> items,
+                                                const InodeRecord& parent,
+                                                const EntryRecord& entry);
     Task<Result<std::pair<Inode, Inode>>> fetch_pair(const Call& call, NodeId a, NodeId b);
     [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
     // Puts a new node under a name. Errors also: exists, condition_failed never.
@@ -186,6 +190,7 @@ class DfsMount final : public Dfs {
 
     // ---- dfs_rename.cc
     struct Renaming;
+    struct Moved;
     // Errors also: condition_failed where others were faster.
     Task<Result<>> rename_once(const Call& call, Renaming& renaming);
     Task<Result<>> rename_replace(const Call& call, Renaming& renaming);
@@ -193,6 +198,9 @@ class DfsMount final : public Dfs {
     // Errors: loop where `moved` is `new_parent` or above it.
     Task<Result<>> check_no_loop(const Call& call, NodeId moved, NodeId new_parent);
     Task<Result<>> plan_moves(const Call& call, Renaming& renaming);
+    Task<> plan_move(const Call& call, Moved& move, Result<>& result);
+    Task<> query_move(const Call& call, const Moved& move, Result<QueryReply>& contents);
+    Task<Result<>> find_both(const Call& call, Renaming& renaming);
     static void add_moves(OperationSlots::Lease& lease, Renaming& renaming);
 
     // ---- dfs_attributes.cc

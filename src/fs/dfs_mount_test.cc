@@ -16,11 +16,14 @@ namespace {
 // Counts what passes, and can claim fewer features than the store below has.
 class CountingStore final : public object::ForwardingStore {
   public:
-    explicit CountingStore(object::ObjectStore& below) : ForwardingStore(below) {}
+    CountingStore(Reactor& reactor, object::ObjectStore& below)
+        : ForwardingStore(below), reactor_(reactor) {}
     object::Features claimed{.multi_object_transactions = true, .conditions = true};
     uint64_t fetches = 0, items = 0, updates = 0, operations = 0, conditions = 0, queries = 0,
              lists = 0, operations_most = 0;
     std::optional<uint64_t> full_at;  // no space for this chunk of any file
+    Code full_code = Code::no_space;
+    Duration trip{};  // what each request takes
     void reset() {
         fetches = items = updates = operations = conditions = queries = lists = operations_most = 0;
     }
@@ -35,11 +38,13 @@ class CountingStore final : public object::ForwardingStore {
                          std::span<FetchItem> wanted) override {
         ++fetches;
         items += wanted.size();
-        return below().fetch(call, container, wanted);
+        co_await pass();
+        co_return co_await below().fetch(call, container, wanted);
     }
     Task<Result<Commit>> update(const Call& call, object::ContainerId container,
                                 const object::Transaction& transaction) override {
         ++updates;
+        co_await pass();
         if (!transaction.id.client.is_nil()) owners.insert(transaction.id.owner);
         operations += transaction.operations.size();
         conditions += transaction.conditions.size();
@@ -47,7 +52,7 @@ class CountingStore final : public object::ForwardingStore {
         for (const Operation& operation : transaction.operations) {
             const bool data = operation.kind == Operation::Kind::write;
             if (data && full_at && operation.dkey.number() == *full_at) {
-                co_return fail(Code::no_space);
+                co_return fail(full_code);
             }
         }
         if (robbed != 0 && transaction.id.sequence == robbed) {
@@ -65,8 +70,15 @@ class CountingStore final : public object::ForwardingStore {
     Task<Result<QueryReply>> query(const Call& call, object::ContainerId container, ObjectId object,
                                    const Akey& akey) override {
         ++queries;
-        return below().query(call, container, object, akey);
+        co_await pass();
+        co_return co_await below().query(call, container, object, akey);
     }
+
+  private:
+    Task<> pass() {
+        if (trip > Duration{}) co_await sleep_for(reactor_, trip);
+    }
+    Reactor& reactor_;
 };
 
 class DfsMountTest : public testing::Test {
@@ -125,7 +137,7 @@ class DfsMountTest : public testing::Test {
 
     sim::World world_{1};
     object::MemoryStore memory_{world_.core()};
-    CountingStore store_{memory_};
+    CountingStore store_{world_.core(), memory_};
     object::ContainerId container_;
     Call call_;
     Report report_;
@@ -268,14 +280,59 @@ TEST_F(DfsMountTest, AWriteThatFindsNoSpaceLeavesItsBeginning) {
     EXPECT_EQ(refused.error().code, Code::no_space);
     EXPECT_EQ(size(), 100u);
     store_.full_at = 6;
-    const auto begun = pwrite(100);
-    ASSERT_TRUE(begun);
-    EXPECT_EQ(*begun, 4 * 8192u - 100);
-    EXPECT_EQ(size(), 4 * 8192u);
+    // Whatever the reason: what is durable is said.
+    for (const Code code : {Code::no_space, Code::io, Code::disconnected, Code::no_memory}) {
+        store_.full_code = code;
+        const auto begun = pwrite(100);
+        ASSERT_TRUE(begun) << describe(code);
+        EXPECT_EQ(*begun, 4 * 8192u - 100);
+        EXPECT_EQ(size(), 4 * 8192u);
+    }
     store_.full_at.reset();
     const auto whole = pwrite(100);
     ASSERT_TRUE(whole);
     EXPECT_EQ(*whole, text.size());
+    unmount();
+}
+
+// An append that is refused half way tells how far it came. One that may have been done does not:
+// who appends the rest would append it twice.
+TEST_F(DfsMountTest, AnAppendThatIsRefusedTellsItsBeginning) {
+    start();
+    (void)create("file");
+    const NodeId node = world_.run(fs_->lookup(call_, root_node, "file"))->node;
+    const FileHandle log =
+        world_.run(fs_->open(call_, node, {.write = true, .append = true}))->handle;
+    constexpr uint64_t one = object::transaction_operations_max * 8192;
+    const std::string text(one + 8192, 'x');
+    uint64_t size = 0;
+    for (const Code code :
+         {Code::no_space, Code::read_only, Code::no_memory, Code::disconnected, Code::io}) {
+        store_.full_at = (size + one) / 8192;
+        store_.full_code = code;
+        const auto done = world_.run(fs_->pwrite(call_, log, Window::local(as_bytes(text)), 0));
+        size += one;
+        EXPECT_EQ(world_.run(fs_->get_attributes(call_, node))->size, size);
+        const bool unknown = code == Code::disconnected || code == Code::io;
+        EXPECT_EQ(done, unknown ? Result<uint64_t>(fail(code)) : Result<uint64_t>(one))
+            << describe(code);
+    }
+    unmount();
+}
+
+// Each request waits for the one before only where it needs its answer: to find the names, to know
+// the node, to do it.
+TEST_F(DfsMountTest, ARenameTakesThreeTrips) {
+    start();
+    (void)create("a");
+    store_.reset();
+    store_.trip = std::chrono::milliseconds(1);
+    const Time begun = world_.core().now();
+    EXPECT_TRUE(world_.run(fs_->rename(call_, root_node, "a", root_node, "b", {})));
+    EXPECT_EQ(world_.core().now() - begun, std::chrono::milliseconds(3));
+    EXPECT_EQ(store_.fetches, 2u);
+    EXPECT_EQ(store_.queries, 1u);
+    EXPECT_EQ(store_.updates, 1u);
     unmount();
 }
 

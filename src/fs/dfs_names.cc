@@ -13,16 +13,21 @@ Task<Result<DfsMount::Named>> DfsMount::find(const Call& call, NodeId parent,
     std::array items{record_item(object_of(parent), record_dkey(), inode_akey(), inode),
                      record_item(object_of(parent), name_dkey(name), entry_akey(), entry)};
     ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
+    co_return named_of(items, inode, entry);
+}
+
+Result<DfsMount::Named> DfsMount::named_of(std::span<const FetchItem, 2> items,
+                                           const InodeRecord& parent, const EntryRecord& entry) {
     Named named;
-    ROS2S_CO_TRY_ASSIGN(named.parent, record_of(items[0], inode));
-    if (!S_ISDIR(named.parent.mode)) co_return fail(Code::not_directory);
+    ROS2S_TRY_ASSIGN(named.parent, record_of(items[0], parent));
+    if (!S_ISDIR(named.parent.mode)) return fail(Code::not_directory);
     const auto found = record_of(items[1], entry);
     if (found) {
         named.entry = {.record = *found, .epoch = items[1].epoch};
     } else if (found.error().code != Code::not_found) {
-        co_return fail(found.error());
+        return fail(found.error());
     }
-    co_return named;
+    return named;
 }
 
 Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::string_view name) {

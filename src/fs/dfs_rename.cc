@@ -1,17 +1,21 @@
 // Rename. One transaction; moving a directory to another parent also bumps a number that all such
 // moves of the container share, so that the walk which proves that no loop arises stays true.
 #include <algorithm>
+#include <array>
 
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
 
+// A node whose name changes: its record says when and, of a directory, where to.
+struct DfsMount::Moved {
+    NodeId node{};
+    mode_t type = 0;
+    NodeId new_parent{};  // of a directory that gets another one; else 0
+    Inode inode;
+};
+
 struct DfsMount::Renaming {
-    struct Move {  // a node whose name changes: its record says when and, of a directory, where to
-        NodeId node{};
-        NodeId new_parent{};  // of a directory that gets another one; else 0
-        Inode inode;
-    };
     NodeId parent{};
     std::string_view name;
     NodeId new_parent{};
@@ -20,13 +24,13 @@ struct DfsMount::Renaming {
 
     Entry from, to;
     bool holds_directory_lock = false;
-    std::vector<Move> moves;
+    std::vector<Moved> moves;
     NumberRecord renames;  // as this will leave it; counts where a directory moves
     Epoch renames_epoch{};
 
     [[nodiscard]] bool moves_directory() const {
         return std::ranges::any_of(moves,
-                                   [](const Move& move) { return move.new_parent != NodeId{}; });
+                                   [](const Moved& move) { return move.new_parent != NodeId{}; });
     }
 };
 
@@ -55,18 +59,70 @@ Task<Result<>> DfsMount::plan_moves(const Call& call, Renaming& renaming) {
         renaming.renames_epoch = item.epoch;
         ++renaming.renames.number;
     }
-    for (Renaming::Move& move : renaming.moves) {
-        const bool is_directory = move.new_parent != NodeId{};
-        if (is_directory) ROS2S_CO_TRY(co_await check_no_loop(call, move.node, move.new_parent));
-        auto inode = co_await fetch_inode(call, move.node);
-        if (!inode && inode.error().code == Code::stale) co_return fail(Code::condition_failed);
-        if (!inode) co_return fail(inode.error());
-        move.inode = *inode;
-        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                            co_await query_contents(call, move.node, inode->record.mode));
-        stamp_changed(move.inode.record, contents);
-        if (is_directory) move.inode.record.parent = move.new_parent.value;
+    for (const Moved& move : renaming.moves) {
+        if (move.new_parent == NodeId{}) continue;
+        ROS2S_CO_TRY(co_await check_no_loop(call, move.node, move.new_parent));
     }
+    std::vector<Result<>> results(renaming.moves.size());
+    {
+        Nursery nursery(reactor_, renaming.moves.size() + 1);
+        for (size_t i = 1; i < results.size(); ++i) {
+            co_await nursery.spawn(plan_move(call, renaming.moves[i], results[i]));
+        }
+        co_await plan_move(call, renaming.moves[0], results[0]);
+        co_await nursery.join();
+    }
+    for (const Result<>& result : results) ROS2S_CO_TRY(result);
+    co_return Result<>();
+}
+
+// What a name says of its node's type stays true, so that record and contents are asked for at
+// once.
+Task<> DfsMount::plan_move(const Call& call, Moved& move, Result<>& result) {
+    Result<QueryReply> contents = QueryReply{};
+    Result<Inode> inode = fail(Code::closed);
+    {
+        Nursery nursery(reactor_, 1);
+        co_await nursery.spawn(query_move(call, move, contents));
+        inode = co_await fetch_inode(call, move.node);
+        co_await nursery.join();
+    }
+    if (!inode) {
+        const bool gone = inode.error().code == Code::stale;
+        result = gone ? fail(Code::condition_failed) : fail(inode.error());
+        co_return;
+    }
+    if (!contents) {
+        result = fail(contents.error());
+        co_return;
+    }
+    move.inode = *inode;
+    stamp_changed(move.inode.record, *contents);
+    if (move.new_parent != NodeId{}) move.inode.record.parent = move.new_parent.value;
+}
+
+Task<> DfsMount::query_move(const Call& call, const Moved& move, Result<QueryReply>& contents) {
+    contents = co_await query_contents(call, move.node, move.type);
+}
+
+// Both names, and their directories, in one request.
+Task<Result<>> DfsMount::find_both(const Call& call, Renaming& renaming) {
+    ROS2S_CO_TRY(check_name(renaming.name));
+    ROS2S_CO_TRY(check_name(renaming.new_name));
+    InodeRecord parents[2];
+    EntryRecord entries[2];
+    std::array items{
+        record_item(object_of(renaming.parent), record_dkey(), inode_akey(), parents[0]),
+        record_item(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), entries[0]),
+        record_item(object_of(renaming.new_parent), record_dkey(), inode_akey(), parents[1]),
+        record_item(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(),
+                    entries[1])};
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
+    const std::span all(items);
+    ROS2S_CO_TRY_ASSIGN(const Named from, named_of(all.first<2>(), parents[0], entries[0]));
+    ROS2S_CO_TRY_ASSIGN(const Named to, named_of(all.last<2>(), parents[1], entries[1]));
+    renaming.from = from.entry;
+    renaming.to = to.entry;
     co_return Result<>();
 }
 
@@ -79,7 +135,7 @@ void DfsMount::add_moves(OperationSlots::Lease& lease, Renaming& renaming) {
                        .value = renaming.renames_epoch.value});
         lease.add(put(object_of(root_node), record_dkey(), rename_akey(), renaming.renames));
     }
-    for (const Renaming::Move& move : renaming.moves) {
+    for (const Moved& move : renaming.moves) {
         lease.require(inode_is(move.node, move.inode.epoch));
         lease.add(put_inode(move.node, move.inode.record));
     }
@@ -144,11 +200,7 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
 }
 
 Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
-    ROS2S_CO_TRY_ASSIGN(const Named source, co_await find(call, renaming.parent, renaming.name));
-    ROS2S_CO_TRY_ASSIGN(const Named target,
-                        co_await find(call, renaming.new_parent, renaming.new_name));
-    renaming.from = source.entry;
-    renaming.to = target.entry;
+    ROS2S_CO_TRY(co_await find_both(call, renaming));
     renaming.moves.clear();
     const Entry& from = renaming.from;
     const Entry& to = renaming.to;
@@ -161,8 +213,9 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     const auto add_move = [&](const Entry& moved, NodeId to_parent) {
         const bool to_another =
             moved.record.is_directory() && renaming.parent != renaming.new_parent;
-        renaming.moves.push_back(
-            {.node = moved.node(), .new_parent = to_another ? to_parent : NodeId{}});
+        renaming.moves.push_back({.node = moved.node(),
+                                  .type = moved.record.type_bits(),
+                                  .new_parent = to_another ? to_parent : NodeId{}});
     };
     add_move(from, renaming.new_parent);
     if (renaming.flags.exchange) add_move(to, renaming.parent);
