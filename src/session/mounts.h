@@ -187,6 +187,8 @@ class Mounts final : public SessionWatcher {
     };
     using Key = std::pair<SessionId, MountId>;
     [[nodiscard]] Result<> check_room(const Session& session, Report& report) const;
+    // Errors: deadline, cancelled.
+    Task<Result<>> wait_for_turn(const Call& call, Semaphore& turn);
     // The container's file system, which is opened where it is not open; with one more user.
     Task<Result<>> enter(const Call& call, std::string key, std::string pool, std::string container,
                          Report& report);

@@ -121,6 +121,16 @@ TEST(Sessions, AreBounded) {
     EXPECT_EQ(rig.sessions.open(request()).error().code, Code::closed);
 }
 
+// What is kept for one may take long to let go of; others need not wait for it.
+TEST(Sessions, EndTogether) {
+    Rig rig;
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));
+    const Time begun = rig.world.core().now();
+    rig.world.run(rig.sessions.close_all());
+    EXPECT_EQ(rig.recorder.ended.size(), 4U);
+    EXPECT_EQ(rig.world.core().now() - begun, 1s);
+}
+
 TEST(Sessions, AConnectionComesInByTicketAndGoes) {
     Rig rig;
     const SessionId id = (*rig.sessions.open(request()))->id;
@@ -437,6 +447,37 @@ Task<> mount_beside_the_silent(Rig& rig) {
 TEST(Mounts, OneThatDoesNotAnswerHoldsUpNobodyElse) {
     Rig rig;
     rig.world.run(mount_beside_the_silent(rig));
+}
+
+// Who waits for a container that somebody else opens waits no longer than he wants to.
+Task<> wait_beside_the_silent(Rig& rig) {
+    bool failed = false;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(mount_the_silent(rig, failed));
+    co_await sleep_for(rig.world.core(), 1ms);
+
+    auto session = *rig.sessions.open(request());
+    Reactor& core = rig.world.core();
+    const Time begun = core.now();
+    StopSource stop;
+    stop.request_stop();
+    for (const Call& call : {Call{.deadline = begun + 1s}, Call{.stop = stop.token()}}) {
+        Report report;
+        const auto mounted = co_await rig.mounts.mount(call, *session, "silent", false, report);
+        EXPECT_FALSE(mounted);
+        const Code wanted = call.stop.stop_requested() ? Code::cancelled : Code::deadline;
+        if (!mounted) EXPECT_EQ(mounted.error().code, wanted);
+        EXPECT_NE(report.text().find("try again later"), std::string::npos) << report.text();
+    }
+    EXPECT_EQ(core.now() - begun, 1s);
+    EXPECT_FALSE(failed);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "silent"));
+    co_await nursery.join();
+    EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
+}
+TEST(Mounts, ATurnIsWaitedForUntilTheDeadline) {
+    Rig rig;
+    rig.world.run(wait_beside_the_silent(rig));
 }
 
 Task<> mount_and_release(Rig& rig, bool& mounted) {
