@@ -116,9 +116,17 @@ bool Admission::fits(const Line& line, uint64_t bytes) const noexcept {
 bool Admission::fits(const Tenant& tenant, uint64_t bytes) const noexcept {
     if (inside_.requests >= limits_.all.requests) return false;
     if (!fits_bytes(inside_.bytes, bytes, limits_.all.bytes)) return false;
+    if (!leaves_room(tenant, bytes)) return false;
     const Amount most = most_of(tenant);
     return tenant.inside.requests < most.requests &&
            fits_bytes(tenant.inside.bytes, bytes, most.bytes);
+}
+
+// Beside others it leaves as many bytes free as it then has: tenants that conspire, and hold what
+// they got, leave room for one more.
+bool Admission::leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept {
+    if (bytes == 0 || inside_.bytes == tenant.inside.bytes) return true;
+    return tenant.inside.bytes + bytes <= limits_.all.bytes - inside_.bytes - bytes;
 }
 
 Amount Admission::most_of(const Tenant& tenant) const noexcept {

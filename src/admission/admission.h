@@ -15,6 +15,7 @@
 // Owned by who composes; outlives its lines. Used on one core. Waiting allocates nothing.
 //
 // Invariants
+// - Beside others a tenant has no more bytes inside than are free for all.
 // - A tenant has at most Limits::one inside, and all together at most Limits::all. Only a request
 //   that is larger than a limit of bytes alone exceeds it, when nothing else counts towards it.
 // - Nobody waits while there is room for it and its turn has come.
@@ -158,6 +159,7 @@ class Admission {
     friend class Place;
     using Tenant = Line::Tenant;
     [[nodiscard]] bool fits(const Tenant& tenant, uint64_t bytes) const noexcept;
+    [[nodiscard]] bool leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept;
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
     void take(Line& line, uint64_t bytes) noexcept;
     void give_back(Line& line, uint64_t bytes) noexcept;

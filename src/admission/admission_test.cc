@@ -51,7 +51,7 @@ struct Stage {
     }
     sim::World world{1};
     Admission admission;
-    Nursery nursery{world.core(), 100};
+    Nursery nursery{world.core(), 10'000};
     std::vector<std::pair<int, Place>> places;
     std::vector<int> entered;
 };
@@ -102,8 +102,8 @@ Task<> bytes(Stage& stage) {
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3}));
     co_await stage.ask(second, 4, 1);  // more than the tenant may have
     Line other(stage.admission, 2);
-    co_await stage.ask(other, 5, 150);
-    co_await stage.ask(other, 6, 100);  // there would be room, but it is not all its own
+    co_await stage.ask(other, 5, 90);
+    co_await stage.ask(other, 6, 70);  // there would be room, but it is not all its own
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5}));
     co_await stage.leave(5);
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5, 6}));
@@ -124,6 +124,28 @@ Task<> bytes(Stage& stage) {
     co_await stage.leave(8);
 }
 TEST(Admission, BytesAreBoundedByLineByTenantAndInAll) { Stage().run(bytes); }
+
+// Tenants that take all they get, and hold it.
+Task<> conspire(Stage& stage) {
+    std::vector<std::unique_ptr<Line>> lines;
+    for (const uint64_t tenant : {1, 1, 2, 3, 4, 5}) {
+        lines.push_back(std::make_unique<Line>(stage.admission, tenant));
+        for (int i = 0; i < 500; ++i) co_await stage.ask(*lines.back(), 1, 1);
+    }
+    EXPECT_LT(stage.admission.inside().bytes, 1000U);
+    Line honest(stage.admission, 6);
+    co_await stage.ask(honest, 2, 2);
+    EXPECT_EQ(stage.entered.back(), 2);
+    for (const auto& line : lines) line->turn_away();
+    co_await sleep_for(stage.world.core(), 1us);
+    stage.places.clear();
+}
+TEST(Admission, WhoHoldsWhatItGotLeavesRoomForOneMore) {
+    Limits limits = small;
+    limits.all.requests = limits.one.requests = limits.shared.requests = 10'000;
+    limits.lines = 16;
+    Stage(limits).run(conspire);
+}
 
 Task<> looks_in(Stage& stage) {
     Line first(stage.admission, 1), other(stage.admission, 2);
