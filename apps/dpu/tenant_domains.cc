@@ -1,11 +1,13 @@
 #include "tenant_domains.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 
+#include "ros2s/base/check.h"
 #include "ros2s/base/log_fields.h"
 
 namespace ros2s::dpud {
@@ -38,11 +40,12 @@ class TenantDomains::Door final : public rpc::Gate {
 
 struct TenantDomains::Tenant {
     Tenant(Reactor& reactor, rpc::ServerGroup& group, session::SessionTable& table,
-           rpc::Service& service, uint64_t number, const std::string& name)
+           rpc::Service& service, fabric::shm::SegmentsTogether& segments, uint64_t number,
+           const std::string& name)
         : number(number),
           subject(name),
           door(table, number, name),
-          data(reactor, group, service, door),
+          data(reactor, group, service, door, &segments),
           changing(reactor, 1) {}
 
     const uint64_t number;
@@ -90,6 +93,14 @@ uint64_t number_of(std::string_view subject) {
     return hash;
 }
 
+// Pages of segments are taken as their tenants touch them, and cannot be swapped out where there is
+// no swap: the rest is for everybody else.
+uint64_t half_of_the_memory() {
+    const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+    ROS2S_CHECK(pages > 0 && bytes > 0);
+    return static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) / 2;
+}
+
 }  // namespace
 
 std::string door_suffix(std::string_view subject) {
@@ -116,7 +127,11 @@ std::optional<std::string> door_address(const daemon::Listen& place, std::string
 
 TenantDomains::TenantDomains(Reactor& reactor, rpc::ServerGroup& group,
                              session::SessionTable& sessions, Log log)
-    : reactor_(reactor), group_(group), sessions_(sessions), log_(std::move(log)) {
+    : reactor_(reactor),
+      group_(group),
+      sessions_(sessions),
+      log_(std::move(log)),
+      segments_{.bytes_max = half_of_the_memory()} {
     sessions_.watch(*this);
 }
 TenantDomains::~TenantDomains() {
@@ -162,8 +177,8 @@ Task<Result<std::string>> TenantDomains::open(const session::Session& session, s
 TenantDomains::Tenant& TenantDomains::tenant_of(const session::Session& session) {
     auto& place = tenants_[session.tenant];
     if (place == nullptr) {
-        place = std::make_unique<Tenant>(reactor_, group_, sessions_, *service_, session.tenant,
-                                         session.request.subject);
+        place = std::make_unique<Tenant>(reactor_, group_, sessions_, *service_, segments_,
+                                         session.tenant, session.request.subject);
     }
     return *place;
 }
@@ -251,6 +266,10 @@ std::vector<exporter::Source> TenantDomains::metrics() const {
             all.push_back(std::move(source));
         }
     }
+    all.push_back({.labels = {}, .list = [bytes = segments_.bytes](const MetricVisitor& visit) {
+                       visit("ros2store_shm_segments_bytes",
+                             "Shared memory mapped for hosts, of all tenants", bytes);
+                   }});
     if (others.empty()) return all;
     all.push_back({.labels = {{"tenant", "(others)"}},
                    .list = [others = std::move(others)](const MetricVisitor& visit) {

@@ -21,6 +21,7 @@
 #include "ros2s/control/control_server.h"
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/exporter/metrics_server.h"
+#include "ros2s/fabric/shm/shm.h"
 #include "ros2s/session/gate.h"
 
 namespace ros2s::dpud {
@@ -75,6 +76,7 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     // One for each tenant and provider.
     [[nodiscard]] std::vector<exporter::Source> metrics() const;
     [[nodiscard]] size_t size() const { return tenants_.size(); }
+    [[nodiscard]] const fabric::shm::SegmentsTogether& segments() const { return segments_; }
 
   private:
     class Door;
@@ -94,6 +96,7 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     std::vector<daemon::Listen> places_;
     std::string device_;
     rpc::Service* service_ = nullptr;
+    fabric::shm::SegmentsTogether segments_;
     std::map<uint64_t, std::unique_ptr<Tenant>> tenants_;
 };
 

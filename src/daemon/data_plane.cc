@@ -49,8 +49,8 @@ Task<Result<>> DataPlane::check(Reactor& reactor, Listen where, std::string ucx_
 Task<Result<>> DataPlane::listen(Listen where, std::string ucx_device, const Log& log,
                                  Report& report) {
     auto port = std::make_unique<Port>();
-    ROS2S_CO_TRY_ASSIGN(port->domain,
-                        fabric::open_domain(reactor_, where.provider, ucx_device, report));
+    ROS2S_CO_TRY_ASSIGN(
+        port->domain, fabric::open_domain(reactor_, where.provider, ucx_device, report, together_));
     auto server = co_await rpc::Server::listen(reactor_, *port->domain, where.address, service_,
                                                gate_, {.group = &group_}, report);
     if (!server) {

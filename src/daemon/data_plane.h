@@ -14,6 +14,10 @@
 #include "ros2s/fabric/domain.h"
 #include "ros2s/session/gate.h"
 
+namespace ros2s::fabric::shm {
+struct SegmentsTogether;
+}
+
 namespace ros2s::daemon {
 
 // As Daemon::addresses() says them.
@@ -26,9 +30,10 @@ class DataPlane {
     DataPlane(Reactor& reactor, rpc::ServerGroup& group, rpc::Service& service,
               session::SessionGate& gate)
         : reactor_(reactor), group_(group), service_(service), gate_(gate), sessions_gate_(&gate) {}
-    // For who ends the connections of sessions himself (end_session()).
-    DataPlane(Reactor& reactor, rpc::ServerGroup& group, rpc::Service& service, rpc::Gate& gate)
-        : reactor_(reactor), group_(group), service_(service), gate_(gate) {}
+    // For who ends the connections of sessions himself (end_session()), and has several.
+    DataPlane(Reactor& reactor, rpc::ServerGroup& group, rpc::Service& service, rpc::Gate& gate,
+              fabric::shm::SegmentsTogether* together = nullptr)
+        : reactor_(reactor), group_(group), service_(service), gate_(gate), together_(together) {}
     ~DataPlane();
     DataPlane(const DataPlane&) = delete;
     DataPlane& operator=(const DataPlane&) = delete;
@@ -59,6 +64,7 @@ class DataPlane {
     rpc::ServerGroup& group_;
     rpc::Service& service_;
     rpc::Gate& gate_;
+    fabric::shm::SegmentsTogether* together_ = nullptr;
     session::SessionGate* sessions_gate_ = nullptr;
     std::vector<std::unique_ptr<Port>> ports_;
 };

@@ -69,8 +69,9 @@ Result<std::string> choose_device(const std::string& provider, std::string_view 
 }
 
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string& provider,
-                                            const std::string& devices, Report& report) {
-    if (provider == "shm") return shm::open_domain(reactor);
+                                            const std::string& devices, Report& report,
+                                            shm::SegmentsTogether* together) {
+    if (provider == "shm") return shm::open_domain(reactor, {.together = together});
     if (!is_provider(provider)) {
         return report.fail(
             Code::unsupported,

@@ -9,6 +9,10 @@
 
 namespace ros2s::fabric {
 
+namespace shm {
+struct SegmentsTogether;
+}
+
 // "shm, ucx+tcp, … and ofi+verbs".
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
@@ -20,13 +24,12 @@ namespace ros2s::fabric {
 [[nodiscard]] bool trusts_its_network(std::string_view provider);
 
 // `devices`: "lo", "eth0", "mlx5_0:1", or several with commas between them, of which the provider
-// takes the first that suits it; shm needs none. Errors: unsupported (no such provider, this
-// machine lacks it, or none of the devices suits it), those of ucx::open_domain() and
-// ofi::open_domain().
-[[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor,
-                                                          const std::string& provider,
-                                                          const std::string& devices,
-                                                          Report& report);
+// takes the first that suits it; shm needs none. `together`: what shm shares with others. Errors:
+// unsupported (no such provider, this machine lacks it, or none of the devices suits it), those of
+// ucx::open_domain() and ofi::open_domain().
+[[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(
+    Reactor& reactor, const std::string& provider, const std::string& devices, Report& report,
+    shm::SegmentsTogether* together = nullptr);
 
 // Exposed for tests: the first of `devices` whose adapter or interface is among `fit`.
 [[nodiscard]] Result<std::string> choose_device(const std::string& provider,

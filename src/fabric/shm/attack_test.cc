@@ -10,6 +10,7 @@
 
 #include "attack_support.h"
 #include "ring.h"
+#include "shm_endpoint.h"
 
 namespace ros2s::fabric::shm {
 namespace {
@@ -482,6 +483,35 @@ TEST(ShmAttack, memory_of_all_sessions_is_bounded) {
           {.segments_bytes_max = uint64_t{16} << 20})
         .run(too_much_memory);
 }
+
+// Nor do the domains of several tenants take more than they may have together, and those that take
+// what they get leave room for one more.
+Task<> share(Stage& stage) {
+    constexpr uint64_t mib = uint64_t{1} << 20;
+    SegmentsTogether together{.bytes_max = 64 * mib};
+    std::vector<std::unique_ptr<Sessions>> domains;
+    std::vector<Sessions::Room> rooms;
+    std::vector<uint64_t> had;
+    for (int i = 0; i < 5; ++i) {
+        Sessions& domain = *domains.emplace_back(std::make_unique<Sessions>(
+            stage.core(), Options{.segments_bytes_max = 40 * mib, .together = &together}));
+        had.push_back(0);
+        for (;; had.back() += mib) {
+            auto room = domain.take_room(mib);
+            if (!room) break;
+            rooms.push_back(std::move(room));
+        }
+    }
+    EXPECT_EQ(had, std::vector<uint64_t>({32 * mib, 16 * mib, 8 * mib, 4 * mib, 2 * mib}));
+    Sessions small(stage.core(), {.together = &together});
+    EXPECT_TRUE(small.take_room(mib));
+    EXPECT_EQ(together.bytes, 62 * mib);
+    rooms.clear();
+    EXPECT_EQ(together.bytes, 0U);
+    EXPECT_FALSE(domains.front()->take_room(41 * mib)) << "its own bound";
+    co_return;
+}
+TEST(ShmAttack, memory_of_all_domains_is_bounded) { Stage().run(share); }
 
 }  // namespace
 }  // namespace ros2s::fabric::shm

@@ -6,16 +6,27 @@
 //
 // Cost when idle: none. A core that polls looks at one word per connection and turn.
 #pragma once
+#include <cstdint>
 #include <memory>
 
 #include "ros2s/fabric/domain.h"
 
 namespace ros2s::fabric::shm {
 
+// Shared memory that several domains of a process give to their peers. Used on their core; outlives
+// them.
+struct SegmentsTogether {
+    uint64_t bytes_max = 0;
+    uint64_t bytes = 0;  // of connections that stand, or are being set up
+};
+
 struct Options {
     // Shared memory of all connections that a listener of this domain accepts, control segments
     // included; a peer over that is turned away.
     uint64_t segments_bytes_max = uint64_t{4} << 30;
+    // What this domain shares with others; null: nothing. One that takes all it gets leaves as much
+    // as it has, so that several leave room for one more.
+    SegmentsTogether* together = nullptr;
 };
 
 // The reactor must have a Ring: an OsReactor.

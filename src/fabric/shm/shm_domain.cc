@@ -19,9 +19,8 @@ class ShmDomain final : public Domain, private Handshakes {
   public:
     ShmDomain(Reactor& reactor, Options options)
         : reactor_(reactor),
-          options_(options),
           id_(reactor.secrets().next()),
-          sessions_(std::make_unique<Sessions>(reactor)) {
+          sessions_(std::make_unique<Sessions>(reactor, options)) {
         ROS2S_CHECK(reactor.ring() != nullptr);
     }
     ~ShmDomain() override { ROS2S_CHECK(sessions_ == nullptr); }
@@ -71,7 +70,6 @@ class ShmDomain final : public Domain, private Handshakes {
     }
 
     Reactor& reactor_;
-    const Options options_;
     const uint64_t id_;
     Counters counters_;
     std::unique_ptr<Sessions> sessions_;
@@ -94,12 +92,11 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
     answer.session = peer.session;
     answer.appended_bytes = sizeof layout;
     const uint64_t total = layout.control_bytes + layout.payload_bytes;
-    const uint64_t left = options_.segments_bytes_max -
-                          std::min(options_.segments_bytes_max, sessions_->segments_bytes);
+    Sessions::Room room = sessions_->take_room(total);
     // Not even made where there is no room for it.
     Result<Segment> control = fail(Code::no_memory);
     Result<Segment> payload = fail(Code::no_memory);
-    if (total <= left) {
+    if (room) {
         control = Segment::create("ros2store-control", layout.control_bytes);
         payload = Segment::create("ros2store-payload", layout.payload_bytes);
     }
@@ -120,7 +117,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
                                                        .layout = layout,
                                                        .initiates = true},
                                             std::move(*control), std::move(*payload),
-                                            std::move(peer.socket));
+                                            std::move(peer.socket), std::move(room));
 }
 
 Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address,

@@ -32,6 +32,28 @@ Sessions::~Sessions() {
     reactor_.detach(*this);
 }
 
+Sessions::Room Sessions::take_room(uint64_t bytes) noexcept {
+    const auto fits = [bytes](uint64_t inside, uint64_t most) {
+        return inside <= most && bytes <= most - inside;
+    };
+    if (!fits(segments_bytes_, options_.segments_bytes_max)) return {};
+    if (SegmentsTogether* const together = options_.together) {
+        if (!fits(together->bytes, together->bytes_max)) return {};
+        const uint64_t left = together->bytes_max - together->bytes - bytes;
+        if (segments_bytes_ + bytes > left) return {};
+        together->bytes += bytes;
+    }
+    segments_bytes_ += bytes;
+    return {*this, bytes};
+}
+
+void Sessions::Room::release() noexcept {
+    if (sessions_ == nullptr) return;
+    Sessions& sessions = *std::exchange(sessions_, nullptr);
+    sessions.segments_bytes_ -= bytes_;
+    if (sessions.options_.together != nullptr) sessions.options_.together->bytes -= bytes_;
+}
+
 bool Sessions::poll() noexcept {
     bool found = false;
     for (ShmEndpoint* each : all_) found |= each->poll();
@@ -57,9 +79,10 @@ Limits ShmEndpoint::settle(Limits limits) noexcept {
 
 ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
                          const ShmSession& session, Segment control, Segment payload,
-                         Descriptor socket)
+                         Descriptor socket, Sessions::Room room)
     : Endpoint(reactor, counters, settle(limits), session.initiates),
       sessions_(sessions),
+      memory_(std::move(room)),
       settled_(session),
       control_(std::move(control)),
       payload_(std::move(payload)),
@@ -85,7 +108,6 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
     limits_.regions_max = std::min(limits_.regions_max, settled_.layout.slots);
     if (initiates()) {
         uses_of_slots_.resize(settled_.layout.slots);
-        sessions_.segments_bytes += settled_.layout.control_bytes + settled_.layout.payload_bytes;
     } else {
         generations_.resize(limits_.regions_max);
         for (uint32_t i = limits_.regions_max; i-- > 0;) free_slots_.push_back(i);
@@ -229,9 +251,7 @@ Task<> ShmEndpoint::close() {
     if (closed_) co_return;
     co_await watching_.join();
     sessions_.remove(*this);
-    if (initiates()) {
-        sessions_.segments_bytes -= settled_.layout.control_bytes + settled_.layout.payload_bytes;
-    }
+    memory_.release();
     socket_.reset();
     closed_ = true;
 }

@@ -6,6 +6,7 @@
 // answers have room reserved in its ring before its request is taken, so it is never waited for;
 // wake-ups are one byte that is not waited for either.
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "extents.h"
@@ -13,6 +14,7 @@
 #include "ros2s/fabric/endpoint.h"
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/shm/shm.h"
 #include "segment.h"
 
 namespace ros2s::fabric::shm {
@@ -21,7 +23,10 @@ namespace ros2s::fabric::shm {
 class ShmEndpoint;
 class Sessions final : public Poller {
   public:
-    explicit Sessions(Reactor& reactor) : reactor_(reactor) { reactor_.attach(*this); }
+    explicit Sessions(Reactor& reactor, Options options = {})
+        : reactor_(reactor), options_(options) {
+        reactor_.attach(*this);
+    }
     Sessions(const Sessions&) = delete;
     Sessions& operator=(const Sessions&) = delete;
     ~Sessions();
@@ -31,10 +36,30 @@ class Sessions final : public Poller {
     bool prepare_sleep() noexcept override;
     void woke() noexcept override;
 
-    uint64_t segments_bytes = 0;  // of those accepted
+    // Room for segments, until it is released.
+    class [[nodiscard]] Room {
+      public:
+        Room() = default;
+        Room(Room&& other) noexcept
+            : sessions_(std::exchange(other.sessions_, nullptr)), bytes_(other.bytes_) {}
+        Room& operator=(Room&&) = delete;
+        ~Room() { release(); }
+        explicit operator bool() const noexcept { return sessions_ != nullptr; }
+        void release() noexcept;
+
+      private:
+        friend class Sessions;
+        Room(Sessions& sessions, uint64_t bytes) noexcept : sessions_(&sessions), bytes_(bytes) {}
+        Sessions* sessions_ = nullptr;
+        uint64_t bytes_ = 0;
+    };
+    // None where this would be too much.
+    [[nodiscard]] Room take_room(uint64_t bytes) noexcept;
 
   private:
     Reactor& reactor_;
+    const Options options_;
+    uint64_t segments_bytes_ = 0;  // of those accepted
     std::vector<ShmEndpoint*> all_;
     size_t asked_ = 0;
 };
@@ -50,7 +75,8 @@ struct ShmSession {
 class ShmEndpoint final : public Endpoint {
   public:
     ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
-                const ShmSession& session, Segment control, Segment payload, Descriptor socket);
+                const ShmSession& session, Segment control, Segment payload, Descriptor socket,
+                Sessions::Room room = {});
     ~ShmEndpoint() override;
 
     // Limits as they are kept: the incoming budget is at least two messages.
@@ -130,6 +156,7 @@ class ShmEndpoint final : public Endpoint {
     }
 
     Sessions& sessions_;
+    Sessions::Room memory_;  // the server's
     const ShmSession settled_;
     Segment control_;
     Segment payload_;
