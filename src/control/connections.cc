@@ -114,6 +114,11 @@ size_t Connections::count() const {
     return connections_.size();
 }
 
+size_t Connections::unproven() const {
+    const std::lock_guard lock(mutex_);
+    return unproven_count_;
+}
+
 // ---- the accepting thread ----------------------------------------------------------------------
 
 void Connections::run() {
@@ -125,6 +130,7 @@ void Connections::run() {
     while (!stopping()) {
         rounds_.add();
         const int count = ::epoll_wait(poll_.get(), events, std::size(events), round_ms);
+        believe_users();
         for (int i = 0; i < count; ++i) look_at(events[i].data.u64);
         if (!is_starved_) continue;
         // What waits to be accepted would end each epoll_wait() at once.
@@ -203,7 +209,11 @@ bool Connections::add(Connection connection) {
     if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection.watched.get(), &event) != 0) {
         return false;
     }
-    if (!connection.address.empty()) by_address_[connection.address] = number;
+    if (connection.address.empty()) {
+        young_users_.push_back({.come = std::chrono::steady_clock::now(), .number = number});
+    } else {
+        by_address_[connection.address] = number;
+    }
     unproven_[connection.peer].insert(number);
     ++unproven_count_;
     connections_.emplace(number, std::move(connection));
@@ -219,6 +229,25 @@ bool Connections::end_one() {
     ::shutdown(connections_.at(oldest).watched.get(), SHUT_RDWR);
     forget(oldest);
     return true;
+}
+
+// Those beyond what one may have stay what they are, and make room where it is needed.
+void Connections::believe_users() {
+    const std::lock_guard lock(mutex_);
+    // gRPC's time begins a little later than ours.
+    const auto long_ago = std::chrono::steady_clock::now() - 2 * bounds_.handshake_max;
+    for (; !young_users_.empty() && young_users_.front().come <= long_ago;
+         young_users_.pop_front()) {
+        const uint64_t number = young_users_.front().number;
+        const auto found = connections_.find(number);
+        if (found == connections_.end()) continue;
+        Connection& connection = found->second;
+        size_t& count = subjects_[connection.peer];
+        if (count >= bounds_.per_subject) continue;
+        ++count;
+        connection.subject = connection.peer;
+        forget_unproven(connection.peer, number);
+    }
 }
 
 void Connections::forget(uint64_t number) {

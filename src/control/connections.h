@@ -2,10 +2,12 @@
 // They are accepted here, on a thread of its own, and given to gRPC, whose own accept never goes on
 // after one failure (1.51). Where descriptors run out this one waits and tries again.
 //
-// A connection is `unproven` until a call has come over it. When there are too many connections, or
-// too many unproven ones, one is ended to make room: the oldest unproven one of the peer that has
-// most of them. A peer is a user of this machine (Unix sockets), an IPv4 address, or an IPv6 /64.
-// So a stranger who opens connections and says nothing costs those who have a certificate nothing.
+// A connection is `unproven` until a call has come over it. gRPC does not tell Unix sockets apart:
+// one of those is unproven until gRPC would have ended it, had it shown no certificate. When there
+// are too many connections, or too many unproven ones, one is ended to make room: the oldest
+// unproven one of the peer that has most of them. A peer is a user of this machine (Unix sockets),
+// an IPv4 address, or an IPv6 /64. So a stranger who opens connections and says nothing costs those
+// who have a certificate nothing.
 //
 // gRPC owns a connection's descriptor and does not tell when it is done with it. A duplicate is
 // kept here: it tells of the hang-up, and ends the connection. So each costs two descriptors.
@@ -13,6 +15,8 @@
 // Owned by ControlServer. Threads: proven() and the counters from any; the rest by its owner.
 // A lock, because gRPC's threads and the core meet the accepting thread here.
 #pragma once
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -33,6 +37,8 @@ class Connections {
         size_t all = 4096;
         size_t unproven = 1024;
         size_t per_subject = 256;
+        // Until then gRPC ends a connection whose handshake is not over.
+        std::chrono::milliseconds handshake_max{10'000};
     };
     Connections(Bounds bounds, Log log);
     ~Connections();  // after stop()
@@ -54,6 +60,7 @@ class Connections {
     // The accepting thread goes round, at least once a second while it is well.
     [[nodiscard]] uint64_t rounds() const { return rounds_.value(); }
     [[nodiscard]] size_t count() const;
+    [[nodiscard]] size_t unproven() const;
     [[nodiscard]] uint64_t ended_for_room() const { return ended_for_room_.value(); }
     [[nodiscard]] uint64_t without_descriptors() const { return without_descriptors_.value(); }
 
@@ -62,7 +69,11 @@ class Connections {
         Socket watched;       // the duplicate
         std::string address;  // as gRPC writes it; empty for Unix sockets, where all have one
         std::string peer;
-        std::string subject;  // empty: unproven
+        std::string subject;  // empty: unproven. Of Unix sockets it is the peer
+    };
+    struct Young {
+        std::chrono::steady_clock::time_point come;
+        uint64_t number;
     };
     // Numbers of connections are no descriptors, and none is used twice.
     static constexpr uint64_t first_number = uint64_t{1} << 32;
@@ -77,6 +88,8 @@ class Connections {
     [[nodiscard]] bool add(Connection connection);
     // Ends the oldest unproven connection of the peer with most of them. False: all are proven.
     bool end_one();
+    // Unix sockets that have outlived the time for a handshake.
+    void believe_users();
     void forget(uint64_t number);
     void forget_unproven(const std::string& peer, uint64_t number);
     void starve(int error);
@@ -97,6 +110,7 @@ class Connections {
     std::map<std::string, uint64_t> by_address_;
     std::map<std::string, std::set<uint64_t>> unproven_;  // by peer
     size_t unproven_count_ = 0;
+    std::deque<Young> young_users_;  // Unix sockets, in the order of their coming
     std::map<std::string, size_t> subjects_;
     Counter rounds_, ended_for_room_, without_descriptors_;
 };

@@ -38,8 +38,10 @@ Connections::Bounds bounds_of(const ControlOptions& options) {
     const size_t all = std::min<size_t>(options.connections_max, descriptors.rlim_cur / 8);
     return {.all = all,
             .unproven = std::max<size_t>(all / 2, 1),
-            .per_subject = std::min<size_t>(options.connections_per_subject_max,
-                                            std::max<size_t>(all / 4, 1))};
+            .per_subject =
+                std::min<size_t>(options.connections_per_subject_max, std::max<size_t>(all / 4, 1)),
+            .handshake_max =
+                std::chrono::duration_cast<std::chrono::milliseconds>(options.handshake_max)};
 }
 
 pki::Seconds now(const Reactor& reactor) {
@@ -92,7 +94,7 @@ struct ControlServer::Parts {
     ContainerService containers{ground};
     MountService mounts{ground};
     FileService files{ground};
-    HealthService health{gate};
+    HealthService health{gate, ground.parts.access};
     std::optional<ReflectionService> reflection;
     // gRPC asks them for the files as long as the server lives.
     std::shared_ptr<grpc::ServerCredentials> credentials;
@@ -177,7 +179,7 @@ Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts g
 const std::vector<std::string>& ControlServer::addresses() const { return parts_->addresses; }
 
 void ControlServer::set_pool_serving(const std::string& pool, bool serving) {
-    parts_->health.set("pool/" + pool, serving);
+    parts_->health.set_pool(pool, serving);
 }
 
 void ControlServer::drain() {
@@ -214,6 +216,7 @@ ControlCounters ControlServer::counters() const {
             .refused_late = gate.refused_late.value(),
             .refused_connections = parts_->audit.refused(),
             .connections = parts_->connections.count(),
+            .unproven_connections = parts_->connections.unproven(),
             .ended_for_room = parts_->connections.ended_for_room(),
             .without_descriptors = parts_->connections.without_descriptors()};
 }
@@ -232,6 +235,8 @@ void ControlServer::visit_metrics(const MetricVisitor& visit) const {
           "Connections that failed their handshake: no or wrong certificate, no TLS, too slow",
           now.refused_connections);
     visit("ros2store_control_connections", "Connections of the control plane", now.connections);
+    visit("ros2store_control_connections_unproven", "Of these, without a call yet",
+          now.unproven_connections);
     visit("ros2store_control_connections_ended_for_room_total",
           "Connections without a call that were ended because there were too many",
           now.ended_for_room);

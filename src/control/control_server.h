@@ -122,6 +122,7 @@ struct ControlCounters {
     uint64_t refused_late = 0;         // requests that were not whole in time
     uint64_t refused_connections = 0;  // see audit
     uint64_t connections = 0;          // now
+    uint64_t unproven_connections = 0;
     uint64_t ended_for_room = 0;       // connections that had shown no certificate
     uint64_t without_descriptors = 0;  // times that one could not be accepted
 };

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 namespace ros2s::control {
+namespace {
+
+constexpr std::string_view pool_prefix = "pool/";
+
+}  // namespace
 
 // Its reactor's sleep is what it looks by: a change is told within that time.
 class HealthService::Watch final : public TypedCall<Request, Reply> {
@@ -18,7 +23,7 @@ class HealthService::Watch final : public TypedCall<Request, Reply> {
     Task<Result<>> handle(Served& served) override {
         uint64_t begun = 0;
         while (!service_.ended_) {
-            const auto now = service_.status_of(request_.service());
+            const auto now = service_.status_of(served, request_.service());
             const bool is_written = written_.value() == begun;
             if (is_written && (begun == 0 || now != reply_.status())) {
                 reply_.set_status(now);
@@ -30,7 +35,7 @@ class HealthService::Watch final : public TypedCall<Request, Reply> {
             }
         }
         while (written_.value() != begun) (void)co_await sleep_for(reactor_, pause);
-        reply_.set_status(service_.status_of(request_.service()));
+        reply_.set_status(service_.status_of(served, request_.service()));
         co_return Result<>{};
     }
     Reactor& reactor_;
@@ -38,21 +43,28 @@ class HealthService::Watch final : public TypedCall<Request, Reply> {
     Counter written_;  // on gRPC's threads, one at a time
 };
 
-HealthService::HealthService(CallGate& gate)
+HealthService::HealthService(CallGate& gate, const session::AccessTable& access)
     : OfferedService(gate, Reply::descriptor()->file()->package() + ".Health"),
+      access_(access),
       offered_(offer("Check", this, &HealthService::check) &&
                offer_calls<Request, Reply>("Watch", [this, &gate](auto& context) {
                    return std::make_shared<Watch>(gate, context, *this);
                })) {}
 
-HealthService::Reply::ServingStatus HealthService::status_of(const std::string& service) const {
+HealthService::Reply::ServingStatus HealthService::status_of(const Served& served,
+                                                             const std::string& service) const {
     const auto found = serving_.find(service);
     if (found == serving_.end()) return Reply::SERVICE_UNKNOWN;
+    const std::string_view name = service;
+    if (name.starts_with(pool_prefix) &&
+        !access_.sees_pool(served.subject, name.substr(pool_prefix.size()))) {
+        return Reply::SERVICE_UNKNOWN;
+    }
     return found->second ? Reply::SERVING : Reply::NOT_SERVING;
 }
 
 Task<Result<>> HealthService::check(Served& served, const Request& request, Reply& reply) {
-    reply.set_status(status_of(request.service()));
+    reply.set_status(status_of(served, request.service()));
     if (reply.status() != Reply::SERVICE_UNKNOWN) co_return Result<>{};
     co_return served.report.fail(
         Code::not_found,
@@ -60,8 +72,8 @@ Task<Result<>> HealthService::check(Served& served, const Request& request, Repl
         "name), or for pool/NAME");
 }
 
-void HealthService::set(const std::string& service, bool serving) {
-    if (!ended_) serving_[service] = serving;
+void HealthService::set_pool(const std::string& pool, bool serving) {
+    if (!ended_) serving_[std::string(pool_prefix) + pool] = serving;
 }
 
 void HealthService::set_all_ended() {
