@@ -31,7 +31,8 @@ engine::EngineOptions options_of(const PoolConfig& config) {
     return {.memory_bytes = config.memory_bytes,
             .groups_in_flight = config.groups_in_flight,
             .accept_copies = config.accept_copies,
-            .discard = config.discard};
+            .discard = config.discard,
+            .rest_after = std::chrono::seconds(5)};
 }
 
 engine::EngineOptions options_in(const Environment& environment, const PoolConfig& config) {

@@ -75,6 +75,14 @@ struct Pool : Bench {
     uint64_t peak = 0;
 };
 
+void on_one_and_several_cores(Task<> (*test)(Pool&)) {
+    for (const size_t cores : {1, 3}) {
+        SCOPED_TRACE(cores);
+        Pool pool(cores);
+        pool.world.run(test(pool));
+    }
+}
+
 Task<> destroy(Pool& pool) {
     co_await pool.start();
     const auto empty = co_await pool.store->space(pool.call);
@@ -92,14 +100,7 @@ Task<> destroy(Pool& pool) {
     EXPECT_TRUE((co_await pool.store->list_containers(pool.call))->empty());
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AContainerIsDestroyedInSteps) {
-    Pool pool;
-    pool.world.run(destroy(pool));
-}
-TEST(BoundedMemory, AContainerIsDestroyedInStepsOnSeveralCores) {
-    Pool pool(3);
-    pool.world.run(destroy(pool));
-}
+TEST(BoundedMemory, AContainerIsDestroyedInSteps) { on_one_and_several_cores(destroy); }
 
 // A crash amid it leaves a container that nobody sees; the next opening goes on.
 Task<> destroy_and_crash(Pool& pool) {
@@ -159,30 +160,58 @@ TEST(BoundedMemory, AnObjectIsRemovedInSteps) {
     pool.world.run(remove_in_steps(pool));
 }
 
-Task<> replay(Pool& pool) {
+// Closed by a loss of power, with all of it in the journal alone.
+Task<> leave_a_long_journal(Pool& pool) {
     co_await pool.start();
-    pool.options.memory_bytes = 512 << 20;  // so that it all stays in the journal
+    pool.options.memory_bytes = 512 << 20;  // so that it all stays there
     EXPECT_OK(co_await pool.reopen());
     co_await pool.fill({1, 1}, 0, entries);
     for (auto& disk : pool.disks) disk->power_loss();
     pool.index_medium.crash(pool.world.random());
     (void)co_await pool.close();
-    pool.options.memory_bytes = memory_bytes;
-    EXPECT_OK(co_await pool.open());
+}
+Task<> expect_all(Pool& pool) {
     EXPECT_GT(pool.store->replayed_groups(), 40U);
-    EXPECT_LE(pool.metric("ros2store_engine_cache_bytes"), 2 * cache_share);
     const object::Akey akey{"v"};
     const auto found = co_await pool.store->query(pool.call, pool.container, {1, 1}, akey);
     EXPECT_EQ(found->highest_dkey, object::Dkey::integer(entries - 1));
+}
+
+Task<> replay(Pool& pool) {
+    co_await leave_a_long_journal(pool);
+    pool.options.memory_bytes = memory_bytes;
+    EXPECT_OK(co_await pool.open());
+    EXPECT_GT(pool.metric("ros2store_engine_recovery_cache_bytes"), 0U);
+    EXPECT_LE(pool.metric("ros2store_engine_recovery_cache_bytes"), 2 * cache_share);
+    EXPECT_LE(pool.metric("ros2store_engine_cache_bytes"), 2 * cache_share);
+    co_await expect_all(pool);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AJournalIsReplayedWithinTheCap) {
-    Pool pool;
-    pool.world.run(replay(pool));
+TEST(BoundedMemory, AJournalIsReplayedWithinTheCap) { on_one_and_several_cores(replay); }
+
+// For reading nothing of it goes to the index: it fits, or the opening says what to do.
+Task<> replay_for_reading(Pool& pool) {
+    co_await leave_a_long_journal(pool);
+    pool.options.read_only = true;
+    pool.options.memory_bytes = memory_bytes;
+    const Result<> refused = co_await pool.open();
+    EXPECT_EQ(refused, Result<>(fail(Code::no_memory)));
+    EXPECT_NE(pool.report.text().find("Raise engine.memory"), std::string::npos)
+        << pool.report.text();
+    pool.options.memory_bytes = 8 * memory_bytes;
+    EXPECT_OK(co_await pool.open());
+    EXPECT_LE(pool.metric("ros2store_engine_recovery_cache_bytes"), 8 * cache_share);
+    co_await expect_all(pool);
+    EXPECT_OK(co_await pool.close());
+    pool.options.read_only = false;
+    pool.options.memory_bytes = memory_bytes;
+    EXPECT_OK(co_await pool.open());
+    co_await expect_all(pool);
+    EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AJournalIsReplayedWithinTheCapOnSeveralCores) {
-    Pool pool(3);
-    pool.world.run(replay(pool));
+TEST(BoundedMemory, AJournalReplayedForReadingFitsOrIsRefused) {
+    Pool pool;
+    pool.world.run(replay_for_reading(pool));
 }
 
 }  // namespace

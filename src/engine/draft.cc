@@ -56,8 +56,6 @@ Result<> Draft::build(std::shared_ptr<const Placement> placement) {
     for (const object::Operation& operation : request_.operations) {
         if (operation.kind == Kind::write) payload_bytes_ += operation.extent.length;
     }
-    record_.id = request_.id;
-    if (!record_.id.client.is_nil()) record_.id.digest = digest_of(request_);
     record_.container = container_;
     record_.changes.reserve(request_.operations.size());
     dropped_.assign(request_.operations.size(), 0);

@@ -37,9 +37,12 @@ class Draft {
         AlignedBuffer memory;  // ... into here
     };
 
+    // `id`: the request's, with its digest where it has a client.
     Draft(object::ContainerId container, const object::Transaction& request,
-          const Partition& partition)
-        : container_(container), request_(request), partition_(partition) {}
+          const object::OperationId& id, const Partition& partition)
+        : container_(container), request_(request), partition_(partition) {
+        record_.id = id;
+    }
 
     // Errors: unsupported (a window that is not local memory).
     [[nodiscard]] Result<> build(std::shared_ptr<const Placement> placement);

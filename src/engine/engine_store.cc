@@ -115,8 +115,13 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     counter("ros2store_engine_checkpoints_total", "Checkpoints written.", k.checkpoints);
     counter("ros2store_engine_checkpoint_bytes_total", "Bytes of their batches.", k.batch_bytes);
     visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.cache_bytes());
+    visit("ros2store_engine_recovery_cache_bytes",
+          "The most that cached entries took while the journal was replayed.",
+          p.recovery_cache_bytes_max);
     visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.", p.dirty_bytes());
     visit("ros2store_engine_memory_bytes", "Memory that the cap bounds.", memory_bytes());
+    visit("ros2store_engine_staging_bytes", "Of it, for payload being written, and spare",
+          p.committer->chunks.memory_bytes());
     visit("ros2store_engine_journal_used_bytes", "Journal in use.",
           p.journal.used_blocks() * block_bytes);
     visit("ros2store_engine_quarantined_bytes", "Displaced blocks not yet free.",

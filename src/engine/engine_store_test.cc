@@ -11,22 +11,31 @@ namespace {
 using object::Commit;
 using object::ContainerId;
 
-Task<Result<>> write_and_read(Bench& bench) {
-    ROS2S_CO_TRY(co_await bench.create());
-    ROS2S_CO_TRY(co_await bench.open());
-    ROS2S_CO_TRY_ASSIGN(const auto container,
-                        co_await bench.store->create_container(bench.call, {.label = "c"}));
-    AlignedBuffer bytes(block_bytes);
-    std::ranges::fill(bytes.bytes(), std::byte{0x5a});
+// One block, of 0x5a.
+struct Block {
+    Block() { std::ranges::fill(bytes.bytes(), std::byte{0x5a}); }
+    AlignedBuffer bytes{block_bytes};
+};
+Task<Result<Commit>> write_block(Bench& bench, ContainerId container) {
+    const Block block;
     object::Transaction transaction;
     transaction.operations.push_back({.kind = object::Operation::Kind::write,
                                       .object = {1, 2},
                                       .dkey = object::Dkey::integer(0),
                                       .akey = {"data"},
                                       .extent = {0, block_bytes},
-                                      .window = object::Window::local(bytes.bytes())});
-    ROS2S_CO_TRY_ASSIGN(const Commit commit,
-                        co_await bench.store->update(bench.call, container.id, transaction));
+                                      .window = object::Window::local(block.bytes.bytes())});
+    co_return co_await bench.store->update(bench.call, container, transaction);
+}
+
+Task<Result<>> write_and_read(Bench& bench) {
+    ROS2S_CO_TRY(co_await bench.create());
+    ROS2S_CO_TRY(co_await bench.open());
+    ROS2S_CO_TRY_ASSIGN(const auto container,
+                        co_await bench.store->create_container(bench.call, {.label = "c"}));
+    const Block written;
+    const AlignedBuffer& bytes = written.bytes;
+    ROS2S_CO_TRY_ASSIGN(const Commit commit, co_await write_block(bench, container.id));
     EXPECT_GT(commit.epoch.value, 0U);
     for (int round = 0; round < 3; ++round) {
         AlignedBuffer into(block_bytes);
@@ -98,18 +107,8 @@ TEST(EngineStore, ContainersAreMadeAndDestroyedOnce) {
 }
 
 Task<Result<object::QueryReply>> write_at(Bench& bench, ContainerId container) {
-    AlignedBuffer bytes(block_bytes);
-    std::ranges::fill(bytes.bytes(), std::byte{0x5a});
-    object::Transaction transaction;
-    transaction.operations.push_back({.kind = object::Operation::Kind::write,
-                                      .object = {1, 2},
-                                      .dkey = object::Dkey::integer(0),
-                                      .akey = {"data"},
-                                      .extent = {0, block_bytes},
-                                      .window = object::Window::local(bytes.bytes())});
     const WallTime now = bench.world.core().wall_time();
-    ROS2S_CO_TRY_ASSIGN(const Commit commit,
-                        co_await bench.store->update(bench.call, container, transaction));
+    ROS2S_CO_TRY_ASSIGN(const Commit commit, co_await write_block(bench, container));
     EXPECT_LT(std::chrono::abs(commit.time - now), std::chrono::seconds(1));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await bench.store->query(bench.call, container, {1, 2}, {"data"}));

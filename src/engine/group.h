@@ -43,6 +43,12 @@ class ChunkPool {
         }
     }
 
+    // Gives back to the kernel what nobody uses.
+    void drop_spare() {
+        chunks_ -= spare_.size();
+        spare_.clear();
+    }
+
   private:
     size_t chunk_bytes_, spare_max_;
     size_t chunks_ = 0;

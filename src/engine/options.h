@@ -57,6 +57,9 @@ struct EngineOptions {
     bool accept_copies = false;
     // Tells devices that gain by it which blocks hold nothing any more.
     bool discard = true;
+    // Memory for payload that is spare is given back when there have been next to no updates for so
+    // long; 0: never.
+    Duration rest_after{};
     // Reactors that the targets are spread over besides the one that the pool is opened on (which
     // has its share of them, and the committer). They run, and outlive the pool; requests are made
     // on any of these cores. Those that are left without a target are not used.

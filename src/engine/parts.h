@@ -35,7 +35,9 @@ class EngineStore::Parts {
     Publisher publisher;
     Semaphore staging;  // blocks of staged payload
     uint64_t staging_blocks;
+    Semaphore in_place_turn;  // for the blocks that a full pool keeps back
     uint64_t replayed_groups = 0;
+    uint64_t recovery_cache_bytes_max = 0;
     std::string damage;
     std::optional<Committer> committer;
     std::optional<Checkpointer> checkpointer;
@@ -44,6 +46,7 @@ class EngineStore::Parts {
     Event slot_done;
     Semaphore container_turn;  // creations and destructions go one by one, growths too
     std::optional<Nursery> background;
+    StopSource closing;
     bool is_closed = false;
 
     [[nodiscard]] std::vector<device::BlockDevice*> device_pointers() const;
@@ -51,15 +54,15 @@ class EngineStore::Parts {
     void add_space(uint32_t device);
     void start(const Committer::Chain& chain, uint64_t checkpoint_number);
     Task<Result<>> recover(Report& report);
-    Task<Result<>> renew_superblocks(Report& report);
-    Task<Result<>> renew_copies(Report& report);
-    Task<> renew_copies_of(uint32_t number, Result<>& result);
     Task<> resume_purges();
+    Task<> give_back_at_rest();
     // Writes a checkpoint of what has been recovered so far, all of which is durable.
     Task<Result<>> checkpoint_recovered(const Committer::Chain& chain, uint64_t& number,
                                         Report& report);
     // Recovery obeys the memory's cap: caches are trimmed, and what has changed goes to the index.
-    Task<Result<>> relieve(const Committer::Chain& chain, uint64_t& number, Report& report);
+    // `durable`: all that was replayed so far is. Errors: no_memory, where it may not be written.
+    Task<Result<>> relieve(const Committer::Chain& chain, Recovered& recovered, bool durable,
+                           Report& report);
     Task<> close_parts();
     // Each core's own handles of the devices from number `first` on.
     Task<Result<>> open_handles(size_t first, Report& report);
@@ -101,9 +104,12 @@ class EngineStore::Parts {
     // update.cc
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction);
+    // `id`: the transaction's, with its digest.
     Task<Result<object::Commit>> update_once(const Call& call, object::ContainerId container,
-                                             const object::Transaction& transaction);
+                                             const object::Transaction& transaction,
+                                             object::OperationId id);
     Task<Result<>> reserve(const Call& call, Draft& draft);
+    Task<Result<>> reserve_in_place(const Call& call, Draft& draft);
     Task<Result<>> reserve_for(const Call& call, Draft& draft, SpaceMap::Need need);
     [[nodiscard]] bool try_reserve(Draft& draft, SpaceMap::Need need);
     Task<Result<object::Commit>> update_here(const Call& call, object::ContainerId container,

@@ -5,6 +5,8 @@
 
 #include "parts.h"
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/rest.h"
+#include "superblocks.h"
 
 namespace ros2s::engine {
 namespace {
@@ -16,176 +18,6 @@ constexpr uint64_t journal_block = 3;
 constexpr uint64_t journal_blocks_least = 16;
 constexpr uint32_t target_count = 16;
 constexpr std::string_view index_directory = "index";
-
-uint64_t blocks_of(const device::BlockDevice& device) { return device.size() / block_bytes; }
-
-Task<Result<>> write_superblocks(const Superblock& superblock, device::BlockDevice& device) {
-    AlignedBuffer block(block_bytes);
-    encode(superblock, block.bytes());
-    const uint64_t last = superblock.devices[superblock.device_number].blocks - 1;
-    // One after the other: at each moment one of the two is whole.
-    ROS2S_CO_TRY(co_await device.write(0, block.bytes()));
-    ROS2S_CO_TRY(co_await device.flush());
-    ROS2S_CO_TRY(co_await device.write(last * block_bytes, block.bytes()));
-    co_return co_await device.flush();
-}
-
-// The newest valid copy of one device.
-Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& report) {
-    AlignedBuffer block(block_bytes);
-    std::optional<Superblock> newest;
-    Error worst{Code::not_found};
-    for (const uint64_t at : {uint64_t{0}, blocks_of(device) - 1}) {
-        const Result<> read = co_await device.read(at * block_bytes, block.bytes());
-        if (!read) {
-            co_return report.fail(read.error(), fmt::format("{}: reading its superblock failed: {}",
-                                                            device.name(), describe(read.error())));
-        }
-        const Result<Superblock> found = decode_superblock(block.bytes());
-        if (found) {
-            if (!newest || found->age() > newest->age()) newest = *found;
-        } else if (found.error().code != Code::not_found) {
-            worst = found.error();
-        }
-    }
-    if (newest) {
-        const uint64_t expected = newest->devices[newest->device_number].blocks;
-        if (expected > blocks_of(device)) {
-            co_return report.fail(
-                Code::corrupt,
-                fmt::format("{}: it has {} bytes, and had {} when the pool was made: it was cut "
-                            "off. Restore it from a copy",
-                            device.name(), device.size(), expected * block_bytes));
-        }
-        co_return *newest;
-    }
-    if (worst.code == Code::bad_version) {
-        co_return report.fail(worst, fmt::format("{}: pool format version {} or a feature of it is "
-                                                 "not known to this program. Use the version of "
-                                                 "ros2store that wrote it, or a newer one",
-                                                 device.name(), worst.detail));
-    }
-    if (worst.code == Code::corrupt) {
-        co_return report.fail(worst, fmt::format("{}: both copies of its superblock are damaged. "
-                                                 "Restore the device from a copy",
-                                                 device.name()));
-    }
-    co_return report.fail(worst,
-                          fmt::format("{}: this is no device of a ros2store pool. Make a pool with "
-                                      "`ros2store up`, or name the right device",
-                                      device.name()));
-}
-
-constexpr size_t nobody = SIZE_MAX;
-
-// `places` has, by number, which of `devices` it is.
-std::string missing_devices(const Superblock& pool, const EngineStore::Devices& devices,
-                            const std::vector<size_t>& places) {
-    std::string missing, present;
-    for (size_t number = 0; number < places.size(); ++number) {
-        const bool here = places[number] != nobody;
-        std::string& list = here ? present : missing;
-        if (!list.empty()) list += ", ";
-        list += here ? devices[places[number]]->name()
-                     : fmt::format("device-{} ({})", number, pool.devices[number].uuid.to_string());
-    }
-    return fmt::format(
-        "pool {} has {} devices; missing: {}; here: {}. Mount the disk that holds what is missing, "
-        "or put the file back, or a link to it, from a copy; nothing was changed",
-        pool.pool.to_string(), places.size(), missing, present);
-}
-
-// Puts the devices in their order. The newest superblock says which belong to the pool.
-Result<Superblock> match_devices(EngineStore::Devices& devices,
-                                 const std::vector<Superblock>& found, Report& report) {
-    const auto newest_at = std::ranges::max_element(found, {}, &Superblock::age);
-    const Superblock& newest = *newest_at;
-    const std::string pool = newest.pool.to_string();
-    std::vector<size_t> places(newest.devices.size(), nobody);
-    for (size_t i = 0; i < found.size(); ++i) {
-        const std::string& name = devices[i]->name();
-        const uint32_t number = found[i].device_number;
-        if (found[i].pool != newest.pool) {
-            const auto other = static_cast<size_t>(newest_at - found.begin());
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices "
-                            "of one pool",
-                            name, found[i].pool.to_string(), devices[other]->name(), pool));
-        }
-        if (number >= places.size() ||
-            newest.devices[number].uuid != found[i].devices[number].uuid ||
-            newest.devices[number].blocks != found[i].devices[number].blocks) {
-            return report.fail(Code::invalid,
-                               fmt::format("{} is no longer a device of pool {}", name, pool));
-        }
-        if (found[i].generation < newest.settled_generation) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} is device {} of pool {} as it was at generation {}; since then all "
-                            "devices were at generation {}. It was restored from an old copy, and "
-                            "what was written later is not on it. Attach the device that the pool "
-                            "was last used with, or restore all devices and the index from copies "
-                            "of one moment; nothing was changed",
-                            name, number, pool, found[i].generation, newest.settled_generation));
-        }
-        if (places[number] != nobody) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
-                            "Name each device once",
-                            devices[places[number]]->name(), name, number, pool));
-        }
-        places[number] = i;
-    }
-    if (std::ranges::count(places, nobody) > 0) {
-        return report.fail(Code::invalid, missing_devices(newest, devices, places));
-    }
-    EngineStore::Devices ordered;
-    for (const size_t place : places) ordered.push_back(std::move(devices[place]));
-    devices = std::move(ordered);
-    Superblock superblock = newest;
-    superblock.device_number = 0;
-    return superblock;
-}
-
-std::array<uint8_t, 32> identity_of(const device::BlockDevice& device) {
-    const device::DeviceIdentity identity = device.identity();
-    std::array<uint8_t, 32> bytes{};
-    bytes[0] = static_cast<uint8_t>(identity.kind);
-    std::ranges::copy(identity.bytes, bytes.begin() + 1);
-    return bytes;
-}
-
-device::DeviceIdentity identity_in(const std::array<uint8_t, 32>& bytes) {
-    device::DeviceIdentity identity;
-    identity.kind = static_cast<device::DeviceIdentity::Kind>(bytes[0]);
-    std::copy_n(bytes.begin() + 1, identity.bytes.size(), identity.bytes.begin());
-    return identity;
-}
-
-// Compares the devices with what was recorded of them. What is new is for renew_superblocks() to
-// write.
-Result<> check_identities(const EngineStore::Devices& devices, Superblock& superblock,
-                          bool accept_copies, Report& report) {
-    for (size_t i = 0; i < devices.size(); ++i) {
-        auto& recorded = superblock.devices[i].identity;
-        const auto found = identity_of(*devices[i]);
-        if (found[0] == 0 || found == recorded) continue;
-        if (recorded[0] != 0 && !accept_copies) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} is {}, and device {} of pool {} is {}: it is a copy, or the wrong "
-                            "disk. Name the original; or, where the copy is to take its place for "
-                            "good, write `io: {{accept_copies: true}}` in config.yaml for one "
-                            "opening",
-                            devices[i]->name(), devices[i]->identity().to_string(), i,
-                            superblock.pool.to_string(), identity_in(recorded).to_string()));
-        }
-        recorded = found;
-    }
-    return {};
-}
 
 Task<> close_all(EngineStore::Devices& devices) {
     for (auto& device : devices) {
@@ -318,6 +150,7 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
       publisher(env, cores, state),
       staging(env.reactor, std::max<uint64_t>(options.staging_share() / block_bytes, 64)),
       staging_blocks(staging.available()),
+      in_place_turn(env.reactor, 1),
       slot_done(env.reactor),
       container_turn(env.reactor, 1) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
@@ -367,11 +200,10 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
     ROS2S_CO_TRY(co_await open_handles(0, report));
     Recovery recovery(env, device_pointers(), superblock, cores, publisher, state, journal, *index,
                       rules);
-    if (read_only_reason().empty()) {
-        recovery.relieve = [this, &report](const Committer::Chain& chain, Recovered& out) {
-            return relieve(chain, out.checkpoint_number, report);
-        };
-    }
+    recovery.relieve = [this, &report](const Committer::Chain& chain, Recovered& out,
+                                       bool durable) {
+        return relieve(chain, out, durable, report);
+    };
     ROS2S_CO_TRY_ASSIGN(Recovered recovered, co_await recovery.run(report));
     replayed_groups = recovered.replayed_groups;
     damage = std::move(recovered.damage);
@@ -387,15 +219,16 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
             co_await checkpoint_recovered(recovered.chain, recovered.checkpoint_number, report));
     }
     ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
-    ROS2S_CO_TRY(co_await renew_superblocks(report));
+    ROS2S_CO_TRY(co_await renew_superblocks(env.reactor, devices, superblock, report));
     start(recovered.chain, recovered.checkpoint_number);
-    background.emplace(env.reactor, 2 + cores.size());
+    background.emplace(env.reactor, 3 + cores.size());
     for (uint32_t i = 1; i < cores.size(); ++i) {
         co_await background->spawn(publisher.listen(cores[i]));
     }
     co_await background->spawn(committer->run());
     co_await background->spawn(checkpointer->run());
     co_await background->spawn(resume_purges());
+    if (options.rest_after > Duration{}) co_await background->spawn(give_back_at_rest());
     if (journal.used_blocks() > journal.blocks() / 2) checkpointer->request();
     co_return Result<>();
 }
@@ -414,13 +247,24 @@ Task<Result<>> EngineStore::Parts::checkpoint_recovered(const Committer::Chain& 
     co_return Result<>();
 }
 
-Task<Result<>> EngineStore::Parts::relieve(const Committer::Chain& chain, uint64_t& number,
-                                           Report& report) {
-    if (is_dirty_beyond(dirty_share())) {
-        ROS2S_CO_TRY(co_await checkpoint_recovered(chain, number, report));
+Task<Result<>> EngineStore::Parts::relieve(const Committer::Chain& chain, Recovered& recovered,
+                                           bool durable, Report& report) {
+    recovery_cache_bytes_max = std::max(recovery_cache_bytes_max, cache_bytes());
+    const bool writes = read_only_reason().empty() && recovered.damage.empty();
+    if (writes && durable && is_dirty_beyond(dirty_share())) {
+        ROS2S_CO_TRY(co_await checkpoint_recovered(chain, recovered.checkpoint_number, report));
     }
     co_await trim_all();
-    co_return Result<>();
+    // What was replayed stays in memory where nothing may be written. The journal can hold more of
+    // it than a pool has that is opened with less memory than it was used with.
+    if (writes || !is_dirty_beyond(cache_share())) co_return Result<>();
+    co_return report.fail(
+        Code::no_memory,
+        fmt::format("replaying the journal without writing to the pool takes more than the {} MiB "
+                    "that caches have of engine.memory. Raise engine.memory in config.yaml{}; "
+                    "nothing was changed",
+                    options.cache_share() >> 20,
+                    recovered.damage.empty() ? ", or open the pool for writing" : ""));
 }
 
 Task<> EngineStore::Parts::trim_all() {
@@ -434,55 +278,12 @@ Task<> EngineStore::Parts::trim_all() {
     cores.home().trim(cache_share());
 }
 
-// The pool is about to be used. First every device gets the next generation, and only when all have
-// it, the word that they do: so a crash between any two of these writes leaves devices that fit
-// together, and a device that was not there is known from now on.
-//
-// A crash while the pool grew may have left copies that are torn, or that know nothing of the new
-// device. Before that is used each copy names it: no opening may go without it then, and the next
-// growth, which overwrites one copy at a time, finds the other one whole.
-Task<Result<>> EngineStore::Parts::renew_superblocks(Report& report) {
-    ++superblock.generation;
-    // One device alone has nothing to fit with.
-    if (devices.size() > 1) ROS2S_CO_TRY(co_await renew_copies(report));
-    superblock.settled_generation = superblock.generation;
-    co_return co_await renew_copies(report);
-}
-
-Task<Result<>> EngineStore::Parts::renew_copies(Report& report) {
-    std::vector<Result<>> results(devices.size());
-    {
-        Nursery nursery(env.reactor, pool_devices_max);
-        for (uint32_t i = 0; i < devices.size(); ++i) {
-            co_await nursery.spawn(renew_copies_of(i, results[i]));
+Task<> EngineStore::Parts::give_back_at_rest() {
+    RestWatch rest;
+    while (co_await sleep_for(env.reactor, options.rest_after, closing.token())) {
+        if (rest.came_to_rest(committer->counters.transactions.value())) {
+            committer->chunks.drop_spare();
         }
-        co_await nursery.join();
-    }
-    for (size_t i = 0; i < results.size(); ++i) {
-        if (results[i]) continue;
-        const Error error = results[i].error();
-        co_return report.fail(error, fmt::format("{}: renewing its superblock failed: {}. See to "
-                                                 "the device and open the pool again",
-                                                 devices[i]->name(), describe(error)));
-    }
-    co_return Result<>();
-}
-
-// One after the other: at each moment one of the two is whole.
-Task<> EngineStore::Parts::renew_copies_of(uint32_t number, Result<>& result) {
-    AlignedBuffer block(block_bytes);
-    Superblock wanted = superblock;
-    wanted.device_number = number;
-    device::BlockDevice& device = *devices[number];
-    for (const uint64_t at : {uint64_t{0}, superblock.devices[number].blocks - 1}) {
-        result = co_await device.read(at * block_bytes, block.bytes());
-        if (!result) co_return;
-        const Result<Superblock> found = decode_superblock(block.bytes());
-        if (!found && found.error().code == Code::bad_version) continue;
-        encode(wanted, block.bytes());
-        result = co_await device.write(at * block_bytes, block.bytes());
-        if (result) result = co_await device.flush();
-        if (!result) co_return;
     }
 }
 
@@ -600,6 +401,7 @@ Task<Result<>> EngineStore::Parts::open_handles(size_t first, Report& report) {
 
 Task<> EngineStore::Parts::close_parts() {
     if (background) {
+        closing.request_stop();
         checkpointer->stop();
         committer->stop();
         co_await publisher.stop_listening();
@@ -626,11 +428,19 @@ Task<Result<>> EngineStore::close() {
     }
     Result<> result;
     if (parts.background) {
+        parts.closing.request_stop();
         parts.checkpointer->stop();
         parts.committer->stop();
         co_await parts.publisher.stop_listening();
         co_await parts.background->join();
         if (parts.read_only_reason().empty()) result = co_await parts.checkpointer->checkpoint();
+        // A copy of one device that was taken while the pool was open is an old one from now on.
+        if (parts.devices.size() > 1 && parts.read_only_reason().empty() && result) {
+            Report report;
+            result = co_await renew_superblocks(parts.env.reactor, parts.devices, parts.superblock,
+                                                report);
+            if (!result) parts.env.log.warning(report.text());
+        }
     }
     co_await parts.close_parts();
     co_return result;

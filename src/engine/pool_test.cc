@@ -1,72 +1,17 @@
-// Pools as a whole: several devices, growth, memory, replies, shutdown, traces.
+// Pools as a whole: groups, placement, memory, replies, shutdown, traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine_test_support.h"
+#include "pool_test_support.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/trace.h"
 
 namespace ros2s::engine {
 namespace {
 
-#define EXPECT_OK(expression)                                          \
-    do {                                                               \
-        const auto& result_ = (expression);                            \
-        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
-    } while (false)
-
-struct Pool : Bench {
-    using Bench::Bench;
-    Task<> start() {
-        EXPECT_OK(co_await create());
-        EXPECT_OK(co_await open());
-        const auto made = co_await store->create_container(call, {.label = "c"});
-        EXPECT_OK(made);
-        container = made->id;
-    }
-    Task<Result<object::Commit>> write(uint64_t dkey, uint64_t blocks, uint8_t fill,
-                                       object::OperationId id = {}, bool is_new = false) {
-        const AlignedBuffer buffer(blocks * block_bytes);
-        std::memset(buffer.data(), fill, buffer.size());
-        object::Transaction transaction{.id = id, .is_new = is_new};
-        transaction.operations.push_back({.kind = object::Operation::Kind::write,
-                                          .object = {1, 1},
-                                          .dkey = object::Dkey::integer(dkey),
-                                          .akey = {"a"},
-                                          .extent = {0, buffer.size()},
-                                          .window = object::Window::local(buffer.bytes())});
-        co_return co_await store->update(call, container, transaction);
-    }
-    Task<Result<>> expect(uint64_t dkey, uint64_t blocks, uint8_t fill) {
-        const AlignedBuffer buffer(blocks * block_bytes);
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(dkey),
-                               .akey = {"a"},
-                               .extent = {0, buffer.size()},
-                               .window = object::Window::local(buffer.bytes())};
-        ROS2S_CO_TRY(co_await store->fetch(call, container, {&item, 1}));
-        if (!item.status) co_return item.status;
-        for (const std::byte b : buffer.bytes()) {
-            if (b != std::byte{fill}) co_return fail(Code::corrupt);
-        }
-        co_return Result<>();
-    }
-    uint64_t metric(std::string_view name) {
-        uint64_t found = UINT64_MAX;
-        store->visit_metrics([&](std::string_view n, std::string_view, uint64_t value) {
-            if (n == name) found = value;
-        });
-        EXPECT_NE(found, UINT64_MAX) << name;
-        return found;
-    }
-    object::ContainerId container{};
-};
+using Pool = PoolBench;
 
 // ---- groups --------------------------------------------------------------------------------
-
-Task<> write_into(Pool& pool, uint64_t dkey, uint64_t blocks) {
-    EXPECT_OK(co_await pool.write(dkey, blocks, 7));
-}
 
 // Two writes of so many blocks, the second when the first one's record is on its way. What was on
 // its way before the first flush?
@@ -177,354 +122,6 @@ TEST(Pool, DkeysAreSpreadOverTheDevices) {
     pool.world.run(spread(pool));
 }
 
-Task<> fill_and_grow(Pool& pool) {
-    co_await pool.start();
-    uint64_t written = 0;
-    Result<object::Commit> last;
-    while ((last = co_await pool.write(written, 16, static_cast<uint8_t>(written)))) ++written;
-    EXPECT_EQ(last.error().code, Code::no_space);
-    EXPECT_EQ(pool.store->read_only_reason(), "");
-    const auto before = *co_await pool.store->space(pool.call);
-    pool.add_disk(8 << 20);
-    auto device = co_await pool.device(1);
-    EXPECT_OK(co_await pool.store->grow(std::move(*device), pool.report));
-    const auto after = *co_await pool.store->space(pool.call);
-    // Some are kept back.
-    EXPECT_LT(after.total_bytes - before.total_bytes, (8 << 20) - 2 * block_bytes);
-    EXPECT_GT(after.total_bytes - before.total_bytes, (8 << 20) - (8 << 20) / 32);
-    for (uint64_t dkey = written; dkey < written + 40; ++dkey) {
-        EXPECT_OK(co_await pool.write(dkey, 16, static_cast<uint8_t>(dkey)));
-    }
-    EXPECT_OK(co_await pool.reopen());
-    for (uint64_t dkey = 0; dkey < written + 40; ++dkey) {
-        EXPECT_OK(co_await pool.expect(dkey, 16, static_cast<uint8_t>(dkey)));
-    }
-    EXPECT_OK(co_await pool.close());
-}
-TEST(Pool, IsFullGrowsAndGoesOn) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(fill_and_grow(pool));
-}
-
-Task<Result<object::Commit>> change_array(Pool& pool, object::Operation operation) {
-    operation.object = {1, 1};
-    operation.akey = {"a"};
-    object::Transaction transaction;
-    transaction.operations.push_back(std::move(operation));
-    co_return co_await pool.store->update(pool.call, pool.container, transaction);
-}
-Task<> free_a_full_pool(Pool& pool) {
-    using Kind = object::Operation::Kind;
-    co_await pool.start();
-    uint64_t written = 0;
-    for (const uint64_t blocks : {16, 1}) {
-        Result<object::Commit> last;
-        while ((last = co_await pool.write(written, blocks, 1))) ++written;
-        EXPECT_EQ(last.error().code, Code::no_space);
-    }
-    const auto space = [&pool] { return pool.store->space(pool.call); };
-    const auto full = *co_await space();
-    EXPECT_EQ(full.free_bytes, 0U);
-    EXPECT_OK(co_await change_array(
-        pool, {.kind = Kind::set_size, .dkey = object::Dkey::integer(0), .size = 0}));
-    EXPECT_OK(co_await change_array(pool, {.kind = Kind::punch_extent,
-                                           .dkey = object::Dkey::integer(1),
-                                           .extent = {block_bytes, 2 * block_bytes}}));
-    for (int turns = 0; turns < 1000 && (*co_await space()).free_bytes < 18 * block_bytes;
-         ++turns) {
-        co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(1));
-    }
-    EXPECT_EQ((*co_await space()).free_bytes, 18 * block_bytes);
-    EXPECT_OK(co_await pool.write(written, 16, 2));
-    EXPECT_OK(co_await pool.reopen());
-    EXPECT_OK(co_await pool.expect(written, 16, 2));
-    EXPECT_OK(co_await pool.close());
-}
-TEST(Pool, AFullOneIsFreedByWhatTakesNoBlock) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(free_a_full_pool(pool));
-}
-
-// Truncation within a block, and writing over what is there, in part and as a whole.
-Task<> change_a_full_pool(Pool& pool) {
-    using Kind = object::Operation::Kind;
-    co_await pool.start();
-    uint64_t written = 0;
-    for (const uint64_t blocks : {16, 1}) {
-        while (co_await pool.write(written, blocks, 1)) ++written;
-    }
-    const std::string some(1000, 'x');
-    EXPECT_OK(co_await change_array(
-        pool,
-        {.kind = Kind::set_size, .dkey = object::Dkey::integer(0), .size = 16 * block_bytes - 5}));
-    EXPECT_OK(co_await change_array(pool, {.kind = Kind::punch_extent,
-                                           .dkey = object::Dkey::integer(1),
-                                           .extent = {100, block_bytes}}));
-    EXPECT_OK(co_await change_array(pool, {.kind = Kind::write,
-                                           .dkey = object::Dkey::integer(2),
-                                           .extent = {500, some.size()},
-                                           .window = object::Window::local(as_bytes(some))}));
-    for (int round = 0; round < 20; ++round) {
-        Nursery nursery(pool.env.reactor, 8);
-        for (uint64_t dkey = 3; dkey < 11; ++dkey) {
-            co_await nursery.spawn(write_into(pool, dkey, 8));
-        }
-        co_await nursery.join();
-    }
-    // What makes it fuller is refused, and leaves nothing.
-    const auto more =
-        co_await change_array(pool, {.kind = Kind::write,
-                                     .dkey = object::Dkey::integer(2),
-                                     .extent = {16 * block_bytes - 10, some.size()},
-                                     .window = object::Window::local(as_bytes(some))});
-    EXPECT_FALSE(more);
-    if (!more) EXPECT_EQ(more.error().code, Code::no_space);
-    EXPECT_EQ((*co_await pool.store->space(pool.call)).free_bytes, 0U);
-    EXPECT_OK(co_await pool.reopen());
-    EXPECT_EQ((*co_await pool.store->space(pool.call)).free_bytes, 0U);
-    EXPECT_OK(co_await pool.expect(10, 8, 7));
-    EXPECT_OK(co_await pool.close());
-}
-TEST(Pool, AFullOneIsWrittenToInPlace) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(change_a_full_pool(pool));
-}
-TEST(Pool, AFullOneOfTwoDevicesIsWrittenToInPlace) {
-    Pool pool(1, 2, 4 << 20);
-    pool.world.run(change_a_full_pool(pool));
-}
-
-// Leaves the devices' superblocks as a crash does that comes when only the new one is written.
-Task<> grow_half(Pool& pool) {
-    co_await pool.start();
-    EXPECT_OK(co_await pool.write(0, 4, 5));
-    pool.add_disk(4 << 20);
-    AlignedBuffer old(block_bytes), fresh(block_bytes);
-    pool.disks[0]->peek(0, old.bytes());
-    bool seen = false;
-    pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
-        if (!seen && operation.kind == device::SimKind::write) {
-            pool.disks[1]->peek(0, fresh.bytes());
-            seen = true;
-        }
-        return device::SimFault::none;
-    });
-    auto device = co_await pool.device(1);
-    EXPECT_OK(co_await pool.store->grow(std::move(*device), pool.report));
-    pool.disks[0]->set_hook({});
-    EXPECT_OK(co_await pool.close());
-    for (const auto& [disk, block] : {std::pair{0, &old}, std::pair{1, &fresh}}) {
-        pool.disks[disk]->poke(0, block->bytes());
-        pool.disks[disk]->poke(pool.disks[disk]->size() - block_bytes, block->bytes());
-    }
-}
-Task<> open_after_half_a_growth(Pool& pool) {
-    co_await grow_half(pool);
-    EXPECT_OK(co_await pool.open());
-    EXPECT_OK(co_await pool.expect(0, 4, 5));
-    for (uint64_t dkey = 1; dkey < 20; ++dkey) EXPECT_OK(co_await pool.write(dkey, 16, 6));
-    EXPECT_OK(co_await pool.close());
-    auto second = std::move(pool.disks[1]);
-    pool.disks.pop_back();
-    const auto opened = co_await pool.open();
-    EXPECT_FALSE(opened.has_value());
-    EXPECT_THAT(pool.report.text(), testing::HasSubstr("missing: device-1"));
-    pool.disks.push_back(std::move(second));
-    EXPECT_OK(co_await pool.open());
-    EXPECT_OK(co_await pool.close());
-}
-TEST(Pool, ADeviceInUseIsMissedAlsoWhereGrowingWasInterrupted) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(open_after_half_a_growth(pool));
-}
-
-Task<> lose_the_copies_in_turn(Pool& pool) {
-    co_await pool.start();
-    EXPECT_OK(co_await pool.write(0, 4, 5));
-    EXPECT_OK(co_await pool.close());
-    for (const uint64_t at : {uint64_t{0}, pool.disks[1]->size() - block_bytes, uint64_t{0}}) {
-        pool.disks[1]->rot(at + 100);
-        EXPECT_OK(co_await pool.open());
-        EXPECT_OK(co_await pool.expect(0, 4, 5));
-        EXPECT_OK(co_await pool.close());
-    }
-}
-TEST(Pool, ATornCopyOfASuperblockIsMadeAgain) {
-    Pool pool(1, 2, 4 << 20);
-    pool.world.run(lose_the_copies_in_turn(pool));
-}
-
-AlignedBuffer image_of(const device::SimDisk& disk) {
-    AlignedBuffer image(disk.size());
-    disk.peek(0, image.bytes());
-    return image;
-}
-
-Task<> restore_an_old_copy(Pool& pool) {
-    co_await pool.start();
-    EXPECT_OK(co_await pool.write(0, 8, 1));
-    EXPECT_OK(co_await pool.close());
-    std::vector<AlignedBuffer> copies;
-    for (const auto& disk : pool.disks) copies.push_back(image_of(*disk));
-    EXPECT_OK(co_await pool.open());
-    EXPECT_OK(co_await pool.write(0, 8, 2));
-    EXPECT_OK(co_await pool.close());
-    for (size_t i = 0; i < pool.disks.size(); ++i) {
-        const AlignedBuffer present = image_of(*pool.disks[i]);
-        pool.disks[i]->poke(0, copies[i].bytes());
-        const Result<> opened = co_await pool.open();
-        EXPECT_FALSE(opened.has_value()) << i;
-        EXPECT_THAT(pool.report.text(),
-                    testing::HasSubstr(pool.disks[i]->name() + " is device " + std::to_string(i)));
-        EXPECT_THAT(pool.report.text(), testing::HasSubstr("restored from an old copy"));
-        if (opened) EXPECT_OK(co_await pool.close());
-        pool.disks[i]->poke(0, present.bytes());
-    }
-    EXPECT_OK(co_await pool.open());
-    EXPECT_OK(co_await pool.expect(0, 8, 2));
-    EXPECT_OK(co_await pool.close());
-}
-TEST(Pool, ADeviceRestoredFromAnOldCopyIsRefused) {
-    Pool pool(1, 3, 4 << 20);
-    pool.world.run(restore_an_old_copy(pool));
-}
-
-// Power is lost at one operation after another of an opening: whichever superblocks it had written,
-// the devices fit together.
-Task<> interrupt_openings(Pool& pool) {
-    co_await pool.start();
-    EXPECT_OK(co_await pool.write(0, 8, 1));
-    EXPECT_OK(co_await pool.close());
-    bool whole = false;
-    for (uint64_t left = 0; !whole && left < 1000; ++left) {
-        uint64_t operations = 0;
-        bool lost = false;
-        for (const auto& disk : pool.disks) {
-            disk->set_hook([&](const device::SimOperation&) {
-                if (lost || operations++ < left) return device::SimFault::none;
-                lost = true;
-                for (const auto& each : pool.disks) each->power_loss();
-                return device::SimFault::none;
-            });
-        }
-        const Result<> opened = co_await pool.open();
-        whole = !lost;
-        if (opened) {
-            (void)co_await pool.close();
-        }
-        for (const auto& disk : pool.disks) disk->set_hook({});
-        EXPECT_OK(co_await pool.open());
-        EXPECT_OK(co_await pool.expect(0, 8, 1));
-        EXPECT_OK(co_await pool.close());
-    }
-    EXPECT_TRUE(whole);
-}
-TEST(Pool, AnOpeningMayEndAnywhere) {
-    Pool pool(1, 3, 4 << 20);
-    pool.world.run(interrupt_openings(pool));
-}
-
-device::DeviceIdentity namespace_with(uint8_t last) {
-    device::DeviceIdentity identity{.kind = device::DeviceIdentity::Kind::eui64};
-    identity.bytes[7] = last;
-    return identity;
-}
-
-Task<> exchange_a_disk_for_a_copy(Pool& pool) {
-    pool.disks[1]->identity = namespace_with(1);
-    co_await pool.start();
-    EXPECT_OK(co_await pool.write(0, 4, 5));
-    EXPECT_OK(co_await pool.close());
-    // A file, say an image of it, is no other medium.
-    pool.disks[1]->identity = {};
-    EXPECT_OK(co_await pool.open());
-    EXPECT_OK(co_await pool.close());
-    pool.disks[1]->identity = namespace_with(2);
-    const auto refused = co_await pool.open();
-    EXPECT_EQ(refused.error().code, Code::invalid);
-    EXPECT_THAT(pool.report.text(),
-                testing::HasSubstr("device-1 is eui.0000000000000002, and device 1 of "));
-    EXPECT_THAT(pool.report.text(), testing::HasSubstr("is eui.0000000000000001: it is a copy"));
-    pool.options.accept_copies = true;
-    EXPECT_OK(co_await pool.open());
-    EXPECT_OK(co_await pool.close());
-    // For good: now the original is the copy.
-    pool.options.accept_copies = false;
-    EXPECT_OK(co_await pool.open());
-    EXPECT_OK(co_await pool.expect(0, 4, 5));
-    EXPECT_OK(co_await pool.close());
-    pool.disks[1]->identity = namespace_with(1);
-    EXPECT_EQ((co_await pool.open()).error().code, Code::invalid);
-}
-TEST(Pool, ACopyIsNotTakenForTheOriginal) {
-    Pool pool(1, 2, 4 << 20);
-    pool.world.run(exchange_a_disk_for_a_copy(pool));
-}
-
-Task<> grow_twice_at_once(Pool& pool) {
-    co_await pool.start();
-    pool.add_disk(4 << 20);
-    pool.add_disk(4 << 20);
-    auto one = co_await pool.device(1);
-    auto other = co_await pool.device(2);
-    const auto grow = [](Pool& of, std::unique_ptr<device::BlockDevice> device) -> Task<> {
-        Report report;
-        EXPECT_OK(co_await of.store->grow(std::move(device), report));
-    };
-    Nursery nursery(pool.world.core(), 2);
-    co_await nursery.spawn(grow(pool, std::move(*one)));
-    co_await nursery.spawn(grow(pool, std::move(*other)));
-    co_await nursery.join();
-    for (uint64_t dkey = 0; dkey < 40; ++dkey) EXPECT_OK(co_await pool.write(dkey, 16, 7));
-    EXPECT_OK(co_await pool.reopen());
-    for (uint64_t dkey = 0; dkey < 40; ++dkey) EXPECT_OK(co_await pool.expect(dkey, 16, 7));
-    EXPECT_OK(co_await pool.close());
-}
-TEST(Pool, TwoGrowthsAtOnceGoOneByOne) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(grow_twice_at_once(pool));
-}
-
-Task<> grow_and_crash(Pool& pool, uint64_t at) {
-    co_await pool.start();
-    EXPECT_OK(co_await pool.write(0, 4, 5));
-    pool.add_disk(4 << 20);
-    auto device = co_await pool.device(1);
-    uint64_t left = at;
-    for (auto& disk : pool.disks) {
-        disk->set_hook([&](const device::SimOperation&) {
-            if (left-- == 0) {
-                for (auto& each : pool.disks) each->power_loss();
-                pool.index_medium.crash(pool.world.random());
-            }
-            return device::SimFault::none;
-        });
-    }
-    static_cast<void>(co_await pool.store->grow(std::move(*device), pool.report));
-    static_cast<void>(co_await pool.close());
-    for (auto& disk : pool.disks) disk->set_hook(nullptr);
-    // With both devices, or, as long as the old one knows nothing of the new one, without it.
-    if (!co_await pool.open()) {
-        pool.disks.pop_back();
-        EXPECT_OK(co_await pool.open());
-    }
-    EXPECT_OK(co_await pool.expect(0, 4, 5));
-    EXPECT_OK(co_await pool.write(1, 4, 6));
-    EXPECT_OK(co_await pool.close());
-    if (pool.disks.size() == 1) co_return;
-    // Once a pool was open with the new device, it is not without.
-    pool.disks.pop_back();
-    const auto without = co_await pool.open();
-    EXPECT_FALSE(without.has_value());
-    if (without) EXPECT_OK(co_await pool.close());
-}
-TEST(Pool, ACrashWhileGrowingLosesNothing) {
-    for (uint64_t at = 0; at < 12; ++at) {
-        Pool pool(at + 1, 1, 4 << 20);
-        pool.world.run(grow_and_crash(pool, at));
-    }
-}
-
 // ---- memory --------------------------------------------------------------------------------
 
 Task<> put_many(Pool& pool, uint64_t first, uint64_t count, uint64_t& most) {
@@ -576,6 +173,30 @@ TEST(Pool, KeepsItsMemoryCapWithAnIndexTenTimesAsLarge) {
     pool.create_options.journal_bytes = 16 << 20;
     pool.options.memory_bytes = 4 << 20;
     pool.world.run(ten_times_the_cap(pool));
+}
+
+// Memory for payload is kept for the next request while there is one, and no longer.
+Task<> come_to_rest(Pool& pool) {
+    constexpr std::chrono::seconds rest{5};
+    pool.options.rest_after = rest;
+    co_await pool.start();
+    for (int round = 0; round < 2; ++round) {
+        {
+            Nursery nursery(pool.env.reactor, 64);
+            for (uint64_t dkey = 0; dkey < 64; ++dkey) {
+                co_await nursery.spawn(write_into(pool, dkey, 16));
+            }
+            co_await nursery.join();
+        }
+        EXPECT_GE(pool.metric("ros2store_engine_staging_bytes"), 64 * 16 * block_bytes);
+        co_await sleep_for(pool.env.reactor, 3 * rest);
+        EXPECT_EQ(pool.metric("ros2store_engine_staging_bytes"), 0U);
+    }
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, GivesStagingMemoryBackAtRest) {
+    Pool pool(1);
+    pool.world.run(come_to_rest(pool));
 }
 
 Task<> put_until_refused(Pool& pool, uint64_t first) {

@@ -384,9 +384,8 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             ++out.replayed_groups;
             record.reset();
             chain.next_epoch = state_.next_epoch;
-            if (relieve && header.sequence <= proven && out.damage.empty()) {
-                ROS2S_CO_TRY(co_await relieve(chain, out));
-            }
+            const bool durable = header.sequence <= proven && out.damage.empty();
+            ROS2S_CO_TRY(co_await relieve(chain, out, durable));
         }
         if (header.sequence > proven) unproven_.push_back(candidate);
     }

@@ -43,9 +43,10 @@ class Recovery {
     // Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
     // bad_version, with sentences.
     Task<Result<Recovered>> run(Report& report);
-    // Called after each group that has been applied and is known to be durable, unless the pool is
-    // to be opened for reading: makes room in memory. Set by the pool.
-    std::function<Task<Result<>>(const Committer::Chain& chain, Recovered& out)> relieve;
+    // Called after each group that has been applied: makes room in memory. `durable`: it is known
+    // to be. Set by the pool.
+    std::function<Task<Result<>>(const Committer::Chain& chain, Recovered& out, bool durable)>
+        relieve;
     // Writes again, as it is, what it found and nothing proves: the checkpoint, and the last
     // records with their data.
     Task<Result<>> write_again(Report& report);

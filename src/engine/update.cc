@@ -44,7 +44,7 @@ Task<Result<Commit>> EngineStore::Parts::update(const Call& call, object::Contai
     ROS2S_CO_TRY(object::validate(transaction));
     ROS2S_CO_TRY(call.check(env.reactor.now()));
     object::OperationId id = transaction.id;
-    if (id.client.is_nil()) co_return co_await update_once(call, container, transaction);
+    if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
     id.digest = digest_of(transaction);
     const ReplyKey slot = Replies::key_of(id, container);
     while (running.contains(slot)) co_await slot_done;
@@ -55,7 +55,7 @@ Task<Result<Commit>> EngineStore::Parts::update(const Call& call, object::Contai
         co_return Commit{reply->epoch, reply->time, true};
     }
     running.insert(slot);
-    Result<Commit> result = co_await update_once(call, container, transaction);
+    Result<Commit> result = co_await update_once(call, container, transaction, id);
     running.erase(slot);
     slot_done.wake_all();
     co_return result;
@@ -63,10 +63,11 @@ Task<Result<Commit>> EngineStore::Parts::update(const Call& call, object::Contai
 
 Task<Result<Commit>> EngineStore::Parts::update_once(const Call& call,
                                                      object::ContainerId container,
-                                                     const object::Transaction& transaction) {
+                                                     const object::Transaction& transaction,
+                                                     object::OperationId id) {
     if (!read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state.has_container(container)) co_return fail(Code::not_found);
-    Draft draft(container, transaction, cores.partition());
+    Draft draft(container, transaction, id, cores.partition());
     ROS2S_CO_TRY(draft.build(state.placement));
     if (draft.blocks_max() > staging_blocks) {
         co_return fail(Code::no_memory, staging_blocks * block_bytes);
@@ -118,13 +119,18 @@ bool EngineStore::Parts::try_reserve(Draft& draft, SpaceMap::Need need) {
 }
 
 Task<Result<>> EngineStore::Parts::reserve(const Call& call, Draft& draft) {
-    Result<> reserved = co_await reserve_for(call, draft, SpaceMap::Need::more);
-    if (!reserved && reserved.error().code == Code::no_space) {
-        // A full pool has room for what displaces as many blocks as it writes.
-        draft.write_in_place();
-        reserved = co_await reserve_for(call, draft, SpaceMap::Need::in_place);
-    }
-    co_return reserved;
+    const Result<> reserved = co_await reserve_for(call, draft, SpaceMap::Need::more);
+    if (reserved || reserved.error().code != Code::no_space) co_return reserved;
+    co_return co_await reserve_in_place(call, draft);
+}
+
+// A full pool has room for what displaces as many blocks as it writes. Who needs many of them would
+// wait for as long as others take a few each: so they are taken in turn.
+Task<Result<>> EngineStore::Parts::reserve_in_place(const Call& call, Draft& draft) {
+    draft.write_in_place();
+    co_await in_place_turn.acquire();
+    const SemaphoreHold turn(in_place_turn);
+    co_return co_await reserve_for(call, draft, SpaceMap::Need::in_place);
 }
 
 Task<Result<>> EngineStore::Parts::reserve_for(const Call& call, Draft& draft,
@@ -139,6 +145,10 @@ Task<Result<>> EngineStore::Parts::reserve_for(const Call& call, Draft& draft,
         const uint64_t oldest = state.space.oldest_quarantined();
         bool comes_back = committer->discarder().is_busy();
         if (need == SpaceMap::Need::in_place) {
+            // More than all that is not in use never comes back.
+            for (const auto& [device, blocks] : draft.needs()) {
+                if (state.space.unused_blocks_most() < blocks) co_return fail(Code::no_space);
+            }
             // What others have of the blocks that are kept back they give back.
             comes_back = comes_back || state.space.has_reservations();
         } else if (state.applied >= begun && (oldest == 0 || oldest > begun)) {

@@ -92,6 +92,14 @@ size_t SpaceMap::memory_bytes() const {
     return bytes;
 }
 
+uint64_t SpaceMap::unused_blocks_most() const {
+    uint64_t most = 0;
+    for (const Device& device : devices_) {
+        most = std::max(most, device.end - device.first - device.used);
+    }
+    return most;
+}
+
 bool SpaceMap::has_reservations() const {
     return std::ranges::any_of(devices_, [](const Device& device) { return device.reserved > 0; });
 }

@@ -88,6 +88,8 @@ class SpaceMap {
     }
     // Keeps blocks of the device back from now on.
     void keep_back(uint32_t device, uint64_t blocks) { devices_[device].kept = blocks; }
+    // Of the device that has most of them: what holds nothing that is visible.
+    [[nodiscard]] uint64_t unused_blocks_most() const;
     // Somebody holds a reservation.
     [[nodiscard]] bool has_reservations() const;
 
