@@ -133,7 +133,7 @@ struct Beside {
 };
 Task<> write_until(Pool& pool, uint64_t dkey, const bool& done, uint64_t& count) {
     while (!done && count < 20'000) {
-        EXPECT_OK(co_await pool.write(dkey, 1, 7));
+        EXPECT_OK(co_await pool.write(dkey, 4, 7));
         ++count;
     }
 }

@@ -9,11 +9,9 @@
 #include <filesystem>
 
 #include "dpu_process.h"
+#include "dpu_tenant.h"
 #include "ros2s/base/crc32c.h"
-#include "ros2s/connection/connection.h"
-#include "ros2s/control/remote_namespace.h"
 #include "ros2s/fabric/shm/shm.h"
-#include "ros2s/hostlink/link_client.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 
@@ -26,64 +24,17 @@ using testing::HasSubstr;
 const Call call;
 constexpr uint64_t mib = 1 << 20;
 
-// A session, a mount of the one container, and a file there.
-struct Tenant {
-    std::unique_ptr<Connection> connection;
-    std::unique_ptr<session::FixedMooring> mooring;
-    std::unique_ptr<control::RemoteNamespace> names;
-    std::unique_ptr<hostlink::LinkClient> link;
-    fs::FileHandle file;       // the link's own number
-    fs::FileHandle at_server;  // what the DPU calls it
+using Tenant = DpuTenant;
 
-    [[nodiscard]] session::Place place() const { return mooring->place(); }
-    Task<> open(Reactor& reactor, connection::Options options, std::string name);
-    Task<> close();
-    // It works as if it were alone.
-    Task<> expect_undisturbed();
-};
-
-Task<> Tenant::open(Reactor& reactor, connection::Options options, std::string name) {
-    Report report;
-    auto opened = co_await Connection::open(reactor, std::move(options), report);
-    EXPECT_TRUE(opened) << report.text();
-    connection = std::move(*opened);
-    const session::SessionId id = *connection->tickets().session();
-    const auto mounted = co_await connection->control().mount(call, id, "train", false, report);
-    EXPECT_TRUE(mounted) << report.text();
-    mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
-    names = std::make_unique<control::RemoteNamespace>(connection->control(), *mooring,
-                                                       connection->client());
-    link = std::make_unique<hostlink::LinkClient>(
-        reactor, connection->channel(), *names, *mooring,
-        hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
-    const auto created =
-        co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});
-    EXPECT_TRUE(created);
-    file = created->handle;
-    const std::string content(mib, name.front());
-    EXPECT_TRUE(co_await link->pwrite(call, file, fs::Window::local(as_bytes(content)), 0));
-    const auto again = co_await names->open(call, created->attributes.node, {});
-    EXPECT_TRUE(again);
-    at_server = again->handle;
-}
-
-Task<> Tenant::close() {
-    co_await link->close_all();
-    link.reset();
-    names.reset();
-    mooring.reset();
-    co_await connection->close();
-    connection.reset();
-}
-
-Task<> Tenant::expect_undisturbed() {
+// It works as if it were alone.
+Task<> expect_undisturbed(Tenant& tenant) {
     std::string read(mib, '\0');
-    EXPECT_EQ(co_await link->pread(call, file,
-                                   fs::Window::local(std::as_writable_bytes(std::span(read))), 0),
+    EXPECT_EQ(co_await tenant.link->pread(
+                  call, tenant.file, fs::Window::local(std::as_writable_bytes(std::span(read))), 0),
               Result<uint64_t>(mib));
     EXPECT_EQ(read, std::string(mib, 'a'));
-    EXPECT_TRUE(co_await names->get_attributes(call, fs::root_node));
-    EXPECT_EQ(connection->channel().metrics().connections_lost.value(), 0U);
+    EXPECT_TRUE(co_await tenant.names->get_attributes(call, fs::root_node));
+    EXPECT_EQ(tenant.connection->channel().metrics().connections_lost.value(), 0U);
 }
 
 class DpuTenants : public testing::Test {
@@ -133,10 +84,12 @@ void DpuTenants::run(Task<> (*attack)(OsReactor&, Tenant&, Tenant&),
     give(R"("CN=alice": {write: lustre/train}, "CN=bob": {write: lustre/train})");
     ASSERT_TRUE(dpu.start());
     Tenant alice, bob;
-    run_blocking(*reactor, [&] { return alice.open(*reactor, options("alice"), "alices"); });
-    run_blocking(*reactor, [&] { return bob.open(*reactor, options("bob"), "bobs"); });
+    run_blocking(*reactor,
+                 [&] { return alice.open(*reactor, options("alice"), "train", "alices", mib); });
+    run_blocking(*reactor,
+                 [&] { return bob.open(*reactor, options("bob"), "train", "bobs", mib); });
     run_blocking(*reactor, [&] { return attack(*reactor, alice, bob); });
-    run_blocking(*reactor, [&] { return alice.expect_undisturbed(); });
+    run_blocking(*reactor, [&] { return expect_undisturbed(alice); });
     const std::string metrics = dpu.metrics();
     for (const std::string& counter : counters) EXPECT_THAT(metrics, HasSubstr(counter));
     run_blocking(*reactor, [&] { return bob.close(); });
@@ -419,9 +372,10 @@ TEST_F(DpuTenants, AReaderChangesNothingOnEitherPlane) {
     give(R"("CN=alice": {write: lustre/train}, "CN=bob": {read: lustre/*})");
     ASSERT_TRUE(dpu.start());
     Tenant alice, bob;
-    run_blocking(*reactor, [&] { return alice.open(*reactor, options("alice"), "alices"); });
+    run_blocking(*reactor,
+                 [&] { return alice.open(*reactor, options("alice"), "train", "alices", mib); });
     run_blocking(*reactor, [&] { return read_and_try_to_write(*reactor, options("bob"), bob); });
-    run_blocking(*reactor, [&] { return alice.expect_undisturbed(); });
+    run_blocking(*reactor, [&] { return expect_undisturbed(alice); });
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -9,10 +9,8 @@
 #include <thread>
 
 #include "dpu_process.h"
-#include "ros2s/connection/connection.h"
-#include "ros2s/control/remote_namespace.h"
+#include "dpu_tenant.h"
 #include "ros2s/fabric/shm/shm.h"
-#include "ros2s/hostlink/link_client.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -21,62 +19,15 @@ namespace ros2s::tests {
 namespace {
 
 using namespace std::chrono_literals;
-using connection::Connection;
 
 const Call call;
 constexpr uint64_t mib = 1 << 20;
 constexpr std::chrono::seconds measured_for{3};
 
-// A session, a mount, and a file there.
-struct Tenant {
-    std::unique_ptr<Connection> connection;
-    std::unique_ptr<session::FixedMooring> mooring;
-    std::unique_ptr<control::RemoteNamespace> names;
-    std::unique_ptr<hostlink::LinkClient> link;
-    fs::FileHandle file;       // the link's own number
-    fs::FileHandle at_server;  // what the DPU calls it
+using Tenant = DpuTenant;
 
-    Task<> open(Reactor& reactor, connection::Options options, std::string name, uint64_t size);
-    Task<> close();
-    [[nodiscard]] hostlink::FileBody body() const {
-        return {.mount = mooring->place().mount, .handle = at_server};
-    }
-};
-
-Task<> Tenant::open(Reactor& reactor, connection::Options options, std::string name,
-                    uint64_t size) {
-    Report report;
-    auto opened = co_await Connection::open(reactor, std::move(options), report);
-    EXPECT_TRUE(opened) << report.text();
-    connection = std::move(*opened);
-    const session::SessionId id = *connection->tickets().session();
-    const auto mounted = co_await connection->control().mount(call, id, "main", false, report);
-    EXPECT_TRUE(mounted) << report.text();
-    mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
-    names = std::make_unique<control::RemoteNamespace>(connection->control(), *mooring,
-                                                       connection->client());
-    link = std::make_unique<hostlink::LinkClient>(
-        reactor, connection->channel(), *names, *mooring,
-        hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
-    const auto created =
-        co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});
-    EXPECT_TRUE(created);
-    file = created->handle;
-    const std::string content(size, name.front());
-    EXPECT_TRUE(co_await link->pwrite(call, file, fs::Window::local(as_bytes(content)), 0));
-    const auto again = co_await names->open(call, created->attributes.node, {.write = true});
-    EXPECT_TRUE(again);
-    at_server = again->handle;
-}
-
-Task<> Tenant::close() {
-    EXPECT_TRUE(co_await names->close(call, at_server));
-    co_await link->close_all();
-    link.reset();
-    names.reset();
-    mooring.reset();
-    co_await connection->close();
-    connection.reset();
+hostlink::FileBody body_of(const Tenant& tenant) {
+    return {.mount = tenant.place().mount, .handle = tenant.at_server};
 }
 
 // Reads 4 KiB, one after the other.
@@ -103,7 +54,7 @@ Task<> read_by_hand(Tenant& tenant, rpc::Channel& channel, const std::atomic<boo
     ReadNothing reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(hostlink::Method::read),
                                    .repeatable = true,
-                                   .body = hostlink::encode_file(body, tenant.body()),
+                                   .body = hostlink::encode_file(body, body_of(tenant)),
                                    .sink = sink,
                                    .reply_body_bytes_max = 64};
     while (!stop) {
@@ -211,7 +162,7 @@ Task<> no_windows_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bo
     rpc::FrameHeader header;
     header.method = static_cast<uint16_t>(hostlink::Method::read);
     header.sink_bytes = 64 * mib;
-    co_await raw.repeat(header, {}, hostlink::encode_file(body, bob.body()), stop, done);
+    co_await raw.repeat(header, {}, hostlink::encode_file(body, body_of(bob)), stop, done);
     co_await raw.endpoint->close();
 }
 
@@ -233,7 +184,8 @@ Task<> late_writes_once(fabric::Domain& domain, Tenant& bob, const std::atomic<b
     header.set(rpc::Flag::in_source);
     header.payload_bytes = memory->size();
     header.remaining_ns = 1'000'000;
-    co_await raw.repeat(header, {&window, 1}, hostlink::encode_file(body, bob.body()), stop, done);
+    co_await raw.repeat(header, {&window, 1}, hostlink::encode_file(body, body_of(bob)), stop,
+                        done);
     co_await region->revoke();
     raw.endpoint->free(*memory);
     co_await raw.endpoint->close();
@@ -321,8 +273,8 @@ double Fairness::left_under(Attack attack, Tenant& bob, const std::atomic<uint64
 void Fairness::run(Attack attack, double attacks_least) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Tenant alice, bob;
-    run_blocking(*good, [&] { return alice.open(*good, options("alice"), "alices", mib); });
-    run_blocking(*bad, [&] { return bob.open(*bad, options("bob"), "bobs", 64 * mib); });
+    run_blocking(*good, [&] { return alice.open(*good, options("alice"), "main", "alices", mib); });
+    run_blocking(*bad, [&] { return bob.open(*bad, options("bob"), "main", "bobs", 64 * mib); });
     std::atomic<bool> stop = false;
     std::atomic<uint64_t> reads = 0;
     std::thread reading([&] { run_blocking(*good, [&] { return read_on(alice, stop, reads); }); });

@@ -1,0 +1,67 @@
+// A tenant of a real ros2store-dpu, as a test plays it: one process's core, another's certificate.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "ros2s/connection/connection.h"
+#include "ros2s/control/remote_namespace.h"
+#include "ros2s/hostlink/link_client.h"
+
+namespace ros2s::tests {
+
+// A session, a mount of a container, and a file there. Used on the reactor's core.
+struct DpuTenant {
+    std::unique_ptr<connection::Connection> connection;
+    std::unique_ptr<session::FixedMooring> mooring;
+    std::unique_ptr<control::RemoteNamespace> names;
+    std::unique_ptr<hostlink::LinkClient> link;
+    fs::FileHandle file;       // the link's own number
+    fs::FileHandle at_server;  // what the DPU calls it
+
+    [[nodiscard]] session::Place place() const { return mooring->place(); }
+    // The file has `size` bytes, each the first one of its name.
+    Task<> open(Reactor& reactor, connection::Options options, std::string container,
+                std::string name, uint64_t size);
+    // What is open goes with the session.
+    Task<> close();
+};
+
+inline Task<> DpuTenant::open(Reactor& reactor, connection::Options options, std::string container,
+                              std::string name, uint64_t size) {
+    const Call call;
+    Report report;
+    auto opened = co_await connection::Connection::open(reactor, std::move(options), report);
+    EXPECT_TRUE(opened) << report.text();
+    connection = std::move(*opened);
+    const session::SessionId id = *connection->tickets().session();
+    const auto mounted = co_await connection->control().mount(call, id, container, false, report);
+    EXPECT_TRUE(mounted) << report.text();
+    mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
+    names = std::make_unique<control::RemoteNamespace>(connection->control(), *mooring,
+                                                       connection->client());
+    link = std::make_unique<hostlink::LinkClient>(
+        reactor, connection->channel(), *names, *mooring,
+        hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
+    const auto created =
+        co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});
+    EXPECT_TRUE(created);
+    file = created->handle;
+    const std::string content(size, name.front());
+    EXPECT_TRUE(co_await link->pwrite(call, file, fs::Window::local(as_bytes(content)), 0));
+    const auto again = co_await names->open(call, created->attributes.node, {.write = true});
+    EXPECT_TRUE(again);
+    at_server = again->handle;
+}
+
+inline Task<> DpuTenant::close() {
+    co_await link->close_all();
+    link.reset();
+    names.reset();
+    mooring.reset();
+    co_await connection->close();
+    connection.reset();
+}
+
+}  // namespace ros2s::tests
