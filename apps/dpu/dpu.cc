@@ -141,6 +141,9 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                control_->visit_metrics(visit);
                                link_.metrics().visit(visit);
                                group_.admission.metrics().visit(visit);
+                               visit("ros2store_shm_segments_bytes",
+                                     "Shared memory mapped for hosts, of all tenants",
+                                     tenants_.segments_bytes());
                            },
                        .times =
                            [this](const HistogramVisitor& visit) {

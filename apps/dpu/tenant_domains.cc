@@ -266,10 +266,6 @@ std::vector<exporter::Source> TenantDomains::metrics() const {
             all.push_back(std::move(source));
         }
     }
-    all.push_back({.labels = {}, .list = [bytes = segments_.bytes](const MetricVisitor& visit) {
-                       visit("ros2store_shm_segments_bytes",
-                             "Shared memory mapped for hosts, of all tenants", bytes);
-                   }});
     if (others.empty()) return all;
     all.push_back({.labels = {{"tenant", "(others)"}},
                    .list = [others = std::move(others)](const MetricVisitor& visit) {

@@ -76,7 +76,8 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     // One for each tenant and provider.
     [[nodiscard]] std::vector<exporter::Source> metrics() const;
     [[nodiscard]] size_t size() const { return tenants_.size(); }
-    [[nodiscard]] const fabric::shm::SegmentsTogether& segments() const { return segments_; }
+    // Shared memory mapped for hosts, of all tenants.
+    [[nodiscard]] uint64_t segments_bytes() const { return segments_.bytes; }
 
   private:
     class Door;

@@ -188,8 +188,7 @@ TEST_F(Connections, StrangersThatResetLeaveNoDescriptor) {
     const Strangers strangers(rig.port(), 1000, Strangers::How::reset);
     EXPECT_TRUE(gets_in(rig));
     constexpr size_t few = 20;  // gRPC's own come and go
-    EXPECT_TRUE(
-        eventually(*rig.client_reactor, [&] { return open_descriptors() <= before + few; }))
+    EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return open_descriptors() <= before + few; }))
         << open_descriptors() << " descriptors, before " << before;
 }
 

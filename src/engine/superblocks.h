@@ -5,6 +5,7 @@
 //
 // Used on the pool's core.
 #pragma once
+#include <array>
 #include <memory>
 #include <vector>
 
