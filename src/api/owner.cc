@@ -92,10 +92,11 @@ constexpr auto patience_in_all = std::chrono::seconds(10);
 // How long an owner is worth waiting for.
 Duration patience_with(const OwnerRecord& owner) {
     if (owner.pid <= 0) return std::chrono::seconds(1);
-    if (is_ending(owner.pid)) return patience_in_all;
+    // In this order: a process that ends meanwhile has no table of mounts any more.
     if (!owner.mount_point.empty() && is_unmounted(owner.pid, owner.mount_point)) {
         return patience_in_all;
     }
+    if (is_ending(owner.pid)) return patience_in_all;
     const bool is_command = owner.program == command_program && owner.mount_point.empty();
     // This process would wait for itself.
     if (is_command && owner.pid != ::getpid()) return std::chrono::seconds(2);

@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -216,6 +218,34 @@ TEST_F(OwnerTest, AnOwnerThatWasJustKilledIsWaitedFor) {
         EXPECT_TRUE((*reactor)->run(
             Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_)))
             << report_.text();
+        waitpid(child, nullptr, 0);
+        for (const int end : up) close(end);
+    }
+}
+
+// The first thread of a process that ends loses its table of mounts while others hold the lock.
+TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
+    const auto reactor = OsReactor::create({}, report_);
+    ASSERT_TRUE(reactor);
+    for (int turn = 0; turn < 400; ++turn) {
+        std::array<int, 2> up{};
+        ASSERT_EQ(pipe(up.data()), 0);
+        char byte = 0;
+        const pid_t child = fork();
+        if (child == 0) {
+            const auto taken = take({.pid = getpid(), .program = "x", .mount_point = "/not here"});
+            std::thread([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                _exit(0);
+            }).detach();
+            [[maybe_unused]] const auto said = write(up[1], taken ? "x" : &byte, 1);
+            syscall(SYS_exit, 0);
+        }
+        ASSERT_EQ(read(up[0], &byte, 1), 1);
+        EXPECT_EQ(byte, 'x');
+        EXPECT_TRUE((*reactor)->run(
+            Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_)))
+            << "turn " << turn << ": " << report_.text();
         waitpid(child, nullptr, 0);
         for (const int end : up) close(end);
     }
