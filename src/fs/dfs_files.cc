@@ -78,34 +78,46 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
     const FileUse file(handles_.find(handle));
     if (!file) co_return fail(Code::stale);
     if (!file->is_directory) co_return fail(Code::not_directory);
+    if (file->cookies.is_behind_end(cookie)) co_return std::vector<DirectoryEntry>{};
+    // A number that this handle has not come to is a seek behind the end, or another handle's
+    // cookie. Reading on tells which.
+    for (size_t lists = 0; file->cookies.last() < cookie; ++lists) {
+        if (lists == seek_lists_max) co_return fail(Code::invalid);
+        ROS2S_CO_TRY(
+            co_await read_names(call, *file, file->cookies.last(), object::fetch_items_max));
+        if (file->cookies.is_behind_end(cookie)) co_return std::vector<DirectoryEntry>{};
+    }
+    if (limit == 0) co_return std::vector<DirectoryEntry>{};
+    co_return co_await read_names(call, *file, cookie, limit);
+}
+
+Task<Result<std::vector<DirectoryEntry>>> DfsMount::read_names(const Call& call, OpenFile& file,
+                                                               uint64_t cookie, size_t limit) {
     object::ListRequest request{
         .what = object::ListRequest::What::dkeys,
-        .object = object_of(file->node.node),
+        .object = object_of(file.node.node),
         .akey = entry_akey(),
         .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))};
     if (cookie != 0) {
-        // Behind the end nothing comes, as when one seeks there in a file.
-        if (file->cookies.is_behind_end(cookie)) co_return std::vector<DirectoryEntry>{};
-        auto name = file->cookies.find(cookie);
+        auto name = file.cookies.find(cookie);
         if (!name) co_return fail(Code::invalid);
         request.after = std::move(*name);
     }
-    std::vector<DirectoryEntry> entries;
-    if (limit == 0) co_return entries;
     ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
                         co_await store_.list(call, container_, request));
+    std::vector<DirectoryEntry> entries;
     entries.reserve(reply.entries.size());
-    uint64_t next = file->cookies.begin(cookie);
+    uint64_t next = file.cookies.begin(cookie);
     for (const object::ListEntry& listed : reply.entries) {
         ROS2S_CO_TRY_ASSIGN(const auto record, decode<EntryRecord>(as_bytes(listed.value)));
         entries.push_back({.name = listed.key,
                            .node = {record.node},
                            .type = record.type_bits(),
                            .cookie = next++});
-        file->cookies.add(listed.key);
+        file.cookies.add(listed.key);
     }
-    if (!reply.more) file->cookies.reached_end();
-    file->cookies.end();
+    if (!reply.more) file.cookies.reached_end();
+    file.cookies.end();
     co_return entries;
 }
 

@@ -99,6 +99,8 @@ class DfsMount final : public Dfs {
   private:
     // How often an operation starts again because others changed what it had read.
     static constexpr int attempts_max = 256;
+    // How many lists one seek to a cookie that was not given out may take.
+    static constexpr size_t seek_lists_max = 64;
 
     struct Inode {
         InodeRecord record;
@@ -224,6 +226,9 @@ class DfsMount final : public Dfs {
                                 const Operation& operation);
 
     // ---- dfs_files.cc
+    // The names behind `cookie`, which the handle gave out; 0: the first ones.
+    Task<Result<std::vector<DirectoryEntry>>> read_names(const Call& call, OpenFile& file,
+                                                         uint64_t cookie, size_t limit);
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
 
     // ---- dfs_io.cc

@@ -49,6 +49,8 @@ class ReaddirCookies {
 
     // The name with that cookie; nothing when it was forgotten or never given out.
     [[nodiscard]] std::optional<std::string> find(uint64_t cookie) const;
+    // The cookie that was given out last; 0 before the first. Its name is always kept.
+    [[nodiscard]] uint64_t last() const { return next_ - 1; }
     // The directory has ended before it. Not so of a number that this handle has not come to yet:
     // it may be another handle's, and names would be missing.
     [[nodiscard]] bool is_behind_end(uint64_t cookie) const {

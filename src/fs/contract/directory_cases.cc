@@ -289,6 +289,18 @@ constexpr Case cases[] = {
          EXPECT_EQ((co_await f.fs.readdir(f.call, handle, 0, 10))->size(), 1u);
          co_await f.close(handle);
      }},
+    {"ReaddirBehindTheEndOfAHandleThatReadNothing",
+     [](Fixture& f) -> Task<> {
+         for (const char* name : {"a", "b", "c"}) co_await f.file(root_node, name);
+         // Some file systems have places of names for cookies: there, some may follow.
+         for (const uint64_t cookie : {uint64_t{4}, uint64_t{1000}, uint64_t{1} << 40}) {
+             const FileHandle handle = co_await f.open(root_node, f.reading);
+             const auto behind = co_await f.fs.readdir(f.call, handle, cookie, 10);
+             EXPECT_OK(behind);
+             EXPECT_EQ((co_await f.fs.readdir(f.call, handle, 0, 10))->size(), 3u);
+             co_await f.close(handle);
+         }
+     }},
     {"ACookieOfAnotherHandleHidesNoNames",
      [](Fixture& f) -> Task<> {
          for (const char* name : {"a", "b", "c"}) co_await f.file(root_node, name);
