@@ -272,7 +272,9 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
     }
     while (!dead_ && durable_ + 1 != header.sequence) co_await ordered_;
     if (dead_) {
-        fail_group(*group);
+        // It may be durable all the same. An error that says that nothing happened, as no_space of
+        // the index does, would be believed; the next opening shows what came of it.
+        fail_group(*group, dead_->code == Code::io ? fail(*dead_) : fail(Code::io));
     } else {
         if (!cores_.is_one()) co_await publish(*group);
         finish(*group);
@@ -317,9 +319,9 @@ void Committer::finish(Group& group) {
     burst_ = group.transactions.size() + open_->transactions.size();
 }
 
-void Committer::fail_group(Group& group) {
+void Committer::fail_group(Group& group, Result<> outcome) {
     unpin(group);
-    group.outcome = fail(*dead_);
+    group.outcome = outcome;
     group.done.set();
 }
 
@@ -331,7 +333,7 @@ void Committer::die(const Error& error, std::string reason) {
                              : std::move(reason);
     env_.log.error("The pool is read-only from now on: " + reason_);
     if (!open_->is_empty()) {
-        fail_group(*open_);
+        fail_group(*open_, fail(error));
         open_ = make_group();
     }
     ordered_.wake_all();

@@ -133,7 +133,7 @@ class Committer {
     void finish(Group& group);
     Task<> publish(Group& group);
     void unpin(Group& group);
-    void fail_group(Group& group);
+    void fail_group(Group& group, Result<> outcome);
     [[nodiscard]] std::shared_ptr<Group> make_group();
     void choose_discards(uint32_t device);
 

@@ -457,7 +457,9 @@ Task<Result<>> EngineStore::checkpoint() {
     // One that is under way may have cut too early for the caller: wait for a whole one.
     parts.checkpointer->request();
     co_await parts.checkpointer->finished();
-    if (parts.checkpointer->is_requested()) co_await parts.checkpointer->finished();
+    if (parts.checkpointer->is_requested() && !parts.committer->is_dead()) {
+        co_await parts.checkpointer->finished();
+    }
     if (parts.checkpointer->counters.checkpoints.value() == before) co_return fail(Code::read_only);
     co_return Result<>();
 }

@@ -51,7 +51,7 @@ class OrderedMapIndex final : public Index {
 
     Result<> apply(IndexBatch batch) override {
         const std::lock_guard lock(medium_.mutex_);
-        ROS2S_TRY(usable());
+        ROS2S_TRY(writable());
         OrderedMapMedium::Undo undo;
         undo.reserve(batch.count());
         batch.consume([&](std::string_view key, const std::string_view* value) {
@@ -63,7 +63,7 @@ class OrderedMapIndex final : public Index {
 
     Result<> flush() override {
         const std::lock_guard lock(medium_.mutex_);
-        ROS2S_TRY(usable());
+        ROS2S_TRY(writable());
         medium_.unflushed_.clear();
         return {};
     }
@@ -84,6 +84,12 @@ class OrderedMapIndex final : public Index {
         if (closed_) return fail(Code::closed);
         if (generation_ != medium_.generation_) return fail(Error{Code::io, EIO, 0});
         if (medium_.failure_) return fail(*medium_.failure_);
+        return {};
+    }
+
+    Result<> writable() const {
+        ROS2S_TRY(usable());
+        if (medium_.full_) return fail(Error{Code::no_space, ENOSPC, 0});
         return {};
     }
 
@@ -112,6 +118,11 @@ void OrderedMapMedium::crash(Random& random) {
 void OrderedMapMedium::fail_with(const Error& error) {
     const std::lock_guard lock(mutex_);
     failure_ = error;
+}
+
+void OrderedMapMedium::set_full(bool full) {
+    const std::lock_guard lock(mutex_);
+    full_ = full;
 }
 
 size_t OrderedMapMedium::unflushed() const {

@@ -7,6 +7,8 @@
 //   lost, all or none of them included; the rest survives. Power loss and the death of the process
 //   look alike, as they do for RocksDB without its log.
 // - fail_with(error): from now on every call fails, and nothing changes, until crash().
+// - set_full(true): from now on nothing can be written: apply() and flush() fail with no_space, and
+//   change nothing, until set back. Reads go on.
 // - An index opened before a crash is dead: its calls fail with io.
 // Memory is not bounded: memory_bytes() and disk_bytes() count the whole map.
 #pragma once
@@ -32,6 +34,7 @@ class OrderedMapMedium {
 
     void crash(Random& random);
     void fail_with(const Error& error);
+    void set_full(bool full);
 
     // Batches applied and not flushed: the number that a crash can lose.
     [[nodiscard]] size_t unflushed() const;
@@ -49,6 +52,7 @@ class OrderedMapMedium {
     std::map<std::string, std::string, std::less<>> map_;
     std::vector<Undo> unflushed_;
     std::optional<Error> failure_;
+    bool full_ = false;
     uint64_t generation_ = 0;  // counts crashes: an index of an earlier one is dead
     uint64_t bytes_ = 0;
 };

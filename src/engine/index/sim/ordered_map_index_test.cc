@@ -84,6 +84,20 @@ TEST(OrderedMapMedium, AnInjectedFailureLastsUntilTheCrash) {
     EXPECT_EQ(*medium.open()->get("k"), "v");
 }
 
+TEST(OrderedMapMedium, AFullOneIsReadAndNotWritten) {
+    OrderedMapMedium medium;
+    auto index = medium.open();
+    ASSERT_TRUE(index->apply(one("k", "v")));
+    ASSERT_TRUE(index->flush());
+    medium.set_full(true);
+    EXPECT_EQ(index->apply(one("k", "w")).error().code, Code::no_space);
+    EXPECT_EQ(index->flush().error().code, Code::no_space);
+    EXPECT_EQ(*index->get("k"), "v");
+    medium.set_full(false);
+    ASSERT_TRUE(index->apply(one("k", "w")));
+    EXPECT_EQ(*index->get("k"), "w");
+}
+
 TEST(OrderedMapMedium, CountsItsBytes) {
     OrderedMapMedium medium;
     auto index = medium.open();
