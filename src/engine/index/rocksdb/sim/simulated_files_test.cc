@@ -1,7 +1,9 @@
 #include "ros2s/engine/index/rocksdb/sim/simulated_files.h"
 
 #include <gtest/gtest.h>
+#include <rocksdb/env.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -12,8 +14,8 @@
 namespace ros2s::engine {
 namespace {
 
-RocksDbOptions simulated(SimulatedFiles& files) {
-    return {.memory_bytes = 1024 * 1024, .env = files.mount(), .compaction = false};
+RocksDbOptions simulated(SimulatedFiles& files, bool compaction = false) {
+    return {.memory_bytes = 1024 * 1024, .env = files.mount(), .compaction = compaction};
 }
 
 class SimulatedUnderTest final : public IndexUnderTest {
@@ -43,6 +45,7 @@ INSTANTIATE_TEST_SUITE_P(RocksDbOnSimulatedFiles, IndexContract,
 // under "position" and under a key of its own.
 struct Life {
     uint64_t applied = 0, flushed = 0;
+    size_t flushes = 0;  // that had something to flush
 };
 std::string own_key(uint64_t position) { return "batch" + std::to_string(position % 50); }
 std::string own_value(uint64_t position) {
@@ -59,6 +62,7 @@ Life live(Index& index, uint64_t position, Random& random) {
             ++life.applied;
         } else {
             if (!index.flush()) break;
+            life.flushes += life.applied > life.flushed ? 1 : 0;
             life.flushed = life.applied;
         }
     }
@@ -77,6 +81,53 @@ uint64_t survivor(Index& index) {
     for (uint64_t i = 1; i <= position; ++i) expected[own_key(i)] = own_value(i);
     EXPECT_EQ(found, expected);
     return position;
+}
+
+size_t tables(SimulatedFiles& files) {
+    std::vector<std::string> names;
+    EXPECT_TRUE(files.mount()->GetChildren("/index", &names).ok());
+    return static_cast<size_t>(std::ranges::count_if(
+        names, [](const std::string& name) { return name.ends_with(".sst"); }));
+}
+
+// The same while RocksDB merges tables, in threads of its own: no life comes out as before.
+TEST(CrashContract, HoldsAtEveryChangeOfACompaction) {
+    int crashes = 0;
+    size_t merged = 0;
+    for (uint64_t seed = 1; seed <= 60; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        SimulatedFiles files;
+        Report report;
+        {
+            auto made = create_rocksdb_index("/index", simulated(files), report);
+            ASSERT_TRUE(made) << report.text();
+        }
+        Life life;
+        for (int round = 0; round < 4; ++round) {
+            auto index = open_rocksdb_index("/index", simulated(files, true), report);
+            ASSERT_TRUE(index) << report.text();
+            const uint64_t position = survivor(**index);
+            ASSERT_GE(position, life.flushed);
+            ASSERT_LE(position, life.applied);
+            const size_t before = tables(files);
+            files.crash_after(1 + random.below(200), random.next());
+            life = live(**index, position, random);
+            // Each flush of a batch makes a table.
+            const size_t made = life.flushes;
+            const size_t after = tables(files);
+            merged += before + made > after + 1 ? before + made - after - 1 : 0;
+            if (files.cancel_crash()) {
+                ++crashes;
+            } else {
+                files.crash(random);
+            }
+        }
+    }
+    RecordProperty("crashes_at_a_change", crashes);
+    RecordProperty("tables_merged", static_cast<int>(merged));
+    EXPECT_GT(crashes, 60);
+    EXPECT_GT(merged, 100U);
 }
 
 TEST(CrashContract, HoldsAtEveryChangeOfTheFiles) {
