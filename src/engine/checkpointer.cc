@@ -52,7 +52,7 @@ Task<> Checkpointer::run() {
         writing_ = true;
         const Result<> written = co_await checkpoint();
         writing_ = false;
-        if (!written) {
+        if (!written && cores_.rules().heed_failed_index) {
             committer_.die(written.error(),
                            "a checkpoint could not be written: " + cause_of(written.error()) +
                                ". Close the pool, see to the disk of its index, and open it again");
@@ -67,8 +67,9 @@ void Checkpointer::region(uint32_t device, uint32_t region, std::string_view bit
 
 // Containers, replies and the position: few, and taken at the cut itself.
 void Checkpointer::cut_rest() {
+    const CommitRules& rules = cores_.rules();
     for (const object::ContainerId id : state_.removed_containers) {
-        batches_[0].erase(container_key(id).view());
+        if (rules.erase_containers) batches_[0].erase(container_key(id).view());
     }
     state_.removed_containers.clear();
     for (auto& [id, container] : state_.containers) {
@@ -79,6 +80,7 @@ void Checkpointer::cut_rest() {
     IndexBatch& batch = batches_[0];
     state_.replies.take_changes(
         [&](const ReplyKey& slot, const ReplyValue* reply) {
+            if (!rules.checkpoint_replies) return;
             const KeyBuilder key = reply_key(slot);
             if (reply == nullptr) {
                 batch.erase(key.view());
@@ -87,6 +89,7 @@ void Checkpointer::cut_rest() {
             }
         },
         [&](const Uuid& owner, std::optional<uint64_t> dropped_upto) {
+            if (!rules.checkpoint_marks) return;
             const KeyBuilder key = owner_key(owner);
             if (!dropped_upto) {
                 batch.erase(key.view());
@@ -100,9 +103,9 @@ void Checkpointer::cut_rest() {
 // On the core.
 Task<> Checkpointer::cut_nodes(Core& core) {
     IndexBatch& batch = batches_[core.number];
-    core.cache.begin_cut([&batch](const Node& node) {
+    core.cache.begin_cut([&batch, erases = cores_.rules().erase_absent](const Node& node) {
         if (node.is_absent()) {
-            batch.erase(node.key);
+            if (erases) batch.erase(node.key);
         } else {
             batch.put(node.key, encode(node));
         }
@@ -142,6 +145,10 @@ Task<Result<>> Checkpointer::checkpoint() {
                               .previous_id = position.last_id,
                               .next_epoch = state_.next_epoch};
     co_await cut();
+    if (!rules.trim_after_slot) {
+        journal_.trim(position.position);
+        committer_.journal_trimmed();
+    }
     if (rules.cut_between_groups) publisher_.turn.release();
     {
         Nursery taking(env_.reactor, cores_.size());
@@ -160,7 +167,7 @@ Task<Result<>> Checkpointer::checkpoint() {
     handed_over_bytes_ = batch.bytes();
     const Result<> applied = co_await env_.blocking.run(env_.reactor, [&]() -> Result<> {
         ROS2S_TRY(index_.apply(std::move(batch)));
-        return index_.flush();
+        return rules.flush_index ? index_.flush() : Result<>();
     });
     handed_over_bytes_ = 0;
     // After a failure the nodes stay as they are: in memory, where readers find them.

@@ -57,8 +57,10 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       opened_(env.reactor),
       progress_(env.reactor),
       discarder_(env.reactor, devices_, state.space, [this] { progress_.wake_all(); }) {
-    if (!rules_.quarantine) state_.space.skip_quarantine();
-    if (!rules_.discard_ends_first) state_.space.skip_discarding();
+    state_.space.skip({.quarantine = !rules_.quarantine,
+                       .discarding = !rules_.discard_ends_first,
+                       .regions = !rules_.cut_all_regions});
+    if (!rules_.heed_failed_discards) discarder_.hand_out_failed();
     for (uint32_t d = 0; d < devices_.size(); ++d) choose_discards(d);
     open_ = make_group();
 }
@@ -119,8 +121,9 @@ bool Committer::advance_proof() {
 
 void Committer::release_space() {
     const uint64_t proven = rules_.two_generations ? proven_ : state_.applied;
+    const uint64_t unread = rules_.await_reads ? publisher_.unread_upto() : proven;
     if (state_.space.oldest_quarantined() == 0) return;
-    if (!state_.space.release(std::min(proven, publisher_.unread_upto()), set_apart_)) return;
+    if (!state_.space.release(std::min(proven, unread), set_apart_)) return;
     discarder_.take(set_apart_);
     set_apart_.clear();
     progress_.wake_all();
@@ -147,7 +150,7 @@ Task<> Committer::run() {
             continue;
         }
         const uint64_t blocks = record_bytes(open_->payload_bytes_max) / block_bytes;
-        if (!journal_.fits(blocks)) {
+        if (!journal_.fits(blocks) && rules_.await_room) {
             counters.journal_waits.add();
             want_checkpoint();
             co_await wake_;
@@ -195,14 +198,17 @@ std::shared_ptr<Group> Committer::seal() {
     header.incarnation = chain_.incarnation;
     header.id = chain_.next_id;
     header.previous_id = chain_.last_id;
-    header.next_id = env_.reactor.secrets().next();
     header.sequence = ++chain_.last_sequence;
+    header.next_id = rules_.fresh_ids ? env_.reactor.secrets().next() : header.sequence + 1;
     // Epochs follow the order of the records.
     header.first_epoch = chain_.next_epoch;
     chain_.next_epoch += group->transactions.size();
     header.durable_upto = rules_.acknowledge_in_order ? durable_ : flushed_max_;
     // As the machine's clock has it, also where that has been set back: order is the epochs'.
     header.wall_time_ns = env_.reactor.wall_time().time_since_epoch().count();
+    if (!rules_.follow_clock) {
+        header.wall_time_ns = std::max(header.wall_time_ns, state_.wall_time_ns);
+    }
     chain_.last_id = header.id;
     chain_.next_id = header.next_id;
     counters.groups.add();
@@ -260,7 +266,9 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
         co_await io.spawn(write_record(*group, record));
         look_ahead(*group);
         co_await io.join();
-        while (group->writes_under_way > 0) co_await group->writes_ended;
+        while (group->writes_under_way > 0 && rules_.await_writes_ahead) {
+            co_await group->writes_ended;
+        }
     }
     if (group->io && rules_.flush_after_writes && rules_.flush_groups) co_await flush(*group);
     if (!group->io) {
@@ -401,13 +409,13 @@ Task<> Committer::write_record(Group& group, ConstBytes record) {
     const uint64_t at = group.end_position - record.size() / block_bytes;
     const Result<> written =
         co_await devices_[0]->write(journal_.offset_of(journal_.in_ring(at)), record);
-    if (!written) note_failure(group, written);
+    if (!written && rules_.heed_failed_records) note_failure(group, written);
 }
 
 Task<> Committer::flush_device(Group& group, device::BlockDevice& device) {
     const GroupStep step(group, env_.reactor, "device.flush");
     const Result<> flushed = co_await device.flush();
-    if (!flushed) note_failure(group, flushed);
+    if (!flushed && rules_.heed_failed_flushes) note_failure(group, flushed);
 }
 
 // At once, before the device answers anybody else: a flush that succeeds after this one may be of
@@ -420,7 +428,7 @@ void Committer::note_failure(Group& group, const Result<>& failed) {
 Task<> Committer::flush(Group& group) {
     Nursery others(env_.reactor, pool_devices_max);
     for (uint32_t d = 1; d < group.devices.size(); ++d) {
-        if (group.devices[d].blocks == 0) continue;
+        if (group.devices[d].blocks == 0 || !rules_.flush_all_devices) continue;
         co_await others.spawn(flush_device(group, *devices_[d]));
     }
     co_await flush_device(group, *devices_[0]);

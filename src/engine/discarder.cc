@@ -62,7 +62,7 @@ Task<> Discarder::discard(BlockRun run) {
     }
     space_.set_discard(device, 0);
     leave_out_of(device);
-    if (done.error().code == Code::unsupported) leave_out(run);
+    if (done.error().code == Code::unsupported || hands_out_failed_) leave_out(run);
 }
 
 // What waits of it.

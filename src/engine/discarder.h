@@ -45,6 +45,9 @@ class Discarder {
     // Leaves out what waits, and waits for the rest. The last call.
     Task<> stop();
 
+    // A rule that tests may remove: what could not be discarded is available nevertheless.
+    void hand_out_failed() { hands_out_failed_ = true; }
+
     Counters counters;
 
   private:
@@ -58,6 +61,7 @@ class Discarder {
     std::function<void()> told_;
     std::deque<BlockRun> waiting_;
     Nursery workers_;
+    bool hands_out_failed_ = false;
 };
 
 }  // namespace ros2s::engine

@@ -127,11 +127,18 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
 
 // ---- opening -------------------------------------------------------------------------------
 
+static CommitRules rules_of(const EngineOptions& options) {
+    return options.rules != nullptr ? *options.rules : default_rules();
+}
+
 static RepliesOptions replies_options(const EngineOptions& options) {
+    const CommitRules rules = rules_of(options);
     const size_t most = std::max<size_t>(options.replies_share() / Replies::slot_bytes, 4096);
     return {.per_owner_max = std::min<size_t>(options.replies_per_owner, most / 4),
             .slots_max = most,
-            .lease = options.reply_lease};
+            .lease = options.reply_lease,
+            .expire_unknown = rules.expire_unknown,
+            .keep_for_lease = rules.keep_for_lease};
 }
 
 EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
@@ -139,7 +146,7 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
                           const EngineOptions& pool_options)
     : env(environment),
       options(pool_options),
-      rules(pool_options.rules != nullptr ? *pool_options.rules : default_rules()),
+      rules(rules_of(pool_options)),
       superblock(pool_superblock),
       devices(std::move(pool_devices)),
       index(std::move(pool_index)),
@@ -219,7 +226,7 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
             co_await checkpoint_recovered(recovered.chain, recovered.checkpoint_number, report));
     }
     ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
-    ROS2S_CO_TRY(co_await renew_superblocks(env.reactor, devices, superblock, report));
+    ROS2S_CO_TRY(co_await renew_superblocks(env.reactor, devices, superblock, rules, report));
     start(recovered.chain, recovered.checkpoint_number);
     background.emplace(env.reactor, 3 + cores.size());
     for (uint32_t i = 1; i < cores.size(); ++i) {
@@ -294,6 +301,7 @@ Task<> EngineStore::Parts::resume_purges() {
     for (const auto& [id, container] : state.containers) {
         if (container.value.retired) retired.push_back(id);
     }
+    if (!rules.resume_purges) retired.clear();
     for (const object::ContainerId id : retired) {
         const Result<> purged = co_await purge(id);
         if (!purged) {
@@ -323,7 +331,7 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
     }
     Superblock superblock;
     if (result) {
-        Result<Superblock> matched = match_devices(devices, found, report);
+        Result<Superblock> matched = match_devices(devices, found, rules_of(options), report);
         if (matched) {
             superblock = std::move(*matched);
             result = check_identities(devices, superblock, options.accept_copies, report);
@@ -438,7 +446,7 @@ Task<Result<>> EngineStore::close() {
         if (parts.devices.size() > 1 && parts.read_only_reason().empty() && result) {
             Report report;
             result = co_await renew_superblocks(parts.env.reactor, parts.devices, parts.superblock,
-                                                report);
+                                                parts.rules, report);
             if (!result) parts.env.log.warning(report.text());
         }
     }
@@ -498,14 +506,15 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     for (const uint64_t settled : {grown.settled_generation, grown.generation}) {
         grown.settled_generation = settled;
         for (uint32_t i = number + 1; i-- > 0;) {
-            grown.device_number = i;
-            const Result<> written = co_await write_superblocks(grown, *parts.devices[i]);
+            grown.device_number = parts.rules.new_device_first ? i : number - i;
+            device::BlockDevice& at = *parts.devices[grown.device_number];
+            const Result<> written = co_await write_superblocks(grown, at);
             if (written) continue;
             parts.committer->die(
                 written.error(),
                 fmt::format("{}: writing its superblock failed: {}. Open the pool again with all "
                             "devices",
-                            parts.devices[i]->name(), describe(written.error())));
+                            at.name(), describe(written.error())));
             co_return report.fail(written.error(), parts.committer->reason());
         }
     }

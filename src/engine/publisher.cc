@@ -143,7 +143,7 @@ void Publisher::settle(const AppliedGroup& group, Transactions transactions,
                                    &one.change);
         }
     }
-    std::ranges::sort(summaries);
+    if (cores_.rules().settle_in_order) std::ranges::sort(summaries);
     for (const auto& [place, change] : summaries) apply_summary(cores_.home().cache, *change);
     for (size_t t = 0; t < transactions.size(); ++t) {
         state_.note(group.transaction(t, transactions[t]->container), *transactions[t]);

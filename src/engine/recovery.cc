@@ -62,7 +62,8 @@ Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
                             devices_[0]->name(), slot.error().detail));
         }
         const bool ours = slot && slot->pool == pool_.pool && slot->position < journal_.blocks();
-        if (!ours || (newest && slot->number <= newest->number)) continue;
+        if (!ours) continue;
+        if (newest && (slot->number > newest->number) != rules_.newest_checkpoint) continue;
         newest = *slot;
         checkpoint_block_ = pool_.checkpoint_first + i;
     }
@@ -352,7 +353,8 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
         const bool check =
             rules_.verify_tail_data && (!rules_.verify_only_unproven || header.sequence > proven);
         std::optional<Record> record;
-        if (check || header.sequence > state_.applied) {
+        const bool missing = header.sequence > state_.applied || !rules_.replay_once;
+        if (check || missing) {
             auto read = co_await read_again(candidate);
             if (!read) co_return io_error(report, *devices_[0], "reading", read.error());
             record = std::move(*read);
@@ -372,7 +374,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
         chain.last_sequence = header.sequence;
         chain.last_id = header.id;
         chain.next_id = header.next_id;
-        if (header.sequence > state_.applied) {
+        if (missing) {
             const Result<> applied = co_await apply(*record);
             if (!applied) {
                 co_return report.fail(applied.error(),
@@ -431,7 +433,7 @@ Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
             .incarnation = chain.incarnation,
             .id = chain.next_id,
             .previous_id = chain.last_id,
-            .next_id = env_.reactor.secrets().next(),
+            .next_id = rules_.fresh_ids ? env_.reactor.secrets().next() : chain.last_sequence + 2,
             .sequence = chain.last_sequence + 1,
             .durable_upto = chain.last_sequence,
             .first_epoch = chain.next_epoch,

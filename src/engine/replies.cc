@@ -26,7 +26,7 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
     }
     const uint64_t dropped = known_owner != nullptr ? known_owner->dropped_upto : dropped_upto_;
     const bool all_kept = client != nullptr ? client->whole : dropped == 0;
-    if (!is_new && !all_kept) return fail(Code::expired);
+    if (!is_new && !all_kept && options_.expire_unknown) return fail(Code::expired);
     if (!has_room(known_owner, now)) return fail(Code::busy, options_.per_owner_max);
     return std::nullopt;
 }
@@ -36,7 +36,7 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
 // been wrong.
 bool Replies::is_over(const Owner& owner, WallTime now) const {
     const Duration age = now - owner.clients.at(owner.oldest_first.front()).last;
-    return age >= options_.lease || age <= -options_.lease;
+    return age >= options_.lease || age <= -options_.lease || !options_.keep_for_lease;
 }
 
 // Room is what is free and what trim() would free. An owner leaves as many slots free as it has: n

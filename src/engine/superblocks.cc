@@ -89,7 +89,7 @@ std::string missing_devices(const Superblock& pool, const Devices& devices,
 }  // namespace
 
 Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>& found,
-                                 Report& report) {
+                                 const CommitRules& rules, Report& report) {
     const auto newest_at = std::ranges::max_element(found, {}, &Superblock::age);
     const Superblock& newest = *newest_at;
     const std::string pool = newest.pool.to_string();
@@ -111,7 +111,7 @@ Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>
             return report.fail(Code::invalid,
                                fmt::format("{} is no longer a device of pool {}", name, pool));
         }
-        if (found[i].generation < newest.settled_generation) {
+        if (found[i].generation < newest.settled_generation && rules.refuse_old_copies) {
             return report.fail(
                 Code::invalid,
                 fmt::format("{} is device {} of pool {} as it was at generation {}; since then all "
@@ -224,10 +224,10 @@ Task<Result<>> renew_copies(Reactor& reactor, const Devices& devices, const Supe
 }  // namespace
 
 Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices, Superblock& superblock,
-                                 Report& report) {
+                                 const CommitRules& rules, Report& report) {
     ++superblock.generation;
     // One device alone has nothing to fit with.
-    if (devices.size() > 1)
+    if (devices.size() > 1 && rules.settle_last)
         ROS2S_CO_TRY(co_await renew_copies(reactor, devices, superblock, report));
     superblock.settled_generation = superblock.generation;
     co_return co_await renew_copies(reactor, devices, superblock, report);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "commit_rules.h"
 #include "ros2s/base/result.h"
 #include "ros2s/device/block_device.h"
 #include "ros2s/engine/format/superblock.h"
@@ -35,7 +36,7 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 // belong to the pool; it is returned. Errors, each with a sentence: invalid.
 [[nodiscard]] Result<Superblock> match_devices(Devices& devices,
                                                const std::vector<Superblock>& found,
-                                               Report& report);
+                                               const CommitRules& rules, Report& report);
 // Compares the devices with what was recorded of them. What is new is for renew_superblocks() to
 // write. Errors, with a sentence: invalid.
 [[nodiscard]] Result<> check_identities(const Devices& devices, Superblock& superblock,
@@ -49,6 +50,7 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 // device. Before that is used each copy names it: no opening may go without it then, and the next
 // growth, which overwrites one copy at a time, finds the other one whole.
 [[nodiscard]] Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices,
-                                               Superblock& superblock, Report& report);
+                                               Superblock& superblock, const CommitRules& rules,
+                                               Report& report);
 
 }  // namespace ros2s::engine

@@ -47,7 +47,7 @@ Task<Result<Commit>> EngineStore::Parts::update(const Call& call, object::Contai
     if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
     id.digest = digest_of(transaction);
     const ReplyKey slot = Replies::key_of(id, container);
-    while (running.contains(slot)) co_await slot_done;
+    while (running.contains(slot) && rules.await_first_try) co_await slot_done;
     ROS2S_CO_TRY_ASSIGN(const auto reply, state.replies.look_up(id, container, transaction.is_new,
                                                                 env.reactor.wall_time()));
     if (reply) {
@@ -184,7 +184,8 @@ Task<Result<Commit>> EngineStore::Parts::update_here(const Call& call,
     LocksHeld locked(core.locks);
     {
         const Span span(call.trace, env.reactor, "engine.lock");
-        const std::vector<LockTable::Wanted> wanted = draft.locks(0);
+        const std::vector<LockTable::Wanted> wanted =
+            rules.lock_keys ? draft.locks(0) : std::vector<LockTable::Wanted>();
         locked.held.reserve(wanted.size());
         for (const LockTable::Wanted& one : wanted) {
             co_await core.locks.lock(one);
@@ -214,6 +215,7 @@ Task<Result<Commit>> EngineStore::Parts::update_here(const Call& call,
         committer->join(draft.take(), pins.take());
         co_return Commit{};
     }
+    if (!rules.lock_until_applied) locked.clear();
     const Span span(call.trace, env.reactor, "engine.commit");
     co_return co_await commit(draft.take(), pins.take(), call.trace);
 }

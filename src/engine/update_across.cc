@@ -75,7 +75,7 @@ Task<Result<>> EngineStore::Parts::prepare_alone(Visit& visit, const Call& call,
                                                  object::ContainerId container,
                                                  const object::Transaction& transaction,
                                                  Draft& draft) {
-    co_await lock(visit.core, draft, visit.locked);
+    if (rules.lock_keys) co_await lock(visit.core, draft, visit.locked);
     ROS2S_CO_TRY(co_await judge(visit.core, container, transaction, draft));
     co_return co_await plan_at(visit, call, container, draft);
 }
@@ -85,6 +85,7 @@ Task<Result<>> EngineStore::Parts::prepare_together(const Call& call, object::Co
                                                     Draft& draft, std::deque<Visit>& visits) {
     Core& home = cores.home();
     for (Visit& visit : visits) {
+        if (!rules.lock_keys) break;
         co_await at(visit.core, home, lock(visit.core, draft, visit.locked));
     }
     // The first that fails in the request's order, whichever core has it.

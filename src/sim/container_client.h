@@ -67,6 +67,8 @@ class ContainerClient {
     object::MemoryStore oracle_;
     Uuid id_;
     uint64_t sequence_ = 0;
+    // Its updates have operation ids. Not where replies are few: done again they write the same.
+    bool is_named_ = true;
     uint64_t labels_ = 0;
     std::vector<Container> containers_;
     // What is open.

@@ -78,9 +78,46 @@ void History::acknowledge(size_t number, const std::shared_ptr<Issued>& issued,
         issued->epoch = commit.epoch;
         happened_.push_back(issued);
     }
+    judge_time(who(), *issued, commit);
+    client.time = commit.time;
+    client.clock_steps = issued->first_clock_steps.value_or(0);
     client.last = std::max(client.last, commit.epoch);
     acknowledged_ = std::max(acknowledged_, commit.epoch);
     if (client.pending == issued) client.pending = nullptr;
+}
+
+void History::judge_time(const std::string& who, const Issued& issued, const Commit& commit) {
+    const auto [known, is_first] = times_.try_emplace(commit.epoch, commit.time);
+    if (known->second != commit.time) {
+        problem(fmt::format("{} had one time, and its repetition another", who));
+    }
+    if (!is_first || commit.replayed || issued.clock_steps != clock_steps_) return;
+    const WallTime now = reactor_.wall_time();
+    if (commit.time >= issued.called && commit.time <= now) return;
+    problem(fmt::format("{} has the time {} ns; it was called at {}, and returned at {}", who,
+                        commit.time.time_since_epoch().count(),
+                        issued.called.time_since_epoch().count(), now.time_since_epoch().count()));
+}
+
+void History::expires(size_t number, std::optional<Duration> lease, WallTime now) {
+    const Client& client = clients_[number];
+    ++expired_;
+    if (lease && (client.last == Epoch{} || client.clock_steps != clock_steps_ ||
+                  now - client.time >= *lease)) {
+        return;
+    }
+    problem(fmt::format("client {}: its reply was not kept for its lease", number));
+}
+
+void History::finds(size_t number, const std::shared_ptr<Issued>& issued, Epoch witness) {
+    Client& client = clients_[number];
+    if (client.pending != issued) return;  // judged meanwhile
+    if (witness > client.last) {
+        issued->epoch = client.last = witness;
+        happened_.push_back(issued);
+        seen_ = std::max(seen_, witness);
+    }
+    client.pending = nullptr;
 }
 
 void History::refuse(size_t number, const std::shared_ptr<Issued>& issued, const Error& error) {
@@ -344,6 +381,12 @@ void History::compare_query(const Column& column, const QueryReply& found,
     if (found.last_epoch != real(expected.last_epoch)) {
         problem(fmt::format("{} says epoch {} and should say {}", where(), found.last_epoch.value,
                             real(expected.last_epoch).value));
+    }
+    if (const auto known = times_.find(found.last_epoch);
+        known != times_.end() && known->second != found.last_time) {
+        problem(fmt::format("{} says that epoch {} had the time {} ns, and it had {}", where(),
+                            found.last_epoch.value, found.last_time.time_since_epoch().count(),
+                            known->second.time_since_epoch().count()));
     }
     if (found.bytes_used != expected.bytes_used) {
         problem(fmt::format("{} says {} bytes used and should say {}", where(), found.bytes_used,

@@ -14,11 +14,16 @@
 // - Each transaction's conditions held at its epoch, in the order of epochs.
 // - A read saw one state of its key: not older than what had been acknowledged, or seen by another
 //   read, when it began, and nothing that did not happen.
-// - A repeated operation id happened once.
+// - A repeated operation id happened once. Its reply is kept for the lease of its client; after
+// that
+//   it is refused, and what came of it is read off the store.
+// - A transaction's time is the machine's, between its call and its return, also where the clock
+//   was set back; queries say the same, after restarts too.
 #pragma once
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +46,10 @@ struct Issued {
     bool fresh = true;
     bool sent_fresh = true;  // it was when it was last sent
     uint64_t number = 0;     // for people: the how manieth of its client
+    // When it was last sent: by the clock, and how often that had been set; and at first.
+    WallTime called{};
+    uint64_t clock_steps = 0;
+    std::optional<uint64_t> first_clock_steps;
 };
 
 // One fetched extent.
@@ -67,12 +76,22 @@ class History {
         return clients_[client].pending;
     }
     std::shared_ptr<Issued> issue(size_t client, Batch batch);
-    void sends(Issued& issued) {
+    void sends(Issued& issued, WallTime now) {
         issued.sent_fresh = issued.fresh;
         issued.fresh = false;
+        issued.called = now;
+        issued.clock_steps = clock_steps_;
+        if (!issued.first_clock_steps) issued.first_clock_steps = clock_steps_;
     }
+    // The machine's clock was set.
+    void clock_stepped() { ++clock_steps_; }
     void acknowledge(size_t client, const std::shared_ptr<Issued>& issued,
                      const object::Commit& commit);
+    // The store does not know any more whether it happened. May be only where the client has been
+    // silent for the lease.
+    void expires(size_t client, std::optional<Duration> lease, WallTime now);
+    // The epoch of the client's witness, after that.
+    void finds(size_t client, const std::shared_ptr<Issued>& issued, object::Epoch witness);
     // The store said that it did not happen.
     void refuse(size_t client, const std::shared_ptr<Issued>& issued, const Error& error);
     // The client will not ask again. False where what has become of it is not judged yet.
@@ -95,6 +114,7 @@ class History {
 
     [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
     [[nodiscard]] uint64_t transactions() const { return transactions_; }
+    [[nodiscard]] uint64_t expired() const { return expired_; }
     [[nodiscard]] uint64_t reads_judged() const { return reads_judged_; }
 
   private:
@@ -103,6 +123,10 @@ class History {
         object::Epoch last{};  // of its last transaction that is known to have happened
         std::shared_ptr<Issued> pending;
         uint64_t issued = 0;
+        // The time of the last one that was acknowledged, and how often the clock had been set when
+        // it was sent.
+        WallTime time{};
+        uint64_t clock_steps = 0;
     };
     // What lay at a place from an epoch on.
     struct Version {
@@ -111,6 +135,7 @@ class History {
         SnapshotEntry entry;
     };
 
+    void judge_time(const std::string& who, const Issued& issued, const object::Commit& commit);
     void judge_witness(size_t number, const Snapshot& snapshot);
     Task<> apply_happened();
     Task<> apply(const Issued& issued);
@@ -134,6 +159,8 @@ class History {
     std::map<object::Epoch, object::Epoch> oracle_epochs_;
     std::vector<Column> columns_;
     std::vector<Client> clients_;
+    std::map<object::Epoch, WallTime> times_;  // of those that were acknowledged
+    uint64_t clock_steps_ = 0;
     object::Epoch acknowledged_{};
     object::Epoch seen_{};                           // the greatest epoch that a read returned
     object::Epoch checked_{};                        // the greatest epoch of the last check
@@ -142,6 +169,7 @@ class History {
     std::map<Place, std::vector<Version>> versions_;  // of what the reads read
     std::vector<std::string> problems_;
     uint64_t transactions_ = 0;
+    uint64_t expired_ = 0;  // repetitions whose reply was gone
     uint64_t reads_judged_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "ros2s/base/result.h"
@@ -53,6 +54,10 @@ class Rig {
     // What carries requests to the store may send one again by itself, so that already the first
     // answer to an operation id may be the stored one.
     [[nodiscard]] virtual bool repeats_requests() const { return false; }
+
+    // For how long a client's replies are kept at least, where there is so little room that they go
+    // then; nothing: as long as anybody asks.
+    [[nodiscard]] virtual std::optional<Duration> reply_lease() const { return std::nullopt; }
 
     // From now on; disarmed by the crash. A rig whose devices report errors draws these, too.
     virtual void arm(const CrashPlan& plan) = 0;

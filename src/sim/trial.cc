@@ -42,6 +42,7 @@ class Trial {
     Task<> work(bool crash, uint64_t requests);
     [[nodiscard]] bool is_condemned() const { return !history_.problems().empty(); }
     Task<> grow(Run& run);
+    Task<> step_clock(Run& run);
     Task<bool> recover();
     Task<> judge_total();
     void note_point(bool in_recovery);
@@ -68,6 +69,7 @@ Task<> Trial::run(size_t rounds) {
     for (const std::string& text : history_.problems()) report_.problems.push_back(text);
     report_.transactions = history_.transactions();
     report_.reads = history_.reads_judged();
+    report_.expired = history_.expired();
     report_.containers = container_client_->made();
 }
 
@@ -132,11 +134,13 @@ Task<> Trial::work(bool crash, uint64_t requests) {
             .store = *store_,
             .container = container_,
             .crashed = rig_->crashed(),
-            .failing = rig_->failing()};
-    Nursery nursery(world_.core(), clients_.size() + 2);
+            .failing = rig_->failing(),
+            .reply_lease = rig_->reply_lease()};
+    Nursery nursery(world_.core(), clients_.size() + 3);
     for (WorkloadClient& client : clients_) co_await nursery.spawn(client.work(run, requests));
     co_await nursery.spawn(container_client_->work(run, requests));
     if (rig_->can_grow() && random_.one_in(4)) co_await nursery.spawn(grow(run));
+    if (random_.one_in(4)) co_await nursery.spawn(step_clock(run));
     co_await nursery.join();
     if (!crash || rig_->crashed()) co_return;
     if (!rig_->failing()) {
@@ -165,6 +169,18 @@ Task<> Trial::grow(Run& run) {
         total_bytes_ = space->total_bytes;
         ++report_.growths;
     }
+}
+
+// Somebody sets the machine's clock: far, as where a battery is empty, or a little.
+Task<> Trial::step_clock(Run& run) {
+    co_await sleep_for(run.reactor, std::chrono::microseconds(random_.below(4000)));
+    if (run.crashed) co_return;
+    const Duration steps[] = {std::chrono::hours(24 * 366), std::chrono::hours(1),
+                              std::chrono::milliseconds(1)};
+    const Duration step = steps[random_.below(std::size(steps))];
+    history_.clock_stepped();
+    world_.step_clock(random_.one_in(2) ? step : -step);
+    ++report_.clock_steps;
 }
 
 // What it has grown by stays; what was under way may have happened.

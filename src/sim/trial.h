@@ -28,6 +28,8 @@ struct TrialReport {
     uint64_t reads = 0;
     uint64_t clean_closes = 0;
     uint64_t device_errors = 0;  // openings in which a device reported one
+    uint64_t clock_steps = 0;    // times that the machine's clock was set
+    uint64_t expired = 0;        // repetitions whose reply was not kept any more
     uint64_t growths = 0;        // that were acknowledged
     uint64_t containers = 0;     // that the client of containers made
 };

@@ -30,6 +30,8 @@ enum class Bug : uint8_t {
     lose_container,  // one that was made is gone after a restart
     revive,          // one that was destroyed is there again
     mix_containers,  // what was written to the one is found in the other
+    stop_the_clock,  // times do not fall when the clock is set back
+    expire,          // replies are not kept
     shrink,          // what the store had grown by is gone after a restart
 };
 
@@ -71,7 +73,12 @@ class LoggedStore final : public ObjectStore {
         count();
         auto logged = std::make_shared<Logged>(container, transaction);
         Result<Commit> commit = co_await now_.store->update(call, now_.id(container), transaction);
+        if (commit && commit->replayed && bug_ == Bug::expire) co_return fail(Code::expired);
+        // A store that is made anew has times of its own.
+        if (commit && commit->replayed) commit->time = times_[commit->epoch];
         if (!commit || commit->replayed) co_return commit;
+        if (bug_ == Bug::stop_the_clock) commit->time = latest_ = std::max(latest_, commit->time);
+        times_[commit->epoch] = commit->time;
         log_.push_back(logged);
         if (random_.one_in(8) && bug_ == Bug::stale_reads) co_await remake(old_);
         // Visible already, but the reply takes its time.
@@ -85,7 +92,11 @@ class LoggedStore final : public ObjectStore {
     }
     Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                    const Akey& akey) override {
-        return now_.store->query(call, now_.id(container), object, akey);
+        auto reply = co_await now_.store->query(call, now_.id(container), object, akey);
+        if (reply && times_.contains(reply->last_epoch)) {
+            reply->last_time = times_[reply->last_epoch];
+        }
+        co_return reply;
     }
     Task<Result<ContainerRecord>> create_container(const Call& call,
                                                    const ContainerProperties& properties) override {
@@ -240,6 +251,8 @@ class LoggedStore final : public ObjectStore {
     Made now_;
     Made old_;  // for stale reads
     std::vector<std::shared_ptr<Logged>> log_;
+    std::map<Epoch, WallTime> times_;
+    WallTime latest_{};
     uint64_t restarts_ = 0;
     uint64_t grown_ = 0;  // blocks
 };
@@ -336,6 +349,8 @@ INSTANTIATE_TEST_SUITE_P(Trial, Bugs,
                                          std::pair{Bug::lose_container, "is lost"},
                                          std::pair{Bug::revive, "should not be there"},
                                          std::pair{Bug::mix_containers, "does not hold"},
+                                         std::pair{Bug::stop_the_clock, "it was called at"},
+                                         std::pair{Bug::expire, "was not kept for its lease"},
                                          std::pair{Bug::shrink, "of space after the restart"}));
 
 }  // namespace

@@ -117,28 +117,36 @@ Task<> WorkloadClient::settle_pending(Run& run) {
 }
 
 namespace {
-Task<> send_copy(Run& run, const Transaction& transaction, std::optional<Result<Commit>>& reply) {
+Task<> send_copy(Run& run, Transaction transaction, bool is_new,
+                 std::optional<Result<Commit>>& reply) {
+    transaction.is_new = is_new;
     Result<Commit> commit = co_await run.store.update(no_call, run.container, transaction);
     if (!run.crashed) reply = commit;
 }
 // Codes with which a store says that nothing has happened.
 bool refuses(Code code) {
-    return code == Code::condition_failed || code == Code::no_space || code == Code::no_memory;
+    return code == Code::condition_failed || code == Code::no_space || code == Code::no_memory ||
+           code == Code::busy;
 }
+constexpr Duration busy_pause = std::chrono::milliseconds(1);
 }  // namespace
 
 Task<> WorkloadClient::send(Run& run) {
     const std::shared_ptr<Issued> issued = history_.pending(number_);
-    history_.sends(*issued);
+    history_.sends(*issued, core_->wall_time());
     const Transaction& transaction = issued->batch.transaction();
     std::array<std::optional<Result<Commit>>, 2> replies;
     if (random_.one_in(16)) {
         // The same id twice at once, as after a reconnection.
         Nursery nursery(*core_, 2);
-        for (auto& reply : replies) co_await nursery.spawn(send_copy(run, transaction, reply));
+        bool is_new = issued->sent_fresh;
+        for (auto& reply : replies) {
+            co_await nursery.spawn(send_copy(run, transaction, is_new, reply));
+            is_new = false;
+        }
         co_await nursery.join();
     } else {
-        co_await send_copy(run, transaction, replies[0]);
+        co_await send_copy(run, transaction, issued->sent_fresh, replies[0]);
     }
     // Of two answers one may be lost in the crash; what is known counts.
     std::optional<Commit> commit;
@@ -146,7 +154,8 @@ Task<> WorkloadClient::send(Run& run) {
     for (const auto& reply : replies) {
         if (!reply) continue;
         if (!*reply) {
-            error = reply->error();
+            // One that is in doubt counts for more than one that says that nothing happened.
+            if (!error || refuses(error->code)) error = reply->error();
         } else if (!commit) {
             commit = **reply;
         } else {
@@ -166,22 +175,45 @@ Task<> WorkloadClient::send(Run& run) {
     if (commit) {
         history_.acknowledge(number_, issued, *commit);
         last_ = issued;
-    } else if (error && run.failing) {
-        // It stays open: the next opening shows what came of it.
     } else if (error && refuses(error->code)) {
         // Refused for good only if no other copy of it can still happen.
-        if (!run.crashed) history_.refuse(number_, issued, *error);
+        if (run.crashed) co_return;
+        history_.refuse(number_, issued, *error);
+        if (error->code == Code::busy) co_await sleep_for(*core_, busy_pause);
+    } else if (error && run.failing) {
+        // It stays open: the next opening shows what came of it.
+    } else if (error && error->code == Code::expired) {
+        history_.expires(number_, run.reply_lease, core_->wall_time());
+        if (!run.crashed) co_await look_what_came(run, issued);
     } else if (error) {
         history_.problem(fmt::format("an update failed without a crash: {}", describe(*error)));
     }
 }
 
+// The reply is not kept any more: the store itself shows whether it happened, for no other copy of
+// it is under way.
+Task<> WorkloadClient::look_what_came(Run& run, const std::shared_ptr<Issued>& issued) {
+    FetchItem item{.object = witness_.object, .dkey = {witness_.dkey}, .akey = {witness_.akey}};
+    const auto fetched = co_await run.store.fetch(no_call, run.container, {&item, 1});
+    if (run.crashed || run.failing) co_return;
+    const bool absent = fetched && !item.status && item.status.error().code == Code::not_found;
+    const bool is_read =
+        fetched && (item.status || absent || item.status.error().code == Code::too_small);
+    if (!is_read) {
+        history_.problem(fmt::format("a read of {} failed without a crash", to_string(witness_)));
+        co_return;
+    }
+    history_.finds(number_, issued, absent ? Epoch{} : item.epoch);
+}
+
 Task<> WorkloadClient::repeat_last(Run& run) {
     const std::shared_ptr<Issued> issued = last_;
     std::optional<Result<Commit>> reply;
-    co_await send_copy(run, issued->batch.transaction(), reply);
+    co_await send_copy(run, issued->batch.transaction(), false, reply);
     if (!reply || !run.is_known(*reply)) co_return;
-    if (!*reply) {
+    if (!*reply && reply->error().code == Code::expired) {
+        history_.expires(number_, run.reply_lease, core_->wall_time());
+    } else if (!*reply) {
         history_.problem(fmt::format("a repetition of epoch {} was refused: {}",
                                      issued->epoch.value, describe(reply->error())));
     } else {

@@ -37,8 +37,9 @@ struct Run {
     object::ObjectStore& store;
     object::ContainerId container;
     const bool& crashed;
-    const bool& failing;     // Rig::failing()
-    bool wind_down = false;  // set from outside: clients stop after what they are at
+    const bool& failing;                    // Rig::failing()
+    std::optional<Duration> reply_lease{};  // Rig::reply_lease()
+    bool wind_down = false;                 // set from outside: clients stop after what they are at
 
     // Whether a client knows what came of its request.
     [[nodiscard]] bool is_known(const auto& result) const {
@@ -63,6 +64,7 @@ class WorkloadClient {
     Task<> settle_pending(Run& run);
     Task<> send(Run& run);
     Task<> repeat_last(Run& run);
+    Task<> look_what_came(Run& run, const std::shared_ptr<Issued>& issued);
     Task<> read(Run& run);
 
     // Every second client only writes its own array, mostly whole blocks, in single operations.

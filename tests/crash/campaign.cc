@@ -103,7 +103,7 @@ void say_on_abort(const std::string& replay) {
 }
 
 void keep_memory() {
-    mallopt(M_MMAP_THRESHOLD, 256 << 20);
+    mallopt(M_MMAP_THRESHOLD, 64 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
 }
 

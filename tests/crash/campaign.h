@@ -44,7 +44,8 @@ class Distribution {
 // A failed CHECK ends the process: then this is said, how to come there again. Kept until the next.
 void say_on_abort(const std::string& replay);
 
-// Buffers of a few hundred KiB come and go: the kernel need not zero them each time.
+// Buffers of a few hundred KiB come and go: the kernel need not zero them each time. It should do
+// so with disks of 128 MiB, of which little is written.
 void keep_memory();
 
 }  // namespace ros2s::sim

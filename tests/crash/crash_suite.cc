@@ -92,11 +92,14 @@ std::string command(const Options& options, uint64_t seed) {
 
 int run(const Options& options) {
     keep_memory();
+    EngineTotals met;
     EngineRigOptions rig{.groups_in_flight = options.groups,
                          .index = options.index,
                          .memory = options.memory,
                          .cores = options.cores,
-                         .device_errors = options.errors};
+                         .device_errors = options.errors,
+                         .scarcity = !options.remote,
+                         .totals = &met};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
     RemoteTotals network;
     const auto factory = [&](World& world, Random& random) {
@@ -106,7 +109,7 @@ int run(const Options& options) {
     };
     Distribution distribution(Distribution::Changes::growth_and_containers);
     uint64_t transactions = 0, reads = 0, trials = 0, clean = 0, containers = 0, growths = 0,
-             errors = 0;
+             errors = 0, clock_steps = 0, expired = 0;
     std::vector<uint64_t> failed;
     const auto begin = std::chrono::steady_clock::now();
     for (uint64_t seed = options.seed; distribution.points() < options.points; ++seed) {
@@ -121,6 +124,8 @@ int run(const Options& options) {
         containers += report.containers;
         growths += report.growths;
         errors += report.device_errors;
+        clock_steps += report.clock_steps;
+        expired += report.expired;
         if (!report.problems.empty()) {
             failed.push_back(seed);
             if (failed.size() <= failures_shown_max) {
@@ -144,6 +149,10 @@ int run(const Options& options) {
         "{} containers, {} devices added, {} clean closes, {:.1f} s\n",
         trials, options.seed, options.groups, transactions, reads, containers, growths, clean,
         seconds);
+    fmt::print(
+        "  {} clock steps, {} replies not kept any more, {} old copies of disks refused, the "
+        "index's disk full {} times\n",
+        clock_steps, expired, met.copies_refused, met.indexes_full);
     if (options.errors) {
         fmt::print("  {} openings in which a device reported an error, {} crashes after one\n",
                    errors, distribution.after_error());
@@ -155,6 +164,14 @@ int run(const Options& options) {
     std::vector<std::string> lacking;
     if (options.points >= points_of_campaign && options.remove_rule.empty()) {
         lacking = distribution.lacks();
+        // These are a few in a hundred, as devices that are added.
+        const bool is_long = options.points >= 10 * points_of_campaign && !options.remote;
+        if (is_long && (clock_steps == 0 || expired == 0)) {
+            lacking.emplace_back("no clock was set, or no reply was gone");
+        }
+        if (is_long && (met.copies_refused == 0 || met.indexes_full == 0)) {
+            lacking.emplace_back("no old copy was refused, or no index was full");
+        }
         if (options.errors && distribution.after_error() * 10 < options.points) {
             lacking.emplace_back("fewer crashes after a device's error than one in ten");
         }

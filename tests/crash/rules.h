@@ -18,6 +18,7 @@ struct SetUp {
     friend bool operator==(const SetUp&, const SetUp&) = default;
 };
 inline constexpr SetUp by_crashes[] = {{.groups = 1}, {.groups = 3}};
+inline constexpr SetUp by_three_groups[] = {{.groups = 3}};
 inline constexpr SetUp by_errors[] = {{.groups = 3, .errors = true},
                                       {.groups = 3, .cores = 2, .errors = true}};
 inline constexpr SetUp by_cores[] = {{.groups = 3, .cores = 2}, {.groups = 3, .cores = 4}};
@@ -32,25 +33,54 @@ struct NamedRule {
     std::span<const SetUp> set_ups = by_crashes;
 };
 
-inline constexpr std::array<NamedRule, 19> named_rules = {{
+inline constexpr std::array<NamedRule, 48> named_rules = {{
     {"flush-groups", &engine::CommitRules::flush_groups},
+    {"flush-all-devices", &engine::CommitRules::flush_all_devices, by_three_groups},
     {"flush-after-writes", &engine::CommitRules::flush_after_writes},
+    {"await-writes-ahead", &engine::CommitRules::await_writes_ahead, by_three_groups},
     {"verify-tail-data", &engine::CommitRules::verify_tail_data},
     {"verify-only-unproven", &engine::CommitRules::verify_only_unproven},
+    {"replay-once", &engine::CommitRules::replay_once, by_three_groups},
+    {"newest-checkpoint", &engine::CommitRules::newest_checkpoint, by_three_groups},
     {"quarantine", &engine::CommitRules::quarantine},
+    {"await-reads", &engine::CommitRules::await_reads, by_errors},
     {"acknowledge-in-order", &engine::CommitRules::acknowledge_in_order},
     {"two-generations", &engine::CommitRules::two_generations},
-    {"chain", &engine::CommitRules::chain},
+    {"chain", &engine::CommitRules::chain, by_three_groups},
+    {"fresh-ids", &engine::CommitRules::fresh_ids, by_three_groups},
+    {"await-room", &engine::CommitRules::await_room, by_three_groups},
     {"restart-record", &engine::CommitRules::restart_record},
     {"write-again", &engine::CommitRules::write_again},
     {"discard-ends-first", &engine::CommitRules::discard_ends_first},
+    {"heed-failed-discards", &engine::CommitRules::heed_failed_discards, by_errors},
     {"fail-at-once", &engine::CommitRules::fail_at_once, by_errors},
     {"heed-failed-data", &engine::CommitRules::heed_failed_data, by_errors},
-    {"flush-checkpoint", &engine::CommitRules::flush_checkpoint},
+    {"heed-failed-records", &engine::CommitRules::heed_failed_records, by_errors},
+    {"heed-failed-flushes", &engine::CommitRules::heed_failed_flushes, by_errors},
+    {"flush-index", &engine::CommitRules::flush_index, by_three_groups},
+    {"heed-failed-index", &engine::CommitRules::heed_failed_index, by_three_groups},
+    {"trim-after-slot", &engine::CommitRules::trim_after_slot, by_three_groups},
+    {"flush-checkpoint", &engine::CommitRules::flush_checkpoint, by_three_groups},
     {"cut-between-groups", &engine::CommitRules::cut_between_groups, by_cores},
+    {"cut-all-regions", &engine::CommitRules::cut_all_regions, by_three_groups},
+    {"erase-absent", &engine::CommitRules::erase_absent, by_three_groups},
+    {"erase-containers", &engine::CommitRules::erase_containers, by_three_groups},
+    {"checkpoint-replies", &engine::CommitRules::checkpoint_replies, by_three_groups},
+    {"checkpoint-marks", &engine::CommitRules::checkpoint_marks, by_three_groups},
     {"hold-nodes", &engine::CommitRules::hold_nodes, by_many_cores},
     {"count-all-reads", &engine::CommitRules::count_all_reads, by_cores},
+    {"settle-in-order", &engine::CommitRules::settle_in_order, by_cores},
     {"cut-all-segments", &engine::CommitRules::cut_all_segments},
+    {"lock-keys", &engine::CommitRules::lock_keys, by_three_groups},
+    {"lock-until-applied", &engine::CommitRules::lock_until_applied, by_three_groups},
+    {"await-first-try", &engine::CommitRules::await_first_try, by_three_groups},
+    {"expire-unknown", &engine::CommitRules::expire_unknown, by_three_groups},
+    {"keep-for-lease", &engine::CommitRules::keep_for_lease, by_three_groups},
+    {"follow-clock", &engine::CommitRules::follow_clock, by_three_groups},
+    {"refuse-old-copies", &engine::CommitRules::refuse_old_copies, by_three_groups},
+    {"settle-last", &engine::CommitRules::settle_last, by_three_groups},
+    {"new-device-first", &engine::CommitRules::new_device_first, by_three_groups},
+    {"resume-purges", &engine::CommitRules::resume_purges, by_three_groups},
     {"acknowledge-durable", &engine::CommitRules::acknowledge_durable},
 }};
 static_assert(sizeof(engine::CommitRules) == named_rules.size(), "a rule without a name");

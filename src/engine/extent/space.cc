@@ -265,7 +265,7 @@ bool SpaceMap::mark_free(BlockAddress address, uint64_t group) {
     if (!test(device.used_bits, address.block())) return false;
     clear(device.used_bits, address.block());
     --device.used;
-    if (skip_quarantine_) {
+    if (skipped_.quarantine) {
         give_back(address, 1);
         return true;
     }
@@ -292,7 +292,7 @@ bool SpaceMap::release(uint64_t group, std::vector<BlockRun>& apart) {
         const uint64_t least = devices_[displaced.first.device()].discard_least;
         const bool is_apart = least > 0 && displaced.blocks >= least;
         if (is_apart) apart.push_back({displaced.first, displaced.blocks});
-        if (is_apart && !skip_discarding_) {
+        if (is_apart && !skipped_.discarding) {
             discarding_ += displaced.blocks;
         } else {
             give_back(displaced.first, displaced.blocks);
@@ -305,7 +305,7 @@ bool SpaceMap::release(uint64_t group, std::vector<BlockRun>& apart) {
 }
 
 void SpaceMap::discarded(BlockRun run) {
-    if (skip_discarding_) return;
+    if (skipped_.discarding) return;
     discarding_ -= run.blocks;
     give_back(run.first, run.blocks);
 }
@@ -341,6 +341,7 @@ void SpaceMap::begin_cut(CutSink& sink) {
     ROS2S_CHECK(cut_.empty());
     sink_ = &sink;
     cut_.swap(dirty_);
+    if (skipped_.regions && !cut_.empty()) cut_.resize(1);
     for (const Region at : cut_) devices_[at.device].regions[at.region] = is_in_cut;
 }
 

@@ -120,10 +120,13 @@ class SpaceMap {
     [[nodiscard]] uint64_t oldest_quarantined() const {
         return quarantine_.empty() ? 0 : quarantine_.front().group;
     }
-    // A rule that tests may remove: freed blocks are available at once.
-    void skip_quarantine() { skip_quarantine_ = true; }
-    // Another: what is to be discarded is available before it was.
-    void skip_discarding() { skip_discarding_ = true; }
+    // Rules that tests may remove.
+    struct Skipped {
+        bool quarantine = false;  // freed blocks are available at once
+        bool discarding = false;  // what is to be discarded is available before it was
+        bool regions = false;     // a cut has one region
+    };
+    void skip(const Skipped& rules) { skipped_ = rules; }
 
     // Regions changed since the last cut belong to it; those that change again before they were
     // taken go to the sink first. take() hands over one more; false when there is none left.
@@ -167,7 +170,7 @@ class SpaceMap {
     uint64_t quarantined_ = 0, discarding_ = 0;
     std::vector<Region> dirty_, cut_;
     CutSink* sink_ = nullptr;
-    bool skip_quarantine_ = false, skip_discarding_ = false;
+    Skipped skipped_;
 };
 
 }  // namespace ros2s::engine

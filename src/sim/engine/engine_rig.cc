@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <utility>
 #include <vector>
 
 #include "ros2s/device/sim/sim_device.h"
 #include "ros2s/engine/engine_store.h"
+#include "ros2s/engine/extent/space.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
 #include "ros2s/engine/index/rocksdb/sim/simulated_files.h"
 #include "ros2s/engine/index/sim/ordered_map_index.h"
@@ -28,6 +30,9 @@ std::string_view name_of(device::SimKind kind) {
     return "?";
 }
 
+// Blocks before the border of a space region from which data may begin.
+constexpr uint64_t before_border = 96;
+
 // An error that a device is going to report.
 struct DeviceError {
     uint64_t operations = 0;  // after so many of all devices, with the next ...
@@ -49,12 +54,16 @@ class EngineRig final : public Rig {
         plan_ = plan;
         operations_ = 0;
         if (options_.device_errors && random_.one_in(2)) draw_error(plan.operations);
+        if (options_.scarcity && random_.one_in(24))
+            full_after_ = random_.below(plan.operations + 1);
     }
     void disarm() override {
         plan_.reset();
         error_.reset();
+        full_after_.reset();
     }
     const bool& failing() const override { return failing_; }
+    std::optional<Duration> reply_lease() const override { return reply_lease_; }
     void crash(CrashKind kind) override { crash_at({}, kind); }
     void on_crash(std::function<void()> told) override { told_ = std::move(told); }
     const bool& crashed() const override { return crashed_; }
@@ -71,6 +80,10 @@ class EngineRig final : public Rig {
         };
     }
     void draw_sizes();
+    void draw_replies();
+    void set_index_full(bool full);
+    void keep_copy();
+    Task<Result<>> try_copy(Report& report);
     void add_disk(uint64_t size);
     void draw_error(uint64_t operations);
     [[nodiscard]] device::SimFault draw_fault(const device::SimDisk& disk,
@@ -98,6 +111,20 @@ class EngineRig final : public Rig {
     bool crashed_ = false;
     std::optional<DeviceError> error_;
     bool failing_ = false;
+    // The disk of the index is full after so many operations of the devices, and then until
+    // somebody makes room, before one of the next openings.
+    std::optional<uint64_t> full_after_;
+    bool index_full_ = false;
+    std::optional<Duration> reply_lease_;
+    // What a disk held before an opening; somebody may put it back instead of the disk.
+    struct Copy {
+        size_t number = 0;
+        std::vector<std::byte> bytes;
+        uint64_t opened = 0;
+    };
+    std::optional<Copy> copy_;
+    uint64_t opened_ = 0;
+    bool writes_refused_ = false, wrote_refused_ = false;
     CrashPoint point_;
     std::function<void()> told_;
 };
@@ -105,6 +132,14 @@ class EngineRig final : public Rig {
 EngineRig::EngineRig(World& world, Random& random, const EngineRigOptions& options)
     : world_(world), random_(random.next()), options_(options) {
     draw_sizes();
+    if (options_.scarcity && random_.one_in(4)) draw_replies();
+}
+
+// Clients then lose their replies to each other, as soon as they have been silent for so long.
+void EngineRig::draw_replies() {
+    reply_lease_ = std::chrono::microseconds(500 + random_.below(8000));
+    engine_options_.reply_lease = *reply_lease_;
+    engine_options_.replies_per_owner = static_cast<uint32_t>(1 + random_.below(6));
 }
 
 void EngineRig::draw_sizes() {
@@ -113,6 +148,13 @@ void EngineRig::draw_sizes() {
     const uint64_t memory[] = {256 << 10, 1 << 20, 4 << 20, 64 << 20};
     create_options_.journal_bytes = journals[random_.below(std::size(journals))];
     engine_options_.memory_bytes = memory[random_.below(std::size(memory))];
+    if (random_.one_in(12)) {
+        // The first disk's data lie on both sides of the border between two regions of the space
+        // map. The journal is too large to go round; little memory makes checkpoints.
+        const uint64_t border = SpaceMap::region_blocks - random_.below(before_border);
+        create_options_.journal_bytes = border * block_bytes;
+        engine_options_.memory_bytes = memory[random_.below(2)];
+    }
     engine_options_.groups_in_flight = options_.groups_in_flight;
     // Small enough that groups are large in this sense.
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
@@ -191,6 +233,11 @@ Task<Result<>> EngineRig::create(Report& report) {
 
 Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
     crashed_ = failing_ = false;
+    if (index_full_ && random_.one_in(2)) set_index_full(false);
+    if (index_full_) failing_ = true;
+    if (copy_ && opened_ > copy_->opened && random_.one_in(2)) {
+        ROS2S_CO_TRY(co_await try_copy(report));
+    }
     if (!made_) {
         ROS2S_CO_TRY(co_await create(report));
         made_ = true;
@@ -210,6 +257,7 @@ Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
     if (const std::string reason = store_->read_only_reason(); !reason.empty()) {
         if (!crashed_) co_return report.fail(Code::read_only, reason);
     }
+    if (!crashed_) ++opened_;
     co_return store_.get();
 }
 
@@ -218,6 +266,56 @@ Task<Result<>> EngineRig::open_store(Report& report) {
     const Env env{world_.core(), world_.blocking()};
     ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), index_factory(),
                                                            engine_options_, report));
+    co_return Result<>();
+}
+
+void EngineRig::set_index_full(bool full) {
+    index_full_ = full;
+    if (full && options_.totals != nullptr) ++options_.totals->indexes_full;
+    ordered_index_.set_full(full);
+    files_.set_capacity(full ? files_.bytes() : UINT64_MAX);
+}
+
+// ---- a disk that was restored from an old copy ---------------------------------------------
+
+void EngineRig::keep_copy() {
+    constexpr uint64_t bytes_max = 16 << 20;
+    const size_t number = random_.below(disks_.size());
+    device::SimDisk& disk = *disks_[number];
+    if (disks_.size() == 1 || growing_ || disk.size() > bytes_max) return;
+    copy_ = {.number = number, .bytes = std::vector<std::byte>(disk.size()), .opened = opened_};
+    disk.peek(0, copy_->bytes);
+}
+
+// The pool must be refused, and nothing be written. Then the disk itself is found again.
+Task<Result<>> EngineRig::try_copy(Report& report) {
+    device::SimDiskOptions options = disk_;
+    options.size = copy_->bytes.size();
+    options.memory = disks_[copy_->number]->is_memory();
+    auto disk = std::make_unique<device::SimDisk>(random_, options, "an old copy");
+    disk->poke(0, copy_->bytes);
+    const auto plan = std::exchange(plan_, std::nullopt);
+    disks_[copy_->number].swap(disk);
+    writes_refused_ = true;
+    wrote_refused_ = false;
+    Report said;
+    const Result<> opened = co_await open_store(said);
+    co_await close();
+    writes_refused_ = false;
+    disks_[copy_->number].swap(disk);
+    const size_t number = copy_->number;
+    copy_.reset();
+    plan_ = plan;
+    if (opened) {
+        co_return report.fail(Code::invalid,
+                              fmt::format("an old copy of sim {} was taken", number));
+    }
+    if (wrote_refused_) {
+        co_return report.fail(Code::invalid, fmt::format("an old copy of sim {} was refused, but "
+                                                         "not before something was written",
+                                                         number));
+    }
+    if (options_.totals != nullptr) ++options_.totals->copies_refused;
     co_return Result<>();
 }
 
@@ -233,9 +331,11 @@ Task<Result<>> EngineRig::grow(Report& report) {
 
 Task<> EngineRig::close() {
     error_.reset();
+    full_after_.reset();
     if (store_ == nullptr) co_return;
     (void)co_await store_->close();
     store_ = nullptr;
+    if (!writes_refused_ && random_.one_in(8)) keep_copy();
 }
 
 // ---- crashing ------------------------------------------------------------------------------
@@ -263,6 +363,10 @@ void EngineRig::draw_error(uint64_t operations) {
 device::SimFault EngineRig::draw_fault(const device::SimDisk& disk,
                                        const device::SimOperation& operation) {
     if (!options_.device_errors && options_.cores == 1) return device::SimFault::none;
+    if (options_.device_errors && operation.kind == device::SimKind::discard &&
+        random_.one_in(16)) {
+        return device::SimFault::error;  // no request fails for that
+    }
     if (error_ && error_->disk == &disk && error_->lasts) return device::SimFault::error;
     const bool due = error_ && error_->disk == nullptr && error_->kind == operation.kind &&
                      (!error_->overlaps || operation.flushes_in_flight > 1);
@@ -291,6 +395,12 @@ void EngineRig::on_operation(const device::SimDisk& disk, const device::SimOpera
         options_.trace->add(operation.offset);
         options_.trace->add(operation.length);
         options_.trace->add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
+    }
+    if (operation.kind == device::SimKind::write) wrote_refused_ = true;
+    if (full_after_ && operations_ >= *full_after_ && made_) {
+        full_after_.reset();
+        failing_ = true;
+        set_index_full(true);
     }
     if (!plan_) return;
     if (plan_->at_checkpoint && operations_ < plan_->operations_max) {

@@ -16,6 +16,12 @@ enum class IndexKind : uint8_t {
     rocksdb,  // the product's, on a file system in memory that loses what is not synced
 };
 
+// What a campaign's rigs have met.
+struct EngineTotals {
+    uint64_t copies_refused = 0;  // openings with a disk that was restored from an old copy
+    uint64_t indexes_full = 0;    // times that the index's disk became full
+};
+
 struct EngineRigOptions {
     uint32_t groups_in_flight = 1;
     IndexKind index = IndexKind::ordered;
@@ -28,6 +34,10 @@ struct EngineRigOptions {
     // Now and then a disk, of two at least, reports an error for a write, a flush or a read, once
     // or from then on; and some operations are slow.
     bool device_errors = false;
+    // In some trials replies are so few that clients lose theirs, after a lease of some ms; now and
+    // then the disk of the index is full.
+    bool scarcity = false;
+    EngineTotals* totals = nullptr;  // outlives the rig
     // Gets every operation of the disks. Outlives the rig.
     TraceHash* trace = nullptr;
 };

@@ -65,6 +65,7 @@ class RemoteRig final : public Rig {
     Task<Result<>> grow(Report& report) override { return behind_->grow(report); }
     bool can_grow() const override { return behind_->can_grow(); }
     bool repeats_requests() const override { return lose_one_in_ > 0; }
+    std::optional<Duration> reply_lease() const override { return behind_->reply_lease(); }
     void arm(const CrashPlan& plan) override { behind_->arm(plan); }
     void disarm() override { behind_->disarm(); }
     void crash(CrashKind kind) override { behind_->crash(kind); }
