@@ -106,6 +106,7 @@ Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection
 
 Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
     Duration backoff = options_.backoff_least;
+    bool denied = false;  // the last time
     while (true) {
         // Clients of one server that was restarted do not all come at once.
         const auto half = static_cast<uint64_t>(backoff.count()) / 2;
@@ -115,7 +116,11 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
         auto connection = co_await connect(report);
         if (connection) co_return std::move(*connection);
         absence_->why = report.empty() ? describe(connection.error()) : report.text();
-        if (is_final(connection.error())) {
+        // A server that was restarted since it gave the ticket does not know it: that is no refusal
+        // before a fresh one is denied, too.
+        const bool in_doubt = connection.error().code == Code::denied && !denied;
+        denied = connection.error().code == Code::denied;
+        if (is_final(connection.error()) && !in_doubt) {
             refusal_ = connection.error();
             changed_.wake_all();
         }

@@ -38,7 +38,7 @@ namespace ros2s::rpc {
 class TicketSource {
   public:
     virtual ~TicketSource() = default;
-    // Errors: of the control plane; `denied` is final for the requests that wait.
+    // Errors: of the control plane; `denied` twice in turn is final for the requests that wait.
     virtual Task<Result<std::string>> take(Report& report) = 0;
     // Where its tickets let in: a server that was restarted may listen elsewhere. Empty: where the
     // channel was opened.

@@ -242,6 +242,24 @@ TEST(Reconnect, ADrainAnswersWhatWasBegun) {
 
 // ---- refusals ---------------------------------------------------------------------------------
 
+// The server was restarted after it had given the ticket, and does not know it.
+Task<> refused_once(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    stage.tickets.too_old = 1;
+    stage.network.kill("client");
+    Outcome outcome;
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);
+    EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    EXPECT_EQ(stage.tickets.too_old, 0U);
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+}
+TEST(Reconnect, ATicketOfBeforeARestartIsFollowedByAFreshOne) {
+    Stage stage(12);
+    stage.world.run(refused_once(stage));
+}
+
 Task<> refused_again(Stage& stage) {
     co_await stage.start();
     auto channel = co_await stage.connect();

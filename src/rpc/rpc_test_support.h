@@ -117,6 +117,10 @@ class TestTickets final : public TicketSource {
     Task<Result<std::string>> take(Report& report) override {
         if (!valid) co_return report.fail(Code::denied, "no tickets");
         if (!moved_to.empty()) at = moved_to;
+        if (too_old > 0) {
+            --too_old;
+            co_return "of the server before the restart";
+        }
         co_return prefix + std::to_string(++number);
     }
     [[nodiscard]] std::string address() const override { return at; }
@@ -125,6 +129,7 @@ class TestTickets final : public TicketSource {
     std::string at;
     std::string prefix = "ticket ";
     uint64_t number = 0;
+    uint64_t too_old = 0;  // so many of the next ones are no good any more
 };
 
 class ReadNothing final : public ReplyReader {
