@@ -92,6 +92,8 @@ void DpuTenants::run(Task<> (*attack)(OsReactor&, Tenant&, Tenant&),
     run_blocking(*reactor, [&] { return expect_undisturbed(alice); });
     const std::string metrics = dpu.metrics();
     for (const std::string& counter : counters) EXPECT_THAT(metrics, HasSubstr(counter));
+    EXPECT_THAT(metrics, HasSubstr("\nros2store_shm_segments_bytes "));
+    EXPECT_THAT(metrics, testing::Not(HasSubstr("\nros2store_shm_segments_bytes 0\n")));
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
