@@ -94,11 +94,7 @@ void Mount::forget(fs::NodeId node, uint64_t count) {
 }
 
 Mounts::Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& source, Options options)
-    : reactor_(reactor),
-      sessions_(sessions),
-      source_(source),
-      options_(options),
-      last_mount_(reactor.secrets().next() >> 16) {
+    : reactor_(reactor), sessions_(sessions), source_(source), options_(options) {
     sessions_.watch(*this);
 }
 
@@ -178,6 +174,14 @@ Task<> Mounts::leave(std::string key) {
     if (--shared.users == 0) shared_.erase(key);
 }
 
+// As for sessions: one's own number tells nothing of others'.
+MountId Mounts::draw() const {
+    for (;;) {
+        const MountId id{reactor_.secrets().next() >> 16};
+        if (id.value != 0 && !holders_.contains(id)) return id;
+    }
+}
+
 Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
                                     const std::string& container, bool read_only, Report& report) {
     ROS2S_CO_TRY(check_room(session, report));
@@ -193,7 +197,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     MountShare& tenant = tenants_[session.request.subject];
     ++tenant.mounts;
     ++all_.mounts;
-    const MountId id{++last_mount_};
+    const MountId id = draw();
     const Mount::Owner owner{
         .sessions = sessions_,
         .session = session,

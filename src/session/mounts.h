@@ -196,11 +196,12 @@ class Mounts final : public SessionWatcher {
     Task<> leave(std::string key);
     Task<> close(Key key);
 
+    [[nodiscard]] MountId draw() const;
+
     Reactor& reactor_;
     SessionTable& sessions_;
     FileSystemSource& source_;
     Options options_;
-    uint64_t last_mount_;
     std::map<std::string, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;

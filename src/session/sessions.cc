@@ -36,11 +36,18 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       options_(options),
       log_(std::move(log)),
       audit_(reactor, log_),
-      last_session_(tickets.options().entropy() >> 16),
       ended_(reactor),
       expelled_(reactor, options.sessions_max) {}
 
 SessionTable::~SessionTable() { ROS2S_CHECK(sessions_.empty()); }
+
+// From its own number a client shall not learn others', nor how many there are.
+SessionId SessionTable::draw() const {
+    for (;;) {
+        const SessionId id{tickets_.options().entropy() >> 16};
+        if (id.value != 0 && !sessions_.contains(id)) return id;
+    }
+}
 
 Result<SessionUse> SessionTable::open(SessionRequest request) {
     if (draining_) return fail(Code::closed);
@@ -55,7 +62,7 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
     }
     Subject& subject = subjects_[request.subject];
     if (subject.sessions++ == 0) subject.tenant = ++last_tenant_;
-    const SessionId id{++last_session_};
+    const SessionId id = draw();
     auto session = std::make_unique<Session>(reactor_, id, subject.tenant, std::move(request));
     session->last_use = reactor_.now();
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;

@@ -199,6 +199,7 @@ class SessionTable {
         uint32_t sessions = 0;
     };
     Task<> end(Session& session);
+    [[nodiscard]] SessionId draw() const;
 
     Reactor& reactor_;
     TicketTable& tickets_;
@@ -206,7 +207,6 @@ class SessionTable {
     Log log_;
     AuditLines audit_;
     bool draining_ = false;
-    uint64_t last_session_;
     uint64_t last_tenant_ = 0;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
     std::map<std::string, Subject, std::less<>> subjects_;

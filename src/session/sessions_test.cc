@@ -102,6 +102,27 @@ TEST(Sessions, AreTheirSubjectsAlone) {
     EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{id.value});
 }
 
+// A tenant that sees its own learns neither another's nor how many were opened.
+TEST(Sessions, NumbersTellNothingOfOthers) {
+    Rig rig;
+    std::vector<uint64_t> sessions, mounts;
+    for (int i = 0; i < 3; ++i) {
+        const auto session = rig.sessions.open(request());
+        ASSERT_TRUE(session);
+        sessions.push_back((*session)->id.value);
+        Report report;
+        const auto mount = rig.world.run(rig.mounts.mount(Call{}, **session, "c", false, report));
+        ASSERT_TRUE(mount) << report.text();
+        mounts.push_back(mount->value);
+    }
+    for (const auto& numbers : {sessions, mounts}) {
+        for (size_t i = 1; i < numbers.size(); ++i) {
+            EXPECT_GT(std::max(numbers[i], numbers[i - 1]) - std::min(numbers[i], numbers[i - 1]),
+                      1'000'000U);
+        }
+    }
+}
+
 TEST(Sessions, OfOneSubjectShareATenant) {
     Rig rig;
     const uint64_t first = (*rig.sessions.open(request()))->tenant;
