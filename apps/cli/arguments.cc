@@ -209,7 +209,7 @@ void add_pool(CLI::App& app, Arguments& arguments) {
 
 void add_container(CLI::App& app, Arguments& arguments) {
     CLI::App& container =
-        *app.add_subcommand("container", "create, list, query or destroy containers");
+        *app.add_subcommand("container", "create, list, query, check or destroy containers");
     container.require_subcommand(1);
     const auto add = [&](const char* name, const char* help,
                          Command<ContainerOptions>::Function function,
@@ -225,6 +225,8 @@ void add_container(CLI::App& app, Arguments& arguments) {
         ->capture_default_str();
     add("list", "the containers of a pool", container_list, pool_help);
     add("query", "a container's id, chunk size and age", container_query, uri);
+    auto check = add("check", "look for space that no file leads to", container_check, uri);
+    check.app.add_flag("--free", check.options->free, "give it back");
     auto destroy =
         add("destroy", "remove a container and everything in it", container_destroy, uri);
     destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");

@@ -64,7 +64,7 @@ Task<Result<>> cat_all(Workplace work, Places& places, const FileOptions& option
 }  // namespace
 
 Task<Result<>> cat(Workplace work, FileOptions options) {
-    return with_places(work, std::move(options), cat_all);
+    return with_places(work, std::move(options), cat_all, Places::Use::looks);
 }
 
 }  // namespace ros2s::cli

@@ -72,11 +72,13 @@ struct ContainerOptions {
     std::string place;  // list: a pool directory or URI; otherwise the container's URI
     std::string chunk = "1M";
     bool yes = false;
+    bool free = false;  // check
 };
 Task<Result<>> container_create(Workplace work, ContainerOptions options);
 Task<Result<>> container_list(Workplace work, ContainerOptions options);
 Task<Result<>> container_query(Workplace work, ContainerOptions options);
 Task<Result<>> container_destroy(Workplace work, ContainerOptions options);
+Task<Result<>> container_check(Workplace work, ContainerOptions options);
 
 struct FileOptions {
     std::vector<std::string> places;

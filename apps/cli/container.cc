@@ -5,7 +5,9 @@
 #include "describe.h"
 #include "pool_access.h"
 #include "pool_place.h"
+#include "ros2s/api/deployment.h"
 #include "ros2s/api/pool_directory.h"
+#include "ros2s/fs/dfs.h"
 
 namespace ros2s::cli {
 namespace {
@@ -85,6 +87,44 @@ Task<Result<>> container_destroy(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY(done);
     work.session.say(fmt::format("removed the container '{}'", uri.container));
     work.session.answer(Json::object({{"container", uri.container}}));
+    co_return Result<>{};
+}
+
+Task<Result<>> container_check(Workplace work, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(
+        const auto opened,
+        co_await api::Deployment::open(
+            work.call, work.environment, uri,
+            {.embedded = {.program = "ros2store"}, .read_only = !options.free}, work.report));
+    auto* const dfs = dynamic_cast<fs::Dfs*>(&opened->file_system());
+    Result<fs::Leaks> leaks = fail(Code::unsupported);
+    if (dfs == nullptr) {
+        work.report.say(
+            fmt::format("{} is {}, which does not show objects: unmount it, or name "
+                        "the engine (ros2s://…)",
+                        options.place, opened->path()));
+    } else {
+        leaks = co_await dfs->check(work.call, options.free);
+        if (!leaks) {
+            work.report.say(fmt::format("cannot check the container '{}': {}", uri.container,
+                                        describe(leaks.error())));
+        }
+    }
+    co_await opened->close();
+    ROS2S_CO_TRY(leaks);
+    if (leaks->objects == 0) {
+        work.session.say(fmt::format("every object of '{}' has its inode", uri.container));
+    } else {
+        work.session.say(fmt::format(
+            "{} {} without an inode, {}: {}", leaks->objects,
+            leaks->objects == 1 ? "object" : "objects", human_bytes(leaks->bytes),
+            options.free ? "freed" : "nobody can reach them; --free gives their space back"));
+    }
+    work.session.answer(Json::object({{"container", uri.container},
+                                      {"objects", leaks->objects},
+                                      {"bytes", leaks->bytes},
+                                      {"freed", options.free}}));
     co_return Result<>{};
 }
 

@@ -102,7 +102,7 @@ Task<Result<>> ls_all(Workplace work, Places& places, const FileOptions& options
 }  // namespace
 
 Task<Result<>> ls(Workplace work, FileOptions options) {
-    return with_places(work, std::move(options), ls_all);
+    return with_places(work, std::move(options), ls_all, Places::Use::looks);
 }
 
 }  // namespace ros2s::cli

@@ -93,15 +93,17 @@ Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
         if (pool == nullptr) continue;
         // Another container of a pool that this process has open.
         ROS2S_CO_TRY_ASSIGN(container.beside,
-                            co_await pool->open_container(work_.call, uri.container, work_.report));
+                            co_await pool->open_container(work_.call, uri.container,
+                                                          {.reaps = !looks_}, work_.report));
         container.travels = other.travels;
         break;
     }
     if (container.beside == nullptr) {
         ROS2S_CO_TRY_ASSIGN(
             container.deployment,
-            co_await api::Deployment::open(work_.call, work_.environment, uri,
-                                           {.embedded = {.program = "ros2store"}}, work_.report));
+            co_await api::Deployment::open(
+                work_.call, work_.environment, uri,
+                {.embedded = {.program = "ros2store"}, .read_only = looks_}, work_.report));
         container.travels = container.deployment->path();
     }
     use(containers_.emplace(key, std::move(container)).first->second);
@@ -139,8 +141,9 @@ Task<> Places::close() {
 }
 
 Task<Result<>> with_places(Workplace work, FileOptions options,
-                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&)) {
-    Places places(work);
+                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&),
+                           Places::Use use) {
+    Places places(work, use);
     const auto done = co_await body(work, places, options);
     co_await places.close();
     co_return done;

@@ -2,7 +2,7 @@
 // one: a FileSystem and a path in it. The same commands then serve both.
 //
 // A container is opened at most once per run, however many arguments name it, because a pool has
-// one owner and two file systems over one container would not see each other's open files.
+// one owner.
 #pragma once
 #include <map>
 #include <memory>
@@ -36,7 +36,9 @@ struct Slot {
 
 class Places {
   public:
-    explicit Places(Workplace work) : work_(work) {}
+    // What the command does with what is there.
+    enum class Use : uint8_t { changes, looks };
+    Places(Workplace work, Use use) : work_(work), looks_(use == Use::looks) {}
     Places(const Places&) = delete;
     Places& operator=(const Places&) = delete;
     // After the last use of every place; must be called.
@@ -60,13 +62,15 @@ class Places {
         }
     };
     Workplace work_;
+    const bool looks_;
     std::map<std::string, Container> containers_;  // by URI without a path
     std::vector<std::unique_ptr<fs::FileSystem>> local_;
 };
 
 // Runs `body` with places and closes them, however it ended.
 Task<Result<>> with_places(Workplace work, FileOptions options,
-                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&));
+                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&),
+                           Places::Use use = Places::Use::changes);
 
 // Symbolic links inside the path are followed; the last one where `follow` or a '/' at the end says
 // so. Errors: not_directory (in spite of the '/'), those of the file system. Reported.

@@ -36,7 +36,7 @@ Task<Result<>> stat_all(Workplace work, Places& places, const FileOptions& optio
 }  // namespace
 
 Task<Result<>> stat(Workplace work, FileOptions options) {
-    return with_places(work, std::move(options), stat_all);
+    return with_places(work, std::move(options), stat_all, Places::Use::looks);
 }
 
 }  // namespace ros2s::cli

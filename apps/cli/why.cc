@@ -141,7 +141,7 @@ Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options
 }  // namespace
 
 Task<Result<>> why(Workplace work, WhyOptions options) {
-    Places places(work);
+    Places places(work, options.write ? Places::Use::changes : Places::Use::looks);
     const auto done = co_await why_one(work, places, options);
     co_await places.close();
     co_return done;

@@ -12,6 +12,15 @@ StoreRouter::StoreRouter(Reactor& reactor, session::SessionTable& sessions,
     for (const std::string& name : pools.names()) {
         servers_.emplace(name, std::make_unique<remote::StoreServer>(*pools.find(name), this));
     }
+    sessions_.watch(*this);
+}
+StoreRouter::~StoreRouter() { sessions_.unwatch(*this); }
+
+// Its connections are over: the gate watches, too, and from earlier on.
+Task<> StoreRouter::session_ending(session::Session& session) {
+    const auto server = servers_.find(session.request.pool);
+    if (server != servers_.end()) server->second->session_ended(session.id.value);
+    co_return;
 }
 
 Task<> StoreRouter::serve(rpc::Request& request) {

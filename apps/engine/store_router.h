@@ -15,10 +15,16 @@
 
 namespace ros2s::engined {
 
-class StoreRouter final : public rpc::Service, public remote::ContainerWatcher {
+class StoreRouter final : public rpc::Service,
+                          public remote::ContainerWatcher,
+                          public session::SessionWatcher {
   public:
     // One server for each pool that there is now.
     StoreRouter(Reactor& reactor, session::SessionTable& sessions, control::PoolCatalog& pools);
+
+    ~StoreRouter() override;
+    StoreRouter(const StoreRouter&) = delete;
+    StoreRouter& operator=(const StoreRouter&) = delete;
 
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;
@@ -27,6 +33,7 @@ class StoreRouter final : public rpc::Service, public remote::ContainerWatcher {
     void add_metrics(std::vector<exporter::Source>& sources) const;
     void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
 
+    Task<> session_ending(session::Session& session) override;
     void made(const rpc::Request& request, const object::ContainerRecord& container) override;
     void destroyed(const rpc::Request& request, object::ContainerId container) override;
 

@@ -43,9 +43,11 @@ Task<Result<>> Deployment::open_pool(const Call& call, Environment environment,
         if (pool.error().code != Code::busy || !options.through_owner || !stands_in(owner, uri_)) {
             co_return report.fail(pool.error(), refusal.text());
         }
-        ROS2S_CO_TRY_ASSIGN(auto through,
-                            co_await open_through_owner(call, environment, uri_, owner,
-                                                        options.embedded.program, report));
+        ROS2S_CO_TRY_ASSIGN(
+            auto through,
+            co_await open_through_owner(
+                call, environment, uri_, owner,
+                {.program = options.embedded.program, .read_only = options.read_only}, report));
         file_system_ = std::move(through.file_system);
         network_ = std::move(through.network);
         path_ = std::move(through.path);
@@ -56,7 +58,8 @@ Task<Result<>> Deployment::open_pool(const Call& call, Environment environment,
     path_ = pool_->path();
     Result<> opened = check_pool_name(uri_, pool_->name(), report);
     if (opened) {
-        auto container = co_await pool_->open_container(call, uri_.container, report);
+        auto container = co_await pool_->open_container(call, uri_.container,
+                                                        {.reaps = !options.read_only}, report);
         if (container) {
             file_system_ = std::move(*container);
             co_return Result<>{};
@@ -126,7 +129,7 @@ bool stands_in(const OwnerRecord& owner, const Uri& uri) {
 }
 
 Task<Result<ThroughOwner>> open_through_owner(const Call& call, Environment environment, Uri uri,
-                                              OwnerRecord owner, std::string program,
+                                              OwnerRecord owner, NetworkOptions how,
                                               Report& report) {
     ThroughOwner through;
     if (owner.mount_point.empty()) {
@@ -134,7 +137,7 @@ Task<Result<ThroughOwner>> open_through_owner(const Call& call, Environment envi
         uri.provider = "shm";
         ROS2S_CO_TRY_ASSIGN(through.network,
                             co_await NetworkContainer::open(call, environment, std::move(uri),
-                                                            {.program = program}, report));
+                                                            std::move(how), report));
         through.path = fmt::format("through process {} ({}), which has the pool open: {}",
                                    owner.pid, owner.program, through.network->path());
         co_return std::move(through);

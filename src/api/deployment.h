@@ -22,7 +22,7 @@ struct DeploymentOptions {
     EmbeddedOptions embedded;
     // Whether a mount or an engine that owns the pool may stand in for it.
     bool through_owner = true;
-    bool read_only = false;  // on a DPU, which then refuses changes
+    bool read_only = false;  // nothing is changed; a DPU sees to it
 };
 
 class Deployment {
@@ -87,7 +87,7 @@ struct ThroughOwner {
 // Errors: those of opening the mount point's directory, and of NetworkContainer::open().
 [[nodiscard]] Task<Result<ThroughOwner>> open_through_owner(const Call& call,
                                                             Environment environment, Uri uri,
-                                                            OwnerRecord owner, std::string program,
+                                                            OwnerRecord owner, NetworkOptions how,
                                                             Report& report);
 
 }  // namespace ros2s::api

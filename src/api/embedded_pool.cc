@@ -4,11 +4,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "pool_files.h"
 #include "ros2s/api/container.h"
 #include "ros2s/api/pool_directory.h"
 #include "settled_stack.h"
 
 namespace ros2s::api {
+namespace {
+
+// Longer than clients take to come again after a restart, and the hosts of a DPU after its restart
+// (as long as it waits for them: apps/dpu/engine_pools.cc).
+constexpr Duration served_pin_grace = std::chrono::seconds(30);
+
+}  // namespace
 
 struct EmbeddedPool::Parts {
     Environment environment;
@@ -45,9 +53,18 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
         std::make_unique<Parts>(Parts{.environment = environment, .directory = std::move(found)});
     parts->ownership = std::move(ownership);
     // In a process that serves others it is embedded in nothing.
-    const std::string_view name = self.program == engine_program ? "engine" : "embedded engine";
-    ROS2S_CO_TRY_ASSIGN(parts->stack,
-                        co_await open_settled(environment, parts->directory, report, name));
+    StackOptions stack_options;
+    if (self.program == engine_program) {
+        const std::string served = in(parts->directory.directory, served_name);
+        stack_options = {.engine_name = "engine",
+                         .pin_grace = served_pin_grace,
+                         .begins_with_grace = exists(served)};
+        if (const auto noted = replace_file(served, ""); !noted) {
+            co_return cannot("write", served, noted.error(), report);
+        }
+    }
+    ROS2S_CO_TRY_ASSIGN(
+        parts->stack, co_await open_settled(environment, parts->directory, report, stack_options));
     parts->path = parts->stack->store().path();
     std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(std::move(parts)));
     if (const auto why = pool->parts_->stack->engine().read_only_reason(); !why.empty()) {
@@ -94,9 +111,10 @@ Task<Result<object::ContainerRecord>> EmbeddedPool::create_container(
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const Call& call,
                                                                            std::string label,
+                                                                           fs::DfsOptions options,
                                                                            Report& report) {
     return api::open_container(call, parts_->environment.reactor, store(), parts_->shown(),
-                               std::move(label), {}, report);
+                               std::move(label), options, report);
 }
 
 uint32_t EmbeddedPool::targets() const { return parts_->stack->engine().targets(); }

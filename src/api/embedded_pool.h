@@ -12,7 +12,7 @@
 #include "ros2s/api/owner.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
-#include "ros2s/fs/file_system.h"
+#include "ros2s/fs/dfs.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/task.h"
@@ -47,11 +47,9 @@ class EmbeddedPool {
     [[nodiscard]] Task<Result<object::ContainerRecord>> find_container(const Call& call,
                                                                        std::string label,
                                                                        Report& report);
-    // A file system over a container. One at a time per container, because two would not see
-    // each other's open files.
-    [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(const Call& call,
-                                                                               std::string label,
-                                                                               Report& report);
+    // A file system over a container.
+    [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(
+        const Call& call, std::string label, fs::DfsOptions options, Report& report);
     // Makes a container with an empty file system in it. Errors: exists, invalid (the label),
     // no_space.
     [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(

@@ -95,9 +95,10 @@ Task<Result<>> NetworkContainer::Parts::open(const Call& call, Environment envir
                                    .providers = way.providers,
                                    .ucx_device = way.ucx_device},
                                   environment.log, report));
-    ROS2S_CO_TRY_ASSIGN(dfs, co_await open_container(call, environment.reactor, pool->store(),
-                                                     fmt::format("the pool '{}'", uri.pool),
-                                                     uri.container, {}, report));
+    ROS2S_CO_TRY_ASSIGN(
+        dfs, co_await open_container(call, environment.reactor, pool->store(),
+                                     fmt::format("the pool '{}'", uri.pool), uri.container,
+                                     {.reaps = !options.read_only}, report));
     co_return Result<>{};
 }
 

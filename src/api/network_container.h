@@ -25,8 +25,8 @@
 namespace ros2s::api {
 
 struct NetworkOptions {
-    std::string program;  // who asks, for the server's people; empty: this process's name
-    bool read_only = false;
+    std::string program;     // who asks, for the server's people; empty: this process's name
+    bool read_only = false;  // a DPU refuses changes; otherwise it is the caller who makes none
 };
 
 class NetworkContainer {

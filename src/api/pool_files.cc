@@ -13,7 +13,8 @@ namespace ros2s::api {
 namespace {
 
 // replace_file() goes by way of NAME.new.
-constexpr std::string_view replaced_names[] = {config_name, half_made_name, growing_name};
+constexpr std::string_view replaced_names[] = {config_name, half_made_name, growing_name,
+                                               served_name};
 
 bool is_pool_file(std::string_view name) {
     const auto may_be_new = [name](std::string_view each) {

@@ -15,6 +15,9 @@ inline constexpr std::string_view owner_name = "owner";
 inline constexpr std::string_view half_made_name = "half-made";
 // There while the pool grows: a line with the name of the device file that is being added.
 inline constexpr std::string_view growing_name = "growing";
+// There since an engine has served the pool: its clients may come again, and pin what they have
+// open.
+inline constexpr std::string_view served_name = "served";
 
 [[nodiscard]] std::string device_name(size_t number);  // "device-0"
 [[nodiscard]] bool is_device_name(std::string_view name);

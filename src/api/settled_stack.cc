@@ -25,20 +25,20 @@ Result<> end_growth(const PoolDirectory& directory, Report& report) {
 
 Task<Result<std::unique_ptr<StoreStack>>> open_settled(Environment environment,
                                                        PoolDirectory& directory, Report& report,
-                                                       std::string_view engine_name) {
+                                                       StackOptions stack_options) {
     if (directory.growing.empty()) {
-        co_return co_await StoreStack::open(environment, directory, report, engine_name);
+        co_return co_await StoreStack::open(environment, directory, report, stack_options);
     }
     const std::string added = std::exchange(directory.growing, {});
     Report refusal;
-    auto stack = co_await StoreStack::open(environment, directory, refusal, engine_name);
+    auto stack = co_await StoreStack::open(environment, directory, refusal, stack_options);
     std::error_code error;
     if (!stack && stack.error().code == Code::invalid && std::filesystem::exists(added, error)) {
         // An older device knows of the new one, so it belongs to the pool.
         directory.devices.push_back(added);
         directory.device_bytes += device_bytes(added).value_or(0);
         refusal = {};
-        stack = co_await StoreStack::open(environment, directory, refusal, engine_name);
+        stack = co_await StoreStack::open(environment, directory, refusal, stack_options);
         if (stack) {
             environment.log.info(fmt::format(
                 "a growth that was interrupted is finished: the pool has {} now", added));

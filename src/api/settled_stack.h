@@ -9,11 +9,11 @@
 namespace ros2s::api {
 
 // The caller owns the directory. `directory` is brought up to date: what was growing is a device of
-// the pool, or gone. `engine_name`: as for StoreStack::open. Errors: those of StoreStack::open, and
+// the pool, or gone. Errors: those of StoreStack::open, and
 // of removing files.
 [[nodiscard]] Task<Result<std::unique_ptr<StoreStack>>> open_settled(
     Environment environment, PoolDirectory& directory, Report& report,
-    std::string_view engine_name = "embedded engine");
+    StackOptions stack_options = {});
 
 // Growth is over: DIR/growing goes, durably. Errors: those of the file system.
 [[nodiscard]] Result<> end_growth(const PoolDirectory& directory, Report& report);

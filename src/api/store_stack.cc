@@ -74,9 +74,11 @@ Task<Result<>> StoreStack::format(Environment environment, PoolDirectory directo
 
 Task<Result<std::unique_ptr<StoreStack>>> StoreStack::open(Environment environment,
                                                            PoolDirectory directory, Report& report,
-                                                           std::string_view engine_name) {
+                                                           StackOptions stack_options) {
     auto options = options_in(environment, directory.config);
-    options.name = engine_name;
+    options.name = stack_options.engine_name;
+    options.pin_grace = stack_options.pin_grace;
+    options.begins_with_grace = stack_options.begins_with_grace;
     ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
     std::unique_ptr<StoreStack> stack(new StoreStack);
     ROS2S_CO_TRY_ASSIGN(stack->engine_,

@@ -16,15 +16,22 @@
 
 namespace ros2s::api {
 
+// EngineOptions' of that name.
+struct StackOptions {
+    std::string_view engine_name = "embedded engine";
+    Duration pin_grace{};
+    bool begins_with_grace = false;
+};
+
 class StoreStack {
   public:
     // Makes an empty pool on device files that exist. Errors: those of EngineStore::create.
     [[nodiscard]] static Task<Result<>> format(Environment environment, PoolDirectory directory,
                                                Report& report);
-    // `engine_name`: EngineOptions::name. Errors: those of open_device() and EngineStore::open.
+    // Errors: those of open_device() and EngineStore::open.
     [[nodiscard]] static Task<Result<std::unique_ptr<StoreStack>>> open(
         Environment environment, PoolDirectory directory, Report& report,
-        std::string_view engine_name = "embedded engine");
+        StackOptions stack_options = {});
     ~StoreStack();
     // Errors: what could not be written out; it is closed anyway, and recovery does the rest.
     Task<Result<>> close();

@@ -29,7 +29,7 @@ struct RequestMetrics {
 };
 
 struct ClientMetrics {
-    RequestMetrics fetch, update, list, query, other;  // other: containers and space
+    RequestMetrics fetch, update, list, query, other;  // other: containers, space, unpin
     Counter corrupt;     // items whose bytes were withheld, found by the store or here
     Counter read_again;  // items that did not match in memory that others can write
 

@@ -52,9 +52,18 @@ ClientStore::~ClientStore() = default;
 
 Task<Result<>> ClientStore::fetch(const Call& call, ContainerId container,
                                   std::span<FetchItem> items) {
+    return verified(call, container, items, below_.fetch(call, container, items));
+}
+Task<Result<>> ClientStore::pin(const Call& call, ContainerId container, const Holder& holder,
+                                FetchItem& item) {
+    return verified(call, container, {&item, 1}, below_.pin(call, container, holder, item));
+}
+
+Task<Result<>> ClientStore::verified(const Call& call, ContainerId container,
+                                     std::span<FetchItem> items, Task<Result<>> request) {
     const Span span(call.trace, reactor_, "client.fetch");
     const Time begin = reactor_.now();
-    Result<> fetched = co_await below_.fetch(call, container, items);
+    Result<> fetched = co_await std::move(request);
     if (fetched && verifies_) fetched = co_await check_all(call, container, items);
     uint64_t bytes = 0;
     if (fetched) {
@@ -272,6 +281,11 @@ Task<Result<QueryReply>> ClientStore::query(const Call& call, ContainerId contai
                                             ObjectId object, const Akey& akey) {
     return counted(call, "client.query", metrics_.query,
                    below_.query(call, container, object, akey));
+}
+Task<Result<bool>> ClientStore::unpin(const Call& call, ContainerId container, const Holder& holder,
+                                      ObjectId object) {
+    return counted(call, "client.unpin", metrics_.other,
+                   below_.unpin(call, container, holder, object));
 }
 Task<Result<ContainerRecord>> ClientStore::create_container(const Call& call,
                                                             const ContainerProperties& properties) {

@@ -57,8 +57,17 @@ class ClientStore final : public object::ObjectStore {
     Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
     Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
     Task<Result<object::PoolSpace>> space(const Call& call) override;
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
+                             const object::Holder& holder, object::ObjectId object) override;
+    [[nodiscard]] uint64_t pins_era() const override { return below_.pins_era(); }
+    void session_ended(uint64_t session) override { below_.session_ended(session); }
 
   private:
+    // A request that fetches items.
+    Task<Result<>> verified(const Call& call, object::ContainerId container,
+                            std::span<object::FetchItem> items, Task<Result<>> request);
     // Counts and traces a request that carries no payload.
     template <class T>
     Task<Result<T>> counted(const Call& call, std::string_view name, RequestMetrics& metrics,

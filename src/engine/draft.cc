@@ -172,6 +172,7 @@ std::vector<uint32_t> Draft::cores() const {
     const auto all = [&](uint32_t core) {
         return std::ranges::any_of(request_.conditions,
                                    [&](const object::Condition& condition) {
+                                       if (condition.is_about_pins()) return false;
                                        return condition.kind == Judge::no_dkeys ||
                                               is_on(core, condition.object, condition.dkey.bytes);
                                    }) ||
@@ -190,6 +191,7 @@ std::vector<LockTable::Wanted> Draft::locks(uint32_t core) const {
     wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
     using Judge = object::Condition::Kind;
     for (const object::Condition& condition : request_.conditions) {
+        if (condition.is_about_pins()) continue;  // its object is one that the operations lock
         const uint64_t object = lock_name(container_, condition.object);
         if (condition.kind == Judge::no_dkeys) {
             wanted.push_back({object, LockMode::shared});

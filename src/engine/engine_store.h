@@ -84,6 +84,12 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
     Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
     Task<Result<object::PoolSpace>> space(const Call& call) override;
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
+                             const object::Holder& holder, object::ObjectId object) override;
+    [[nodiscard]] uint64_t pins_era() const override { return 0; }
+    void session_ended(uint64_t session) override;
 
   private:
     class Parts;

@@ -51,6 +51,10 @@ struct EngineOptions {
     // long after a client's last update at least. Of all owners: as many as memory has room for.
     uint32_t replies_per_owner = 65536;
     Duration reply_lease = std::chrono::minutes(2);
+    // So long pins outlive their session, whose client may come again, and pin anew.
+    Duration pin_grace{};
+    // There were sessions before the pool was opened: as long nothing is unpinned.
+    bool begins_with_grace = false;
     bool read_only = false;
     // A device that is another medium than the one recorded, with the same content, takes its
     // place.

@@ -14,6 +14,7 @@
 #include "engine_store.h"
 #include "loader.h"
 #include "recovery.h"
+#include "ros2s/object/pins.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
@@ -45,6 +46,7 @@ class EngineStore::Parts {
     std::set<ReplyKey> running;
     Event slot_done;
     Semaphore container_turn;  // creations and destructions go one by one, growths too
+    object::PinTable pins;
     std::optional<Nursery> background;
     StopSource closing;
     bool is_closed = false;
@@ -116,7 +118,9 @@ class EngineStore::Parts {
                                              const object::Transaction& transaction, Draft& draft,
                                              bool& reserved);
     // Between admission and join(), where nothing suspends.
-    [[nodiscard]] Result<> stage(object::ContainerId container, Draft& draft, bool& reserved);
+    [[nodiscard]] Result<> stage(object::ContainerId container,
+                                 const object::Transaction& transaction, Draft& draft,
+                                 bool& reserved);
     Task<Result<object::Commit>> commit(TransactionRecord record, std::vector<Node*> pins,
                                         Trace* trace = nullptr);
     // `id`: whose stored answer it becomes; nil: nobody's.
@@ -177,6 +181,12 @@ class EngineStore::Parts {
     // scan.cc: of all cores' keys; on core 0
     Task<Result<Loader::Page>> scan(std::string from, std::string to, size_t limit,
                                     bool reverse = false);
+
+    // pin.cc
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item);
+    Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
+                             const object::Holder& holder, object::ObjectId object);
 
     // list.cc
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,

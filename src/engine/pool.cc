@@ -359,6 +359,9 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
     auto parts =
         std::make_unique<Parts>(env, std::move(devices), superblock, std::move(*index), options);
     result = co_await parts->recover(report);
+    if (parts->options.begins_with_grace) {
+        parts->pins.begin_grace(parts->env.reactor.now() + parts->options.pin_grace);
+    }
     std::unique_ptr<EngineStore> store(new EngineStore(std::move(parts)));
     if (!result) {
         co_await store->parts_->close_parts();

@@ -163,8 +163,12 @@ Task<Result<>> EngineStore::Parts::reserve_for(const Call& call, Draft& draft,
 
 // ---- the update itself ---------------------------------------------------------------------
 
-Result<> EngineStore::Parts::stage(object::ContainerId container, Draft& draft, bool& reserved) {
+Result<> EngineStore::Parts::stage(object::ContainerId container,
+                                   const object::Transaction& transaction, Draft& draft,
+                                   bool& reserved) {
     if (!state.has_container(container)) return fail(Code::not_found);
+    // The locks of what it changes keep a punch apart from a pin, and from writes under one.
+    ROS2S_TRY(pins.judge(container, transaction, env.reactor.now()));
     ROS2S_TRY(draft.stage(committer->open()));
     const std::vector<uint64_t> used = draft.staged();
     for (size_t i = 0; i < used.size(); ++i) {
@@ -210,8 +214,10 @@ Task<Result<Commit>> EngineStore::Parts::update_here(const Call& call,
     if (!draft.edges().empty()) ROS2S_CO_TRY(co_await read_edges(core, call.trace, draft));
     ROS2S_CO_TRY(co_await committer->admit(draft.record_bytes_max(), draft.blocks_max()));
     ROS2S_CO_TRY(call.check(env.reactor.now()));
-    ROS2S_CO_TRY(stage(container, draft, reserved));
-    if (!rules.acknowledge_durable && transaction.conditions.empty()) [[unlikely]] {
+    ROS2S_CO_TRY(stage(container, transaction, draft, reserved));
+    if (!rules.acknowledge_durable &&
+        std::ranges::all_of(transaction.conditions, &object::Condition::is_about_pins))
+        [[unlikely]] {
         committer->join(draft.take(), pins.take());
         co_return Commit{};
     }

@@ -131,7 +131,7 @@ Task<Result<Commit>> EngineStore::Parts::update_visiting(const Call& call,
     }
     ROS2S_CO_TRY(co_await committer->admit(draft.record_bytes_max(), draft.blocks_max()));
     ROS2S_CO_TRY(call.check(env.reactor.now()));
-    ROS2S_CO_TRY(stage(container, draft, reserved));
+    ROS2S_CO_TRY(stage(container, transaction, draft, reserved));
     std::vector<Node*> pins = summaries.nodes();
     for (const Visit& visit : visits) {
         pins.insert(pins.end(), visit.pins.nodes().begin(), visit.pins.nodes().end());

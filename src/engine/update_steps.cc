@@ -51,6 +51,7 @@ Task<Result<>> EngineStore::Parts::judge(Core& core, object::ContainerId contain
                                          const Draft& draft) {
     for (size_t i = 0; i < transaction.conditions.size(); ++i) {
         const object::Condition& condition = transaction.conditions[i];
+        if (condition.is_about_pins()) continue;  // stage()
         const bool here = condition.kind == object::Condition::Kind::no_dkeys
                               ? core.number == 0
                               : draft.is_on(core.number, condition.object, condition.dkey.bytes);

@@ -7,8 +7,8 @@
 // times change only when they are set; directories have one link; a write clears set-id bits
 // whoever writes.
 //
-// One mount per container at a time: a second one works on the same names safely, but would punch a
-// file that the first holds open without a name.
+// Several mounts of a container work on the same names, also in other processes. What one has open
+// none of the others punches: the store keeps its pins (docs/decisions/0505-pins.md).
 #pragma once
 #include <memory>
 
@@ -33,6 +33,16 @@ struct DfsOptions {
     // While it is there and says true, a file without a name stays when its last handle is closed,
     // for the next mount: this one ends, and those who have it open will open it again there.
     const bool* leaves_orphans = nullptr;
+    // False: a mount that only looks; it punches nothing, at no time.
+    bool reaps = true;
+    // Files without a name that other mounts have open are looked at again after so long.
+    Duration orphan_sweep = std::chrono::seconds(30);
+};
+
+// Objects that no inode and no orphan's record belongs to: space that nobody can reach.
+struct Leaks {
+    uint64_t objects = 0;
+    uint64_t bytes = 0;
 };
 
 class Dfs : public FileSystem {
@@ -43,11 +53,16 @@ class Dfs : public FileSystem {
     [[nodiscard]] static Task<Result<>> format(const Call& call, object::ObjectStore& store,
                                                object::ContainerId container, Reactor& reactor,
                                                Owner owner, Report& report);
-    // Opens it, and punches what files without a name an earlier mount left (but orphan_grace).
+    // Opens it, and punches what files without a name an earlier mount left and no other one has
+    // open (but orphan_grace).
     // Errors: not_found (no file system there), bad_version, unsupported, corrupt.
     [[nodiscard]] static Task<Result<std::unique_ptr<Dfs>>> mount(
         const Call& call, object::ObjectStore& store, object::ContainerId container,
         Reactor& reactor, DfsOptions options, Report& report);
+
+    // Looks at every object of the container; others may use it meanwhile. `free`: punches what it
+    // finds.
+    virtual Task<Result<Leaks>> check(const Call& call, bool free) = 0;
 
     virtual void visit_metrics(const MetricVisitor& visit) const = 0;
 };

@@ -4,7 +4,7 @@
 namespace ros2s::fs {
 
 Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, OpenFlags flags) {
-    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, state.node));
+    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await hold(call, state));
     const mode_t mode = inode.record.mode;
     if (S_ISLNK(mode)) co_return fail(Code::loop);
     if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return fail(Code::invalid);
@@ -63,7 +63,13 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     const std::unique_ptr<OpenFile> file = handles_.remove(handle);
     if (file == nullptr) co_return fail(Code::stale);
     while (file->in_flight > 0) co_await file->idle;
-    (void)co_await unpin(file->node);
+    NodeState& state = file->node;
+    if (store_.pins_era() == 0 || state.orphaned) {
+        (void)co_await unpin(state);
+    } else {
+        // Nobody waits until the store has heard of it; who opens the node again, does.
+        co_await letting_go_.spawn(unpin_later(*this, state));
+    }
     co_return Result<>();
 }
 

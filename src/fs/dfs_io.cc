@@ -55,6 +55,8 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     } else {
         ROS2S_CO_TRY_ASSIGN(bytes, co_await read_chunks(call, *file, into, offset));
     }
+    if (file->node.era != store_.pins_era()) [[unlikely]]
+        ROS2S_CO_TRY(co_await check_held(call, file->node));
     file->reads.add();
     file->read_bytes.add(bytes);
     metrics_.reads.add();
@@ -138,13 +140,13 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     co_await state.writers.acquire(units);
     Result<uint64_t> written = from.length;
     if (file->flags.append) {
-        written = co_await append_chunks(call, state.node, from);
+        written = co_await append_chunks(call, state, from);
         if (!written && co_await unless_done(call, fail(written.error()))) written = from.length;
     } else if (within_chunk(offset, from.length) == from.length) {
-        const Result<> done = co_await write_chunk(call, state.node, from, offset, 0);
+        const Result<> done = co_await write_chunk(call, state, from, offset, 0);
         if (!done) written = fail(done.error());
     } else {
-        written = co_await write_chunks(call, state.node, from, offset);
+        written = co_await write_chunks(call, state, from, offset);
     }
     state.writers.release(units);
     if (!written) co_return written;
@@ -155,24 +157,26 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     co_return written;
 }
 
-Task<Result<>> DfsMount::write_chunk(const Call& call, NodeId node, Window from, uint64_t offset,
-                                     uint32_t part) {
+Task<Result<>> DfsMount::write_chunk(const Call& call, NodeState& state, Window from,
+                                     uint64_t offset, uint32_t part) {
     co_await slots_.wait();
     auto lease = slots_.take();
-    lease.add(data_operation(node, from, offset));
-    const auto done = co_await commit_named(call, lease, part);
+    lease.require(pinned(state.node));
+    lease.add(data_operation(state.node, from, offset));
+    const auto done = co_await commit_held(call, lease, state, part);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
 
 // One transaction after the other, in the file's order, each of as many chunks as it may carry:
 // where one fails, what has been written is the beginning, and the caller is told how much that is.
-Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeId node, Window from,
+Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state, Window from,
                                               uint64_t offset) {
     uint64_t done = 0;
     for (uint32_t part = 0; done < from.length; ++part) {
         co_await slots_.wait();
         auto lease = slots_.take();
+        lease.require(pinned(state.node));
         uint64_t taken = 0;
         while (done + taken < from.length) {
             const uint64_t at = done + taken;
@@ -181,10 +185,10 @@ Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeId node, Win
                 taken + count > options_.write_bytes_max ||
                 lease.transaction().operations.size() == object::transaction_operations_max;
             if (taken > 0 && full) break;
-            lease.add(data_operation(node, from.slice(at, count), offset + at));
+            lease.add(data_operation(state.node, from.slice(at, count), offset + at));
             taken += count;
         }
-        const auto committed = co_await commit_named(call, lease, part);
+        const auto committed = co_await commit_held(call, lease, state, part);
         if (!committed && done > 0) break;
         if (!committed) co_return fail(committed.error());
         done += taken;
@@ -214,7 +218,8 @@ bool was_refused(const Error& error) {
 // One transaction, unless there is more than one can carry; of a named call it must be one. Returns
 // how much was appended: less where a further one was refused, but not where it may have been done,
 // for it would then be appended once more.
-Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeId node, Window from) {
+Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& state, Window from) {
+    const NodeId node = state.node;
     const uint64_t wanted = from.length;
     // What was appended, where nothing more of it can have been; else the error.
     const auto refused = [&](const Error& error) -> Result<uint64_t> {
@@ -231,6 +236,7 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeId node, Wi
         }
         co_await slots_.wait();
         auto lease = slots_.take();
+        lease.require(pinned(node));
         if (contents->exists) {
             lease.require({.kind = Condition::Kind::size_equals,
                            .object = object_of(node),
@@ -253,7 +259,7 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeId node, Wi
             taken += count;
         }
         if (call.update != nullptr && taken < from.length) co_return fail(Code::too_large, taken);
-        const auto done = co_await commit_named(call, lease);
+        const auto done = co_await commit_held(call, lease, state);
         if (done) {
             from = from.slice(taken, from.length - taken);
             attempt = 0;

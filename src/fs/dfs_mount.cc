@@ -127,9 +127,7 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
                         chunk));
     }
     auto mounted = std::make_unique<DfsMount>(store, container, reactor, options, *superblock);
-    if (options.orphan_grace > Duration{}) {
-        mounted->reap_orphans_later();
-    } else if (const auto reaped = co_await mounted->reap_orphans(call); !reaped) {
+    if (const auto reaped = co_await mounted->begin(call); !reaped) {
         // A pool that takes no writes is mounted as it is: reading must work.
         if (reaped.error().code != Code::read_only) {
             co_await mounted->close_all();
@@ -152,15 +150,20 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       nodes_(reactor),
       node_lease_(reactor, 1),
       directory_renames_(reactor, 1),
-      reaping_(reactor, 1) {}
+      holder_(slots_.holder()),
+      reaping_(reactor, 3),
+      letting_go_(reactor, 64) {}
 
 DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
 
 Task<> DfsMount::close_all() {
     const Call call;
     closing_.request_stop();
+    // A store that does not answer holds up nobody: what it does not hear, the session's end says.
+    unpin_until_ = reactor_.now() + std::chrono::seconds(10);
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
+    co_await letting_go_.join();
 }
 
 Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Lease& lease) {

@@ -1,7 +1,7 @@
 // DfsMount: a mounted DFS. The class is one; its functions lie in files by what they do:
 // dfs_mount.cc (format, mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc,
-// dfs_attributes.cc, dfs_xattrs.cc, dfs_files.cc (open, close), dfs_io.cc, dfs_read_many.cc,
-// dfs_exactly_once.cc (calls that come again).
+// dfs_attributes.cc, dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (how long a node
+// stays), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_exactly_once.cc (calls that come again).
 //
 // How an operation on names goes: read what it depends on, build one transaction whose conditions
 // say that this still holds, and try again where it does not. Conditions are added in an order, and
@@ -48,11 +48,12 @@ class DfsMount final : public Dfs {
              DfsOptions options, const Superblock& superblock);
     ~DfsMount() override;
     Task<> close_all() override;
+    Task<Result<Leaks>> check(const Call& call, bool free) override;
     void visit_metrics(const MetricVisitor& visit) const override;
     // Punches every orphan that nobody has open here.
     Task<Result<>> reap_orphans(const Call& call);
-    // The same, after DfsOptions::orphan_grace.
-    void reap_orphans_later();
+    // What goes on while it is mounted. Errors: of reaping.
+    Task<Result<>> begin(const Call& call);
 
     Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) override;
     Task<Result<Attributes>> mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
@@ -125,6 +126,13 @@ class DfsMount final : public Dfs {
         InodeRecord left;             // becomes_orphan, or other names stay: the new record
         OrphanRecord orphan;
         size_t no_dkeys_condition = 0;  // directories: its index
+        bool open_elsewhere = false;    // another mount has it open: it must become an orphan
+        size_t unpinned_condition = SIZE_MAX;  // of a punch: its index
+
+        // Whether it failed because of that.
+        [[nodiscard]] bool was_open_elsewhere(const Error& error) const {
+            return error.code == Code::condition_failed && error.detail == unpinned_condition;
+        }
     };
 
     // ---- dfs_mount.cc
@@ -178,17 +186,41 @@ class DfsMount final : public Dfs {
     Task<> finish_removal(Removal& removal, bool committed);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
                                bool directory);
-    static Task<> reap_after_grace(DfsMount& self);
-    // Punches all of a node that has no name, and its orphan record.
-    Task<Result<>> reap(const Call& call, NodeId node);
     // Punches chunks from the end until no more than one transaction's worth lie at `first` and
     // behind.
     Task<Result<>> punch_chunks(const Call& call, NodeId node, uint64_t first);
-    // Gives a pin back, and reaps where it was the last of an orphan. Errors: of reaping, which is
-    // then due at the next mount.
-    Task<Result<>> unpin(NodeState& state);
+
+    // ---- dfs_pins.cc
     // The node's state, once nobody is removing it. Give it back with unpin().
     Task<std::reference_wrapper<NodeState>> pin(NodeId node);
+    // Gives a pin back. With the last one the store's pin goes, and an orphan's contents. Errors:
+    // of reaping, which is then due at the next mount.
+    Task<Result<>> unpin(NodeState& state);
+    static Task<> unpin_later(DfsMount& self, NodeState& state);
+    Task<Result<>> let_go(NodeState& state, bool reaps);
+    // Pins it in the store, so that no other mount punches it. Errors: stale (it is gone).
+    Task<Result<Inode>> hold(const Call& call, NodeState& state);
+    // After a read of its contents: what was read was the file's, if it is still there, whatever
+    // the store has forgotten. Errors: stale.
+    Task<Result<>> check_held(const Call& call, NodeState& state);
+    // An update of an open file's contents; its first condition is `pinned`. Errors also: stale
+    // (the file is gone).
+    Task<Result<Commit>> commit_held(const Call& call, OperationSlots::Lease& lease,
+                                     NodeState& state, uint32_t part = 0);
+    static Task<> hold_again(DfsMount& self);
+    // Punches all of a node that has no name, and its orphan record. False: others have it open.
+    Task<Result<bool>> reap(const Call& call, NodeId node);
+    Task<Result<bool>> punch_orphan(const Call& call, NodeId node, Operation operation,
+                                    bool is_last);
+    static Task<> reap_after_grace(DfsMount& self);
+    void sweep_later();
+    static Task<> sweep(DfsMount& self);
+
+    // ---- dfs_check.cc
+    // Those of `nodes` that have neither.
+    Task<Result<std::vector<NodeId>>> without_records(const Call& call,
+                                                      std::span<const NodeId> nodes);
+    Task<Result<>> free_leak(const Call& call, NodeId node);
 
     // ---- dfs_rename.cc
     struct Renaming;
@@ -236,13 +268,13 @@ class DfsMount final : public Dfs {
                                        uint64_t offset);
     Task<Result<uint64_t>> finish_short_read(const Call& call, OpenFile& file, Window into,
                                              uint64_t offset, std::span<FetchItem> items);
-    Task<Result<>> write_chunk(const Call& call, NodeId node, Window from, uint64_t offset,
+    Task<Result<>> write_chunk(const Call& call, NodeState& state, Window from, uint64_t offset,
                                uint32_t part);
-    Task<Result<uint64_t>> write_chunks(const Call& call, NodeId node, Window from,
+    Task<Result<uint64_t>> write_chunks(const Call& call, NodeState& state, Window from,
                                         uint64_t offset);
     Task<Result<>> punch_range(const Call& call, NodeId node, uint64_t offset, uint64_t length);
     Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
-    Task<Result<uint64_t>> append_chunks(const Call& call, NodeId node, Window from);
+    Task<Result<uint64_t>> append_chunks(const Call& call, NodeState& state, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
     [[nodiscard]] Operation data_operation(NodeId node, Window from, uint64_t offset) const;
     // How much of [offset, offset + length) lies in offset's chunk.
@@ -271,14 +303,20 @@ class DfsMount final : public Dfs {
     Semaphore node_lease_;         // one leases ids at a time
     Semaphore directory_renames_;  // fewer conflicts on the container-wide key
     // Somebody may have open what nobody has open here: no contents go.
-    [[nodiscard]] bool spares_orphans() const {
-        return in_grace_ || (options_.leaves_orphans != nullptr && *options_.leaves_orphans);
+    [[nodiscard]] bool spares_orphans() const { return in_grace_ || leaves_orphans(); }
+    [[nodiscard]] bool leaves_orphans() const {
+        return options_.leaves_orphans != nullptr && *options_.leaves_orphans;
     }
     bool in_grace_ = false;
     // Another's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
+    const object::Holder holder_;
+    bool sweeps_ = false;     // sweep() runs
+    bool sweep_due_ = false;  // and has to look once more
+    Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;
+    Nursery letting_go_;  // of nodes whose last handle is closed
     uint64_t next_node_ = 0;
     uint64_t next_node_end_ = 0;
     DfsMetrics metrics_;
@@ -301,6 +339,12 @@ template <class Record>
             .object = object_of(node),
             .dkey = record_dkey(),
             .akey = inode_akey()};
+}
+[[nodiscard]] inline Condition pinned(NodeId node) {
+    return {.kind = Condition::Kind::pinned, .object = object_of(node)};
+}
+[[nodiscard]] inline Condition unpinned(NodeId node) {
+    return {.kind = Condition::Kind::unpinned, .object = object_of(node)};
 }
 [[nodiscard]] inline Condition inode_is(NodeId node, Epoch epoch) {
     return {.kind = Condition::Kind::epoch_equals,

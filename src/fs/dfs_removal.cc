@@ -1,35 +1,11 @@
-// What takes names away: unlink, rmdir, and how a node without a name ends.
+// What takes names away: unlink, rmdir.
 //
 // A file that loses its last name while nobody has it open is punched by the same transaction. One
-// that is open, or too large for one transaction, becomes an orphan: it is recorded under
-// orphan_node, and reaped at its last close, here, or after the next mount, where nobody has opened
-// it again by then.
+// that is open, here or elsewhere, or too large for one transaction, becomes an orphan: it is
+// recorded under orphan_node, and reaped when nobody has it open any more (dfs_pins.cc).
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
-
-Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
-    NodeState& state = nodes_.pin(node);
-    while (state.removing) co_await state.settled;
-    co_return std::ref(state);
-}
-
-Task<Result<>> DfsMount::unpin(NodeState& state) {
-    Result<> reaped;
-    if (state.orphaned && state.pins == 1 && !spares_orphans()) {
-        state.removing = true;
-        // Of nobody's call: it must not end with the deadline of whoever closed last. What fails
-        // here is done at the next mount.
-        const Call call;
-        reaped = co_await reap(call, state.node);
-        if (reaped) metrics_.orphans_reaped.add();
-        state.orphaned = false;
-        state.removing = false;
-        state.settled.wake_all();
-    }
-    nodes_.drop(state);
-    co_return reaped;
-}
 
 Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Removal& removal) {
     if (entry.record.is_directory()) co_return Result<>();
@@ -51,7 +27,7 @@ Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Remo
     if (!removal.last_name) co_return Result<>();
     const bool large = contents->exists && S_ISREG(inode->record.mode) &&
                        contents->highest_dkey.number() >= options_.punch_chunks_max;
-    removal.becomes_orphan = large || state.pins > 1 || spares_orphans();
+    removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_orphans();
     removal.orphan.node = entry.record.node;
     // From here on nobody starts to use it; who wants to, waits and then finds it gone.
     if (!removal.becomes_orphan) state.removing = true;
@@ -76,6 +52,8 @@ void DfsMount::add_removal(OperationSlots::Lease& lease, const Entry& entry, Rem
                           removal.orphan));
             return;
         }
+        removal.unpinned_condition = lease.transaction().conditions.size();
+        lease.require(unpinned(node));
     }
     lease.add({.kind = Operation::Kind::punch_object, .object = object_of(node)});
 }
@@ -94,6 +72,7 @@ Task<> DfsMount::finish_removal(Removal& removal, bool committed) {
 
 Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::string_view name,
                                      bool directory) {
+    bool open_elsewhere = false;
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
         const Entry& entry = named.entry;
@@ -101,7 +80,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
         if (entry.record.is_directory() != directory) {
             co_return fail(directory ? Code::not_directory : Code::is_directory);
         }
-        Removal removal;
+        Removal removal{.open_elsewhere = open_elsewhere};
         if (const auto planned = co_await plan_removal(call, entry, removal); !planned) {
             if (planned.error().code != Code::stale) co_return fail(planned.error());
             co_await yield(reactor_);
@@ -117,12 +96,15 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             done = co_await commit_named(call, lease);
         }
         co_await finish_removal(removal, done && !done->replayed);
+        // It was done before, and whether it left an orphan only the store knows.
+        if (done && done->replayed) sweep_later();
         if (done) co_return Result<>();
         const Error error = done.error();
         if (directory && error.code == Code::condition_failed &&
             error.detail == removal.no_dkeys_condition) {
             co_return fail(Code::not_empty);
         }
+        open_elsewhere = open_elsewhere || removal.was_open_elsewhere(error);
         if (!co_await conflicted(error, attempt)) co_return fail(error);
     }
     co_return fail(Code::busy);
@@ -153,54 +135,6 @@ Task<Result<>> DfsMount::punch_chunks(const Call& call, NodeId node, uint64_t fi
         const auto done = co_await commit(call, lease);
         if (!done) co_return fail(done.error());
     }
-}
-
-Task<Result<>> DfsMount::reap(const Call& call, NodeId node) {
-    ROS2S_CO_TRY(co_await punch_chunks(call, node, 0));
-    co_await slots_.wait();
-    auto lease = slots_.take();
-    lease.add({.kind = Operation::Kind::punch_object, .object = object_of(node)});
-    lease.add({.kind = Operation::Kind::punch_dkey,
-               .object = object_of(orphan_node),
-               .dkey = Dkey::integer(node.value)});
-    const auto done = co_await commit(call, lease);
-    if (!done) co_return fail(done.error());
-    co_return Result<>();
-}
-
-Task<Result<>> DfsMount::reap_orphans(const Call& call) {
-    object::ListRequest request{.what = object::ListRequest::What::dkeys,
-                                .object = object_of(orphan_node),
-                                .akey = orphan_akey()};
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
-        for (const object::ListEntry& entry : reply.entries) {
-            ROS2S_CO_TRY_ASSIGN(const auto orphan, decode<OrphanRecord>(as_bytes(entry.value)));
-            NodeState& state = co_await pin(NodeId{orphan.node});
-            state.orphaned = true;
-            ROS2S_CO_TRY(co_await unpin(state));
-            request.after = entry.key;
-        }
-        more = reply.more;
-    }
-    co_return Result<>();
-}
-
-void DfsMount::reap_orphans_later() {
-    in_grace_ = true;
-    const bool started = reaping_.try_spawn(reap_after_grace(*this));
-    ROS2S_CHECK(started);
-}
-
-Task<> DfsMount::reap_after_grace(DfsMount& self) {
-    if (!co_await sleep_for(self.reactor_, self.options_.orphan_grace, self.closing_.token())) {
-        co_return;
-    }
-    self.in_grace_ = false;
-    // What fails is done at the next mount.
-    const Call call{.stop = self.closing_.token()};
-    (void)co_await self.reap_orphans(call);
 }
 
 }  // namespace ros2s::fs

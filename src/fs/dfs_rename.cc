@@ -24,6 +24,7 @@ struct DfsMount::Renaming {
 
     Entry from, to;
     bool holds_directory_lock = false;
+    bool open_elsewhere = false;  // what is replaced: Removal's
     std::vector<Moved> moves;
     NumberRecord renames;  // as this will leave it; counts where a directory moves
     Epoch renames_epoch{};
@@ -160,7 +161,7 @@ Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
 Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
     const Entry& from = renaming.from;
     const Entry& to = renaming.to;
-    Removal removal;
+    Removal removal{.open_elsewhere = renaming.open_elsewhere};
     if (to.exists()) {
         if (from.record.is_directory() && !to.record.is_directory()) {
             co_return fail(Code::not_directory);
@@ -190,8 +191,11 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         done = co_await commit_named(call, lease);
     }
     co_await finish_removal(removal, done && !done->replayed);
+    // As unlink has it.
+    if (done && done->replayed) sweep_later();
     if (done) co_return Result<>();
     const Error error = done.error();
+    renaming.open_elsewhere = renaming.open_elsewhere || removal.was_open_elsewhere(error);
     if (error.code == Code::condition_failed && to.exists() && to.record.is_directory() &&
         error.detail == removal.no_dkeys_condition) {
         co_return fail(Code::not_empty);

@@ -7,8 +7,10 @@
 // - A node is in the table exactly while its `pins` is not 0.
 // - While `removing`, the pins are one remover and waiters; nobody uses the node's contents.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "file_system.h"
 #include "records.h"
@@ -31,6 +33,8 @@ struct NodeState {
     // Of a directory that is open: its record as it was read last, which is all that is left of one
     // that somebody removes.
     std::unique_ptr<InodeRecord> directory;
+    bool held = false;        // pinned in the store, by this mount ...
+    uint64_t era = 0;         // ... when its pins_era() was this
     bool has_set_id = false;  // mode may have S_ISUID or S_ISGID: a write clears them
     Semaphore writers;
     Event settled;  // wakes those who wait for `removing` to end; never set
@@ -55,6 +59,13 @@ class NodeTable {
         const auto found = nodes_.find(node.value);
         return found == nodes_.end() ? nullptr : found->second.get();
     }
+    // Of all, ascending.
+    [[nodiscard]] std::vector<NodeId> all() const {
+        std::vector<NodeId> nodes;
+        for (const auto& [node, state] : nodes_) nodes.push_back({node});
+        std::ranges::sort(nodes, {}, &NodeId::value);
+        return nodes;
+    }
     // Gives one pin back. The last one of an orphan reaps it first, and is not dropped here.
     void drop(NodeState& state) {
         ROS2S_CHECK(state.pins > 0);
@@ -63,7 +74,7 @@ class NodeTable {
 
   private:
     Reactor& reactor_;
-    std::unordered_map<uint64_t, std::unique_ptr<NodeState>> nodes_;  // never iterated
+    std::unordered_map<uint64_t, std::unique_ptr<NodeState>> nodes_;
 };
 
 }  // namespace ros2s::fs

@@ -28,6 +28,7 @@ class OperationSlots {
             slots_.push_back({});
             slots_.back().own = {
                 .client = client, .slot = i, .sequence = 0, .owner = owner, .digest = digest};
+            slots_.back().transaction.holder = {.client = client};
             free_.push_back(count - 1 - i);
         }
     }
@@ -70,6 +71,8 @@ class OperationSlots {
         OperationSlots& owner_;
         Slot& slot_;
     };
+
+    [[nodiscard]] object::Holder holder() const { return slots_.front().transaction.holder; }
 
     // co_await slots.free(), then take(): a Lease cannot move, so the two are apart.
     [[nodiscard]] auto wait() { return free_count_.acquire(); }

@@ -42,6 +42,16 @@ class ForwardingStore : public ObjectStore {
         return below_.list_containers(call);
     }
     Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
+    Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
+                       FetchItem& item) override {
+        return below_.pin(call, container, holder, item);
+    }
+    Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
+                             ObjectId object) override {
+        return below_.unpin(call, container, holder, object);
+    }
+    [[nodiscard]] uint64_t pins_era() const override { return below_.pins_era(); }
+    void session_ended(uint64_t session) override { below_.session_ended(session); }
 
   protected:
     [[nodiscard]] ObjectStore& below() const { return below_; }

@@ -187,6 +187,8 @@ bool MemoryState::holds(const Container& container, const Condition& condition) 
             const Column* column = find(container, condition.object, condition.akey);
             return column == nullptr || column->entries.empty();
         }
+        case Kind::pinned:
+        case Kind::unpinned: break;  // PinTable's
     }
     return false;
 }
@@ -203,7 +205,8 @@ bool checksums_match(const Operation& operation) {
 }
 }  // namespace
 
-Result<Commit> MemoryState::update(ContainerId id, const Transaction& transaction, WallTime now) {
+Result<Commit> MemoryState::update(ContainerId id, const Transaction& transaction, Time now,
+                                   WallTime wall_now) {
     Container& container = containers_.at(id);
     const bool retried = !transaction.id.client.is_nil();
     const Slot slot{transaction.id.owner, id, transaction.id.client, transaction.id.slot};
@@ -223,10 +226,14 @@ Result<Commit> MemoryState::update(ContainerId id, const Transaction& transactio
         if (!checksums_match(operation)) return fail(Code::corrupt);
     }
     for (size_t i = 0; i < transaction.conditions.size(); ++i) {
-        if (!holds(container, transaction.conditions[i])) return fail(Code::condition_failed, i);
+        const Condition& condition = transaction.conditions[i];
+        if (!condition.is_about_pins() && !holds(container, condition)) {
+            return fail(Code::condition_failed, i);
+        }
     }
+    ROS2S_TRY(pins_.judge(id, transaction, now));
     Change change{.container = container,
-                  .commit = {.epoch = {last_epoch_.value + 1}, .time = now}};
+                  .commit = {.epoch = {last_epoch_.value + 1}, .time = wall_now}};
     Result<> result;
     for (const Operation& operation : transaction.operations) {
         result = apply(change, operation);

@@ -7,6 +7,7 @@
 
 #include "memory_array.h"
 #include "object_store.h"
+#include "pins.h"
 
 namespace ros2s::object {
 
@@ -25,9 +26,10 @@ class MemoryState {
     // The container exists in all of these.
     void fetch(ContainerId container, FetchItem& item) const;
     [[nodiscard]] Result<Commit> update(ContainerId container, const Transaction& transaction,
-                                        WallTime now);
+                                        Time now, WallTime wall_now);
     [[nodiscard]] ListReply list(ContainerId container, const ListRequest& request) const;
     [[nodiscard]] QueryReply query(ContainerId container, ObjectId object, const Akey& akey) const;
+    [[nodiscard]] PinTable& pins() { return pins_; }
 
   private:
     // One akey name of an object, over all its dkeys. It outlives its entries, because query tells
@@ -80,6 +82,7 @@ class MemoryState {
     Epoch last_epoch_{};
     std::map<ContainerId, Container> containers_;
     std::map<Slot, Reply> replies_;
+    PinTable pins_;
 };
 
 }  // namespace ros2s::object

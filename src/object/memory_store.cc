@@ -33,17 +33,19 @@ Task<Result<>> MemoryStore::fetch(const Call& call, ContainerId container,
     co_await delay();
     ROS2S_CO_TRY(call.check(reactor_.now()));
     if (!state_->has(container)) co_return fail(Code::not_found);
-    for (FetchItem& item : items) {
-        item.is_value = false;
-        item.size = 0;
-        item.epoch = {};
-        item.checksums.clear();
-        item.status = validate(item);
-        if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-        if (item.status) state_->fetch(container, item);
-    }
+    for (FetchItem& item : items) fetch_item(container, item);
     co_await delay();
     co_return Result<>();
+}
+
+void MemoryStore::fetch_item(ContainerId container, FetchItem& item) {
+    item.is_value = false;
+    item.size = 0;
+    item.epoch = {};
+    item.checksums.clear();
+    item.status = validate(item);
+    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+    if (item.status) state_->fetch(container, item);
 }
 
 Task<Result<Commit>> MemoryStore::update(const Call& call, ContainerId container,
@@ -56,7 +58,8 @@ Task<Result<Commit>> MemoryStore::update(const Call& call, ContainerId container
     ROS2S_CO_TRY(call.check(reactor_.now()));
     if (read_only_) co_return fail(Code::read_only);
     if (!state_->has(container)) co_return fail(Code::not_found);
-    Result<Commit> commit = state_->update(container, transaction, reactor_.wall_time());
+    Result<Commit> commit =
+        state_->update(container, transaction, reactor_.now(), reactor_.wall_time());
     co_await delay();
     co_return commit;
 }
@@ -109,6 +112,29 @@ Task<Result<PoolSpace>> MemoryStore::space(const Call& call) {
     co_await delay();
     ROS2S_CO_TRY(call.check(reactor_.now()));
     co_return state_->space();
+}
+
+Task<Result<>> MemoryStore::pin(const Call& call, ContainerId container, const Holder& holder,
+                                FetchItem& item) {
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (!state_->has(container)) co_return fail(Code::not_found);
+    fetch_item(container, item);
+    if (item.status) ROS2S_CO_TRY(state_->pins().add(container, item.object, holder));
+    co_await delay();
+    co_return Result<>();
+}
+
+Task<Result<bool>> MemoryStore::unpin(const Call&, ContainerId container, const Holder& holder,
+                                      ObjectId object) {
+    co_await delay();
+    const bool is_wanted = state_->pins().remove(container, object, holder);
+    co_await delay();
+    co_return is_wanted;
+}
+
+void MemoryStore::session_ended(uint64_t session) {
+    state_->pins().session_ended(session, reactor_.now(), reactor_.now());
 }
 
 }  // namespace ros2s::object

@@ -1,6 +1,8 @@
 // MemoryStore: the oracle. The object model in ordered maps, in memory, without I/O: what the other
 // stores must agree with, and what the layers above are tested on.
 //
+// Pins of a session end with it: there is no grace.
+//
 // Every request takes effect at one instant: it suspends only for the delays of its options, before
 // and after. Errors as ObjectStore says; `io` never, `corrupt` only for wrong checksums in update.
 //
@@ -45,9 +47,16 @@ class MemoryStore final : public ObjectStore {
     Task<Result<>> destroy_container(const Call& call, ContainerId container) override;
     Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override;
     Task<Result<PoolSpace>> space(const Call& call) override;
+    Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
+                       FetchItem& item) override;
+    Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
+                             ObjectId object) override;
+    [[nodiscard]] uint64_t pins_era() const override { return 0; }
+    void session_ended(uint64_t session) override;
 
   private:
     Task<> delay();
+    void fetch_item(ContainerId container, FetchItem& item);
 
     Reactor& reactor_;
     Options options_;

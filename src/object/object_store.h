@@ -59,7 +59,13 @@ struct Condition {
         epoch_equals,  // the akey's last update is `value` (0: it never existed or was punched)
         size_equals,   // the array or value has `value` bytes (0 where it does not exist)
         no_dkeys,      // no dkey of the object holds `akey`; dkey is ignored (rmdir's question)
+        // Of objects that the transaction changes; keys and value are ignored. Judged last.
+        pinned,    // the transaction's holder has pinned it
+        unpinned,  // nobody else has
     };
+    [[nodiscard]] bool is_about_pins() const {
+        return kind == Kind::pinned || kind == Kind::unpinned;
+    }
     Kind kind{};
     ObjectId object{};
     Dkey dkey;
@@ -105,6 +111,7 @@ struct Transaction {
     // that has forgotten the replies of a client cannot tell whether one that may come again was
     // done, and says `expired`; this one was not.
     bool is_new = false;
+    Holder holder{};  // whom conditions about pins are about
     std::vector<Condition> conditions;
     std::vector<Operation> operations;
 };
@@ -215,6 +222,20 @@ class ObjectStore {
     // Ascending by label.
     virtual Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) = 0;
     virtual Task<Result<PoolSpace>> space(const Call& call) = 0;
+
+    // Fetches the item; where it is there, the object is pinned for the holder from then on: nobody
+    // else punches it under the condition `unpinned`. Pinned is pinned, however often. Errors:
+    // those of fetch; no_memory (as many pins as are kept: detail).
+    virtual Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
+                               FetchItem& item) = 0;
+    // True: it was the last pin of the object, and somebody wanted to punch it meanwhile: that is
+    // the caller's to do now.
+    virtual Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
+                                     ObjectId object) = 0;
+    // Changes when pins may have been lost: then pin again. 0: they cannot be.
+    [[nodiscard]] virtual uint64_t pins_era() const = 0;
+    // For servers: the session of this number is over.
+    virtual void session_ended(uint64_t session) = 0;
 };
 
 inline constexpr size_t fetch_items_max = 1024;

@@ -59,6 +59,8 @@ Result<> validate(const Condition& condition) {
         case Kind::epoch_equals:
         case Kind::size_equals: break;
         case Kind::no_dkeys: return validate(condition.akey);
+        case Kind::pinned:
+        case Kind::unpinned: return {};
         default: return fail(Code::invalid);
     }
     ROS2S_TRY(validate(condition.dkey));

@@ -121,4 +121,12 @@ struct OperationId {
     friend auto operator<=>(const OperationId&, const OperationId&) = default;
 };
 
+// Who pins objects: one that uses the store, within its session. The session is set by the servers
+// on the way (0: this process's own).
+struct Holder {
+    Uuid client;
+    uint64_t session = 0;
+    friend bool operator==(const Holder&, const Holder&) = default;
+};
+
 }  // namespace ros2s::object

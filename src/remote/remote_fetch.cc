@@ -99,6 +99,21 @@ size_t RemoteStore::batch_size(std::span<const FetchItem> items) const {
 
 Task<Result<>> RemoteStore::fetch_batch(const Call& call, ContainerId container,
                                         std::span<FetchItem> items) {
+    Buffer body;
+    co_return co_await fetch_as(call, Method::fetch, encode_fetch(body, container, items), items);
+}
+
+Task<Result<>> RemoteStore::pin(const Call& call, ContainerId container, const Holder& holder,
+                                FetchItem& item) {
+    if (is_refused(item)) co_return Result<>{};
+    if (item.extent.length > payload_bytes_max()) co_return fail(Code::too_large);
+    Buffer body;
+    co_return co_await fetch_as(call, Method::pin, encode_pin(body, container, holder.client, item),
+                                {&item, 1});
+}
+
+Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes body,
+                                     std::span<FetchItem> items) {
     std::vector<Bytes> sink;
     sink.reserve(items.size());
     uint64_t reply = count_bytes;
@@ -106,11 +121,10 @@ Task<Result<>> RemoteStore::fetch_batch(const Call& call, ContainerId container,
         sink.push_back(extent_of(item));
         reply += reply_bytes_max(item);
     }
-    Buffer body;
     FetchReader reader(items);
-    const rpc::CallRequest request{.method = number(Method::fetch),
+    const rpc::CallRequest request{.method = number(method),
                                    .repeatable = true,
-                                   .body = encode_fetch(body, container, items),
+                                   .body = body,
                                    .sink = sink,
                                    .reply_body_bytes_max = reply};
     co_return co_await channel_.call(call, request, reader);

@@ -89,6 +89,16 @@ Task<Result<QueryReply>> RemoteStore::query(const Call& call, ContainerId contai
                                        decode_queried);
 }
 
+Task<Result<bool>> RemoteStore::unpin(const Call& call, ContainerId container, const Holder& holder,
+                                      ObjectId object) {
+    Buffer body;
+    co_return co_await ask<bool>(channel_, call,
+                                 {.method = number(Method::unpin),
+                                  .repeatable = true,
+                                  .body = encode_unpin(body, container, holder.client, object)},
+                                 decode_unpinned);
+}
+
 // ---- containers, space ----------------------------------------------------------------------
 
 namespace {

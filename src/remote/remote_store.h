@@ -47,6 +47,14 @@ class RemoteStore final : public object::ObjectStore {
     Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
     Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
     Task<Result<object::PoolSpace>> space(const Call& call) override;
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
+                             const object::Holder& holder, object::ObjectId object) override;
+    [[nodiscard]] uint64_t pins_era() const override {
+        return channel_.metrics().connections.value();
+    }
+    void session_ended(uint64_t) override {}  // its server's store hears of them
 
   private:
     RemoteStore(rpc::Channel& channel, Description description)
@@ -54,6 +62,8 @@ class RemoteStore final : public object::ObjectStore {
 
     // The first items that go in one request; at least one.
     [[nodiscard]] size_t batch_size(std::span<const object::FetchItem> items) const;
+    Task<Result<>> fetch_as(const Call& call, Method method, ConstBytes body,
+                            std::span<object::FetchItem> items);
     Task<Result<>> fetch_batch(const Call& call, object::ContainerId container,
                                std::span<object::FetchItem> items);
     Task<Result<>> fetch_in_parts(const Call& call, object::ContainerId container,

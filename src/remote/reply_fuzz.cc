@@ -58,6 +58,9 @@ void read(Method method, ConstBytes body) {
         case Method::space:
             if (const auto it = decode_space(body)) same(encode_space(buffer, *it), body);
             break;
+        case Method::unpin:
+            if (const auto it = decode_unpinned(body)) same(encode_unpinned(buffer, *it), body);
+            break;
         default: break;
     }
 }
@@ -67,7 +70,7 @@ void read(Method method, ConstBytes body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
     const ConstBytes body = std::as_bytes(std::span(data, size)).subspan(2);
-    const auto method = static_cast<Method>(data[0] % 10);
+    const auto method = static_cast<Method>(data[0] % 12);
     if (method == Method::fetch) {
         read_fetched(data[1] % 8, body);
     } else {

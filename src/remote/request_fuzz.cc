@@ -23,6 +23,22 @@ void read(Method method, ConstBytes body) {
             }
             break;
         }
+        case Method::pin: {
+            Uuid holder;
+            std::vector<FetchItem> items;
+            if (decode_pin(body, container, holder, items)) {
+                same(encode_pin(buffer, container, holder, items.front()), body);
+            }
+            break;
+        }
+        case Method::unpin: {
+            Uuid holder;
+            ObjectId object;
+            if (decode_unpin(body, container, holder, object)) {
+                same(encode_unpin(buffer, container, holder, object), body);
+            }
+            break;
+        }
         case Method::update: {
             Transaction transaction;
             if (decode_update(body, container, transaction)) {
@@ -64,6 +80,6 @@ void read(Method method, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
-    read(static_cast<Method>(data[0] % 10), std::as_bytes(std::span(data, size)).subspan(1));
+    read(static_cast<Method>(data[0] % 12), std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

@@ -108,6 +108,7 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
     if (!takes_payload && request.payload_bytes() > 0) co_return fail(Code::invalid);
     switch (method) {
         case Method::fetch: metrics_.fetches.add(); co_return co_await fetch(request, work);
+        case Method::pin: metrics_.fetches.add(); co_return co_await pin(request, work);
         case Method::update: metrics_.updates.add(); co_return co_await update(request, work);
         case Method::list: metrics_.lists.add(); co_return co_await list(request, work);
         default: metrics_.others.add();
@@ -159,6 +160,15 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
             body = encode_space(work.body, space);
             break;
         }
+        case Method::unpin: {
+            Holder holder{.client = {}, .session = request.guest().session};
+            ObjectId object;
+            ROS2S_CO_TRY(read(decode_unpin(request.body(), work.container, holder.client, object)));
+            ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
+                                co_await store_.unpin(call, work.container, holder, object));
+            body = encode_unpinned(work.body, is_wanted);
+            break;
+        }
         default: co_return fail(Code::unsupported, request.method());
     }
     co_await request.reply(body);
@@ -169,20 +179,33 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
 
 Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(decode_fetch(request.body(), work.container, work.items)));
+    ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
+    ROS2S_CO_TRY(co_await store_.fetch(request.call(), work.container, work.items));
+    co_return co_await send_fetched(request, work, memory.bytes());
+}
+
+Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
+    Holder holder{.client = {}, .session = request.guest().session};
+    ROS2S_CO_TRY(read(decode_pin(request.body(), work.container, holder.client, work.items)));
+    ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
+    ROS2S_CO_TRY(co_await store_.pin(request.call(), work.container, holder, work.items.front()));
+    co_return co_await send_fetched(request, work, memory.bytes());
+}
+
+Result<rpc::PayloadMemory> StoreServer::give_windows(rpc::Request& request, Workspace& work) {
     uint64_t total = 0;
     for (const FetchItem& item : work.items) {
-        if (item.extent.length > request.sink_bytes() - total) co_return fail(Code::invalid);
+        if (item.extent.length > request.sink_bytes() - total) return fail(Code::invalid);
         total += item.extent.length;
     }
-    if (total != request.sink_bytes()) co_return fail(Code::invalid);
-    const rpc::PayloadMemory memory = request.memory(total);
+    if (total != request.sink_bytes()) return fail(Code::invalid);
+    rpc::PayloadMemory memory = request.memory(total);
     Bytes rest = memory.bytes();
     for (FetchItem& item : work.items) {
         item.window = Window::local(rest.first(item.extent.length));
         rest = rest.subspan(item.extent.length);
     }
-    ROS2S_CO_TRY(co_await store_.fetch(request.call(), work.container, work.items));
-    co_return co_await send_fetched(request, work, memory.bytes());
+    return memory;
 }
 
 Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work, Bytes memory) {
@@ -230,6 +253,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
                       .owner = owner_of(request, transaction.id.owner),
                       .digest = transaction.id.digest};
     transaction.is_new = !request.repeated();
+    transaction.holder.session = request.guest().session;
     // A store copies what it takes before it compares and keeps it, so the client's memory will do.
     auto theirs = request.map_payload();
     if (!theirs && theirs.error().code != Code::unsupported) co_return fail(theirs.error());

@@ -45,6 +45,8 @@ class StoreServer final : public rpc::Service {
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
     [[nodiscard]] uint32_t number() const override { return object_service; }
     Task<> serve(rpc::Request& request) override;
+    // Sessions are numbered as guests say.
+    void session_ended(uint64_t session) { store_.session_ended(session); }
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
 
   private:
@@ -55,6 +57,9 @@ class StoreServer final : public rpc::Service {
     // Whose the names of a request are: the guest's own, or of one whom he serves.
     [[nodiscard]] Uuid owner_of(const rpc::Request& request, const Uuid& served);
     Task<Result<>> fetch(rpc::Request& request, Workspace& work);
+    Task<Result<>> pin(rpc::Request& request, Workspace& work);
+    // Memory for the items' bytes. Errors: invalid (the request has no such sink).
+    static Result<rpc::PayloadMemory> give_windows(rpc::Request& request, Workspace& work);
     Task<Result<>> send_fetched(rpc::Request& request, Workspace& work, Bytes memory);
     Task<Result<>> update(rpc::Request& request, Workspace& work);
     Task<Result<>> list(rpc::Request& request, Workspace& work);

@@ -32,11 +32,13 @@ enum class Method : uint16_t {
     destroy_container = 7,
     list_containers = 8,
     space = 9,
+    pin = 10,
+    unpin = 11,
 };
 // From 1 on; in figures and for people.
-inline constexpr std::array<std::string_view, 9> method_names{
+inline constexpr std::array<std::string_view, 11> method_names{
     "describe",          "fetch",           "update", "list", "query", "create_container",
-    "destroy_container", "list_containers", "space"};
+    "destroy_container", "list_containers", "space",  "pin",  "unpin"};
 
 using rpc::Buffer;
 
@@ -54,6 +56,18 @@ ConstBytes encode_fetched(Buffer& buffer, std::span<const object::FetchItem> ite
 // At most so many bytes does an item take in a request and in its reply.
 [[nodiscard]] uint64_t request_bytes_max(const object::FetchItem& item);
 [[nodiscard]] uint64_t reply_bytes_max(const object::FetchItem& item);
+
+// A fetch of one item by a holder, answered as a fetch.
+ConstBytes encode_pin(Buffer& buffer, object::ContainerId container, const Uuid& holder,
+                      const object::FetchItem& item);
+[[nodiscard]] Result<> decode_pin(ConstBytes body, object::ContainerId& container, Uuid& holder,
+                                  std::vector<object::FetchItem>& items);
+ConstBytes encode_unpin(Buffer& buffer, object::ContainerId container, const Uuid& holder,
+                        object::ObjectId object);
+[[nodiscard]] Result<> decode_unpin(ConstBytes body, object::ContainerId& container, Uuid& holder,
+                                    object::ObjectId& object);
+ConstBytes encode_unpinned(Buffer& buffer, bool is_wanted);
+[[nodiscard]] Result<bool> decode_unpinned(ConstBytes body);
 
 // Client, slot and sequence of the operation id travel in the frame's header; its owner (of those
 // whom the sender serves; nil: it is the sender's own) and digest are here.

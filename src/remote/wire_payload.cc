@@ -1,4 +1,6 @@
 // Fetch and update: the bodies that go with payload.
+#include <algorithm>
+
 #include "fields.h"
 #include "ros2s/rpc/frame.h"
 
@@ -18,16 +20,28 @@ static bool is_plausible(const FetchItem& item) {
     return true;
 }
 
+template <class Out>
+static void put(Out& out, const FetchItem& item) {
+    put(out, item.object);
+    out.text(item.dkey.bytes);
+    out.text(item.akey.bytes);
+    put(out, item.extent);
+}
+static void take(Decoder& in, FetchItem& item) {
+    item.object = take_object(in);
+    take_key(in, item.dkey.bytes);
+    take_key(in, item.akey.bytes);
+    item.extent = take_extent(in);
+    item.window = {.length = item.extent.length};
+    item.status = {};
+    item.checksums.clear();
+}
+
 ConstBytes encode_fetch(Buffer& buffer, ContainerId container, std::span<const FetchItem> items) {
     return build(buffer, [&](auto& out) {
         out.uuid(container.uuid);
         out.number(static_cast<uint32_t>(items.size()));
-        for (const FetchItem& item : items) {
-            put(out, item.object);
-            out.text(item.dkey.bytes);
-            out.text(item.akey.bytes);
-            put(out, item.extent);
-        }
+        for (const FetchItem& item : items) put(out, item);
     });
 }
 
@@ -37,16 +51,51 @@ Result<> decode_fetch(ConstBytes body, ContainerId& container, std::vector<Fetch
     const auto count = in.number<uint32_t>();
     if (count > fetch_items_max || count > in.left() / item_fixed_bytes) return fail(Code::corrupt);
     items.resize(count);
-    for (FetchItem& item : items) {
-        item.object = take_object(in);
-        take_key(in, item.dkey.bytes);
-        take_key(in, item.akey.bytes);
-        item.extent = take_extent(in);
-        item.window = {.length = item.extent.length};
-        item.status = {};
-        item.checksums.clear();
-    }
+    for (FetchItem& item : items) take(in, item);
     return finish(in);
+}
+
+ConstBytes encode_pin(Buffer& buffer, ContainerId container, const Uuid& holder,
+                      const FetchItem& item) {
+    return build(buffer, [&](auto& out) {
+        out.uuid(container.uuid);
+        out.uuid(holder);
+        put(out, item);
+    });
+}
+Result<> decode_pin(ConstBytes body, ContainerId& container, Uuid& holder,
+                    std::vector<FetchItem>& items) {
+    Decoder in(body);
+    container.uuid = in.uuid();
+    holder = in.uuid();
+    items.resize(1);
+    take(in, items.front());
+    return finish(in);
+}
+
+ConstBytes encode_unpin(Buffer& buffer, ContainerId container, const Uuid& holder,
+                        ObjectId object) {
+    return build(buffer, [&](auto& out) {
+        out.uuid(container.uuid);
+        out.uuid(holder);
+        put(out, object);
+    });
+}
+Result<> decode_unpin(ConstBytes body, ContainerId& container, Uuid& holder, ObjectId& object) {
+    Decoder in(body);
+    container.uuid = in.uuid();
+    holder = in.uuid();
+    object = take_object(in);
+    return finish(in);
+}
+ConstBytes encode_unpinned(Buffer& buffer, bool is_wanted) {
+    return build(buffer, [&](auto& out) { out.number(uint8_t{is_wanted}); });
+}
+Result<bool> decode_unpinned(ConstBytes body) {
+    Decoder in(body);
+    const bool is_wanted = take_flag(in);
+    ROS2S_TRY(finish(in));
+    return is_wanted;
 }
 
 uint64_t payload_bytes(const FetchItem& item) {
@@ -107,7 +156,7 @@ static void take(Decoder& in, Condition& condition) {
     take_key(in, condition.dkey.bytes);
     take_key(in, condition.akey.bytes);
     condition.value = in.number<uint64_t>();
-    if (condition.kind > Condition::Kind::no_dkeys) in.refuse();
+    if (condition.kind > Condition::Kind::unpinned) in.refuse();
 }
 
 static bool carries(const Operation& operation) {
@@ -149,6 +198,10 @@ static void take_all(Decoder& in, std::vector<T>& elements, uint64_t least) {
     for (T& element : elements) take(in, element);
 }
 
+static bool names_holder(const Transaction& transaction) {
+    return std::ranges::any_of(transaction.conditions, &Condition::is_about_pins);
+}
+
 ConstBytes encode_update(Buffer& buffer, ContainerId container, const Transaction& transaction) {
     return build(buffer, [&](auto& out) {
         out.uuid(container.uuid);
@@ -158,6 +211,7 @@ ConstBytes encode_update(Buffer& buffer, ContainerId container, const Transactio
         for (const Condition& condition : transaction.conditions) put(out, condition);
         out.number(static_cast<uint32_t>(transaction.operations.size()));
         for (const Operation& operation : transaction.operations) put(out, operation);
+        if (names_holder(transaction)) out.uuid(transaction.holder.client);
     });
 }
 
@@ -168,6 +222,8 @@ Result<> decode_update(ConstBytes body, ContainerId& container, Transaction& tra
     transaction.id.digest = in.number<uint64_t>();
     take_all(in, transaction.conditions, condition_bytes_min);
     take_all(in, transaction.operations, operation_bytes_min);
+    transaction.holder = {};
+    if (names_holder(transaction)) transaction.holder.client = in.uuid();
     return finish(in);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "ros2s/base/random.h"
@@ -53,7 +54,7 @@ struct Draw {
                 .extent = {number(), number()}};
     }
     Condition condition() {
-        return {.kind = static_cast<Condition::Kind>(random.below(5)),
+        return {.kind = static_cast<Condition::Kind>(random.below(7)),
                 .object = object(),
                 .dkey = {text(key_bytes_max)},
                 .akey = {text(key_bytes_max)},
@@ -162,6 +163,9 @@ TEST_P(Wire, Update) {
     for (Operation& operation : transaction.operations) operation = draw.operation();
     transaction.id.owner = draw.container().uuid;
     transaction.id.digest = draw.number();
+    if (std::ranges::any_of(transaction.conditions, &Condition::is_about_pins)) {
+        transaction.holder.client = draw.container().uuid;
+    }
     const ConstBytes body = encode_update(buffer, container, transaction);
     ContainerId read_container;
     Transaction read;
@@ -169,6 +173,7 @@ TEST_P(Wire, Update) {
     ASSERT_TRUE(decode_update(body, read_container, read).has_value());
     EXPECT_EQ(read_container, container);
     EXPECT_EQ(read.id, transaction.id);
+    EXPECT_EQ(read.holder, transaction.holder);
     ASSERT_EQ(read.conditions.size(), transaction.conditions.size());
     ASSERT_EQ(read.operations.size(), transaction.operations.size());
     for (size_t i = 0; i < read.conditions.size(); ++i) {
@@ -186,6 +191,39 @@ TEST_P(Wire, Update) {
     expect_strict(body, [&](ConstBytes bytes) {
         return decode_update(bytes, read_container, read).has_value();
     });
+}
+
+TEST_P(Wire, Pins) {
+    const ContainerId container = draw.container();
+    const Uuid holder = draw.container().uuid;
+    const FetchItem item = draw.item();
+    ContainerId read_container;
+    Uuid read_holder;
+    std::vector<FetchItem> read;
+    ConstBytes body = encode_pin(buffer, container, holder, item);
+    ASSERT_TRUE(decode_pin(body, read_container, read_holder, read).has_value());
+    EXPECT_EQ(read_container, container);
+    EXPECT_EQ(read_holder, holder);
+    ASSERT_EQ(read.size(), 1U);
+    EXPECT_TRUE(read[0].object == item.object && read[0].dkey == item.dkey &&
+                read[0].akey == item.akey && read[0].extent == item.extent);
+    expect_strict(body, [&](ConstBytes bytes) {
+        return decode_pin(bytes, read_container, read_holder, read).has_value();
+    });
+    ObjectId object;
+    body = encode_unpin(buffer, container, holder, item.object);
+    ASSERT_TRUE(decode_unpin(body, read_container, read_holder, object).has_value());
+    EXPECT_EQ(read_container, container);
+    EXPECT_EQ(read_holder, holder);
+    EXPECT_EQ(object, item.object);
+    expect_strict(body, [&](ConstBytes bytes) {
+        return decode_unpin(bytes, read_container, read_holder, object).has_value();
+    });
+    for (const bool is_wanted : {false, true}) {
+        body = encode_unpinned(buffer, is_wanted);
+        EXPECT_EQ(decode_unpinned(body), Result<bool>(is_wanted));
+        expect_strict(body, [](ConstBytes bytes) { return decode_unpinned(bytes).has_value(); });
+    }
 }
 
 TEST_P(Wire, List) {
@@ -361,6 +399,22 @@ TEST(WireGolden, Bodies) {
               "0064010000006105000000000000000100000000010000000000000002000000\n"
               "0000000001000000640100000061000000000500000000000000030000000000\n"
               "00000000000000000000030000000000000001000000ddccbbaa");
+    transaction.conditions = {{.kind = Condition::Kind::pinned, .object = {1, 2}}};
+    transaction.operations.clear();
+    transaction.holder.client = container.uuid;
+    EXPECT_EQ(hex(encode_update(buffer, container, transaction)),
+              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
+              "8877665544332211010000000501000000000000000200000000000000000000\n"
+              "0000000000000000000000000000000000505152535455565758595a5b5c5d5e\n"
+              "5f");
+    EXPECT_EQ(hex(encode_pin(buffer, container, container.uuid, item)),
+              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
+              "0100000000000000020000000000000002000000646b01000000610010000000\n"
+              "0000000020000000000000");
+    EXPECT_EQ(hex(encode_unpin(buffer, container, container.uuid, {1, 2})),
+              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
+              "01000000000000000200000000000000");
+    EXPECT_EQ(hex(encode_unpinned(buffer, true)), "01");
     EXPECT_EQ(hex(encode_commit(buffer, {{77}, WallTime{Duration{5}}, true})),
               "4d00000000000000050000000000000001");
     ListRequest request{.what = ListRequest::What::dkeys, .object = {1, 2}, .akey = {"inode"}};

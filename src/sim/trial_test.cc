@@ -134,6 +134,16 @@ class LoggedStore final : public ObjectStore {
         space->free_bytes += grown_ * block_bytes;
         co_return space;
     }
+    Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
+                       FetchItem& item) override {
+        return now_.store->pin(call, now_.id(container), holder, item);
+    }
+    Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
+                             ObjectId object) override {
+        return now_.store->unpin(call, now_.id(container), holder, object);
+    }
+    uint64_t pins_era() const override { return 0; }
+    void session_ended(uint64_t session) override { now_.store->session_ended(session); }
     void grow() { ++grown_; }
 
     // Makes the store from the log, with the bug.

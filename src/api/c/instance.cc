@@ -192,7 +192,7 @@ Result<Attachment> Instances::join(Shared instance, const Uri& uri, Report& repo
     if (found == instance->mounted_.end()) {
         const Call call;
         ROS2S_TRY_ASSIGN(auto opened, instance->run([&] {
-            return instance->pool_->open_container(call, uri.container, report);
+            return instance->pool_->open_container(call, uri.container, {}, report);
         }));
         found = instance->mounted_.try_emplace(uri.container).first;
         found->second.own = std::move(opened);
@@ -209,7 +209,8 @@ Result<Attachment> Instances::attach_owner(Shared instance, const Uri& uri,
     used_ = used_ || owner.mount_point.empty();
     const Call call;
     ROS2S_TRY_ASSIGN(auto through, instance->run([&] {
-        return open_through_owner(call, instance->environment(), uri, owner, program, report);
+        return open_through_owner(call, instance->environment(), uri, owner, {.program = program},
+                                  report);
     }));
     Mounted& mounted = instance->mounted_[uri.container];
     mounted.own = std::move(through.file_system);

@@ -102,6 +102,10 @@ class Batch {
         self.transaction_.id = id;
         return std::forward<decltype(self)>(self);
     }
+    auto&& by(this auto&& self, const Holder& holder) {
+        self.transaction_.holder = holder;
+        return std::forward<decltype(self)>(self);
+    }
     auto&& is_new(this auto&& self) {
         self.transaction_.is_new = true;
         return std::forward<decltype(self)>(self);

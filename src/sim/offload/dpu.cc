@@ -42,6 +42,16 @@ class Dpu::Struck final : public ForwardingStore {
         if (!dpu_.up_) co_return fail(Code::closed);
         co_return co_await below().query(call, container, object, akey);
     }
+    Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
+                       FetchItem& item) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below().pin(call, container, holder, item);
+    }
+    Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
+                             ObjectId object) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below().unpin(call, container, holder, object);
+    }
 
   private:
     Dpu& dpu_;

@@ -1,0 +1,223 @@
+// How long a node stays: while this mount has it open, also where another one takes its last name,
+// and while another one has.
+//
+// What is open here is pinned in the store, by the fetch that opening makes. A punch goes under the
+// condition that no other mount has pinned its object. Where it is refused the node becomes an
+// orphan, or stays one, and goes with the last pin:
+//
+//     open here alone      the last close reaps, in one go
+//     open elsewhere, too  the store tells whoever gives the last pin back that it is wanted
+//     its mount has died   whoever found it pinned looks again after a while, and so do mounts that
+//                          begin
+//
+// A store that was restarted, or a connection that was lost, may have forgotten pins (a new era):
+// they are taken again within a second or two, which the store waits for. A write goes under the
+// condition that its file is pinned, and what was read in another era counts if the file is still
+// there: so none is acknowledged, or invented, of a file that is gone.
+#include "dfs_mount.h"
+
+namespace ros2s::fs {
+namespace {
+
+constexpr Duration era_looked_at_every = std::chrono::seconds(1);
+
+}  // namespace
+
+Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
+    NodeState& state = nodes_.pin(node);
+    while (state.removing) co_await state.settled;
+    co_return std::ref(state);
+}
+
+Task<Result<>> DfsMount::unpin(NodeState& state) {
+    Result<> reaped;
+    const bool reaps = state.orphaned && options_.reaps && !spares_orphans();
+    // Who opens it again at the next mount finds the store's pin in its place.
+    const bool lets_go = state.held && !leaves_orphans();
+    if (state.pins == 1 && (reaps || lets_go)) {
+        state.removing = true;
+        reaped = co_await let_go(state, reaps);
+        state.removing = false;
+        state.settled.wake_all();
+    }
+    nodes_.drop(state);
+    co_return reaped;
+}
+
+Task<> DfsMount::unpin_later(DfsMount& self, NodeState& state) { (void)co_await self.unpin(state); }
+
+Task<Result<>> DfsMount::let_go(NodeState& state, bool reaps) {
+    // Of nobody's call: it must not end with the deadline of whoever closed last. What fails here
+    // is done at the next mount.
+    const Call call;
+    Result<bool> gone = false;
+    if (reaps) gone = co_await reap(call, state.node);
+    state.orphaned = false;
+    if (!state.held || leaves_orphans()) co_return gone ? Result<>() : fail(gone.error());
+    state.held = false;
+    const auto wanted = co_await store_.unpin({.deadline = unpin_until_}, container_, holder_,
+                                              object_of(state.node));
+    const bool is_wanted = wanted && *wanted && options_.reaps && !spares_orphans();
+    if (is_wanted && !(gone && *gone)) gone = co_await reap(call, state.node);
+    co_return gone ? Result<>() : fail(gone.error());
+}
+
+Task<Result<DfsMount::Inode>> DfsMount::hold(const Call& call, NodeState& state) {
+    const uint64_t era = store_.pins_era();
+    InodeRecord fetched;
+    FetchItem item = record_item(object_of(state.node), record_dkey(), inode_akey(), fetched);
+    const auto done = co_await store_.pin(call, container_, holder_, item);
+    // Where no answer came it may be pinned all the same.
+    state.held = state.held || !done || item.status;
+    ROS2S_CO_TRY(done);
+    if (item.status) state.era = era;
+    const auto record = record_of(item, fetched);
+    if (!record) {
+        co_return record.error().code == Code::not_found ? fail(Code::stale) : fail(record.error());
+    }
+    co_return Inode{.record = *record, .epoch = item.epoch};
+}
+
+Task<Result<>> DfsMount::check_held(const Call& call, NodeState& state) {
+    while (state.era != store_.pins_era()) ROS2S_CO_TRY(co_await hold(call, state));
+    co_return Result<>();
+}
+
+Task<Result<Commit>> DfsMount::commit_held(const Call& call, OperationSlots::Lease& lease,
+                                           NodeState& state, uint32_t part) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        const auto done = co_await commit_named(call, lease, part);
+        const bool is_unpinned =
+            !done && done.error().code == Code::condition_failed && done.error().detail == 0;
+        if (!is_unpinned) co_return done;
+        ROS2S_CO_TRY(co_await hold(call, state));
+    }
+    co_return fail(Code::busy);
+}
+
+Task<> DfsMount::hold_again(DfsMount& self) {
+    const Call call{.stop = self.closing_.token()};
+    uint64_t era = self.store_.pins_era();
+    while (co_await sleep_for(self.reactor_, era_looked_at_every, call.stop)) {
+        const uint64_t now = self.store_.pins_era();
+        if (now == era) continue;
+        era = now;
+        for (const NodeId node : self.nodes_.all()) {
+            const NodeState* const known = self.nodes_.find(node);
+            if (known == nullptr || !known->held || known->era == now) continue;
+            NodeState& state = co_await self.pin(node);
+            if (state.held) {
+                const auto held = co_await self.hold(call, state);
+                // One that is gone is `stale` to who uses it. For others: again.
+                if (!held && held.error().code != Code::stale) era = 0;
+            }
+            (void)co_await self.unpin(state);
+        }
+        // Those who did not come again have orphans.
+        self.sweep_later();
+    }
+}
+
+// ---- orphans -------------------------------------------------------------------------------
+
+Task<Result<bool>> DfsMount::reap(const Call& call, NodeId node) {
+    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
+    if (contents.exists && contents.highest_dkey.number() >= options_.punch_chunks_max) {
+        // In steps. From the first on nobody finds the node: nobody sees half of it.
+        ROS2S_CO_TRY_ASSIGN(const bool begun,
+                            co_await punch_orphan(call, node,
+                                                  {.kind = Operation::Kind::punch_dkey,
+                                                   .object = object_of(node),
+                                                   .dkey = record_dkey()},
+                                                  false));
+        if (!begun) co_return false;
+        ROS2S_CO_TRY(co_await punch_chunks(call, node, 0));
+    }
+    ROS2S_CO_TRY_ASSIGN(
+        const bool gone,
+        co_await punch_orphan(
+            call, node, {.kind = Operation::Kind::punch_object, .object = object_of(node)}, true));
+    if (gone) metrics_.orphans_reaped.add();
+    co_return gone;
+}
+
+Task<Result<bool>> DfsMount::punch_orphan(const Call& call, NodeId node, Operation operation,
+                                          bool is_last) {
+    co_await slots_.wait();
+    auto lease = slots_.take();
+    lease.require(unpinned(node));
+    lease.require({.kind = Condition::Kind::exists,
+                   .object = object_of(orphan_node),
+                   .dkey = Dkey::integer(node.value),
+                   .akey = orphan_akey()});
+    lease.add(std::move(operation));
+    if (is_last) {
+        lease.add({.kind = Operation::Kind::punch_dkey,
+                   .object = object_of(orphan_node),
+                   .dkey = Dkey::integer(node.value)});
+    }
+    const auto done = co_await commit(call, lease);
+    if (done) co_return true;
+    if (done.error().code != Code::condition_failed) co_return fail(done.error());
+    const bool is_pinned = done.error().detail == 0;
+    // Otherwise it is no orphan: another mount was faster, or has not made it one yet.
+    if (is_pinned) sweep_later();
+    co_return !is_pinned;
+}
+
+Task<Result<>> DfsMount::reap_orphans(const Call& call) {
+    object::ListRequest request{.what = object::ListRequest::What::dkeys,
+                                .object = object_of(orphan_node),
+                                .akey = orphan_akey()};
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                            co_await store_.list(call, container_, request));
+        for (const object::ListEntry& entry : reply.entries) {
+            ROS2S_CO_TRY_ASSIGN(const auto orphan, decode<OrphanRecord>(as_bytes(entry.value)));
+            NodeState& state = co_await pin(NodeId{orphan.node});
+            state.orphaned = true;
+            ROS2S_CO_TRY(co_await unpin(state));
+            request.after = entry.key;
+        }
+        more = reply.more;
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> DfsMount::begin(const Call& call) {
+    if (store_.pins_era() != 0) co_await reaping_.spawn(hold_again(*this));
+    if (!options_.reaps) co_return Result<>();
+    if (options_.orphan_grace == Duration{}) co_return co_await reap_orphans(call);
+    in_grace_ = true;
+    co_await reaping_.spawn(reap_after_grace(*this));
+    co_return Result<>();
+}
+
+Task<> DfsMount::reap_after_grace(DfsMount& self) {
+    if (!co_await sleep_for(self.reactor_, self.options_.orphan_grace, self.closing_.token())) {
+        co_return;
+    }
+    self.in_grace_ = false;
+    const Call call{.stop = self.closing_.token()};
+    if (!co_await self.reap_orphans(call)) self.sweep_later();
+}
+
+void DfsMount::sweep_later() {
+    sweep_due_ = true;
+    if (sweeps_ || !options_.reaps || closing_.stop_requested()) return;
+    sweeps_ = reaping_.try_spawn(sweep(*this));
+    ROS2S_CHECK(sweeps_);
+}
+
+Task<> DfsMount::sweep(DfsMount& self) {
+    const Call call{.stop = self.closing_.token()};
+    while (self.sweep_due_ &&
+           co_await sleep_for(self.reactor_, self.options_.orphan_sweep, call.stop)) {
+        if (self.spares_orphans()) continue;
+        self.sweep_due_ = false;
+        if (!co_await self.reap_orphans(call)) self.sweep_due_ = true;
+    }
+    self.sweeps_ = false;
+}
+
+}  // namespace ros2s::fs

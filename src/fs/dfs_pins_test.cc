@@ -1,0 +1,331 @@
+// Two mounts of one container: neither punches what the other has open.
+#include <gtest/gtest.h>
+
+#include "dfs_mount.h"
+#include "ros2s/object/forwarding_store.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::fs {
+namespace {
+
+// A server that can be restarted, and forgets pins then; counts what passes.
+class FarStore final : public object::ForwardingStore {
+  public:
+    using ForwardingStore::ForwardingStore;
+    uint64_t era = 1;
+    uint64_t requests = 0;
+
+    void restart() {
+        below().session_ended(0);
+        ++era;
+    }
+    uint64_t pins_era() const override { return era; }
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<FetchItem> items) override {
+        ++requests;
+        return below().fetch(call, container, items);
+    }
+    Task<Result<Commit>> update(const Call& call, object::ContainerId container,
+                                const object::Transaction& transaction) override {
+        ++requests;
+        return below().update(call, container, transaction);
+    }
+    Task<Result<QueryReply>> query(const Call& call, object::ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        ++requests;
+        return below().query(call, container, object, akey);
+    }
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, FetchItem& item) override {
+        ++requests;
+        return below().pin(call, container, holder, item);
+    }
+    Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
+                             const object::Holder& holder, ObjectId object) override {
+        ++requests;
+        return below().unpin(call, container, holder, object);
+    }
+};
+
+class DfsPins : public testing::Test {
+  protected:
+    static constexpr uint64_t chunk = 8192;
+
+    void SetUp() override {
+        world_.run(make_container());
+        a_ = mount();
+        b_ = mount();
+        // What mounts take for themselves.
+        for (const auto& each : {a_.get(), b_.get()}) {
+            close(*each, create(*each, "x"));
+            ASSERT_TRUE(world_.run(each->unlink(call_, root_node, "x")));
+        }
+        pass(std::chrono::seconds(1));
+        empty_ = free_bytes();
+    }
+    void TearDown() override {
+        for (auto* mounted : {&a_, &b_}) {
+            if (*mounted != nullptr) world_.run((*mounted)->close_all());
+            mounted->reset();
+        }
+    }
+    Task<> make_container() {
+        container_ =
+            (co_await store_.create_container(call_, {.label = "c", .chunk_bytes = chunk}))->id;
+        EXPECT_TRUE(co_await Dfs::format(call_, store_, container_, world_.core(), {}, report_));
+    }
+    std::unique_ptr<Dfs> mount(DfsOptions options = {}) {
+        auto mounted =
+            world_.run(Dfs::mount(call_, store_, container_, world_.core(), options, report_));
+        EXPECT_TRUE(mounted) << report_.text();
+        return std::move(*mounted);
+    }
+    void unmount(std::unique_ptr<Dfs>& mounted) {
+        world_.run(mounted->close_all());
+        mounted.reset();
+    }
+    FileHandle create(Dfs& mounted, std::string name) {
+        return world_
+            .run(mounted.create(call_, root_node, name, 0644, {.read = true, .write = true}, {}))
+            ->handle;
+    }
+    FileHandle open(Dfs& mounted, std::string name) {
+        const auto there = world_.run(mounted.lookup(call_, root_node, name));
+        return world_.run(mounted.open(call_, there->node, {.read = true, .write = true}))->handle;
+    }
+    void close(Dfs& mounted, FileHandle handle) {
+        EXPECT_TRUE(world_.run(mounted.close(call_, handle)));
+    }
+    Result<uint64_t> write(Dfs& mounted, FileHandle handle, std::string text, uint64_t offset = 0) {
+        return world_.run(mounted.pwrite(call_, handle, Window::local(as_bytes(text)), offset));
+    }
+    Result<std::string> read(Dfs& mounted, FileHandle handle) {
+        std::string text(100, '?');
+        const auto count = world_.run(mounted.pread(
+            call_, handle, Window::local(std::as_writable_bytes(std::span(text))), 0));
+        if (!count) return fail(count.error());
+        return text.substr(0, *count);
+    }
+    void unlink(Dfs& mounted, std::string name) {
+        EXPECT_TRUE(world_.run(mounted.unlink(call_, root_node, name)));
+    }
+    void pass(Duration duration) { world_.run(wait(duration)); }
+    Task<> wait(Duration duration) { co_await sleep_for(world_.core(), duration); }
+    uint64_t free_bytes() { return world_.run(store_.space(call_))->free_bytes; }
+    // Reads and writes go on where it is open, and it is gone with the last handle.
+    void expect_usable(Dfs& mounted, FileHandle handle, std::string before) {
+        EXPECT_EQ(read(mounted, handle), Result<std::string>(before));
+        EXPECT_EQ(write(mounted, handle, "after"), Result<uint64_t>(5));
+        EXPECT_EQ(read(mounted, handle).value_or("").substr(0, 5), "after");
+        EXPECT_LT(free_bytes(), empty_);
+    }
+    uint64_t cost(const std::function<void()>& doing) {
+        const uint64_t before = store_.requests;
+        doing();
+        pass(std::chrono::milliseconds(10));
+        return store_.requests - before;
+    }
+
+    sim::World world_{1};
+    object::MemoryStore memory_{world_.core(), {.delay_max = std::chrono::microseconds(50)}};
+    FarStore store_{memory_};
+    object::ContainerId container_;
+    Call call_;
+    Report report_;
+    std::unique_ptr<Dfs> a_, b_;
+    uint64_t empty_ = 0;
+};
+
+TEST_F(DfsPins, AnotherMountUnlinksWhatIsOpen) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    unlink(*b_, "f");
+    EXPECT_FALSE(world_.run(a_->lookup(call_, root_node, "f")));
+    expect_usable(*a_, file, "before");
+    close(*a_, file);
+    pass(std::chrono::seconds(1));
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+TEST_F(DfsPins, AnotherMountRenamesOverWhatIsOpen) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    close(*b_, create(*b_, "g"));
+    EXPECT_TRUE(world_.run(b_->rename(call_, root_node, "g", root_node, "f", {})));
+    expect_usable(*a_, file, "before");
+    close(*a_, file);
+    unlink(*b_, "f");
+    pass(std::chrono::seconds(1));
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+TEST_F(DfsPins, AMountLeavesWhatIsOpenElsewhere) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    unlink(*a_, "f");
+    unmount(b_);
+    b_ = mount();
+    pass(std::chrono::minutes(2));
+    expect_usable(*a_, file, "before");
+    close(*a_, file);
+    pass(std::chrono::seconds(1));
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+TEST_F(DfsPins, TheLastOfTwoMountsReaps) {
+    for (const bool a_first : {true, false}) {
+        const FileHandle in_a = create(*a_, "f");
+        ASSERT_TRUE(write(*a_, in_a, "before"));
+        const FileHandle in_b = open(*b_, "f");
+        unlink(*a_, "f");
+        if (a_first) {
+            close(*a_, in_a);
+            expect_usable(*b_, in_b, "before");
+            close(*b_, in_b);
+        } else {
+            close(*b_, in_b);
+            expect_usable(*a_, in_a, "before");
+            close(*a_, in_a);
+        }
+        pass(std::chrono::seconds(1));
+        EXPECT_EQ(free_bytes(), empty_) << a_first;
+    }
+}
+
+// Larger than one transaction punches: it goes in steps, and from the first on it is gone.
+TEST_F(DfsPins, ALargeFileGoesInSteps) {
+    unmount(a_);
+    a_ = mount({.punch_chunks_max = 2});
+    const FileHandle file = create(*a_, "f");
+    for (uint64_t i = 0; i < 9; ++i) ASSERT_TRUE(write(*a_, file, "before", i * chunk));
+    const FileHandle in_b = open(*b_, "f");
+    unlink(*a_, "f");
+    close(*a_, file);
+    EXPECT_EQ(write(*b_, in_b, "after", 8 * chunk), Result<uint64_t>(5));
+    expect_usable(*b_, in_b, read(*b_, in_b).value_or(""));
+    unmount(b_);
+    b_ = mount({.punch_chunks_max = 2});
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+// A restart of the store forgets pins. What is still there is pinned again before it is written to.
+TEST_F(DfsPins, WhatIsStillThereIsPinnedAgain) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    store_.restart();
+    EXPECT_EQ(write(*a_, file, "after!"), Result<uint64_t>(6));
+    unlink(*b_, "f");
+    expect_usable(*a_, file, "after!");
+    close(*a_, file);
+    // Also where nobody uses it meanwhile.
+    const FileHandle idle = create(*a_, "g");
+    ASSERT_TRUE(write(*a_, idle, "before"));
+    store_.restart();
+    pass(std::chrono::seconds(5));
+    unlink(*b_, "g");
+    expect_usable(*a_, idle, "before");
+    close(*a_, idle);
+    pass(std::chrono::seconds(1));
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+TEST_F(DfsPins, WhatIsGoneIsStale) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    store_.restart();
+    unlink(*b_, "f");  // before the pin is back
+    EXPECT_EQ(write(*a_, file, "after"), Result<uint64_t>(fail(Code::stale)));
+    EXPECT_EQ(read(*a_, file), Result<std::string>(fail(Code::stale)));
+    EXPECT_EQ(
+        world_.run(a_->pwrite(call_, file, Window::local(as_bytes(std::string(30000, 'x'))), 0)),
+        Result<uint64_t>(fail(Code::stale)));
+    EXPECT_EQ(free_bytes(), empty_);
+    close(*a_, file);
+}
+
+// Its mount is gone without a word: whoever unlinked it looks again.
+TEST_F(DfsPins, WhatADeadMountHadOpenIsSwept) {
+    const bool dies = true;
+    unmount(a_);
+    a_ = mount({.leaves_orphans = &dies});
+    ASSERT_TRUE(write(*a_, create(*a_, "f"), "before"));
+    unlink(*b_, "f");
+    unmount(a_);
+    pass(std::chrono::seconds(31));
+    EXPECT_LT(free_bytes(), empty_);
+    store_.restart();  // its session ends
+    world_.step_clock(-std::chrono::days(365));
+    pass(std::chrono::seconds(31));
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+TEST_F(DfsPins, AMountThatOnlyLooksReapsNothing) {
+    const bool dies = true;
+    unmount(a_);
+    a_ = mount({.leaves_orphans = &dies});
+    ASSERT_TRUE(write(*a_, create(*a_, "f"), "before"));
+    unlink(*a_, "f");
+    unmount(a_);
+    unmount(b_);
+    store_.restart();
+    b_ = mount({.reaps = false});
+    pass(std::chrono::minutes(2));
+    EXPECT_LT(free_bytes(), empty_);
+    a_ = mount();
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+// Chunks of a node that was punched, as those wrote who did not know.
+TEST_F(DfsPins, ALeakIsFoundAndFreed) {
+    const FileHandle kept = create(*a_, "kept"), orphan = create(*a_, "orphan");
+    EXPECT_TRUE(write(*a_, kept, "x"));
+    EXPECT_TRUE(write(*a_, orphan, "x"));
+    EXPECT_TRUE(world_.run(a_->mkdir(call_, root_node, "d", 0755, {})));
+    EXPECT_TRUE(world_.run(a_->symlink(call_, root_node, "link", "to", {})));
+    unlink(*a_, "orphan");
+    EXPECT_EQ(world_.run(b_->check(call_, true))->objects, 0U);
+    const uint64_t before = free_bytes();
+    for (const uint64_t node : {5000, 5001}) {
+        object::Transaction lost;
+        for (uint64_t at = 0; at < 3; ++at) {
+            lost.operations.push_back({.kind = Operation::Kind::write,
+                                       .object = object_of({node}),
+                                       .dkey = chunk_dkey(at),
+                                       .akey = data_akey(),
+                                       .extent = {0, 1},
+                                       .window = Window::local(as_bytes(std::string_view("x")))});
+        }
+        ASSERT_TRUE(world_.run(store_.update(call_, container_, lost)));
+    }
+    const auto found = world_.run(b_->check(call_, false));
+    EXPECT_EQ(found->objects, 2U);
+    EXPECT_EQ(found->bytes, 6 * 4096U);
+    EXPECT_EQ(free_bytes(), before - 6 * 4096);
+    EXPECT_EQ(world_.run(b_->check(call_, true))->objects, 2U);
+    EXPECT_EQ(free_bytes(), before);
+    EXPECT_EQ(world_.run(b_->check(call_, false))->objects, 0U);
+    EXPECT_EQ(read(*a_, orphan), Result<std::string>("x"));
+    close(*a_, orphan);
+    close(*a_, kept);
+}
+
+// In requests to the store, of a file that nobody else has open.
+TEST_F(DfsPins, WhatItCosts) {
+    FileHandle file;
+    EXPECT_EQ(cost([&] { file = create(*a_, "f"); }), 4U);      // as without pins
+    EXPECT_EQ(cost([&] { (void)write(*a_, file, "x"); }), 1U);  // as without
+    EXPECT_EQ(cost([&] { (void)read(*a_, file); }), 2U);        // as without
+    EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);             // nobody waits for it; 0 without
+    const auto there = world_.run(a_->lookup(call_, root_node, "f"));
+    EXPECT_EQ(cost([&] { file = world_.run(a_->open(call_, there->node, {}))->handle; }), 2U);
+    EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);
+    EXPECT_EQ(cost([&] { unlink(*a_, "f"); }), 4U);  // as without
+    // Where another one has it open: one more to find out, two to look whether it can go.
+    file = create(*a_, "g");
+    EXPECT_EQ(cost([&] { unlink(*b_, "g"); }), 4U + 4U + 2U);
+    EXPECT_EQ(cost([&] { close(*a_, file); }), 1U + 2U);
+}
+
+}  // namespace
+}  // namespace ros2s::fs

@@ -1,0 +1,168 @@
+// Pins: what is pinned nobody else punches under the condition `unpinned`, and only who has pinned
+// an object writes under `pinned`.
+#include "probe.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::object::contract {
+namespace {
+
+constexpr ObjectId one{1, 1};
+constexpr ObjectId two{2, 2};
+const Place inode{one, ".", "inode"};
+const Place data{one, "0", "data"};
+const Place other{two, ".", "inode"};
+
+Holder holder(uint8_t number, uint64_t session = 0) {
+    Holder one;
+    one.client.bytes[0] = number;
+    one.session = session;
+    return one;
+}
+
+Task<Result<>> pin(Probe& probe, Holder by, Place place) {
+    std::string bytes(8, '?');
+    FetchItem item{.object = place.object,
+                   .dkey = {place.dkey},
+                   .akey = {place.akey},
+                   .extent = {0, bytes.size()},
+                   .window = Window::local(std::as_writable_bytes(std::span(bytes)))};
+    ROS2S_CO_TRY(co_await probe.store().pin(probe.call(), probe.container(), by, item));
+    if (item.status) EXPECT_EQ(bytes.substr(0, item.size), "record");
+    co_return item.status;
+}
+Task<> must_pin(Probe& probe, Holder by, Place place) {
+    EXPECT_TRUE(co_await pin(probe, by, place));
+}
+Task<> expect_unpin(Probe& probe, Holder by, ObjectId object, bool is_wanted) {
+    const auto wanted = co_await probe.store().unpin(probe.call(), probe.container(), by, object);
+    EXPECT_EQ(wanted, Result<bool>(is_wanted));
+}
+Batch punch_by(Holder by, ObjectId object) {
+    return Batch()
+        .by(by)
+        .condition(Condition::Kind::unpinned, {object, "", ""})
+        .punch_object(object);
+}
+Batch write_by(Holder by, const Place& place, std::string bytes) {
+    return Batch()
+        .by(by)
+        .condition(Condition::Kind::pinned, {place.object, "", ""})
+        .write(place, 0, std::move(bytes));
+}
+
+Task<> what_is_pinned_is_not_punched_by_others(Probe& probe) {
+    co_await probe.must(Batch().put(inode, "record").put(other, "record").write(data, 0, "abc"));
+    co_await must_pin(probe, holder(1), inode);
+    co_await must_pin(probe, holder(1), inode);  // as once
+    co_await must_pin(probe, holder(2), inode);
+    co_await probe.refused(punch_by(holder(3), one), Code::condition_failed);
+    co_await probe.refused(punch_by(holder(1), one), Code::condition_failed);
+    co_await probe.expect_array(data, "abc");
+    co_await probe.must(punch_by(holder(3), two));
+    co_await expect_unpin(probe, holder(1), one, false);  // not the last
+    co_await expect_unpin(probe, holder(1), one, false);  // not there
+    co_await probe.must(punch_by(holder(2), one));        // its own does not count
+    co_await probe.expect_absent(data);
+    co_await expect_unpin(probe, holder(2), one, true);
+}
+
+Task<> the_last_who_unpins_hears_that_it_is_wanted(Probe& probe) {
+    co_await probe.must(Batch().put(inode, "record"));
+    co_await must_pin(probe, holder(1), inode);
+    co_await expect_unpin(probe, holder(1), one, false);
+    co_await must_pin(probe, holder(1), inode);
+    co_await probe.refused(punch_by(holder(2), one), Code::condition_failed);
+    co_await expect_unpin(probe, holder(1), one, true);
+    co_await probe.must(punch_by(holder(2), one));
+}
+
+Task<> what_is_not_there_is_not_pinned(Probe& probe) {
+    EXPECT_EQ(co_await pin(probe, holder(1), inode), Result<>(fail(Code::not_found)));
+    co_await probe.refused(write_by(holder(1), data, "abc"), Code::condition_failed);
+    co_await probe.must(punch_by(holder(2), one));
+}
+
+Task<> who_has_pinned_writes(Probe& probe) {
+    co_await probe.must(Batch().put(inode, "record"));
+    co_await must_pin(probe, holder(1), inode);
+    co_await probe.must(write_by(holder(1), data, "abc"));
+    co_await probe.refused(write_by(holder(2), data, "xyz"), Code::condition_failed);
+    // Of two that fail, the one that is not about pins is told.
+    co_await probe.refused(write_by(holder(2), data, "xyz").absent(inode), Code::condition_failed,
+                           1);
+    co_await expect_unpin(probe, holder(1), one, false);
+    co_await probe.refused(write_by(holder(1), data, "xyz"), Code::condition_failed);
+    co_await probe.expect_array(data, "abc");
+}
+
+Task<> what_was_done_is_answered_without_the_pin(Probe& probe) {
+    const OperationId id{holder(1).client, 0, 1, {}, 77};
+    co_await probe.must(Batch().put(inode, "record"));
+    co_await must_pin(probe, holder(1), inode);
+    co_await probe.must(write_by(holder(1), data, "abc").id(id));
+    co_await expect_unpin(probe, holder(1), one, false);
+    EXPECT_TRUE((co_await probe.must(write_by(holder(1), data, "abc").id(id))).replayed);
+}
+
+Task<> pin_into(Probe& probe, Place place, Result<>& result) {
+    result = co_await pin(probe, holder(1), std::move(place));
+}
+Task<> punch_into(Probe& probe, ObjectId object, Result<Commit>& result) {
+    result = co_await probe.update(punch_by(holder(2), object));
+}
+
+// Whoever is first wins, and the other one hears of it.
+Task<> a_pin_and_a_punch_at_once(Probe& probe) {
+    for (uint64_t i = 0; i < 60; ++i) {
+        const Place place{{7, i}, ".", "inode"};
+        co_await probe.must(Batch().put(place, "record"));
+        Result<> pinned;
+        Result<Commit> punched;
+        Nursery nursery(probe.reactor(), 2);
+        if (i % 2 == 0) co_await nursery.spawn(pin_into(probe, place, pinned));
+        co_await nursery.spawn(punch_into(probe, place.object, punched));
+        if (i % 2 == 1) co_await nursery.spawn(pin_into(probe, place, pinned));
+        co_await nursery.join();
+        EXPECT_NE(pinned.has_value(), punched.has_value()) << i;
+        const Result<Commit> written = co_await probe.update(write_by(holder(1), place, "x"));
+        if (!pinned) EXPECT_EQ(written, Result<Commit>(fail(Code::condition_failed)));
+    }
+}
+
+// In this process: a server's clients do not say what session they are in.
+Task<> a_session_takes_its_pins_with_it(Probe& probe) {
+    if (probe.store().pins_era() != 0) co_return;
+    co_await probe.must(Batch().put(inode, "record"));
+    co_await must_pin(probe, holder(1, 5), inode);
+    co_await must_pin(probe, holder(1, 6), inode);
+    probe.store().session_ended(5);
+    co_await probe.refused(write_by(holder(1, 5), data, "abc"), Code::condition_failed);
+    co_await probe.refused(punch_by(holder(2), one), Code::condition_failed);
+    probe.store().session_ended(6);
+    co_await probe.must(punch_by(holder(2), one));
+}
+
+}  // namespace
+
+std::vector<Case> pin_cases() {
+    return {
+        {"WhatIsPinnedIsNotPunchedByOthers",
+         what_is_pinned_is_not_punched_by_others,
+         {},
+         has_conditions},
+        {"TheLastWhoUnpinsHearsThatItIsWanted",
+         the_last_who_unpins_hears_that_it_is_wanted,
+         {},
+         has_conditions},
+        {"WhatIsNotThereIsNotPinned", what_is_not_there_is_not_pinned, {}, has_conditions},
+        {"WhoHasPinnedWrites", who_has_pinned_writes, {}, has_conditions},
+        {"WhatWasDoneIsAnsweredWithoutThePin",
+         what_was_done_is_answered_without_the_pin,
+         {},
+         has_replies},
+        {"APinAndAPunchAtOnce", a_pin_and_a_punch_at_once, {}, has_conditions},
+        {"ASessionTakesItsPinsWithIt", a_session_takes_its_pins_with_it, {}, has_conditions},
+    };
+}
+
+}  // namespace ros2s::object::contract
