@@ -1,0 +1,170 @@
+"""Pools with mounts, for the tests that mount; program paths once use() has been called."""
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+from runner import wait_until
+
+CLI = FUSE = None
+LOCAL, DIRECT, OFFLOAD = SCHEMES = "ros2s+local", "ros2s", "ros2s+dpu"
+SERVED = DIRECT, OFFLOAD  # through daemons: others may have it mounted, too
+
+
+def pattern(size, seed):
+    block = (f"{seed:08d} " * 8000).encode()
+    return (block * (size // len(block) + 1))[:size]
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Pool:
+    """A fresh pool, with daemons where the scheme needs them, and a mount point; all ended,
+    unmounted and removed at the end."""
+
+    def __init__(self, size="256MiB", owner=None, scheme=LOCAL, devices=1):
+        self.top = tempfile.mkdtemp(prefix="ros2store-mount.")
+        self.directory, self.mount_point = f"{self.top}/pool", f"{self.top}/mnt"
+        self.second_mount_point = f"{self.top}/second"
+        os.mkdir(self.mount_point)
+        if owner is not None:
+            for path in (self.top, self.mount_point):
+                os.chown(path, owner, owner)
+        self.owner = owner
+        # The checkout may lie where only its user may go, as in root's home.
+        self.programs = {} if owner is None else {
+            program: shutil.copy(program, self.top) for program in (CLI, FUSE)}
+        for copy in self.programs.values():
+            os.chmod(copy, 0o755)
+        self.is_served = scheme != LOCAL
+        self.uri = f"{scheme}:///pool/main?dir={self.directory}"
+        daemons = () if self.is_served else ("--no-daemons",)
+        self.run(CLI, "up", *daemons, self.directory, "--size", size,
+                 "--devices", str(devices))
+
+    def become_owner(self):
+        if self.owner is not None:
+            os.setgroups([])
+            os.setgid(self.owner)
+            os.setuid(self.owner)
+
+    def run(self, *words, expect=0):
+        done = subprocess.run([self.programs.get(words[0], words[0]), *words[1:]], cwd=self.top,
+                              capture_output=True, text=True, timeout=120,
+                              preexec_fn=self.become_owner)
+        assert done.returncode == expect, \
+            f"{' '.join(words)}: status {done.returncode}: {done.stdout}{done.stderr}"
+        return done
+
+    def mount(self, *options):
+        done = self.run(FUSE, *options, self.uri, self.mount_point)
+        assert done.stderr == "" and done.stdout == "", done.stderr + done.stdout
+        assert self.is_mounted()
+        return self.pid()
+
+    def mount_second(self):
+        """The same container once more, and its mount point."""
+        os.mkdir(self.second_mount_point)
+        self.run(FUSE, self.uri, self.second_mount_point)
+        return self.second_mount_point
+
+    def pid(self):
+        """Of the process that has it mounted."""
+        if self.is_served:
+            return process_with(self.uri, self.mount_point)
+        with open(f"{self.directory}/owner") as file:
+            return int(file.readline().split()[1])
+
+    def is_mounted(self):
+        with open("/proc/self/mountinfo") as table:
+            return any(line.split()[4] == self.mount_point for line in table)
+
+    def unmount(self, pid):
+        self.run("fusermount3", "-u", self.mount_point)
+        self.wait_for_end(pid)
+
+    def wait_for_end(self, pid):
+        wait_until(lambda: not is_running(pid), f"process {pid} to end")
+        assert not self.is_mounted()
+
+    def path(self, name):
+        return os.path.join(self.mount_point, name)
+
+    def __enter__(self):
+        return self
+
+    def daemon(self, program):
+        status = json.loads(self.run(CLI, "--json", "status", self.directory).stdout)
+        return next(each["pid"] for each in status["daemons"] if each["program"] == program)
+
+    def __exit__(self, *error):
+        if os.path.exists(self.second_mount_point):
+            subprocess.run(["umount", "-l", self.second_mount_point], capture_output=True,
+                           check=False)
+        if self.is_mounted():
+            subprocess.run(["umount", "-l", self.mount_point], check=False)
+        if self.is_served:
+            subprocess.run([CLI, "down", "--kill", self.directory], capture_output=True, check=False)
+        subprocess.run(["rm", "-rf", self.top], check=False)
+
+
+def process_with(*words):
+    """The mount's process with these words in its command line."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                line = file.read().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if line[0] == os.fsencode(FUSE) and {*map(os.fsencode, words)} <= {*line}:
+            found.append(int(name))
+    assert len(found) == 1, f"{words}: {found}"
+    return found[0]
+
+
+def write(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def enter_own_namespace():
+    """Mounts that a failing test leaves behind end with it, and the device is as Debian has it."""
+    if os.geteuid() != 0:
+        return
+    if "ROS2STORE_TEST_NAMESPACE" not in os.environ:
+        os.environ["ROS2STORE_TEST_NAMESPACE"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable,
+                              "-B", *sys.argv])
+    if os.stat("/dev/fuse").st_mode & 0o666 != 0o666:
+        node = os.path.join(tempfile.mkdtemp(prefix="ros2store-dev."), "fuse")
+        os.mknod(node, 0o666 | stat.S_IFCHR, os.stat("/dev/fuse").st_rdev)
+        os.chmod(node, 0o666)
+        subprocess.run(["mount", "--bind", node, "/dev/fuse"], check=True)
+        os.unlink(node)
+        os.rmdir(os.path.dirname(node))
+
+
+def use(build):
+    """The programs of a build directory. False where this machine cannot mount."""
+    global CLI, FUSE
+    CLI, FUSE = (f"{os.path.abspath(build)}/bin/{name}" for name in ("ros2store", "ros2store-fuse"))
+    if not os.path.exists("/dev/fuse") or not stat.S_ISCHR(os.stat("/dev/fuse").st_mode):
+        print("SKIPPED: there is no /dev/fuse on this machine: NOTHING WAS MOUNTED OR TESTED")
+        return False
+    enter_own_namespace()
+    return True

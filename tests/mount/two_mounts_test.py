@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""usage: two_mounts_test.py BUILD_DIRECTORY [NAME…]
+
+One container mounted twice, behind an engine and behind a DPU daemon: what one mount does to what
+the other has open, and what they do together.
+The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+"""
+import ctypes
+import errno
+import json
+import os
+import random
+import signal
+import sys
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import mounted_pool  # noqa: E402
+import runner  # noqa: E402
+from mounted_pool import DIRECT, SERVED, Pool, pattern, write  # noqa: E402
+from runner import wait_until  # noqa: E402
+
+test = runner.Tests()
+MIB = 1 << 20
+LIBC = ctypes.CDLL(None, use_errno=True)
+PUNCH_KEEP_SIZE = 3
+
+
+def free_bytes(pool):
+    space = os.statvfs(pool.mount_point)
+    return space.f_bfree * space.f_frsize
+
+
+def leaks(pool):
+    uri = f"{DIRECT}:///pool/main?dir={pool.directory}"
+    found = pool.run(mounted_pool.CLI, "--json", "container", "check", uri)
+    return json.loads(found.stdout)["objects"]
+
+
+class Open:
+    """A file of some MiB that the first mount has open, and that loses its name meanwhile."""
+
+    def __init__(self, pool, name, size=4 * MIB):
+        self.pool, self.size = pool, size
+        self.file = os.open(pool.path(name), os.O_RDWR | os.O_CREAT)
+        assert os.pwrite(self.file, pattern(size, 1), 0) == size
+
+    def expect_usable(self):
+        """It is all there, and takes writes that are read again."""
+        assert os.pread(self.file, self.size, 0) == pattern(self.size, 1), "it was punched"
+        assert os.pwrite(self.file, pattern(self.size, 2), MIB) == self.size
+        os.fsync(self.file)
+        assert os.pread(self.file, self.size, MIB) == pattern(self.size, 2), "a write was lost"
+        assert os.pwrite(self.file, pattern(MIB, 1) + pattern(self.size, 1)[MIB:], 0) == self.size
+        status = os.fstat(self.file)
+        assert status.st_nlink == 0 and status.st_size == self.size + MIB, status
+
+    def close(self):
+        os.close(self.file)
+
+
+def expect_all_back(pool, before):
+    wait_until(lambda: free_bytes(pool) == before, "all space to come back")
+    assert leaks(pool) == 0
+
+
+@test
+def an_open_file_is_unlinked_by_the_other():
+    with Pool(scheme=DIRECT) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        before = free_bytes(pool)
+        one = Open(pool, "f")
+        os.unlink(f"{second}/f")
+        one.expect_usable()
+        one.close()
+        expect_all_back(pool, before)
+
+
+@test
+def an_open_file_is_renamed_over_by_the_other():
+    with Pool(scheme=DIRECT) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        before = free_bytes(pool)
+        one = Open(pool, "f")
+        write(f"{second}/g", b"new")
+        os.rename(f"{second}/g", f"{second}/f")
+        one.expect_usable()
+        with open(pool.path("f"), "rb") as new:
+            assert new.read() == b"new"
+        one.close()
+        os.unlink(pool.path("f"))
+        expect_all_back(pool, before)
+
+
+@test.each(*SERVED)
+def an_open_file_without_a_name_outlives_other_mounts(scheme):
+    with Pool(scheme=scheme) as pool:
+        pool.mount()
+        before = free_bytes(pool)
+        one = Open(pool, "f")
+        os.unlink(pool.path("f"))
+        direct = f"{DIRECT}:///pool/main?dir={pool.directory}"
+        for uri in {direct, pool.uri}:
+            assert pool.run(mounted_pool.CLI, "ls", uri).stdout == ""
+        pool.run(mounted_pool.CLI, "mkdir", f"{direct}".replace("/main?", "/main/d?"))
+        pool.mount_second()
+        one.expect_usable()
+        one.close()
+        expect_all_back(pool, before)
+
+
+# As above; and the engine that knows who has it open is killed, and started again.
+@test.each(*SERVED)
+def an_open_file_without_a_name_outlives_the_engine(scheme):
+    with Pool(scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        one, other = Open(pool, "one"), Open(pool, "other")
+        os.unlink(f"{second}/one")
+        os.kill(pool.daemon("ros2store-engine"), signal.SIGKILL)
+        pool.run(mounted_pool.CLI, "up", pool.directory)
+        os.unlink(f"{second}/other")
+        pool.run(mounted_pool.CLI, "ls", f"{DIRECT}:///pool/main?dir={pool.directory}")
+        one.expect_usable()
+        other.expect_usable()
+        before = free_bytes(pool)
+        one.close()
+        other.close()
+        # The grace after its start, and the second mount's next look.
+        wait_until(lambda: free_bytes(pool) >= before + 10 * MIB, "all space to come back")
+        assert leaks(pool) == 0
+
+
+def change(rng, files, expected, turn):
+    """One operation through one of the descriptors of a file, and what it then holds."""
+    file = files[rng.randrange(len(files))]
+    offset, length = rng.randrange(3 * MIB), rng.randrange(1, 300_000)
+    operation = rng.choice(["write", "write", "read", "read", "truncate", "punch"])
+    if operation == "write":
+        data = pattern(length, turn)
+        assert os.pwrite(file, data, offset) == length
+        expected.extend(bytes(max(0, offset + length - len(expected))))
+        expected[offset:offset + length] = data
+    elif operation == "truncate":
+        os.ftruncate(file, offset)
+        del expected[offset:]
+        expected.extend(bytes(offset - len(expected)))
+    elif operation == "punch":
+        end = min(offset + length, len(expected))
+        punched = LIBC.fallocate(file, PUNCH_KEEP_SIZE, ctypes.c_long(offset),
+                                 ctypes.c_long(length))
+        assert punched == 0, os.strerror(ctypes.get_errno())
+        expected[offset:end] = bytes(max(0, end - offset))
+    assert os.fstat(file).st_size == len(expected), f"{turn}: {operation}"
+    found = os.pread(file, length, offset)
+    assert found == bytes(expected[offset:offset + length]), f"{turn}: {operation} at {offset}"
+
+
+# Each operation through one mount or the other, as it comes.
+@test.each(*SERVED)
+def two_mounts_in_turn_agree_with_a_model(scheme):
+    with Pool(scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        write(pool.path("f"), b"")
+        files = [os.open(f"{top}/f", os.O_RDWR) for top in (pool.mount_point, second)]
+        rng, expected = random.Random(7), bytearray()
+        for turn in range(300):
+            change(rng, files, expected, turn)
+        os.unlink(pool.path("f"))
+        for turn in range(300, 400):
+            change(rng, files, expected, turn)
+        for file in files:
+            os.close(file)
+
+
+# Both want the name: one by rename, the other by creating it. Nobody gets what nobody did.
+@test
+def renames_meet_creates():
+    with Pool(scheme=DIRECT) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        before = free_bytes(pool)
+        contents = {b"renamed" * 1000, b"created" * 1000, b""}
+        failures = []
+
+        def rename():
+            for _ in range(100):
+                write(pool.path("temporary"), b"renamed" * 1000)
+                os.rename(pool.path("temporary"), pool.path("name"))
+
+        def create_once():
+            file = os.open(f"{second}/name", os.O_CREAT | os.O_EXCL | os.O_RDWR)
+            assert os.write(file, b"created" * 1000) == 7000
+            assert os.pread(file, 7001, 0) == b"created" * 1000, "another's file"
+            os.close(file)
+            os.unlink(f"{second}/name")
+
+        def create():
+            for _ in range(100):
+                try:
+                    create_once()
+                except OSError as error:
+                    if error.errno == errno.EEXIST:
+                        os.unlink(f"{second}/name")
+                    elif error.errno != errno.ENOENT:
+                        raise
+
+        def collect(work):
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001: any failure is a finding
+                failures.append(repr(error))
+
+        both = [threading.Thread(target=collect, args=(each,)) for each in (rename, create)]
+        for each in both:
+            each.start()
+        for each in both:
+            each.join()
+        assert not failures, failures
+        for name in os.listdir(pool.mount_point):
+            with open(pool.path(name), "rb") as file:
+                assert file.read() in contents
+            os.unlink(pool.path(name))
+        expect_all_back(pool, before)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    return test.run(sys.argv[2:]) if mounted_pool.use(sys.argv[1]) else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
