@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -235,7 +236,7 @@ TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
         if (child == 0) {
             const auto taken = take({.pid = getpid(), .program = "x", .mount_point = "/not here"});
             std::thread([&] {
-                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                ::poll(nullptr, 0, 5);
                 _exit(0);
             }).detach();
             [[maybe_unused]] const auto said = write(up[1], taken ? "x" : &byte, 1);

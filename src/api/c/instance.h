@@ -2,10 +2,10 @@
 // that works for it: what every ros2s_fs of the process on it shares. Containers are mounted once,
 // however often they are opened.
 //
-// There is one table of instances per process, because a pool has one owner *process*, and two
-// file systems over one container would not see each other's open files. It is the
-// library's only mutable global beside the thread's error sentence. A forked child starts with an
-// empty one: what the parent had open stays the parent's.
+// There is one table of instances per process, because a pool has one owner *process*, and one
+// mount of a container serves all of a process. It is the library's only mutable global beside the
+// thread's error sentence. A forked child starts with an empty one: what the parent had open stays
+// the parent's.
 //
 // Thread rule: attach() and detach() from any thread, one at a time (they wait for each other).
 #pragma once
