@@ -30,6 +30,7 @@ function(ros2_program name dir)
     set(objects ${name}_parts)
   endif()
   add_executable(${name} ${dir}/main.cc)
+  add_dependencies(programs ${name})
   target_link_libraries(${name} PRIVATE ${objects} ${A_MODULES} ${A_LIBS})
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
@@ -43,6 +44,6 @@ function(ros2_program name dir)
     target_compile_options(${name}_test PRIVATE ${ROS2S_TEST_OPTIONS})
     target_link_libraries(${name}_test PRIVATE ${objects} ${A_MODULES} ${A_TEST_MODULES} ${A_LIBS}
                           GTest::gmock GTest::gtest_main)
-    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${name} TIMEOUT 300)
+    ros2_tests(${name}_test LABELS ${name})
   endif()
 endfunction()

@@ -32,5 +32,7 @@ function(ros2_protocol path)
   add_library(ros2s_${name}_protocol STATIC ${sources})
   target_include_directories(ros2s_${name}_protocol SYSTEM PUBLIC ${out})
   target_compile_options(ros2s_${name}_protocol PRIVATE -w)
+  # Generated sources all have the same helpers.
+  set_target_properties(ros2s_${name}_protocol PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(ros2s_${name}_protocol PUBLIC grpc++ grpc gpr absl_synchronization protobuf)
 endfunction()

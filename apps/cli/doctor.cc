@@ -85,7 +85,7 @@ class Findings {
     std::vector<Finding> all_;
 };
 
-pki::Seconds now(const Workplace& work) {
+pki::Seconds now_by(const Workplace& work) {
     return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
 }
 
@@ -111,7 +111,7 @@ Task<Result<>> look_at_network(Workplace work, DoctorOptions options, api::Uri u
                         server_of(uri, options.certificates, work.report));
     Findings findings(work);
     findings.add(look_at_providers());
-    findings.add(look_at_certificates(server.place.certificates, now(work)));
+    findings.add(look_at_certificates(server.place.certificates, now_by(work)));
     findings.add(co_await look_at_server(work, server));
     co_return findings.conclude();
 }
@@ -122,8 +122,8 @@ Task<Result<>> look_here(Workplace work, DoctorOptions options, std::string dire
     findings.add(look_at_directory(directory));
     findings.add(look_at_providers());
     findings.add(options.certificates.empty()
-                     ? look_for_certificates(directory, now(work))
-                     : look_at_certificates(options.certificates, now(work)));
+                     ? look_for_certificates(directory, now_by(work))
+                     : look_at_certificates(options.certificates, now_by(work)));
     findings.add(look_for_daemons(directory));
     for (ExaminedServer& server : servers_of(directory)) {
         findings.add(co_await look_at_server(work, std::move(server)));

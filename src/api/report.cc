@@ -5,8 +5,6 @@
 namespace ros2s::api {
 namespace {
 
-double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1000.0; }
-
 // Bytes of the UTF-8 sequence that `text` starts with; 0 where it is none.
 size_t utf8_length(std::string_view text) {
     const auto first = static_cast<uint8_t>(text[0]);
@@ -28,6 +26,8 @@ size_t utf8_length(std::string_view text) {
 }
 
 }  // namespace
+
+double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1000.0; }
 
 std::string json_string(std::string_view text) {
     std::string out = "\"";

@@ -30,6 +30,7 @@ struct TracedRead {
 [[nodiscard]] std::string format_trace(const TracedRead& read, const Trace& trace,
                                        ReportFormat format);
 
+[[nodiscard]] double microseconds(Duration duration);
 // "a\"b" with its quotes. Bytes that are not UTF-8 come out as \ufffd.
 [[nodiscard]] std::string json_string(std::string_view text);
 

@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::string_view served = ".serve";
 
-double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1000; }
-
 class Events {
   public:
     void add(const RequestTrace& request, std::string_view title, Duration from) {

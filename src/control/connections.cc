@@ -23,7 +23,6 @@ namespace {
 constexpr int round_ms = 1000;
 constexpr int starved_ms = 50;
 constexpr int accepted_per_round = 64;  // of one listening socket
-constexpr std::string_view unix_scheme = "unix:";
 
 std::string text_of(int family, const void* address) {
     char text[INET6_ADDRSTRLEN] = {};

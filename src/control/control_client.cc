@@ -56,7 +56,7 @@ grpc::ChannelArguments arguments_of(const ClientOptions& options) {
 }
 
 // How often a client looks whether its certificate was renewed.
-constexpr Duration glance = std::chrono::seconds(1);
+constexpr Duration renewal_glance = std::chrono::seconds(1);
 
 // How long a change of a container waits for a server that was there when it was sent.
 constexpr Duration patience = std::chrono::seconds(30);
@@ -134,7 +134,7 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
 
 Result<> ControlClient::Parts::renew(Report& report) {
     if (stubs != nullptr && reactor.now() < next_look) return {};
-    next_look = reactor.now() + glance;
+    next_look = reactor.now() + renewal_glance;
     Pem unused;
     if (identity.look(unused) != WatchedIdentity::Look::changed && stubs != nullptr) return {};
     ROS2S_TRY_ASSIGN(const auto channel, open_channel(options.address, options.identity,

@@ -26,7 +26,7 @@ namespace {
 // For gRPC's buffers of all connections.
 constexpr size_t buffer_bytes_max = size_t{512} << 20;
 
-int milliseconds(Duration duration) {
+int argument_ms(Duration duration) {
     return static_cast<int>(
         std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
@@ -115,7 +115,7 @@ Result<> ControlServer::Parts::build(Report& report) {
     grpc::EnableDefaultHealthCheckService(false);
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                               milliseconds(options.handshake_max));
+                               argument_ms(options.handshake_max));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                                static_cast<int>(options.streams_per_connection_max));
     // What a request takes before it is read stays what it is.

@@ -24,9 +24,10 @@ Result<> check_text(std::string_view field, std::string_view text, size_t bytes_
 }
 
 WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); }
-int64_t count_of(WallTime time) { return time.time_since_epoch().count(); }
 
 }  // namespace
+
+int64_t count_of(WallTime time) { return time.time_since_epoch().count(); }
 
 Result<> check_name(std::string_view field, std::string_view name, Report& report) {
     const auto checked = fs::check_name(name);

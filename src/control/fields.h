@@ -39,6 +39,8 @@ inline constexpr int forgets_max = 1024;
 [[nodiscard]] fs::OpenFlags decode(const v1::OpenFlags& flags);
 [[nodiscard]] Result<fs::SetXattr> decode(v1::XattrChange how, Report& report);
 
+// Nanoseconds since 1970.
+[[nodiscard]] int64_t count_of(WallTime time);
 // Attributes in both directions. Decoding takes what a server of ours says.
 void encode(const fs::Attributes& attributes, v1::Attributes& into);
 [[nodiscard]] fs::Attributes decode(const v1::Attributes& attributes);

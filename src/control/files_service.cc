@@ -38,7 +38,7 @@ Result<Using> enter(const Ground& ground, Served& served, const v1::Place& place
 // What a request asks for, in words that are the same to a later process: where the mount is there
 // is its own matter.
 template <class Request>
-uint64_t digest_of(const Request& request) {
+uint64_t digest_without_place(const Request& request) {
     Request asked = request;
     asked.clear_place();
     return Digest()
@@ -70,7 +70,7 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
                      .sequence = name.sequence(),
                      .repeated = name.repeated(),
                      .owner = session.owner,
-                     .digest = digest_of(request)};
+                     .digest = digest_without_place(request)};
     served.call.update = &served.update;
     return {};
 }

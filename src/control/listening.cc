@@ -17,7 +17,6 @@
 namespace ros2s::control {
 namespace {
 
-constexpr std::string_view unix_scheme = "unix:";
 constexpr int pending_connections = 4096;  // the kernel has a bound of its own
 
 Socket new_socket(int family) {

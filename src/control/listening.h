@@ -7,6 +7,8 @@
 
 namespace ros2s::control {
 
+inline constexpr std::string_view unix_scheme = "unix:";
+
 // A file descriptor of a socket.
 class Socket {
   public:

@@ -25,8 +25,6 @@ void encode(fs::OpenFlags flags, v1::OpenFlags& into) {
     into.set_exclusive(flags.exclusive);
 }
 
-int64_t count_of(WallTime time) { return time.time_since_epoch().count(); }
-
 fs::Opened decode(const v1::OpenFileReply& reply) {
     return {.handle = {reply.handle()}, .attributes = control::decode(reply.attributes())};
 }

@@ -94,7 +94,7 @@ Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& re
 namespace {
 
 template <class Request>
-uint64_t digest_of(const Request& request) {
+uint64_t digest_without_change(const Request& request) {
     Request asked = request;
     asked.clear_change();
     return Digest()
@@ -123,7 +123,7 @@ Result<> name_change(Served& served, const Request& request) {
     name.sequence = change.sequence();
     name.repeated = change.repeated();
     name.owner = session::owner_of(served.subject);
-    name.digest = digest_of(request);
+    name.digest = digest_without_change(request);
     if (name.client.is_nil()) {
         return served.report.fail(Code::invalid, "a change's client is all zeros; draw a UUID");
     }

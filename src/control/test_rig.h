@@ -27,6 +27,8 @@ inline constexpr Uuid mallory{{2}};
 // Within which what is awaited has to happen on a busy machine.
 inline constexpr auto patience = 60s;
 
+// What certificates are dated by.
+pki::Seconds now();
 // co_await just(f): calls it, as a task of its own.
 template <class F>
 Task<> just(F& function) {

@@ -14,11 +14,9 @@ TemporaryDirectory::~TemporaryDirectory() {
     std::filesystem::remove_all(path_, ignored);
 }
 
-namespace {
 pki::Seconds now() {
     return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
-}  // namespace
 
 Certificates::Certificates() {
     Report report;

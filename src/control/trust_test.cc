@@ -14,10 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-pki::Seconds now() {
-    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
 class Trusted : public testing::Test {
   protected:
     uint64_t live() {

@@ -8,16 +8,14 @@
 namespace ros2s::engine {
 namespace {
 
-#define EXPECT_OK(...) EXPECT_TRUE((__VA_ARGS__).has_value())
-
 constexpr uint64_t memory_bytes = 4 << 20;
 constexpr uint64_t cache_share = memory_bytes / 4;
 constexpr uint64_t entries = 8000;  // several times what the caches may hold
 constexpr uint64_t entries_each = 100;
 constexpr size_t value_bytes = 300;
 
-struct Pool : Bench {
-    explicit Pool(size_t cores = 1) : Bench(1, 1, 64 << 20, cores) {
+struct LargePool : Bench {
+    explicit LargePool(size_t cores = 1) : Bench(1, 1, 64 << 20, cores) {
         options.memory_bytes = memory_bytes;
         create_options.journal_bytes = 32 << 20;  // so that all of it stays there
     }
@@ -75,15 +73,15 @@ struct Pool : Bench {
     uint64_t peak = 0;
 };
 
-void on_one_and_several_cores(Task<> (*test)(Pool&)) {
+void on_one_and_several_cores(Task<> (*test)(LargePool&)) {
     for (const size_t cores : {1, 3}) {
         SCOPED_TRACE(cores);
-        Pool pool(cores);
+        LargePool pool(cores);
         pool.world.run(test(pool));
     }
 }
 
-Task<> destroy(Pool& pool) {
+Task<> destroy(LargePool& pool) {
     co_await pool.start();
     const auto empty = co_await pool.store->space(pool.call);
     co_await pool.fill({1, 1}, 0, entries);
@@ -103,7 +101,7 @@ Task<> destroy(Pool& pool) {
 TEST(BoundedMemory, AContainerIsDestroyedInSteps) { on_one_and_several_cores(destroy); }
 
 // A crash amid it leaves a container that nobody sees; the next opening goes on.
-Task<> destroy_and_crash(Pool& pool) {
+Task<> destroy_and_crash(LargePool& pool) {
     co_await pool.start();
     const auto empty = co_await pool.store->space(pool.call);
     co_await pool.fill({1, 1}, 0, 1000);
@@ -132,12 +130,12 @@ Task<> destroy_and_crash(Pool& pool) {
     EXPECT_OK(co_await pool.close());
 }
 TEST(BoundedMemory, ADestructionGoesOnAfterACrash) {
-    Pool pool;
+    LargePool pool;
     pool.world.run(destroy_and_crash(pool));
 }
 
 // As Dfs removes a long file: from its end, so many keys at a time.
-Task<> remove_in_steps(Pool& pool) {
+Task<> remove_in_steps(LargePool& pool) {
     co_await pool.start();
     co_await pool.fill({1, 1}, 0, entries);
     EXPECT_OK(co_await pool.reopen());
@@ -156,12 +154,12 @@ Task<> remove_in_steps(Pool& pool) {
     EXPECT_OK(co_await pool.close());
 }
 TEST(BoundedMemory, AnObjectIsRemovedInSteps) {
-    Pool pool;
+    LargePool pool;
     pool.world.run(remove_in_steps(pool));
 }
 
 // Closed by a loss of power, with all of it in the journal alone.
-Task<> leave_a_long_journal(Pool& pool) {
+Task<> leave_a_long_journal(LargePool& pool) {
     co_await pool.start();
     pool.options.memory_bytes = 512 << 20;  // so that it all stays there
     EXPECT_OK(co_await pool.reopen());
@@ -170,14 +168,14 @@ Task<> leave_a_long_journal(Pool& pool) {
     pool.index_medium.crash(pool.world.random());
     (void)co_await pool.close();
 }
-Task<> expect_all(Pool& pool) {
+Task<> expect_all(LargePool& pool) {
     EXPECT_GT(pool.store->replayed_groups(), 40U);
     const object::Akey akey{"v"};
     const auto found = co_await pool.store->query(pool.call, pool.container, {1, 1}, akey);
     EXPECT_EQ(found->highest_dkey, object::Dkey::integer(entries - 1));
 }
 
-Task<> replay(Pool& pool) {
+Task<> replay(LargePool& pool) {
     co_await leave_a_long_journal(pool);
     pool.options.memory_bytes = memory_bytes;
     EXPECT_OK(co_await pool.open());
@@ -190,7 +188,7 @@ Task<> replay(Pool& pool) {
 TEST(BoundedMemory, AJournalIsReplayedWithinTheCap) { on_one_and_several_cores(replay); }
 
 // For reading nothing of it goes to the index: it fits, or the opening says what to do.
-Task<> replay_for_reading(Pool& pool) {
+Task<> replay_for_reading(LargePool& pool) {
     co_await leave_a_long_journal(pool);
     pool.options.read_only = true;
     pool.options.memory_bytes = memory_bytes;
@@ -210,7 +208,7 @@ Task<> replay_for_reading(Pool& pool) {
     EXPECT_OK(co_await pool.close());
 }
 TEST(BoundedMemory, AJournalReplayedForReadingFitsOrIsRefused) {
-    Pool pool;
+    LargePool pool;
     pool.world.run(replay_for_reading(pool));
 }
 

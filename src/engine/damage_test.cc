@@ -21,8 +21,8 @@ using testing::HasSubstr;
 constexpr uint64_t journal_first = 3;
 
 // A pool with a container, an array of four blocks and a value.
-struct Pool : Bench {
-    explicit Pool(uint64_t seed, size_t devices = 1) : Bench(seed, devices, 4 << 20) {}
+struct SmallPool : Bench {
+    explicit SmallPool(uint64_t seed, size_t devices = 1) : Bench(seed, devices, 4 << 20) {}
 
     Task<Result<>> fill() {
         ROS2S_CO_TRY(co_await create());
@@ -87,13 +87,7 @@ struct Pool : Bench {
     object::ContainerId container{};
 };
 
-#define EXPECT_OK(expression)                                          \
-    do {                                                               \
-        const auto& result_ = (expression);                            \
-        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
-    } while (false)
-
-Task<> expect_refused(Pool& pool, Code code, std::string_view sentence) {
+Task<> expect_refused(SmallPool& pool, Code code, std::string_view sentence) {
     pool.report = {};
     const Result<> opened = co_await pool.open();
     EXPECT_FALSE(opened.has_value());
@@ -107,7 +101,7 @@ Task<> expect_refused(Pool& pool, Code code, std::string_view sentence) {
 
 // ---- devices -------------------------------------------------------------------------------
 
-Task<> missing_device(Pool& pool) {
+Task<> missing_device(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     std::swap(pool.disks[0], pool.disks[1]);
@@ -120,11 +114,11 @@ Task<> missing_device(Pool& pool) {
     EXPECT_THAT(pool.report.text(), HasSubstr("here: " + present + ". Mount the disk"));
 }
 TEST(DamagedPool, AMissingDevice) {
-    Pool pool(1, 2);
+    SmallPool pool(1, 2);
     pool.world.run(missing_device(pool));
 }
 
-Task<> foreign_device(Pool& pool, Pool& other) {
+Task<> foreign_device(SmallPool& pool, SmallPool& other) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const auto block = other.peek(1, 0);
@@ -143,13 +137,13 @@ Task<> foreign_device(Pool& pool, Pool& other) {
     co_await expect_refused(pool, Code::not_found, "no device of a ros2store pool");
 }
 TEST(DamagedPool, AnotherPoolsDeviceACopyAndAnEmptyOne) {
-    Pool pool(1, 2);
-    Pool other(2, 2);
+    SmallPool pool(1, 2);
+    SmallPool other(2, 2);
     EXPECT_OK(other.world.run(other.create()));
     pool.world.run(foreign_device(pool, other));
 }
 
-Task<> truncated(Pool& pool) {
+Task<> truncated(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     auto half = std::make_unique<device::SimDisk>(
@@ -161,11 +155,11 @@ Task<> truncated(Pool& pool) {
     co_await expect_refused(pool, Code::corrupt, "it was cut off");
 }
 TEST(DamagedPool, ATruncatedDevice) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(truncated(pool));
 }
 
-Task<> superblocks(Pool& pool) {
+Task<> superblocks(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const AlignedBuffer good = pool.peek(0, 0);
@@ -194,11 +188,11 @@ Task<> superblocks(Pool& pool) {
     co_await expect_refused(pool, Code::bad_version, "version 99");
 }
 TEST(DamagedPool, SuperblocksDamagedOrFromTheFuture) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(superblocks(pool));
 }
 
-Task<> read_only_features(Pool& pool) {
+Task<> read_only_features(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const AlignedBuffer block = pool.peek(0, 0);
@@ -216,13 +210,13 @@ Task<> read_only_features(Pool& pool) {
     EXPECT_OK(co_await pool.close());
 }
 TEST(DamagedPool, FeaturesThatOnlyForbidWritingMakeItReadOnly) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(read_only_features(pool));
 }
 
 // ---- checkpoint, journal, index ------------------------------------------------------------
 
-Task<> checkpoints(Pool& pool) {
+Task<> checkpoints(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.store->checkpoint());
     EXPECT_OK(co_await pool.write(1, 9));
@@ -242,11 +236,11 @@ Task<> checkpoints(Pool& pool) {
     co_await expect_refused(pool, Code::corrupt, "both checkpoint slots are damaged");
 }
 TEST(DamagedPool, CheckpointSlots) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(checkpoints(pool));
 }
 
-Task<> journal_record(Pool& pool, uint64_t record, bool header) {
+Task<> journal_record(SmallPool& pool, uint64_t record, bool header) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.write(1, 8));
     co_await pool.crash();
@@ -263,13 +257,13 @@ TEST(DamagedPool, AJournalRecordInTheMiddleIsNeverTakenForATornTail) {
     // Records: restart, container, four blocks, value, one block.
     for (const bool header : {true, false}) {
         for (const uint64_t record : {3, 4, 5}) {
-            Pool pool(1);
+            SmallPool pool(1);
             pool.world.run(journal_record(pool, record, header));
         }
     }
 }
 
-Task<> data_block(Pool& pool) {
+Task<> data_block(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.reopen());
     // Blocks were written one after the other behind the journal.
@@ -287,7 +281,7 @@ Task<> data_block(Pool& pool) {
     EXPECT_OK(co_await pool.close());
 }
 TEST(DamagedPool, ARottenDataBlock) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(data_block(pool));
 }
 
@@ -303,7 +297,7 @@ Result<> flip(OrderedMapMedium& medium, const std::string& key) {
     return index->close();
 }
 
-Task<> index_values(Pool& pool) {
+Task<> index_values(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const std::string dkey = object::Dkey::integer(0).bytes;
@@ -317,11 +311,11 @@ Task<> index_values(Pool& pool) {
     co_await expect_refused(pool, Code::corrupt, "Restore it together with the devices");
 }
 TEST(DamagedPool, IndexValues) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(index_values(pool));
 }
 
-Task<> wrong_index(Pool& pool) {
+Task<> wrong_index(SmallPool& pool) {
     EXPECT_OK(co_await pool.create());
     OrderedMapMedium old;
     {
@@ -342,12 +336,12 @@ Task<> wrong_index(Pool& pool) {
     co_await expect_refused(pool, Code::corrupt, "is empty or another program's");
 }
 TEST(DamagedPool, AnIndexThatIsOldOrEmpty) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(wrong_index(pool));
 }
 
 // Anything may be damaged anywhere: what is read is what was once written there, or an error.
-Task<> random_damage(Pool& pool) {
+Task<> random_damage(SmallPool& pool) {
     Random& random = pool.world.random();
     EXPECT_OK(co_await pool.fill());
     std::array<std::set<uint8_t>, 4> written;
@@ -389,14 +383,14 @@ Task<> random_damage(Pool& pool) {
 TEST(DamagedPool, RandomDamageIsAnErrorOrHarmless) {
     for (uint64_t seed = 1; seed <= 1000; ++seed) {
         SCOPED_TRACE(seed);
-        Pool pool(seed);
+        SmallPool pool(seed);
         pool.world.run(random_damage(pool));
     }
 }
 
 // ---- errors while running ------------------------------------------------------------------
 
-Task<> write_error(Pool& pool, device::SimKind kind) {
+Task<> write_error(SmallPool& pool, device::SimKind kind) {
     EXPECT_OK(co_await pool.fill());
     bool failing = true;
     pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
@@ -416,14 +410,14 @@ Task<> write_error(Pool& pool, device::SimKind kind) {
 }
 TEST(DamagedPool, AFailedWriteOrFlushEndsAllWriting) {
     for (const auto kind : {device::SimKind::write, device::SimKind::flush}) {
-        Pool pool(1);
+        SmallPool pool(1);
         pool.world.run(write_error(pool, kind));
     }
 }
 
 // What it gave up can still be read from the cache. The pool that is opened next goes by it, and
 // must not lose it later, nor what it builds upon it.
-Task<> failed_flush_and_power_loss(Pool& pool) {
+Task<> failed_flush_and_power_loss(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     bool failing = true;
     pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
@@ -448,12 +442,12 @@ Task<> failed_flush_and_power_loss(Pool& pool) {
 TEST(DamagedPool, WhatAFailedFlushGaveUpIsWrittenAgain) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
         SCOPED_TRACE(seed);
-        Pool pool(seed);
+        SmallPool pool(seed);
         pool.world.run(failed_flush_and_power_loss(pool));
     }
 }
 
-Task<> read_error_in_recovery(Pool& pool) {
+Task<> read_error_in_recovery(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     co_await pool.crash();
     pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
@@ -468,18 +462,18 @@ Task<> read_error_in_recovery(Pool& pool) {
     EXPECT_OK(co_await pool.close());
 }
 TEST(DamagedPool, AnIoErrorInRecoveryIsNoTornTail) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(read_error_in_recovery(pool));
 }
 
-Task<> too_small(Pool& pool) {
+Task<> too_small(SmallPool& pool) {
     pool.create_options.journal_bytes = 4 << 20;
     const Result<> made = co_await pool.create();
     EXPECT_EQ(made.error().code, Code::invalid);
     EXPECT_THAT(pool.report.text(), HasSubstr("are too few"));
 }
 TEST(DamagedPool, ADeviceThatIsTooSmallForItsJournal) {
-    Pool pool(1);
+    SmallPool pool(1);
     pool.world.run(too_small(pool));
 }
 

@@ -11,12 +11,6 @@ namespace {
 using device::SimFault;
 using device::SimKind;
 
-#define EXPECT_OK(expression)                                          \
-    do {                                                               \
-        const auto& result_ = (expression);                            \
-        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
-    } while (false)
-
 // A pool on a disk that four blocks are worth a discard to.
 struct Discards : Bench {
     explicit Discards(uint64_t seed) : Bench(seed, 0) {

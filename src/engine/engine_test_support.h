@@ -11,6 +11,12 @@
 #include "ros2s/engine/index/sim/ordered_map_index.h"
 #include "ros2s/runtime/sim/world.h"
 
+#define EXPECT_OK(...)                                                 \
+    do {                                                               \
+        const auto& result_ = (__VA_ARGS__);                           \
+        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
+    } while (false)
+
 namespace ros2s::engine {
 
 // A pool's media, and the store that has them open.

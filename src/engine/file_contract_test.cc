@@ -20,7 +20,7 @@ namespace {
 
 using object::contract::Needs;
 
-struct Shape {
+struct FileShape {
     size_t reactors = 1;
     // Where the disk is not what matters, and costs half a second a test.
     bool in_memory = false;
@@ -28,7 +28,7 @@ struct Shape {
 
 class FileSetup final : public object::contract::Setup {
   public:
-    FileSetup(const Needs& needs, Shape shape) : device_options_{.buffered = shape.in_memory} {
+    FileSetup(const Needs& needs, FileShape shape) : device_options_{.buffered = shape.in_memory} {
         // Beside the program: /tmp may be a file system without O_DIRECT.
         const std::filesystem::path parent =
             shape.in_memory ? "/dev/shm" : std::filesystem::current_path();
@@ -119,11 +119,11 @@ class FileSetup final : public object::contract::Setup {
 };
 
 ROS2S_OBJECT_STORE_CONTRACT(EngineOnFiles, [](const Needs& needs) {
-    return std::make_unique<FileSetup>(needs, Shape{});
+    return std::make_unique<FileSetup>(needs, FileShape{});
 });
 // Two threads. What crosses between them is for ThreadSanitizer, too.
 ROS2S_OBJECT_STORE_CONTRACT(EngineOnTwoReactors, [](const Needs& needs) {
-    return std::make_unique<FileSetup>(needs, Shape{.reactors = 2, .in_memory = true});
+    return std::make_unique<FileSetup>(needs, FileShape{.reactors = 2, .in_memory = true});
 });
 
 }  // namespace

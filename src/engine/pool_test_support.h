@@ -6,12 +6,6 @@
 
 namespace ros2s::engine {
 
-#define EXPECT_OK(expression)                                          \
-    do {                                                               \
-        const auto& result_ = (expression);                            \
-        EXPECT_TRUE(result_.has_value()) << describe(result_.error()); \
-    } while (false)
-
 struct PoolBench : Bench {
     using Bench::Bench;
     Task<> start() {

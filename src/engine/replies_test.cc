@@ -173,7 +173,7 @@ TEST(Replies, AClockThatIsSetBack) {
 
 // ---- in a pool ------------------------------------------------------------------------------
 
-struct Pool : Bench {
+struct AnsweringPool : Bench {
     using Bench::Bench;
     Task<> start() {
         EXPECT_TRUE(co_await create());
@@ -199,7 +199,7 @@ struct Pool : Bench {
     object::ContainerId container{};
 };
 
-Task<> flood(Pool& pool, uint32_t client, uint32_t slots, uint64_t& refused) {
+Task<> flood(AnsweringPool& pool, uint32_t client, uint32_t slots, uint64_t& refused) {
     for (uint32_t slot = 0; slot < slots; ++slot) {
         object::Transaction nothing{.id = id(2, client, slot), .is_new = true};
         const auto done = co_await pool.store->update(pool.call, pool.container, nothing);
@@ -210,7 +210,7 @@ Task<> flood(Pool& pool, uint32_t client, uint32_t slots, uint64_t& refused) {
 }
 
 // 17 clients of a neighbour use each of their 4,096 slots, between a change and its repetition.
-Task<> seventy_thousand_between(Pool& pool) {
+Task<> seventy_thousand_between(AnsweringPool& pool) {
     co_await pool.start();
     const auto first = co_await pool.add(id(1, 1), true, "appended");
     EXPECT_TRUE(first);
@@ -234,12 +234,12 @@ Task<> seventy_thousand_between(Pool& pool) {
     EXPECT_TRUE(co_await pool.close());
 }
 TEST(RepliesOfAPool, ANeighboursSeventyThousandWritesTakeNoReplyAway) {
-    Pool pool(1);
+    AnsweringPool pool(1);
     pool.world.run(seventy_thousand_between(pool));
 }
 
 // Recovery arrives at the same replies, and what was dropped stays so.
-Task<> dropped_and_recovered(Pool& pool) {
+Task<> dropped_and_recovered(AnsweringPool& pool) {
     co_await pool.start();
     EXPECT_TRUE(co_await pool.add(id(1, 1), true, "a"));
     EXPECT_TRUE(co_await pool.add(id(1, 1, 1), true, "b"));
@@ -259,7 +259,7 @@ Task<> dropped_and_recovered(Pool& pool) {
     EXPECT_TRUE(co_await pool.close());
 }
 TEST(RepliesOfAPool, WhatWasDroppedStaysDroppedOverCrashes) {
-    Pool pool(1);
+    AnsweringPool pool(1);
     pool.options.replies_per_owner = 2;
     pool.world.run(dropped_and_recovered(pool));
 }

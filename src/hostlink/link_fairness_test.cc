@@ -36,9 +36,9 @@ class ChargedCore final : public Reactor {
     Reactor& core_;
 };
 
-struct Stage {
-    void run(Task<> (*body)(Stage&)) { world.run(whole(*this, body)); }
-    static Task<> whole(Stage& self, Task<> (*body)(Stage&)) {
+struct ChargedStage {
+    void run(Task<> (*body)(ChargedStage&)) { world.run(whole(*this, body)); }
+    static Task<> whole(ChargedStage& self, Task<> (*body)(ChargedStage&)) {
         co_await self.dpu.start();
         co_await self.host.start();
         co_await body(self);
@@ -52,7 +52,7 @@ struct Stage {
     Host host{dpu, 1};
 };
 
-Task<> late_writes(Stage& stage) {
+Task<> late_writes(ChargedStage& stage) {
     fs::FileSystem& files = *stage.host.link;
     const auto file = co_await files.create({}, fs::root_node, "f", 0644, {.write = true}, {});
     EXPECT_TRUE(file);
@@ -68,9 +68,11 @@ Task<> late_writes(Stage& stage) {
               Result<uint64_t>(bytes.size()));
     EXPECT_GE(stage.core.posts, 500U);
 }
-TEST(LinkFairness, AWriteThatMissesItsDeadlineIsNotCheckedToTheEnd) { Stage().run(late_writes); }
+TEST(LinkFairness, AWriteThatMissesItsDeadlineIsNotCheckedToTheEnd) {
+    ChargedStage().run(late_writes);
+}
 
-Task<> long_reads(Stage& stage) {
+Task<> long_reads(ChargedStage& stage) {
     fs::FileSystem& files = *stage.host.link;
     const auto file = co_await files.create({}, fs::root_node, "f", 0644, {.write = true}, {});
     EXPECT_TRUE(file);
@@ -81,10 +83,10 @@ Task<> long_reads(Stage& stage) {
               Result<uint64_t>(bytes.size()));
     EXPECT_GE(stage.core.posts, 500U);
 }
-TEST(LinkFairness, AReadsChecksumLeavesTheCoreToOthers) { Stage().run(long_reads); }
+TEST(LinkFairness, AReadsChecksumLeavesTheCoreToOthers) { ChargedStage().run(long_reads); }
 
 // A request by hand, in a connection of its own.
-Task<> no_window(Stage& stage) {
+Task<> no_window(ChargedStage& stage) {
     const auto made =
         co_await stage.host.names->create({}, fs::root_node, "f", 0644, {.write = true}, {});
     EXPECT_TRUE(made);
@@ -123,7 +125,7 @@ Task<> no_window(Stage& stage) {
     EXPECT_EQ(stage.dpu.server->metrics().undeliverable.value(), 5U);
     co_await endpoint.close();
 }
-TEST(LinkFairness, AReadIsNotDoneWhoseBytesCouldNotBeDelivered) { Stage().run(no_window); }
+TEST(LinkFairness, AReadIsNotDoneWhoseBytesCouldNotBeDelivered) { ChargedStage().run(no_window); }
 
 }  // namespace
 }  // namespace ros2s::hostlink

@@ -18,7 +18,7 @@ using namespace object;
 using contract::Batch;
 using contract::Place;
 
-constexpr ObjectId one{1, 1};
+constexpr ObjectId first_object{1, 1};
 
 std::string pattern(uint64_t seed, size_t length) {
     std::string text(length, '\0');
@@ -65,7 +65,7 @@ Task<> subjects(Bench& bench) {
     Uuid a, b;
     a.bytes[0] = 0xa0;
     b.bytes[0] = 0xb0;
-    const Place place{one, "d", "value"};
+    const Place place{first_object, "d", "value"};
     for (const Uuid& subject : {a, b}) {
         co_await bench.wired.disconnect();
         bench.wired.gate().owner = subject;
@@ -87,14 +87,14 @@ TEST(RemoteStore, ANameIsItsSubjectsAndItsServeds) { Bench().run(subjects); }
 
 Task<> large(Bench& bench) {
     const std::string bytes = pattern(3, 40 << 20);
-    const Place place{one, "d", "array"};
+    const Place place{first_object, "d", "array"};
     for (const uint64_t offset : {uint64_t{12345}, 12345 + bytes.size()}) {
         const auto commit = co_await bench.update(Batch().write(place, offset, bytes));
         EXPECT_TRUE(commit) << describe(commit.error());
     }
     // 80 MiB as one item: more than a request takes.
     std::string got(2 * bytes.size() + 20000, '?');
-    FetchItem item{.object = one,
+    FetchItem item{.object = first_object,
                    .dkey = {"d"},
                    .akey = {"array"},
                    .extent = {12345 - 1000, got.size()},
@@ -120,13 +120,13 @@ Task<> many_items(Bench& bench) {
     Batch batch;
     std::vector<std::string> wanted;
     for (size_t i = 0; i < count; i += 2) {
-        batch = Batch().write({one, std::to_string(i), "a"}, 0, pattern(i, bytes_each));
+        batch = Batch().write({first_object, std::to_string(i), "a"}, 0, pattern(i, bytes_each));
         EXPECT_TRUE(co_await bench.update(batch));
     }
     std::vector<std::string> got(count, std::string(bytes_each, '?'));
     std::vector<FetchItem> items(count);
     for (size_t i = 0; i < count; ++i) {
-        items[i] = {.object = one,
+        items[i] = {.object = first_object,
                     .dkey = {std::to_string(i)},
                     .akey = {i % 5 == 4 ? "" : "a"},  // nonsense among them
                     .extent = {0, bytes_each},
@@ -150,14 +150,16 @@ Task<> long_lists(Bench& bench) {
     for (int from = 0; from < count; from += 1000) {
         Batch batch;
         for (int i = from; i < from + 1000; ++i) {
-            batch.put({one, std::to_string(100000 + i), "v"}, pattern(1, 500));
+            batch.put({first_object, std::to_string(100000 + i), "v"}, pattern(1, 500));
         }
         EXPECT_TRUE(co_await bench.update(batch));
     }
     for (const uint32_t limit : {1U, 999U, 2500U, 3000U, 5000U}) {
-        const auto listed = co_await bench.store().list(
-            {}, bench.container,
-            {.what = ListRequest::What::dkeys, .object = one, .akey = {"v"}, .limit = limit});
+        const auto listed = co_await bench.store().list({}, bench.container,
+                                                        {.what = ListRequest::What::dkeys,
+                                                         .object = first_object,
+                                                         .akey = {"v"},
+                                                         .limit = limit});
         EXPECT_TRUE(listed);
         if (!listed) continue;
         EXPECT_EQ(listed->entries.size(), std::min<size_t>(limit, count));
@@ -210,7 +212,7 @@ Task<> damaged(Bench& bench) {
     uint64_t refused = 0, withheld = 0, fine = 0;
     bench.wired.network().set_model({.flip_one_in = 12});
     for (uint64_t i = 0; i < 150; ++i) {
-        const Place place{one, std::to_string(i), "a"};
+        const Place place{first_object, std::to_string(i), "a"};
         const uint64_t length = i % 3 == 0 ? 3000 : bytes;
         const std::string text = pattern(i, length);
         const Batch batch = Batch().id({bench.client(), 0, i + 1}).write(place, 0, text);
@@ -222,7 +224,7 @@ Task<> damaged(Bench& bench) {
         if (!commit) EXPECT_EQ(commit.error().code, Code::corrupt) << describe(commit.error());
         if (!commit) ++refused;
         std::string got(length, '?');
-        FetchItem item{.object = one,
+        FetchItem item{.object = first_object,
                        .dkey = {place.dkey},
                        .akey = {"a"},
                        .extent = {0, length},
@@ -302,7 +304,7 @@ TEST(StoreServer, BodiesThatMakeNoSenseAreAnsweredByErrors) { Bench().run(nonsen
 Task<> contradictions(Bench& bench) {
     Whatever reader;
     std::string bytes(3000, 'x');
-    const Batch batch = Batch().write({one, "d", "a"}, 0, bytes);
+    const Batch batch = Batch().write({first_object, "d", "a"}, 0, bytes);
     Buffer buffer;
     const ConstBytes body = encode_update(buffer, bench.container, batch.transaction());
     const std::string long_payload(3001, 'y'), short_payload(2999, 'z');
@@ -314,7 +316,10 @@ Task<> contradictions(Bench& bench) {
     }
     std::array<FetchItem, 2> items;
     for (FetchItem& item : items) {
-        item = {.object = one, .dkey = {"d"}, .akey = {"a"}, .extent = {0, ~uint64_t{0} / 2 + 5}};
+        item = {.object = first_object,
+                .dkey = {"d"},
+                .akey = {"a"},
+                .extent = {0, ~uint64_t{0} / 2 + 5}};
     }
     Buffer fetch;
     const std::array<Bytes, 1> sink{std::as_writable_bytes(std::span(bytes)).first(8)};

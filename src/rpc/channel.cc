@@ -21,13 +21,6 @@ uint64_t seconds_of(WallTime time) {
         std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count());
 }
 
-template <class Pieces>
-uint64_t bytes_of(const Pieces& pieces) {
-    uint64_t bytes = 0;
-    for (const auto& piece : pieces) bytes += piece.size();
-    return bytes;
-}
-
 }  // namespace
 
 Channel::Channel(Reactor& reactor, fabric::Domain& domain, std::string address,

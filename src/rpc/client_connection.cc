@@ -10,18 +10,8 @@
 namespace ros2s::rpc {
 namespace {
 
-// A request's number: its slot in the low bits.
-constexpr uint64_t slot_bits = 16;
-constexpr uint64_t slot_mask = (uint64_t{1} << slot_bits) - 1;
 // Of tenants that have nothing under way.
 constexpr size_t idle_lines_max = 64;
-
-template <class Pieces>
-uint64_t bytes_of(const Pieces& pieces) {
-    uint64_t bytes = 0;
-    for (const auto& piece : pieces) bytes += piece.size();
-    return bytes;
-}
 
 // Each tenant has one line; alone it may have all.
 admission::Limits credits_of(uint32_t requests, uint64_t bytes) {

@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 constexpr uint64_t mib = uint64_t{1} << 20;
 
 // Answers nothing, after some steps on the core; more of them where payload is asked for.
-class BusyService final : public Service {
+class CostlyService final : public Service {
   public:
-    explicit BusyService(Reactor& reactor) : reactor_(reactor), core_(reactor, 1) {}
+    explicit CostlyService(Reactor& reactor) : reactor_(reactor), core_(reactor, 1) {}
     [[nodiscard]] uint32_t number() const override { return 7; }
     Task<> serve(Request& request) override {
         ++served[request.guest().tenant];
@@ -48,21 +48,21 @@ class TenantGate final : public Gate {
 };
 
 // A server for each of two tenants, as a DPU has them.
-struct Stage {
+struct SharedStage {
     struct Side {
-        Side(Stage& stage, uint64_t tenant, std::string name)
+        Side(SharedStage& stage, uint64_t tenant, std::string name)
             : gate(tenant),
               server_domain(stage.network.open_domain(stage.core(), "server of " + name)),
               client_domain(stage.network.open_domain(stage.core(), name)),
               address(std::move(name)) {}
-        Task<> listen(Stage& stage) {
+        Task<> listen(SharedStage& stage) {
             auto listening =
                 co_await Server::listen(stage.core(), *server_domain, address, stage.service, gate,
                                         {.group = &stage.group}, stage.report);
             EXPECT_TRUE(listening) << stage.report.text();
             server = std::move(*listening);
         }
-        Task<std::unique_ptr<Channel>> connect(Stage& stage) {
+        Task<std::unique_ptr<Channel>> connect(SharedStage& stage) {
             auto channel = co_await Channel::open(stage.core(), *client_domain, address, tickets,
                                                   {.service = 7}, stage.report);
             EXPECT_TRUE(channel) << stage.report.text();
@@ -81,8 +81,8 @@ struct Stage {
         const std::string address;
     };
     Reactor& core() { return world.core(); }
-    void run(Task<> (*body)(Stage&)) { world.run(whole(*this, body)); }
-    static Task<> whole(Stage& self, Task<> (*body)(Stage&)) {
+    void run(Task<> (*body)(SharedStage&)) { world.run(whole(*this, body)); }
+    static Task<> whole(SharedStage& self, Task<> (*body)(SharedStage&)) {
         co_await self.good.listen(self);
         co_await self.bad.listen(self);
         co_await body(self);
@@ -112,13 +112,13 @@ struct Stage {
     sim::World world{1};
     fabric::sim::Network network{world.random()};
     Report report;
-    BusyService service{world.core()};
+    CostlyService service{world.core()};
     ServerGroup group{world.core()};
     Side good{*this, 1, "bystander"};
     Side bad{*this, 2, "attacker"};
 };
 
-Task<> many_requests(Stage& stage) {
+Task<> many_requests(SharedStage& stage) {
     const uint64_t alone = co_await stage.bystander();
     EXPECT_GT(alone, 100U);
     bool stop = false;
@@ -126,7 +126,8 @@ Task<> many_requests(Stage& stage) {
     Nursery nursery(stage.core(), 256 * 64);
     for (int i = 0; i < 256; ++i) {
         channels.push_back(co_await stage.bad.connect(stage));
-        for (int j = 0; j < 64; ++j) co_await nursery.spawn(Stage::ask(*channels.back(), stop));
+        for (int j = 0; j < 64; ++j)
+            co_await nursery.spawn(SharedStage::ask(*channels.back(), stop));
     }
     EXPECT_GE(4 * co_await stage.bystander(), alone);
     EXPECT_GT(stage.service.served[2], 1000U);
@@ -134,10 +135,10 @@ Task<> many_requests(Stage& stage) {
     co_await nursery.join();
     for (auto& channel : channels) co_await channel->close();
 }
-TEST(Fairness, ABystanderOfAThousandsOfRequests) { Stage().run(many_requests); }
+TEST(Fairness, ABystanderOfAThousandsOfRequests) { SharedStage().run(many_requests); }
 
 // Claims a sink, and grants no window for it.
-Task<> claim(Stage& stage, const bool& stop, std::map<Code, uint64_t>& answers) {
+Task<> claim(SharedStage& stage, const bool& stop, std::map<Code, uint64_t>& answers) {
     std::vector<std::byte> body_memory(hello_bytes_max), memory(8192), verdict;
     FrameHeader header;
     header.kind = Kind::hello;
@@ -163,7 +164,7 @@ Task<> claim(Stage& stage, const bool& stop, std::map<Code, uint64_t>& answers) 
     co_await endpoint.close();
 }
 
-Task<> no_windows(Stage& stage) {
+Task<> no_windows(SharedStage& stage) {
     const uint64_t alone = co_await stage.bystander();
     bool stop = false;
     std::map<Code, uint64_t> answers;
@@ -177,7 +178,7 @@ Task<> no_windows(Stage& stage) {
     EXPECT_GT(answers[Code::too_large], 100U);
     EXPECT_EQ(stage.bad.server->metrics().undeliverable.value(), answers[Code::too_large]);
 }
-TEST(Fairness, WhatCouldNotBeDeliveredIsNotBegun) { Stage().run(no_windows); }
+TEST(Fairness, WhatCouldNotBeDeliveredIsNotBegun) { SharedStage().run(no_windows); }
 
 }  // namespace
 }  // namespace ros2s::rpc

@@ -42,6 +42,10 @@ struct OperationId {
     friend bool operator==(const OperationId&, const OperationId&) = default;
 };
 
+// A request's number holds its slot in the low bits.
+inline constexpr uint64_t slot_bits = 16;
+inline constexpr uint64_t slot_mask = (uint64_t{1} << slot_bits) - 1;
+
 struct FrameHeader {
     static constexpr uint32_t magic_value = 0x50523252;  // "R2RP"
     static constexpr uint16_t current_version = 2;

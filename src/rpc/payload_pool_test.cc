@@ -11,9 +11,9 @@
 namespace ros2s::rpc {
 namespace {
 
-constexpr uint64_t mib = uint64_t{1} << 20;
+constexpr uint64_t pool_mib = uint64_t{1} << 20;
 
-struct Stage {
+struct PoolStage {
     sim::World world{1};
     ServerGroup group{world.core()};
     Counter held;
@@ -38,34 +38,34 @@ struct Stage {
 
 #ifndef ROS2S_SANITIZED
 TEST(PayloadPool, APieceIsUsedAgainByRequestsOfAboutItsSize) {
-    Stage stage;
-    const auto first = stage.use(mib, 1);
-    EXPECT_EQ(stage.use(mib - 4096, 1), first);
+    PoolStage stage;
+    const auto first = stage.use(pool_mib, 1);
+    EXPECT_EQ(stage.use(pool_mib - 4096, 1), first);
     EXPECT_NE(stage.use(4096, 1), first);
-    EXPECT_EQ(stage.pool.kept_bytes(), mib + (64 << 10));
+    EXPECT_EQ(stage.pool.kept_bytes(), pool_mib + (64 << 10));
 }
 
 TEST(PayloadPool, WhatIsKeptFollowsWhatIsAskedFor) {
-    Stage stage;
+    PoolStage stage;
     stage.use(64 << 10, 2048);
     EXPECT_EQ(stage.pool.kept_bytes(), stage.pool.kept_bytes_max());
-    const auto large = stage.use(mib, 1);
-    EXPECT_EQ(stage.use(mib, 1), large);
+    const auto large = stage.use(pool_mib, 1);
+    EXPECT_EQ(stage.use(pool_mib, 1), large);
 }
 #endif
 
 TEST(PayloadPool, MoreIsGivenBackThanIsKept) {
-    Stage stage;
-    stage.use(2 * mib, 128);
-    stage.use(100 * mib, 1);
+    PoolStage stage;
+    stage.use(2 * pool_mib, 128);
+    stage.use(100 * pool_mib, 1);
 }
 
 TEST(PayloadPool, AllPoolsOfAGroupKeepNoMoreThanItMay) {
-    Stage stage;
+    PoolStage stage;
     std::vector<std::unique_ptr<PayloadPool>> pools;
     for (int i = 0; i < 10; ++i) {
         pools.push_back(std::make_unique<PayloadPool>(stage.group, stage.held));
-        (void)pools.back()->take(60 * mib);
+        (void)pools.back()->take(60 * pool_mib);
         EXPECT_LE(stage.group.kept_bytes, ServerGroup::kept_bytes_max);
     }
     pools.clear();

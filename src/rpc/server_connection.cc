@@ -6,8 +6,6 @@
 namespace ros2s::rpc {
 namespace {
 
-// The low bits of a request's number.
-constexpr uint64_t slot_mask = 0xffff;
 // A peer that takes less could not even be told what is wrong.
 constexpr uint64_t send_bytes_least = frame_bytes(0, failure_bytes_max);
 

@@ -55,12 +55,6 @@ std::vector<Bytes> join(const Pieces& pieces) {
     return ranges;
 }
 
-uint64_t bytes_of(const std::vector<Bytes>& ranges) {
-    uint64_t bytes = 0;
-    for (const Bytes range : ranges) bytes += range.size();
-    return bytes;
-}
-
 }  // namespace
 
 Windows::~Windows() { ROS2S_CHECK(regions_.empty() && staged_.empty()); }

@@ -14,6 +14,14 @@
 
 namespace ros2s::rpc {
 
+// Of all pieces together.
+template <class Pieces>
+uint64_t bytes_of(const Pieces& pieces) {
+    uint64_t bytes = 0;
+    for (const auto& piece : pieces) bytes += piece.size();
+    return bytes;
+}
+
 // Memory of one endpoint that can be granted, first come first served.
 class Staging {
   public:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "no_call.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::sim {
@@ -15,7 +16,6 @@ namespace {
 constexpr size_t containers_max = 3;
 constexpr uint64_t objects = 40;  // many, so that a destruction takes many steps
 constexpr uint64_t array_blocks = 4;
-const Call no_call;
 
 std::string noise(Random& random, uint64_t length) {
     std::string bytes(length, '\0');

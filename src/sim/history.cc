@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "no_call.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 
@@ -13,7 +14,6 @@ using namespace object;
 
 namespace {
 constexpr size_t problems_max = 20;
-const Call no_call;
 }  // namespace
 
 History::History(Reactor& reactor, std::vector<Place> witnesses, std::vector<Column> columns)

@@ -6,6 +6,7 @@
 
 #include "container_client.h"
 #include "crash_plan.h"
+#include "no_call.h"
 #include "ros2s/runtime/nursery.h"
 #include "workload.h"
 
@@ -15,7 +16,6 @@ using namespace object;
 
 namespace {
 
-const Call no_call;
 constexpr int openings_max = 12;
 
 class Trial {

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "no_call.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -22,14 +23,13 @@ constexpr uint64_t hot_blocks = 5;
 constexpr uint64_t segment_bytes = 1 << 20;
 constexpr uint64_t long_segments = 22;
 constexpr uint64_t value_bytes = 5000;  // of the largest value written
-const Call no_call;
 
 Place witness_of(size_t client) {
     if (client % 2 == 1) return {{8, client}, "own", "array"};
     return {{7, 0}, "client " + std::to_string(client), "witness"};
 }
 
-std::string noise(Random& random, uint64_t length) {
+std::string fast_noise(Random& random, uint64_t length) {
     std::string bytes(length, '\0');
     for (uint64_t i = 0; i < length; i += 8) {
         const uint64_t word = random.next();
@@ -307,7 +307,7 @@ void WorkloadClient::add_operation(Batch& batch) {
     } else if (kind <= 4) {
         batch.punch_akey(place);
     } else if (place.akey == "value") {
-        batch.put(place, noise(random_, random_.below(random_.one_in(4) ? value_bytes : 100)));
+        batch.put(place, fast_noise(random_, random_.below(random_.one_in(4) ? value_bytes : 100)));
     } else if (kind == 5) {
         batch.touch(place);
     } else if (kind <= 8) {
@@ -315,7 +315,7 @@ void WorkloadClient::add_operation(Batch& batch) {
     } else if (kind <= 12) {
         batch.punch_extent(place, {offset(), length()});
     } else {
-        batch.write(place, offset(), noise(random_, length()));
+        batch.write(place, offset(), fast_noise(random_, length()));
     }
 }
 
@@ -326,7 +326,7 @@ void WorkloadClient::add_long_operation(Batch& batch) {
     if (random_.one_in(4)) {
         batch.set_size(place, random_.one_in(2) ? offset() : far);
     } else {
-        batch.write(place, far, noise(random_, 1 + random_.below(block_bytes)));
+        batch.write(place, far, fast_noise(random_, 1 + random_.below(block_bytes)));
     }
 }
 
@@ -335,7 +335,7 @@ void WorkloadClient::add_long_operation(Batch& batch) {
 void WorkloadClient::add_hot_write(Batch& batch) {
     const uint64_t first = random_.below(hot_blocks);
     const uint64_t count = 1 + random_.below(hot_blocks - first);
-    batch.write(hot_place(), first * block_bytes, noise(random_, count * block_bytes));
+    batch.write(hot_place(), first * block_bytes, fast_noise(random_, count * block_bytes));
 }
 
 void WorkloadClient::add_condition(Batch& batch) {
@@ -359,7 +359,7 @@ Batch WorkloadClient::make_transaction() {
     Batch batch;
     batch.id({id_, 0, ++sequence_});
     if (is_plain()) {
-        batch.write(witness_, offset(), noise(random_, length()));
+        batch.write(witness_, offset(), fast_noise(random_, length()));
         return batch;
     }
     if (random_.below(100) < options_.hot_percent) {

@@ -11,6 +11,9 @@
 
 namespace ros2s::fabric::contract {
 
+inline constexpr uint64_t kib = 1024;
+inline constexpr uint64_t mib = kib * kib;
+
 struct Client {
     Setup& setup;
     Reactor& core;

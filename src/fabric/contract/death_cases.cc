@@ -4,8 +4,6 @@
 namespace ros2s::fabric::contract {
 namespace {
 
-constexpr uint64_t mib = 1 << 20;
-
 Task<> dies_while_we_wait_client(Client& client) {
     co_await say(*client.endpoint, "hello");
     co_await expect_to_hear(*client.endpoint, "hello yourself");

@@ -6,8 +6,6 @@
 namespace ros2s::fabric::contract {
 namespace {
 
-constexpr uint64_t kib = 1024;
-constexpr uint64_t mib = kib * kib;
 constexpr std::array<uint64_t, 17> sizes{0,
                                          1,
                                          7,

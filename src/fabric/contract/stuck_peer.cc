@@ -5,13 +5,12 @@
 
 #include <array>
 
+#include "cases.h"
 #include "ros2s/runtime/nursery.h"
 #include "stage.h"
 
 namespace ros2s::fabric::contract {
 namespace {
-
-constexpr uint64_t mib = 1 << 20;
 
 // The peer: connects, grants memory, sends the key, and then never looks again.
 Task<> grant_and_stop(Reactor& core, OpenDomain open, std::string address) {

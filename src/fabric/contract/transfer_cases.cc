@@ -1,4 +1,4 @@
-// Put and get: sizes, alignment, numbers, order, de-registration under way.
+// Put and get: moved_sizes, alignment, numbers, order, de-registration under way.
 #include <array>
 
 #include "cases.h"
@@ -6,11 +6,9 @@
 namespace ros2s::fabric::contract {
 namespace {
 
-constexpr uint64_t kib = 1024;
-constexpr uint64_t mib = kib * kib;
-constexpr std::array<uint64_t, 14> sizes{0,       1,       63,           64,       65,
-                                         4095,    4096,    4097,         60 * kib, 64 * kib + 1,
-                                         mib - 1, 5 * mib, 16 * mib + 3, 64 * mib};
+constexpr std::array<uint64_t, 14> moved_sizes{
+    0,    1,        63,           64,      65,      4095,         4096,
+    4097, 60 * kib, 64 * kib + 1, mib - 1, 5 * mib, 16 * mib + 3, 64 * mib};
 constexpr std::array<uint64_t, 3> offsets{0, 1, 4095};
 
 struct Lent {
@@ -36,10 +34,10 @@ Task<> take_back(Client& client, Lent& lent) {
     client.endpoint->free(lent.memory);
 }
 
-Task<> all_sizes_client(Client& client) {
+Task<> all_moves_client(Client& client) {
     Lent lent = co_await lend(client, 65 * mib, Rights::read_write);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(lent.memory.data()) % block_bytes, 0U);
-    for (const uint64_t size : sizes) {
+    for (const uint64_t size : moved_sizes) {
         for (const uint64_t offset : offsets) {
             if (size > mib && offset != 1) continue;
             co_await expect_to_hear(*client.endpoint, "put");
@@ -53,12 +51,12 @@ Task<> all_sizes_client(Client& client) {
     co_await expect_to_hear(*client.endpoint, "done");
     co_await take_back(client, lent);
 }
-Task<> all_sizes_server(Server& server) {
+Task<> all_moves_server(Server& server) {
     Endpoint& endpoint = *server.endpoint;
     const RemoteKey key = co_await receive_key(endpoint);
     const std::array<std::byte, 1> mark{std::byte{0x5a}};
     uint64_t bytes = 0;
-    for (const uint64_t size : sizes) {
+    for (const uint64_t size : moved_sizes) {
         for (const uint64_t offset : offsets) {
             if (size > mib && offset != 1) continue;
             AlignedBuffer buffer(size + 3);
@@ -260,7 +258,7 @@ Task<> budgets_server(Server& server) {
 std::vector<Case> transfer_cases() {
     const Limits large{.memory_bytes_max = 65 * mib};
     return {
-        {"transfers_of_all_sizes", all_sizes_client, all_sizes_server, large, large},
+        {"transfers_of_all_sizes", all_moves_client, all_moves_server, large, large},
         {"thousands_of_transfers", many_client, many_server},
         {"ordered_puts", ordered_client, ordered_server},
         // What is under way takes its time on a busy machine, with an adapter in software.

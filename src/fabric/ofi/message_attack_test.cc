@@ -22,10 +22,10 @@ namespace {
 using contract::Stage;
 using lanes::FrameHeader;
 
-constexpr Duration patience = std::chrono::seconds(60);
+constexpr Duration peer_patience = std::chrono::seconds(60);
 constexpr size_t memory_bytes = 8192;
 
-Options tested() {
+Options tested_verbs() {
     const char* named = std::getenv("ROS2STORE_TEST_OFI");
     const std::string text = named != nullptr ? named : "";
     if (!text.starts_with("ofi+verbs ")) return {.provider = "", .device = ""};
@@ -41,17 +41,17 @@ Options tested() {
     ROS2S_CHECK(get_info != nullptr &&
                 get_info(api_version, nullptr, nullptr, 0, nullptr, &found) == 0);
     Report report;
-    const auto choice = select(tested(), look_at_machine(), report);
+    const auto choice = select(tested_verbs(), look_at_machine(), report);
     ROS2S_CHECK(choice.has_value());
-    const auto opened = MessageContext::open(tested(), *choice, report);
+    const auto opened = MessageContext::open(tested_verbs(), *choice, report);
     std::fprintf(stderr, "%s\n", opened ? "opened" : report.text().c_str());
     _exit(0);
 }
 
 // A message endpoint by hand, and a session through it.
-class Attacker {
+class MessageAttacker {
   public:
-    Attacker() : context_(open()), memory(memory_bytes) {
+    MessageAttacker() : context_(open()), memory(memory_bytes) {
         std::memset(memory.data(), 0x5a, memory.size());
         received_into_ = own(incoming_.bytes(), FI_RECV);
         sent_from_ = own(buffer_.bytes(), FI_SEND | FI_RECV | FI_READ | FI_WRITE);
@@ -101,7 +101,7 @@ class Attacker {
                       0);
         }
         EXPECT_EQ(fi_connect(endpoint_.get(), server_.data(), &request, sizeof request), 0);
-        const Time until = stage.core().now() + patience;
+        const Time until = stage.core().now() + peer_patience;
         while (stage.core().now() < until) {
             fi_eq_cm_entry entry{};
             uint32_t event = 0;
@@ -152,7 +152,7 @@ class Attacker {
     }
     // What was given to the adapter has ended, well or not.
     Task<> gone(Stage& stage) {
-        const Time until = stage.core().now() + patience;
+        const Time until = stage.core().now() + peer_patience;
         while (stage.core().now() < until) {
             fi_cq_msg_entry entry{};
             ssize_t count = fi_cq_read(context_.completions(), &entry, 1);
@@ -203,7 +203,7 @@ class Attacker {
     }
 
     Task<End> how_it_ended(Stage& stage) {
-        const Time until = stage.core().now() + patience;
+        const Time until = stage.core().now() + peer_patience;
         while (victim->alive() && stage.core().now() < until) co_await yield(stage.core());
         co_return victim->ended();
     }
@@ -217,7 +217,7 @@ class Attacker {
   private:
     static MessageContext open() {
         Report report;
-        const Options options = tested();
+        const Options options = tested_verbs();
         const auto choice = select(options, look_at_machine(), report);
         EXPECT_TRUE(choice) << report.text();
         auto opened = MessageContext::open(options, *choice, report);
@@ -244,11 +244,11 @@ class Attacker {
     std::unique_ptr<Endpoint> victim;
 };
 
-void run(Task<> (*test)(Stage&)) {
-    if (tested().provider.empty()) GTEST_SKIP() << "ROS2STORE_TEST_OFI names no adapter";
-    Stage stage(
-        [](Reactor& reactor, Report& report) { return open_domain(reactor, tested(), report); },
-        {.limits = {.reply_bytes = 256}});
+void run_message(Task<> (*test)(Stage&)) {
+    if (tested_verbs().provider.empty()) GTEST_SKIP() << "ROS2STORE_TEST_OFI names no adapter";
+    Stage stage([](Reactor& reactor,
+                   Report& report) { return open_domain(reactor, tested_verbs(), report); },
+                {.limits = {.reply_bytes = 256}});
     stage.run([&] { return test(stage); });
 }
 
@@ -263,29 +263,35 @@ struct Lie {
     uint64_t access;
     bool put;
     // The key that is announced, given the registration of half the memory.
-    uint64_t (*key)(Attacker& attacker, Attacker& other, Handle<fid_mr>& half);
+    uint64_t (*key)(MessageAttacker& attacker, MessageAttacker& other, Handle<fid_mr>& half);
 };
 
-uint64_t as_it_is(Attacker&, Attacker&, Handle<fid_mr>& half) { return fi_mr_key(half.get()); }
+uint64_t as_it_is(MessageAttacker&, MessageAttacker&, Handle<fid_mr>& half) {
+    return fi_mr_key(half.get());
+}
 
 const std::array<Lie, 8> lies{{
     {"forged", FI_REMOTE_WRITE, true,
-     [](Attacker&, Attacker&, Handle<fid_mr>& half) { return fi_mr_key(half.get()) ^ 0x5500; }},
+     [](MessageAttacker&, MessageAttacker&, Handle<fid_mr>& half) {
+         return fi_mr_key(half.get()) ^ 0x5500;
+     }},
     {"forged, to read", FI_REMOTE_READ, false,
-     [](Attacker&, Attacker&, Handle<fid_mr>& half) { return fi_mr_key(half.get()) ^ 0x5500; }},
+     [](MessageAttacker&, MessageAttacker&, Handle<fid_mr>& half) {
+         return fi_mr_key(half.get()) ^ 0x5500;
+     }},
     {"of another protection domain", FI_REMOTE_WRITE, true,
-     [](Attacker& attacker, Attacker& other, Handle<fid_mr>& half) {
+     [](MessageAttacker& attacker, MessageAttacker& other, Handle<fid_mr>& half) {
          half = other.own(attacker.memory.bytes(), FI_REMOTE_WRITE);
          return fi_mr_key(half.get());
      }},
     {"revoked", FI_REMOTE_WRITE, true,
-     [](Attacker&, Attacker&, Handle<fid_mr>& half) {
+     [](MessageAttacker&, MessageAttacker&, Handle<fid_mr>& half) {
          const uint64_t key = fi_mr_key(half.get());
          half.reset();
          return key;
      }},
     {"revoked, to read", FI_REMOTE_READ, false,
-     [](Attacker&, Attacker&, Handle<fid_mr>& half) {
+     [](MessageAttacker&, MessageAttacker&, Handle<fid_mr>& half) {
          const uint64_t key = fi_mr_key(half.get());
          half.reset();
          return key;
@@ -297,11 +303,11 @@ const std::array<Lie, 8> lies{{
 
 // The adapter refuses each; the liar's session ends, it may come again, and an honest key works.
 Task<> false_keys(Stage& stage) {
-    Attacker other;
+    MessageAttacker other;
     uint64_t violations = 0;
     for (const Lie& lie : lies) {
         SCOPED_TRACE(lie.what);
-        Attacker attacker;
+        MessageAttacker attacker;
         co_await attacker.connect(stage);
         if (attacker.victim == nullptr) co_return;
         auto half = attacker.own(attacker.memory.bytes().first(memory_bytes / 2), lie.access);
@@ -322,7 +328,7 @@ Task<> false_keys(Stage& stage) {
         co_await attacker.finish();
         co_await stage.bystander_is_served();
     }
-    Attacker reformed;
+    MessageAttacker reformed;
     co_await reformed.connect(stage);
     if (reformed.victim == nullptr) co_return;
     const auto whole = reformed.own(reformed.memory.bytes(), FI_REMOTE_WRITE | FI_REMOTE_READ);
@@ -334,7 +340,7 @@ Task<> false_keys(Stage& stage) {
     EXPECT_GT(stage.server->counters().one_sided.value(), 0U);
     co_await reformed.finish();
 }
-TEST(OfiMessageAttack, false_keys_cost_their_own_session) { run(false_keys); }
+TEST(OfiMessageAttack, false_keys_cost_their_own_session) { run_message(false_keys); }
 
 // The accepting side exposes nothing, whatever key is tried.
 Task<> reaches(Stage& stage) {
@@ -344,7 +350,7 @@ Task<> reaches(Stage& stage) {
     for (const bool write : {true, false}) {
         // Adapters number their keys: those of the server's own slots are among the first.
         for (uint64_t key = 0; key < 4; ++key) {
-            Attacker attacker;
+            MessageAttacker attacker;
             co_await attacker.connect(stage);
             if (attacker.victim == nullptr) co_return;
             co_await attacker.reach_for(stage, write, at, key << 8);
@@ -355,13 +361,13 @@ Task<> reaches(Stage& stage) {
     }
     EXPECT_TRUE(all_are(secret.bytes(), 0x5a));
 }
-TEST(OfiMessageAttack, nothing_of_the_server_is_within_reach) { run(reaches); }
+TEST(OfiMessageAttack, nothing_of_the_server_is_within_reach) { run_message(reaches); }
 
 // Any bytes as frames, from many seeds.
-Task<> garbage(Stage& stage) {
+Task<> message_garbage(Stage& stage) {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         Random random(seed);
-        Attacker attacker;
+        MessageAttacker attacker;
         co_await attacker.connect(stage);
         if (attacker.victim == nullptr) co_return;
         for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
@@ -381,7 +387,7 @@ Task<> garbage(Stage& stage) {
         co_await attacker.finish();
     }
 }
-TEST(OfiMessageAttack, garbage_in_frames) { run(garbage); }
+TEST(OfiMessageAttack, garbage_in_frames) { run_message(message_garbage); }
 
 // Frames of another session, less than a header, more than a frame: each ends the session whose
 // endpoint it came over.
@@ -395,7 +401,7 @@ Task<> senseless_messages(Stage& stage) {
                           {"nothing", 0, 0},
                           {"more than a frame", Slot::size + 1, 0}};
     for (const auto& attempt : attempts) {
-        Attacker attacker;
+        MessageAttacker attacker;
         co_await attacker.connect(stage);
         if (attacker.victim == nullptr) co_return;
         attacker.channel += attempt.channel_off;
@@ -411,7 +417,9 @@ Task<> senseless_messages(Stage& stage) {
         co_await stage.bystander_is_served();
     }
 }
-TEST(OfiMessageAttack, senseless_messages_end_their_own_session) { run(senseless_messages); }
+TEST(OfiMessageAttack, senseless_messages_end_their_own_session) {
+    run_message(senseless_messages);
+}
 
 // Memory that the adapter does not take is invalid, and not an end: rpc then uses other memory.
 Task<> not_to_be_registered(Stage& stage) {
@@ -422,7 +430,9 @@ Task<> not_to_be_registered(Stage& stage) {
     EXPECT_EQ(munmap(none, memory_bytes), 0);
     co_await stage.bystander_is_served();
 }
-TEST(OfiMessageAttack, memory_that_cannot_be_registered_is_invalid) { run(not_to_be_registered); }
+TEST(OfiMessageAttack, memory_that_cannot_be_registered_is_invalid) {
+    run_message(not_to_be_registered);
+}
 
 // Of this machine, as its kernel counts.
 size_t connection_identifiers() {
@@ -435,7 +445,7 @@ size_t connection_identifiers() {
 
 // A request for a connection that names no session which waits for one.
 Task<> uninvited(Stage& stage) {
-    Attacker attacker;
+    MessageAttacker attacker;
     if (!co_await attacker.say_hello(stage)) co_return;
     EXPECT_FALSE(co_await attacker.ask(stage, {.channel = attacker.channel + 1}));
     EXPECT_FALSE(co_await attacker.ask(stage, {.magic = 1, .channel = attacker.channel}));
@@ -448,10 +458,10 @@ Task<> uninvited(Stage& stage) {
     EXPECT_TRUE(co_await attacker.ask(stage, {.channel = attacker.channel}));
     co_await attacker.finish();
 }
-TEST(OfiMessageAttack, connections_that_nobody_waits_for) { run(uninvited); }
+TEST(OfiMessageAttack, connections_that_nobody_waits_for) { run_message(uninvited); }
 
 TEST(OfiMessageAttack, memory_that_libfabric_remembers_is_refused) {
-    if (tested().provider.empty()) GTEST_SKIP() << "ROS2STORE_TEST_OFI names no adapter";
+    if (tested_verbs().provider.empty()) GTEST_SKIP() << "ROS2STORE_TEST_OFI names no adapter";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(open_second(), testing::ExitedWithCode(0), "stays open to peers");
 }

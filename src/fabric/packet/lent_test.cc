@@ -8,15 +8,15 @@
 namespace ros2s::fabric {
 namespace {
 
-constexpr uint64_t domain = 11;
-constexpr uint64_t session = 22;
+constexpr uint64_t lender = 11;
+constexpr uint64_t borrower = 22;
 constexpr Time never = Time::max();
 constexpr Time now{};
 
 RemoteKey make_key(uint32_t slot, uint32_t generation = 1) {
     RemoteKey key{.rights = Rights::read_write,
-                  .domain = domain,
-                  .session = session,
+                  .domain = lender,
+                  .session = borrower,
                   .slot = slot,
                   .generation = generation,
                   .address = 0x10000,
@@ -29,7 +29,7 @@ RemoteKey make_key(uint32_t slot, uint32_t generation = 1) {
 }
 
 TEST(Lent, names_the_place_and_the_adapters_key) {
-    Lent lent(domain, session, 4);
+    Lent lent(lender, borrower, 4);
     ASSERT_TRUE(lent.add(make_key(3), never));
     const auto use = lent.begin(make_key(3), 100, 200, Rights::write, now);
     ASSERT_TRUE(use);
@@ -41,7 +41,7 @@ TEST(Lent, names_the_place_and_the_adapters_key) {
 
 // The key in hand is a claim: what was announced decides.
 TEST(Lent, refuses_what_was_not_announced) {
-    Lent lent(domain, session, 4);
+    Lent lent(lender, borrower, 4);
     RemoteKey read_only = make_key(0);
     read_only.rights = Rights::read;
     read_only.seal();
@@ -63,7 +63,7 @@ TEST(Lent, refuses_what_was_not_announced) {
 }
 
 TEST(Lent, takes_no_more_than_it_may_and_nothing_senseless) {
-    Lent lent(domain, session, 2);
+    Lent lent(lender, borrower, 2);
     RemoteKey without_native = make_key(0);
     without_native.native_bytes = 0;
     without_native.seal();
@@ -78,7 +78,7 @@ TEST(Lent, takes_no_more_than_it_may_and_nothing_senseless) {
 }
 
 TEST(Lent, a_revocation_ends_with_its_last_use) {
-    Lent lent(domain, session, 4);
+    Lent lent(lender, borrower, 4);
     ASSERT_TRUE(lent.add(make_key(0), never));
     const auto first = lent.begin(make_key(0), 0, 1, Rights::read, now);
     const auto second = lent.begin(make_key(0), 0, 1, Rights::read, now);

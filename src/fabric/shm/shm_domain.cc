@@ -9,8 +9,6 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-const std::string provider_name = "shm";
-
 uint64_t ring_bytes(uint64_t budget) {
     return std::bit_ceil(std::clamp(budget, ring_bytes_least, ring_bytes_most));
 }
@@ -25,7 +23,7 @@ class ShmDomain final : public Domain, private Handshakes {
     }
     ~ShmDomain() override { ROS2S_CHECK(sessions_ == nullptr); }
 
-    const std::string& provider() const noexcept override { return provider_name; }
+    const std::string& provider() const noexcept override { return ShmEndpoint::provider_name; }
     uint64_t id() const noexcept override { return id_; }
     Counters& counters() noexcept override { return counters_; }
     Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
@@ -65,7 +63,7 @@ class ShmDomain final : public Domain, private Handshakes {
                     .incoming_bytes_max = limits.incoming_bytes_max,
                     .memory_bytes = limits.memory_bytes_max,
                     .operations_max = limits.operations_max};
-        hello.set_provider(provider_name);
+        hello.set_provider(ShmEndpoint::provider_name);
         return hello;
     }
 
@@ -131,7 +129,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address
     std::vector<Descriptor> descriptors;
     ROS2S_CO_TRY(co_await receive_descriptors(reactor_, socket.get(), bytes, descriptors, 2, stop));
     const auto answer = Hello::decode(bytes);
-    ROS2S_CO_TRY(check_answer(answer, address, provider_name, report));
+    ROS2S_CO_TRY(check_answer(answer, address, ShmEndpoint::provider_name, report));
     ShmHello layout;
     std::array<std::byte, sizeof layout> more{};
     ROS2S_CO_TRY(co_await receive_all(reactor_, socket.get(), more, stop));

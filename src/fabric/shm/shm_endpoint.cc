@@ -13,8 +13,6 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-const std::string provider_name = "shm";
-
 // The rings lie behind the control page: to the server, to the client.
 Bytes ring_of(const Segment& control, const ShmHello& layout, bool to_server) {
     return to_server ? control.bytes().subspan(control_page_bytes, layout.to_server_bytes)
@@ -125,6 +123,8 @@ ShmEndpoint::~ShmEndpoint() {
     ROS2S_CHECK(closed_);
     if (assembling_ != nullptr) drop(assembling_, assembling_size_);
 }
+
+const std::string ShmEndpoint::provider_name = "shm";
 
 const std::string& ShmEndpoint::provider() const noexcept { return provider_name; }
 ControlPage& ShmEndpoint::page() const noexcept { return page_of(control_); }

@@ -82,6 +82,7 @@ class ShmEndpoint final : public Endpoint {
     // Limits as they are kept: the incoming budget is at least two messages.
     [[nodiscard]] static Limits settle(Limits limits) noexcept;
 
+    static const std::string provider_name;
     const std::string& provider() const noexcept override;
     Task<Result<>> send(ConstBytes head, ConstBytes body, StopToken stop) override;
     Result<Bytes> allocate(uint64_t size) override;

@@ -33,7 +33,7 @@ Task<> extend(Fixture& f, NodeId node, uint64_t offset) {
     co_await f.close(handle);
 }
 
-constexpr Case cases[] = {
+constexpr Case append_table[] = {
     {"GoesToTheEnd",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "start");
@@ -132,6 +132,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases append_cases() { return cases; }
+Cases append_cases() { return append_table; }
 
 }  // namespace ros2s::fs::contract

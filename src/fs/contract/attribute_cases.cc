@@ -15,7 +15,7 @@ Task<> chown_one(Fixture& f, NodeId node, uid_t uid) {
     EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.uid = uid}));
 }
 
-constexpr Case cases[] = {
+constexpr Case attribute_table[] = {
     {"EveryPermissionBit",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
@@ -219,6 +219,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases attribute_cases() { return cases; }
+Cases attribute_cases() { return attribute_table; }
 
 }  // namespace ros2s::fs::contract

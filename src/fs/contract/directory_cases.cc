@@ -99,7 +99,7 @@ Task<> use_removed_directory(Fixture& f, NodeId dir, FileHandle handle) {
     EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "elsewhere"));
 }
 
-constexpr Case cases[] = {
+constexpr Case directory_table[] = {
     {"RmdirTakesAnEmptyDirectory",
      [](Fixture& f) -> Task<> {
          co_await f.directory(root_node, "dir");
@@ -400,6 +400,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases directory_cases() { return cases; }
+Cases directory_cases() { return directory_table; }
 
 }  // namespace ros2s::fs::contract

@@ -59,7 +59,7 @@ Task<> read_block(Fixture& f, FileHandle handle, uint64_t offset, uint64_t lengt
     if (bytes != string(bytes.size(), bytes.empty() ? ' ' : bytes[0])) torn = true;
 }
 
-constexpr Case cases[] = {
+constexpr Case file_table[] = {
     {"ReadWhatWasWritten",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
@@ -427,6 +427,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases file_cases() { return cases; }
+Cases file_cases() { return file_table; }
 
 }  // namespace ros2s::fs::contract

@@ -22,7 +22,7 @@ Task<> open_or_gone(Fixture& f, NodeId node, string contents) {
     co_await f.close(opened->handle);
 }
 
-constexpr Case cases[] = {
+constexpr Case link_table[] = {
     {"TwoNamesOneFile",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "a", "one");
@@ -223,6 +223,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases link_cases() { return cases; }
+Cases link_cases() { return link_table; }
 
 }  // namespace ros2s::fs::contract

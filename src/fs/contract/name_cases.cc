@@ -28,7 +28,7 @@ Task<> unlink_one(Fixture& f, string name, int& unlinked) {
     if (!result) EXPECT_FAILS(not_found, result);
 }
 
-constexpr Case cases[] = {
+constexpr Case name_table[] = {
     {"RootIsADirectory",
      [](Fixture& f) -> Task<> {
          const Attributes root = co_await f.stat(root_node);
@@ -342,6 +342,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases name_cases() { return cases; }
+Cases name_cases() { return name_table; }
 
 }  // namespace ros2s::fs::contract

@@ -15,7 +15,7 @@ Task<> create_and_count(Fixture& f, OpenFlags flags, int& opened, std::vector<No
     co_await f.close(made->handle);
 }
 
-constexpr Case cases[] = {
+constexpr Case open_table[] = {
     {"CreateMakesAnEmptyFile",
      [](Fixture& f) -> Task<> {
          const auto made =
@@ -185,6 +185,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases open_cases() { return cases; }
+Cases open_cases() { return open_table; }
 
 }  // namespace ros2s::fs::contract

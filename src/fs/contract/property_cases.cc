@@ -220,7 +220,7 @@ Task<> run_one(Fixture& f, uint64_t seed) {
     co_await comparison.run(f.traits.property_steps);
 }
 
-constexpr Case cases[] = {
+constexpr Case property_table[] = {
     {"AgreesWithTheModel",
      [](Fixture& f) -> Task<> {
          for (int seed = 1; seed <= f.traits.property_runs && !testing::Test::HasFailure();
@@ -240,6 +240,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases property_cases() { return cases; }
+Cases property_cases() { return property_table; }
 
 }  // namespace ros2s::fs::contract

@@ -32,7 +32,7 @@ Task<> unlink_all(Fixture& f, NodeId dir, int count) {
     }
 }
 
-constexpr Case cases[] = {
+constexpr Case read_many_table[] = {
     {"Nothing",
      [](Fixture& f) -> Task<> { EXPECT_OK(co_await f.fs.read_many(f.call, root_node, {})); }},
     {"OneFile",
@@ -166,6 +166,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases read_many_cases() { return cases; }
+Cases read_many_cases() { return read_many_table; }
 
 }  // namespace ros2s::fs::contract

@@ -101,7 +101,7 @@ Task<> look_up_until(Fixture& f, string name, const bool& done, bool& missed) {
     }
 }
 
-constexpr Case cases[] = {
+constexpr Case rename_table[] = {
     {"EachOverEachInOneDirectory", [](Fixture& f) -> Task<> { co_await matrix(f, {}, false); }},
     {"EachOverEachAcrossDirectories", [](Fixture& f) -> Task<> { co_await matrix(f, {}, true); }},
     {"NoReplaceInOneDirectory",
@@ -320,6 +320,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases rename_cases() { return cases; }
+Cases rename_cases() { return rename_table; }
 
 }  // namespace ros2s::fs::contract

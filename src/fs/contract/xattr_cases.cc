@@ -31,7 +31,7 @@ Task<Names> list(Fixture& f, NodeId node) {
     co_return ours;
 }
 
-constexpr Case cases[] = {
+constexpr Case xattr_table[] = {
     {"SetGetListRemove",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
@@ -158,6 +158,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-Cases xattr_cases() { return cases; }
+Cases xattr_cases() { return xattr_table; }
 
 }  // namespace ros2s::fs::contract

@@ -7,7 +7,6 @@
 namespace ros2s::object::contract {
 namespace {
 
-constexpr ObjectId one{1, 1};
 constexpr size_t workers = 16;
 
 Place chunk(uint64_t n) { return {one, Dkey::integer(n).bytes, "data"}; }

@@ -5,10 +5,8 @@
 namespace ros2s::object::contract {
 namespace {
 
-constexpr ObjectId one{1, 1};
-constexpr ObjectId two{2, 2};
-const Place array{one, "dkey", "array"};
-const Place value{one, "dkey", "value"};
+const Place given_array{one, "dkey", "array"};
+const Place given_value{one, "dkey", "value"};
 const Place absent_akey{one, "dkey", "absent"};
 const Place absent_dkey{one, "other", "array"};
 const Place result{two, "r", "r"};
@@ -26,8 +24,8 @@ Task<> fails(Probe& probe, Batch batch) {
 }
 
 Task<> exists_and_absent(Probe& probe) {
-    co_await probe.must(Batch().write(array, 0, "a").put(value, ""));
-    for (const Place& there : {array, value, dkey_of(array)}) {
+    co_await probe.must(Batch().write(given_array, 0, "a").put(given_value, ""));
+    for (const Place& there : {given_array, given_value, dkey_of(given_array)}) {
         co_await holds(probe, Batch().exists(there));
         co_await fails(probe, Batch().absent(there));
     }
@@ -36,75 +34,84 @@ Task<> exists_and_absent(Probe& probe) {
         co_await holds(probe, Batch().absent(not_there));
         co_await fails(probe, Batch().exists(not_there));
     }
-    co_await probe.must(Batch().punch_akey(array));
-    co_await holds(probe, Batch().exists(dkey_of(array)).absent(array));
-    co_await probe.must(Batch().punch_akey(value));
-    co_await holds(probe, Batch().absent(dkey_of(array)));
+    co_await probe.must(Batch().punch_akey(given_array));
+    co_await holds(probe, Batch().exists(dkey_of(given_array)).absent(given_array));
+    co_await probe.must(Batch().punch_akey(given_value));
+    co_await holds(probe, Batch().absent(dkey_of(given_array)));
 }
 
 Task<> epoch_equals(Probe& probe) {
-    co_await holds(probe, Batch().epoch_equals(array, {0}));
-    const Commit first = co_await probe.must(Batch().write(array, 0, "a"));
-    co_await fails(probe, Batch().epoch_equals(array, {0}));
-    co_await holds(probe, Batch().epoch_equals(array, first.epoch));
+    co_await holds(probe, Batch().epoch_equals(given_array, {0}));
+    const Commit first = co_await probe.must(Batch().write(given_array, 0, "a"));
+    co_await fails(probe, Batch().epoch_equals(given_array, {0}));
+    co_await holds(probe, Batch().epoch_equals(given_array, first.epoch));
     // What is done to its neighbours is not done to it.
-    co_await probe.must(Batch().put(value, "v"));
-    co_await holds(probe, Batch().epoch_equals(array, first.epoch));
-    const Commit second = co_await probe.must(Batch().set_size(array, 1));
-    co_await fails(probe, Batch().epoch_equals(array, first.epoch));
-    co_await holds(probe, Batch().epoch_equals(array, second.epoch));
+    co_await probe.must(Batch().put(given_value, "v"));
+    co_await holds(probe, Batch().epoch_equals(given_array, first.epoch));
+    const Commit second = co_await probe.must(Batch().set_size(given_array, 1));
+    co_await fails(probe, Batch().epoch_equals(given_array, first.epoch));
+    co_await holds(probe, Batch().epoch_equals(given_array, second.epoch));
     co_await probe.must(Batch().punch_object(one));
-    co_await holds(probe, Batch().epoch_equals(array, {0}));
+    co_await holds(probe, Batch().epoch_equals(given_array, {0}));
 }
 
 Task<> size_equals(Probe& probe) {
-    co_await holds(probe, Batch().size_equals(array, 0));
-    co_await probe.must(Batch().set_size(array, 5000).put(value, "12345"));
-    co_await holds(probe, Batch().size_equals(array, 5000).size_equals(value, 5));
-    co_await fails(probe, Batch().size_equals(array, 4999));
-    co_await fails(probe, Batch().size_equals(value, 0));
-    co_await probe.must(Batch().punch_akey(array));
-    co_await holds(probe, Batch().size_equals(array, 0));
+    co_await holds(probe, Batch().size_equals(given_array, 0));
+    co_await probe.must(Batch().set_size(given_array, 5000).put(given_value, "12345"));
+    co_await holds(probe, Batch().size_equals(given_array, 5000).size_equals(given_value, 5));
+    co_await fails(probe, Batch().size_equals(given_array, 4999));
+    co_await fails(probe, Batch().size_equals(given_value, 0));
+    co_await probe.must(Batch().punch_akey(given_array));
+    co_await holds(probe, Batch().size_equals(given_array, 0));
 }
 
 Task<> no_dkeys(Probe& probe) {
     co_await holds(probe, Batch().no_dkeys(one, "array"));
-    co_await probe.must(Batch().touch(array));
+    co_await probe.must(Batch().touch(given_array));
     co_await fails(probe, Batch().no_dkeys(one, "array"));
     co_await holds(probe, Batch().no_dkeys(one, "value").no_dkeys(two, "array"));
     co_await probe.must(Batch().touch({one, "", "array"}).touch({one, "z", "array"}));
-    co_await probe.must(Batch().punch_akey(array).punch_dkey(one, "z"));
+    co_await probe.must(Batch().punch_akey(given_array).punch_dkey(one, "z"));
     co_await fails(probe, Batch().no_dkeys(one, "array"));
     co_await probe.must(Batch().punch_dkey(one, ""));
     co_await holds(probe, Batch().no_dkeys(one, "array"));
 }
 
 Task<> the_first_that_fails_is_named(Probe& probe) {
-    co_await probe.must(Batch().touch(array));
-    co_await probe.refused(
-        Batch().exists(array).size_equals(array, 0).absent(array).exists(value).touch(result),
-        Code::condition_failed, 2);
-    const auto first = co_await probe.update(Batch().absent(array).exists(value));
+    co_await probe.must(Batch().touch(given_array));
+    co_await probe.refused(Batch()
+                               .exists(given_array)
+                               .size_equals(given_array, 0)
+                               .absent(given_array)
+                               .exists(given_value)
+                               .touch(result),
+                           Code::condition_failed, 2);
+    const auto first = co_await probe.update(Batch().absent(given_array).exists(given_value));
     EXPECT_EQ(first, Result<Commit>(fail(Code::condition_failed, 0)));
     co_await probe.expect_absent(result);
 }
 
 Task<> they_see_the_state_before(Probe& probe) {
-    co_await probe.must(Batch().absent(array).absent(value).write(array, 0, "a").put(value, "v"));
-    co_await probe.must(Batch().exists(array).punch_akey(array));
-    co_await probe.must(Batch().absent(array).exists(value).punch_object(one).touch(array));
-    co_await probe.expect_array(array, "");
+    co_await probe.must(Batch()
+                            .absent(given_array)
+                            .absent(given_value)
+                            .write(given_array, 0, "a")
+                            .put(given_value, "v"));
+    co_await probe.must(Batch().exists(given_array).punch_akey(given_array));
+    co_await probe.must(
+        Batch().absent(given_array).exists(given_value).punch_object(one).touch(given_array));
+    co_await probe.expect_array(given_array, "");
 }
 
 Task<> a_chain_of_updates_by_epoch(Probe& probe) {
     Epoch epoch{};
     for (int i = 0; i < 50; ++i) {
-        const Commit commit =
-            co_await probe.must(Batch().epoch_equals(value, epoch).put(value, std::to_string(i)));
+        const Commit commit = co_await probe.must(
+            Batch().epoch_equals(given_value, epoch).put(given_value, std::to_string(i)));
         EXPECT_GT(commit.epoch, epoch);
         epoch = commit.epoch;
     }
-    co_await probe.expect_value(value, "49");
+    co_await probe.expect_value(given_value, "49");
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 namespace ros2s::object::contract {
 namespace {
 
-constexpr ObjectId one{1, 1};
-const Place array{one, "a", "array"};
+const Place kept_array{one, "a", "array"};
 
 Task<> labels(Probe& probe) {
     for (const char* bad : {"", ".", "..", "a/b", "a b", "ä", "new\nline"}) {
@@ -41,14 +40,14 @@ Task<> labels(Probe& probe) {
 
 Task<> a_world_of_its_own_each(Probe& probe) {
     const ContainerId other = co_await probe.create_container("other");
-    co_await probe.must(Batch().write(array, 0, "mine"));
-    const Batch batch = Batch().absent(array).write(array, 0, "theirs");
+    co_await probe.must(Batch().write(kept_array, 0, "mine"));
+    const Batch batch = Batch().absent(kept_array).write(kept_array, 0, "theirs");
     const auto commit = co_await probe.store().update(probe.call(), other, batch.transaction());
     EXPECT_TRUE(commit.has_value());
-    co_await probe.expect_array(array, "mine");
+    co_await probe.expect_array(kept_array, "mine");
     const auto destroyed = co_await probe.store().destroy_container(probe.call(), other);
     EXPECT_TRUE(destroyed.has_value());
-    co_await probe.expect_array(array, "mine");
+    co_await probe.expect_array(kept_array, "mine");
 }
 
 Task<> unknown_ones(Probe& probe) {
@@ -62,7 +61,7 @@ Task<> unknown_ones(Probe& probe) {
         FetchItem item{.object = one, .akey = {"a"}};
         const auto fetched = co_await probe.store().fetch(probe.call(), id, {&item, 1});
         EXPECT_EQ(fetched, Result<>(not_found));
-        const Batch batch = Batch().touch(array);
+        const Batch batch = Batch().touch(kept_array);
         const auto commit = co_await probe.store().update(probe.call(), id, batch.transaction());
         EXPECT_EQ(commit, Result<Commit>(not_found));
         const ListRequest request{.what = ListRequest::What::objects};
@@ -150,10 +149,11 @@ Task<> a_full_pool(Probe& probe) {
     }
 }
 
-Task<> survive_reopening(Probe& probe) {
+Task<> containers_survive_reopening(Probe& probe) {
     const ContainerId other = co_await probe.create_container("other");
     const ContainerId gone = co_await probe.create_container("gone");
-    co_await probe.must(Batch().write(array, 5000, pattern(1, 2 << 20)).put({one, "v", "v"}, "v"));
+    co_await probe.must(
+        Batch().write(kept_array, 5000, pattern(1, 2 << 20)).put({one, "v", "v"}, "v"));
     const auto destroyed = co_await probe.store().destroy_container(probe.call(), gone);
     EXPECT_TRUE(destroyed.has_value());
     const QueryReply query = co_await probe.query(one, "array");
@@ -165,7 +165,7 @@ Task<> survive_reopening(Probe& probe) {
         EXPECT_TRUE(list.has_value() && list->size() == 2 && list->at(1).id == other);
         std::string model;
         overlay(model, 5000, pattern(1, 2 << 20));
-        co_await probe.expect_array(array, model);
+        co_await probe.expect_array(kept_array, model);
         co_await probe.expect_value({one, "v", "v"}, "v");
         const QueryReply again = co_await probe.query(one, "array");
         EXPECT_EQ(again.last_epoch, query.last_epoch);
@@ -186,7 +186,7 @@ std::vector<Case> container_cases() {
             {"UnknownContainers", unknown_ones},
             {"ADestroyedContainerLeavesNothing", a_destroyed_one_leaves_nothing},
             {"AFullPool", a_full_pool, {.capacity_bytes = 32 << 20, .scarce = true}},
-            {"ContainersSurviveReopening", survive_reopening, {}, is_durable}};
+            {"ContainersSurviveReopening", containers_survive_reopening, {}, is_durable}};
 }
 
 }  // namespace ros2s::object::contract

@@ -4,8 +4,7 @@
 namespace ros2s::object::contract {
 namespace {
 
-constexpr ObjectId one{1, 1};
-const Place array{one, "a", "array"};
+const Place limited_array{one, "a", "array"};
 const std::string longest(key_bytes_max, 'k');
 const std::string too_long(key_bytes_max + 1, 'k');
 
@@ -49,23 +48,24 @@ Task<> keys_over_the_limit(Probe& probe) {
 Task<> extents_over_the_limit(Probe& probe) {
     for (const Extent extent : {Extent{array_bytes_max, 1}, Extent{~uint64_t{0}, 1},
                                 Extent{~uint64_t{0} - 1, 10}, Extent{0, array_bytes_max + 1}}) {
-        co_await probe.refused(Batch().punch_extent(array, extent), Code::too_large,
+        co_await probe.refused(Batch().punch_extent(limited_array, extent), Code::too_large,
                                array_bytes_max);
         if (extent.length > 100) continue;
-        co_await probe.refused(Batch().write(array, extent.offset, std::string(extent.length, 'x')),
-                               Code::too_large, array_bytes_max);
-        const Fetched got = co_await probe.fetch(array, extent);
+        co_await probe.refused(
+            Batch().write(limited_array, extent.offset, std::string(extent.length, 'x')),
+            Code::too_large, array_bytes_max);
+        const Fetched got = co_await probe.fetch(limited_array, extent);
         EXPECT_EQ(got.status, Result<>(fail(Code::too_large, array_bytes_max)));
     }
-    co_await probe.refused(Batch().set_size(array, array_bytes_max + 1), Code::too_large,
+    co_await probe.refused(Batch().set_size(limited_array, array_bytes_max + 1), Code::too_large,
                            array_bytes_max);
-    co_await probe.expect_absent(array);
+    co_await probe.expect_absent(limited_array);
 }
 
 Task<> values_over_the_limit(Probe& probe) {
-    co_await probe.refused(Batch().put(array, std::string(value_bytes_max + 1, 'v')),
+    co_await probe.refused(Batch().put(limited_array, std::string(value_bytes_max + 1, 'v')),
                            Code::too_large, value_bytes_max);
-    co_await probe.expect_absent(array);
+    co_await probe.expect_absent(limited_array);
 }
 
 Task<> transactions_over_the_limit(Probe& probe) {
@@ -117,11 +117,11 @@ Task<> nonsense(Probe& probe) {
                                               .dkey = {"d"},
                                               .akey = {"a"}}),
                            Code::invalid);
-    co_await probe.refused(Batch().condition(static_cast<Condition::Kind>(200), array),
+    co_await probe.refused(Batch().condition(static_cast<Condition::Kind>(200), limited_array),
                            Code::invalid);
     Uuid client;
     client.bytes[3] = 1;
-    co_await probe.refused(Batch().id({client, 0, 0}).touch(array), Code::invalid);
+    co_await probe.refused(Batch().id({client, 0, 0}).touch(limited_array), Code::invalid);
     const std::string bytes = "1234";
     for (const uint64_t length : {3, 5}) {
         co_await probe.refused(Batch().operation({.kind = Operation::Kind::write,
@@ -141,7 +141,7 @@ Task<> nonsense(Probe& probe) {
     request = {.what = static_cast<ListRequest::What>(200)};
     reply = co_await probe.store().list(probe.call(), probe.container(), request);
     EXPECT_FALSE(reply.has_value());
-    co_await probe.expect_absent(array);
+    co_await probe.expect_absent(limited_array);
 }
 
 Task<> a_request_given_up_before_it_starts(Probe& probe) {
@@ -153,7 +153,7 @@ Task<> a_request_given_up_before_it_starts(Probe& probe) {
     } table[] = {{{.deadline = probe.reactor().now()}, Code::deadline},
                  {{.stop = source.token()}, Code::cancelled}};
     for (const auto& [call, code] : table) {
-        const Batch batch = Batch().touch(array);
+        const Batch batch = Batch().touch(limited_array);
         const auto commit =
             co_await probe.store().update(call, probe.container(), batch.transaction());
         EXPECT_EQ(commit, Result<Commit>(fail(code)));
@@ -161,13 +161,13 @@ Task<> a_request_given_up_before_it_starts(Probe& probe) {
         const auto fetched = co_await probe.store().fetch(call, probe.container(), {&item, 1});
         EXPECT_EQ(fetched, Result<>(fail(code)));
     }
-    co_await probe.expect_absent(array);
+    co_await probe.expect_absent(limited_array);
 }
 
 Task<> read_only_takes_no_updates(Probe& probe) {
-    co_await probe.must(Batch().write(array, 0, "abc"));
+    co_await probe.must(Batch().write(limited_array, 0, "abc"));
     if (!probe.setup().make_read_only()) co_return;
-    co_await probe.refused(Batch().write(array, 0, "xyz"), Code::read_only);
+    co_await probe.refused(Batch().write(limited_array, 0, "xyz"), Code::read_only);
     const ContainerProperties properties{.label = "other"};
     const auto made = co_await probe.store().create_container(probe.call(), properties);
     EXPECT_FALSE(made.has_value());
@@ -175,7 +175,7 @@ Task<> read_only_takes_no_updates(Probe& probe) {
     const auto destroyed =
         co_await probe.store().destroy_container(probe.call(), probe.container());
     EXPECT_EQ(destroyed, Result<>(fail(Code::read_only)));
-    co_await probe.expect_array(array, "abc");
+    co_await probe.expect_array(limited_array, "abc");
 }
 
 }  // namespace

@@ -6,11 +6,9 @@
 namespace ros2s::object::contract {
 namespace {
 
-constexpr ObjectId one{1, 1};
-constexpr ObjectId two{2, 2};
 const Place inode{one, ".", "inode"};
 const Place data{one, "0", "data"};
-const Place other{two, ".", "inode"};
+const Place other_inode{two, ".", "inode"};
 
 Holder holder(uint8_t number, uint64_t session = 0) {
     Holder one;
@@ -51,7 +49,8 @@ Batch write_by(Holder by, const Place& place, std::string bytes) {
 }
 
 Task<> what_is_pinned_is_not_punched_by_others(Probe& probe) {
-    co_await probe.must(Batch().put(inode, "record").put(other, "record").write(data, 0, "abc"));
+    co_await probe.must(
+        Batch().put(inode, "record").put(other_inode, "record").write(data, 0, "abc"));
     co_await must_pin(probe, holder(1), inode);
     co_await must_pin(probe, holder(1), inode);  // as once
     co_await must_pin(probe, holder(2), inode);

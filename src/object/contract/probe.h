@@ -12,6 +12,9 @@
 
 namespace ros2s::object::contract {
 
+inline constexpr ObjectId one{1, 1};
+inline constexpr ObjectId two{2, 2};
+
 // What a fetch of one extent gave.
 struct Fetched {
     Result<> status{};

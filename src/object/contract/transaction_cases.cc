@@ -7,8 +7,6 @@
 namespace ros2s::object::contract {
 namespace {
 
-constexpr ObjectId one{1, 1};
-constexpr ObjectId two{2, 2};
 const Place array{one, "a", "array"};
 const Place value{one, "v", "value"};
 const Place other{two, "o", "array"};

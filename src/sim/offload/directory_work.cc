@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/sim/no_call.h"
+
 namespace ros2s::sim {
 namespace {
 
-const Call call;
-constexpr size_t names_max = 8;
+constexpr size_t entries_max = 8;
 constexpr uint64_t file_bytes_most = 32 << 10;  // what is larger does not grow
 
 }  // namespace
@@ -14,7 +15,7 @@ constexpr uint64_t file_bytes_most = 32 << 10;  // what is larger does not grow
 Task<Result<>> DirectoryWork::begin() {
     what_ = "mkdir";
     ROS2S_CO_TRY_ASSIGN(const auto made,
-                        co_await files_.mkdir(call, fs::root_node, name_, 0755, {}));
+                        co_await files_.mkdir(no_call, fs::root_node, name_, 0755, {}));
     node_ = made.node;
     co_return Result<>{};
 }
@@ -22,7 +23,7 @@ Task<Result<>> DirectoryWork::begin() {
 Task<Result<>> DirectoryWork::step() {
     ++step_;
     if (model_.size() < 2) return create();
-    if (model_.size() >= names_max) return unlink();
+    if (model_.size() >= entries_max) return unlink();
     switch (random_.below(unlinked_ == Unlinked::used ? 10 : 9)) {
         case 0: return create();
         case 1: return append();
@@ -51,18 +52,18 @@ Task<Result<>> DirectoryWork::create() {
     what_ = "create";
     const fs::OpenFlags flags{.write = true, .exclusive = true};
     ROS2S_CO_TRY_ASSIGN(const auto made,
-                        co_await files_.create(call, node_, fresh(), 0644, flags, {}));
+                        co_await files_.create(no_call, node_, fresh(), 0644, flags, {}));
     model_[fresh()] = "";
-    co_return co_await files_.close(call, made.handle);
+    co_return co_await files_.close(no_call, made.handle);
 }
 
 Task<Result<>> DirectoryWork::put(const std::string& name, fs::OpenFlags flags, std::string bytes,
                                   uint64_t offset) {
-    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(call, node_, name));
-    ROS2S_CO_TRY_ASSIGN(const auto file, co_await files_.open(call, found.node, flags));
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(no_call, node_, name));
+    ROS2S_CO_TRY_ASSIGN(const auto file, co_await files_.open(no_call, found.node, flags));
     ROS2S_CO_TRY(
-        co_await files_.pwrite(call, file.handle, fs::Window::local(as_bytes(bytes)), offset));
-    co_return co_await files_.close(call, file.handle);
+        co_await files_.pwrite(no_call, file.handle, fs::Window::local(as_bytes(bytes)), offset));
+    co_return co_await files_.close(no_call, file.handle);
 }
 
 Task<Result<>> DirectoryWork::append() {
@@ -93,8 +94,8 @@ Task<Result<>> DirectoryWork::truncate() {
     what_ = "truncate";
     const auto at = any();
     const uint64_t size = random_.below(std::min(at->second.size(), file_bytes_most) + 5000);
-    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(call, node_, at->first));
-    ROS2S_CO_TRY(co_await files_.set_attributes(call, found.node, {.mode = 0600, .size = size}));
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(no_call, node_, at->first));
+    ROS2S_CO_TRY(co_await files_.set_attributes(no_call, found.node, {.mode = 0600, .size = size}));
     at->second.resize(size, '\0');
     co_return Result<>{};
 }
@@ -104,7 +105,7 @@ Task<Result<>> DirectoryWork::rename() {
     what_ = "rename";
     const std::string from = any()->first;
     const std::string to = random_.below(2) == 0 ? fresh() : any()->first;
-    ROS2S_CO_TRY(co_await files_.rename(call, node_, from, node_, to, {}));
+    ROS2S_CO_TRY(co_await files_.rename(no_call, node_, from, node_, to, {}));
     if (from == to) co_return Result<>{};
     model_[to] = model_[from];
     model_.erase(from);
@@ -114,8 +115,8 @@ Task<Result<>> DirectoryWork::rename() {
 Task<Result<>> DirectoryWork::exchange() {
     what_ = "exchange";
     const auto one = any(), other = any();
-    ROS2S_CO_TRY(
-        co_await files_.rename(call, node_, one->first, node_, other->first, {.exchange = true}));
+    ROS2S_CO_TRY(co_await files_.rename(no_call, node_, one->first, node_, other->first,
+                                        {.exchange = true}));
     if (one != other) std::swap(one->second, other->second);
     co_return Result<>{};
 }
@@ -123,7 +124,7 @@ Task<Result<>> DirectoryWork::exchange() {
 Task<Result<>> DirectoryWork::unlink() {
     what_ = "unlink";
     const auto at = any();
-    ROS2S_CO_TRY(co_await files_.unlink(call, node_, at->first));
+    ROS2S_CO_TRY(co_await files_.unlink(no_call, node_, at->first));
     model_.erase(at);
     co_return Result<>{};
 }
@@ -139,14 +140,14 @@ Task<Result<>> DirectoryWork::read() {
 // What comes and goes.
 Task<Result<>> DirectoryWork::passing() {
     what_ = "mkdir, link, xattr, and their ends";
-    ROS2S_CO_TRY_ASSIGN(const auto made, co_await files_.mkdir(call, node_, fresh(), 0700, {}));
-    ROS2S_CO_TRY(co_await files_.set_xattr(call, made.node, "user.x", as_bytes("value"),
+    ROS2S_CO_TRY_ASSIGN(const auto made, co_await files_.mkdir(no_call, node_, fresh(), 0700, {}));
+    ROS2S_CO_TRY(co_await files_.set_xattr(no_call, made.node, "user.x", as_bytes("value"),
                                            fs::SetXattr::create));
-    ROS2S_CO_TRY(co_await files_.remove_xattr(call, made.node, "user.x"));
-    ROS2S_CO_TRY(co_await files_.rmdir(call, node_, fresh()));
-    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(call, node_, any()->first));
-    ROS2S_CO_TRY(co_await files_.link(call, found.node, node_, fresh()));
-    co_return co_await files_.unlink(call, node_, fresh());
+    ROS2S_CO_TRY(co_await files_.remove_xattr(no_call, made.node, "user.x"));
+    ROS2S_CO_TRY(co_await files_.rmdir(no_call, node_, fresh()));
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(no_call, node_, any()->first));
+    ROS2S_CO_TRY(co_await files_.link(no_call, found.node, node_, fresh()));
+    co_return co_await files_.unlink(no_call, node_, fresh());
 }
 
 // A file that loses its name while it is open.
@@ -154,40 +155,40 @@ Task<Result<>> DirectoryWork::nameless() {
     what_ = "file without a name";
     const fs::OpenFlags flags{.write = true, .append = true, .exclusive = true};
     ROS2S_CO_TRY_ASSIGN(const auto file,
-                        co_await files_.create(call, node_, fresh(), 0600, flags, {}));
-    ROS2S_CO_TRY(co_await files_.unlink(call, node_, fresh()));
+                        co_await files_.create(no_call, node_, fresh(), 0600, flags, {}));
+    ROS2S_CO_TRY(co_await files_.unlink(no_call, node_, fresh()));
     std::string expected;
     for (int i = 0; i < 3; ++i) {
         const std::string bytes = text();
         ROS2S_CO_TRY(
-            co_await files_.pwrite(call, file.handle, fs::Window::local(as_bytes(bytes)), 0));
+            co_await files_.pwrite(no_call, file.handle, fs::Window::local(as_bytes(bytes)), 0));
         expected += bytes;
     }
     std::string found(expected.size() + 1, '?');
     ROS2S_CO_TRY_ASSIGN(
         const uint64_t got,
-        co_await files_.pread(call, file.handle,
+        co_await files_.pread(no_call, file.handle,
                               fs::Window::local(std::as_writable_bytes(std::span(found))), 0));
     found.resize(got);
     if (found != expected) {
         differs_.push_back(fmt::format("{}: a file without a name has {} bytes, not {}", name_, got,
                                        expected.size()));
     }
-    co_return co_await files_.close(call, file.handle);
+    co_return co_await files_.close(no_call, file.handle);
 }
 
 // ---- against the model ---------------------------------------------------------------------
 
 Task<std::string> DirectoryWork::compare_file(fs::FileSystem& files, std::string name,
                                               std::string expected) const {
-    const auto found = co_await files.lookup(call, node_, name);
+    const auto found = co_await files.lookup(no_call, node_, name);
     if (!found) co_return fmt::format("{}/{}: {}", name_, name, describe(found.error()));
-    const auto file = co_await files.open(call, found->node, {});
+    const auto file = co_await files.open(no_call, found->node, {});
     if (!file) co_return fmt::format("{}/{}: {}", name_, name, describe(file.error()));
     std::string bytes(expected.size() + 1, '?');
     const auto got = co_await files.pread(
-        call, file->handle, fs::Window::local(std::as_writable_bytes(std::span(bytes))), 0);
-    (void)co_await files.close(call, file->handle);
+        no_call, file->handle, fs::Window::local(std::as_writable_bytes(std::span(bytes))), 0);
+    (void)co_await files.close(no_call, file->handle);
     if (!got) co_return fmt::format("{}/{}: {}", name_, name, describe(got.error()));
     bytes.resize(*got);
     if (bytes == expected && found->links == 1) co_return "";
@@ -197,13 +198,13 @@ Task<std::string> DirectoryWork::compare_file(fs::FileSystem& files, std::string
 
 Task<std::vector<std::string>> DirectoryWork::compare(fs::FileSystem& files) const {
     std::vector<std::string> wrong = differs_;
-    const auto opened = co_await files.open(call, node_, {});
+    const auto opened = co_await files.open(no_call, node_, {});
     if (!opened) {
         wrong.push_back(fmt::format("{}: {}", name_, describe(opened.error())));
         co_return wrong;
     }
-    const auto listed = co_await files.readdir(call, opened->handle, 0, 4096);
-    (void)co_await files.close(call, opened->handle);
+    const auto listed = co_await files.readdir(no_call, opened->handle, 0, 4096);
+    (void)co_await files.close(no_call, opened->handle);
     if (!listed || listed->size() != model_.size()) {
         wrong.push_back(fmt::format("{} has {} names, not {}", name_, listed ? listed->size() : 0,
                                     model_.size()));

@@ -11,11 +11,11 @@
 #include "ros2s/fs/dfs.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/sim/crash_plan.h"
+#include "ros2s/sim/no_call.h"
 
 namespace ros2s::sim {
 namespace {
 
-const Call call;
 constexpr size_t hosts = 3;
 constexpr size_t clients_per_host = 3;
 // Of virtual time: by far more than the crashes take.
@@ -23,16 +23,18 @@ constexpr Duration patience = std::chrono::minutes(10);
 
 // What is in the directory, and in those in it.
 Task<Result<>> remove_all(fs::FileSystem& files, fs::NodeId directory) {
-    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await files.open(call, directory, {}));
-    ROS2S_CO_TRY_ASSIGN(const auto entries, co_await files.readdir(call, opened.handle, 0, 4096));
-    ROS2S_CO_TRY(co_await files.close(call, opened.handle));
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await files.open(no_call, directory, {}));
+    ROS2S_CO_TRY_ASSIGN(const auto entries,
+                        co_await files.readdir(no_call, opened.handle, 0, 4096));
+    ROS2S_CO_TRY(co_await files.close(no_call, opened.handle));
     for (const fs::DirectoryEntry& entry : entries) {
-        ROS2S_CO_TRY_ASSIGN(const auto found, co_await files.lookup(call, directory, entry.name));
+        ROS2S_CO_TRY_ASSIGN(const auto found,
+                            co_await files.lookup(no_call, directory, entry.name));
         if (S_ISDIR(found.mode)) {
             ROS2S_CO_TRY(co_await remove_all(files, found.node));
-            ROS2S_CO_TRY(co_await files.rmdir(call, directory, entry.name));
+            ROS2S_CO_TRY(co_await files.rmdir(no_call, directory, entry.name));
         } else {
-            ROS2S_CO_TRY(co_await files.unlink(call, directory, entry.name));
+            ROS2S_CO_TRY(co_await files.unlink(no_call, directory, entry.name));
         }
     }
     co_return Result<>{};
@@ -111,7 +113,7 @@ std::optional<CrashPlan> OffloadTrial::next_crash(bool in_recovery) {
 Task<> OffloadTrial::run() {
     co_await storage_.make();
     ROS2S_CHECK(co_await storage_.start());
-    free_bytes_ = (co_await storage_.store().space(call))->free_bytes;
+    free_bytes_ = (co_await storage_.store().space(no_call))->free_bytes;
     {
         const auto files = co_await mount_directly();
         ROS2S_CHECK(files && co_await shared_.prepare(*files));
@@ -228,7 +230,7 @@ Task<> OffloadTrial::judge_files(fs::FileSystem& files) {
 
 // Where all files are gone, so is what they used.
 Task<> OffloadTrial::judge_space() {
-    const auto space = co_await storage_.store().space(call);
+    const auto space = co_await storage_.store().space(no_call);
     if (space && space->free_bytes == free_bytes_) co_return;
     report_.problems.push_back(fmt::format("without files {} bytes are free, and were {} at first",
                                            space ? space->free_bytes : 0, free_bytes_));
@@ -237,7 +239,7 @@ Task<> OffloadTrial::judge_space() {
 // On the store itself, without anything between.
 Task<std::unique_ptr<fs::FileSystem>> OffloadTrial::mount_directly() {
     Report report;
-    auto files = co_await fs::Dfs::mount(call, storage_.store(), storage_.container(),
+    auto files = co_await fs::Dfs::mount(no_call, storage_.store(), storage_.container(),
                                          world_.core(), {}, report);
     if (files) co_return std::move(*files);
     report_.problems.push_back("the file system does not mount: " + report.text());

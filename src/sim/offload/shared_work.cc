@@ -6,10 +6,11 @@
 #include <cstring>
 #include <set>
 
+#include "ros2s/sim/no_call.h"
+
 namespace ros2s::sim {
 namespace {
 
-const Call call;
 constexpr uint64_t block_bytes = 4096;
 constexpr size_t blocks = 12;
 constexpr uint64_t names_max = 400;
@@ -59,14 +60,14 @@ Task<Result<>> SharedWork::prepare(fs::FileSystem& files) {
     std::vector<std::string> names{"log", "blocks"};
     for (uint64_t k = 0; k < tokens; ++k) names.push_back(token(k));
     for (const std::string& name : names) {
-        ROS2S_CO_TRY_ASSIGN(const auto made, co_await files.create(call, fs::root_node, name, 0644,
-                                                                   {.write = true}, {}));
+        ROS2S_CO_TRY_ASSIGN(const auto made, co_await files.create(no_call, fs::root_node, name,
+                                                                   0644, {.write = true}, {}));
         if (name == "blocks") {
             const std::string zeros(blocks * block_bytes, '\0');
             ROS2S_CO_TRY(
-                co_await files.pwrite(call, made.handle, fs::Window::local(as_bytes(zeros)), 0));
+                co_await files.pwrite(no_call, made.handle, fs::Window::local(as_bytes(zeros)), 0));
         }
-        ROS2S_CO_TRY(co_await files.close(call, made.handle));
+        ROS2S_CO_TRY(co_await files.close(no_call, made.handle));
     }
     co_return Result<>{};
 }
@@ -85,8 +86,8 @@ Task<Result<>> SharedWork::step(size_t client, fs::FileSystem& files, Random& ra
 
 Task<Result<fs::FileHandle>> SharedWork::open(fs::FileSystem& files, std::string name,
                                               fs::OpenFlags flags) {
-    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files.lookup(call, fs::root_node, name));
-    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await files.open(call, found.node, flags));
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await files.lookup(no_call, fs::root_node, name));
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await files.open(no_call, found.node, flags));
     co_return opened.handle;
 }
 
@@ -94,8 +95,8 @@ Task<Result<std::string>> SharedWork::read_all(fs::FileSystem& files, std::strin
     ROS2S_CO_TRY_ASSIGN(const auto file, co_await open(files, name, {}));
     std::string text(log_bytes_max, '\0');
     const auto got = co_await files.pread(
-        call, file, fs::Window::local(std::as_writable_bytes(std::span(text))), 0);
-    ROS2S_CO_TRY(co_await files.close(call, file));
+        no_call, file, fs::Window::local(std::as_writable_bytes(std::span(text))), 0);
+    ROS2S_CO_TRY(co_await files.close(no_call, file));
     ROS2S_CO_TRY(got);
     text.resize(*got);
     co_return text;
@@ -110,9 +111,9 @@ Task<Result<>> SharedWork::append(size_t client, fs::FileSystem& files) {
     ROS2S_CO_TRY_ASSIGN(const auto log,
                         co_await open(files, "log", {.write = true, .append = true}));
     const std::string text = record(client, round);
-    ROS2S_CO_TRY(co_await files.pwrite(call, log, fs::Window::local(as_bytes(text)), 0));
+    ROS2S_CO_TRY(co_await files.pwrite(no_call, log, fs::Window::local(as_bytes(text)), 0));
     ++clients_[client].appended;
-    co_return co_await files.close(call, log);
+    co_return co_await files.close(no_call, log);
 }
 
 Task<Result<>> SharedWork::read_log(size_t client, fs::FileSystem& files) {
@@ -160,12 +161,12 @@ Task<Result<>> SharedWork::create(size_t client, fs::FileSystem& files) {
     if (k == names_max) co_return Result<>{};
     ++clients_[client].name;
     ++totals_.creations;
-    const auto made = co_await files.create(call, fs::root_node, prize(k), 0644,
+    const auto made = co_await files.create(no_call, fs::root_node, prize(k), 0644,
                                             {.write = true, .exclusive = true}, {});
     if (!made && made.error().code == Code::exists) co_return Result<>{};
     ROS2S_CO_TRY(made);
     created_[k].push_back(client);
-    co_return co_await files.close(call, made->handle);
+    co_return co_await files.close(no_call, made->handle);
 }
 
 Task<Result<>> SharedWork::rename(size_t client, fs::FileSystem& files) {
@@ -173,7 +174,7 @@ Task<Result<>> SharedWork::rename(size_t client, fs::FileSystem& files) {
     if (k == tokens) co_return Result<>{};
     ++clients_[client].token;
     ++totals_.renames;
-    const auto renamed = co_await files.rename(call, fs::root_node, token(k), fs::root_node,
+    const auto renamed = co_await files.rename(no_call, fs::root_node, token(k), fs::root_node,
                                                taken(k, client), {.no_replace = true});
     if (!renamed && renamed.error().code == Code::not_found) co_return Result<>{};
     ROS2S_CO_TRY(renamed);
@@ -199,11 +200,11 @@ Task<> SharedWork::judge_names(fs::FileSystem& files) {
         if (k >= renamed) expected.insert(token(k));
         for (const size_t client : renamed_[k]) expected.insert(taken(k, client));
     }
-    const auto root = co_await files.open(call, fs::root_node, {});
+    const auto root = co_await files.open(no_call, fs::root_node, {});
     if (!root) co_return problems_.push_back("the root does not open");
     uint64_t cookie = 0;
     while (true) {
-        const auto page = co_await files.readdir(call, root->handle, cookie, 100);
+        const auto page = co_await files.readdir(no_call, root->handle, cookie, 100);
         if (!page || page->empty()) break;
         for (const auto& entry : *page) {
             const bool ours = entry.name.starts_with("prize-") ||
@@ -214,7 +215,7 @@ Task<> SharedWork::judge_names(fs::FileSystem& files) {
         }
         cookie = page->back().cookie;
     }
-    (void)co_await files.close(call, root->handle);
+    (void)co_await files.close(no_call, root->handle);
     for (const std::string& name : expected) problems_.push_back(name + " is not there");
 }
 
@@ -225,7 +226,7 @@ Task<Result<fs::FileHandle>> SharedWork::blocks_of(size_t client, fs::FileSystem
                                                    Random& random) {
     std::optional<fs::FileHandle>& open_file = clients_[client].blocks;
     if (open_file && random.one_in(10)) {
-        ROS2S_CO_TRY(co_await files.close(call, *open_file));
+        ROS2S_CO_TRY(co_await files.close(no_call, *open_file));
         open_file.reset();
     }
     if (!open_file) {
@@ -246,8 +247,8 @@ Task<Result<>> SharedWork::write(size_t client, fs::FileSystem& files, Random& r
         stamps.push_back(blocks_.begin(first + i, reactor_.now()));
         bytes += stamped(stamps.back());
     }
-    ROS2S_CO_TRY(
-        co_await files.pwrite(call, file, fs::Window::local(as_bytes(bytes)), first * block_bytes));
+    ROS2S_CO_TRY(co_await files.pwrite(no_call, file, fs::Window::local(as_bytes(bytes)),
+                                       first * block_bytes));
     for (uint64_t i = 0; i < count; ++i) {
         blocks_.acknowledged(first + i, stamps[i], reactor_.now());
     }
@@ -262,7 +263,7 @@ Task<Result<>> SharedWork::read(size_t client, fs::FileSystem& files, Random& ra
     std::string bytes(count * block_bytes, '?');
     const Time begin = reactor_.now();
     const auto got = co_await files.pread(
-        call, file, fs::Window::local(std::as_writable_bytes(std::span(bytes))),
+        no_call, file, fs::Window::local(std::as_writable_bytes(std::span(bytes))),
         first * block_bytes);
     ROS2S_CO_TRY(got);
     bytes.resize(*got);

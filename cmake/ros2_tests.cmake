@@ -1,0 +1,19 @@
+# ros2_tests(<program> <properties of its tests>)
+#
+# Registers the cases of a GoogleTest program as tests. Under a sanitizer a program takes long to start:
+# there a share of its cases is one test, in one process.
+function(ros2_tests program)
+  if(NOT ROS2S_SANITIZE)
+    gtest_discover_tests(${program} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 ${ARGN})
+    return()
+  endif()
+  get_target_property(sources ${program} SOURCES)
+  list(LENGTH sources count)
+  math(EXPR shares "1 + ${count} / 6")
+  foreach(share RANGE 1 ${shares})
+    math(EXPR index "${share} - 1")
+    add_test(NAME ${program}.${share} COMMAND ${program} --gtest_brief=1)
+    set_tests_properties(${program}.${share} PROPERTIES TIMEOUT 1200
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${shares};GTEST_SHARD_INDEX=${index}" ${ARGN})
+  endforeach()
+endfunction()
