@@ -32,27 +32,35 @@ def add_arguments(parser):
 
 def run(options):
     tally = console.Tally()
-    lint.all_checks(tally)
-    tally.add("every public header compiles alone",
+    console.part("programs")
+    tally.add("release build", build.make("release", ["programs"]))
+    console.part("lint")
+    lint.all_checks(tally, tree=True)
+    console.part("headers alone")
+    tally.add("headers that no source includes first compile alone",
               build.make("release", ["all_verify_interface_header_sets"]))
+    console.part("package")
     package.make(tally)
+    console.part("asan build")
     if tally.add("asan build", build.make("asan")):
-        test.ctest("asan", tally, exclude_labels=(test.NIGHTLY,), environment={
-            "LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0"})
+        console.part("asan tests")
+        test.ctest("asan", tally, exclude_labels=(test.NIGHTLY, test.PROGRAMS, test.CAMPAIGN),
+                   environment={"LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0"})
+        console.part("fuzzers")
         fuzz.fuzz_all(tally, options.seconds)
+    console.part("tsan")
     threaded = [f"{module}_test" for module in (*THREADED, "engine")]
     if tally.add("tsan build", build.make("tsan", threaded)):
         environment = {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
         test.ctest("tsan", tally, label="|".join(THREADED), environment=environment)
-        test.ctest("tsan", tally, names=SPREAD, environment=environment)
+        test.cases("tsan", "engine_test", SPREAD, tally, environment)
     if options.minutes == 0:
         print("left out, as --minutes 0 asks: the lab and arm64; ./dev nightly runs both", flush=True)
         return tally.close()
     give_up = console.started + options.minutes * 60
-    if time.monotonic() < give_up:
-        lab.selection(tally, give_up)
-    else:
-        print(f"not run: the lab: {options.minutes} minutes have passed", flush=True)
+    console.part("lab")
+    lab.selection(tally, give_up)
+    console.part("arm64")
     if time.monotonic() < give_up:
         arm64.selection(tally)
     else:

@@ -2,10 +2,27 @@
 
 import shlex
 import sys
+import threading
 import time
+
+TABLE_SECONDS = 120  # what takes longer ends with a table of its parts
 
 terminal = sys.stdout.isatty()
 started = time.monotonic()
+parts = []  # (title, when it began)
+
+
+def part(title):
+    """Opens a part of the closing table; its time goes until the next."""
+    parts.append((title, time.monotonic()))
+
+
+def table():
+    ends = [began for _, began in parts[1:]] + [time.monotonic()]
+    rows = [(title, (end - began) / 60) for (title, began), end in zip(parts, ends)]
+    width = max(len(title) for title, _ in rows)
+    lines = [f"{title:<{width}} {minutes:6.1f} min" for title, minutes in rows]
+    return "\n".join([*lines, f"{'in all':<{width}} {(ends[-1] - started) / 60:6.1f} min"])
 
 
 def step(text):
@@ -16,7 +33,51 @@ def step(text):
 
 def command(arguments):
     """The command as one could retype it."""
-    print(f"$ {shlex.join(map(str, arguments))}", flush=True)
+    note(f"$ {shlex.join(map(str, arguments))}")
+
+
+notes = None  # where note() writes; None: to the screen
+
+
+def keep_notes(path):
+    """From now on, what is noted goes into this file."""
+    global notes
+    notes = open(path, "w", encoding="utf-8")
+
+
+def note(text):
+    """What was run and what it said, for whoever looks closer."""
+    print(text, file=notes or sys.stdout, flush=True)
+
+
+class Live:
+    """A line that tells what is under way, and is replaced by what came of it. Without a terminal there is only
+    the latter."""
+
+    def __init__(self, title):
+        self.title = title
+        self.began = time.monotonic()
+        self.ended = threading.Event()
+        self.teller = threading.Thread(target=self.tell)
+        if terminal and notes:
+            self.teller.start()
+
+    def seconds(self):
+        return time.monotonic() - self.began
+
+    def tell(self):
+        while True:
+            print(f"\r\033[K..   {self.title} ({self.seconds():.0f} s)", end="", flush=True)
+            if self.ended.wait(1):
+                return
+
+    def end(self, ok, what):
+        self.ended.set()
+        if self.teller.is_alive():
+            self.teller.join()
+            print("\r\033[K", end="")
+        text = f"{self.title}: {what}" if what else self.title
+        print(f"{'ok  ' if ok else 'FAIL'} {text} ({self.seconds():.0f} s)", flush=True)
 
 
 class Tally:
@@ -37,6 +98,8 @@ class Tally:
         """Prints the last line; returns the exit status. Nothing run is a failure too."""
         if self.passed + self.failed == 0:
             self.failed = 1
+        if parts and time.monotonic() - started > TABLE_SECONDS:
+            print(table(), flush=True)
         print(self.line(), flush=True)
         return 1 if self.failed else 0
 

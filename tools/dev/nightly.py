@@ -22,19 +22,27 @@ def add_arguments(parser):
 
 def run(options):
     tally = console.Tally("nightly")
-    if not tally.add("release build", build.make("release")):
+    console.part("build, each source by itself")
+    if not tally.add("release build", build.make("release", by_file=True)):
         return tally.close()
-    test.ctest("release", tally, label=test.NIGHTLY)
+    console.part("tests")
     if options.only_tests:
+        test.ctest("release", tally, label=test.NIGHTLY)
         return tally.close()
+    test.ctest("release", tally, exclude_labels=(test.CAMPAIGN,))
+    console.part("crash campaigns")
     sim.campaigns(build.folder("release") / "tests" / "crash",
                   argparse.Namespace(points=options.points, seed=1), tally)
+    console.part("asan build and fuzzers")
     if tally.add("asan build", build.make("asan")):
         fuzz.fuzz_all(tally, options.seconds)
+    console.part("package")
     made = package.make(tally)
     if made:
         trial.install_and_start(made, tally)
+    console.part("arm64")
     arm64.selection(tally)
+    console.part("lab")
     if lab.is_ready(tally):
         for name in lab.known():
             lab.run_suite(name, 1200, tally, lab.power.POINTS)

@@ -22,7 +22,7 @@ def output_of(*words, **more):
 class ThisMachine:
     """Of what is installed here."""
     preset = "release"
-    targets = ()  # to build: all
+    targets = ("programs",)  # to build
     runner = ()  # before a program of the build that is to run here
 
     @cached_property

@@ -1,4 +1,7 @@
-"""./dev test: builds release and runs what ctest knows."""
+"""./dev test: builds release and runs what ctest knows.
+
+With --programs it builds the programs alone, and runs the tests that want their real speed; every other test
+is run once by ./dev check, under the sanitizers."""
 
 import json
 import os
@@ -9,9 +12,10 @@ import xml.etree.ElementTree as ElementTree
 import build
 import console
 
-# Simulation campaigns run under the sanitizers, in ./dev check. What they print, where the crashes
-# came, is shown also when they pass.
+# Simulation campaigns. What they print, where the crashes came, is shown also when they pass.
 CAMPAIGN = "sim"
+# What wants the programs as users have them: fio, Python, mounts, kills, bounds of memory.
+PROGRAMS = "programs"
 # What takes minutes, or real speed and a quiet machine, is run by ./dev nightly alone.
 NIGHTLY = "nightly"
 OUTPUT_BYTES = 1 << 20  # of a test, kept for the report
@@ -19,15 +23,22 @@ OUTPUT_BYTES = 1 << 20  # of a test, kept for the report
 
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of test names")
+    parser.add_argument("--programs", action="store_true",
+                        help="build the programs alone; run their tests and the crash campaigns")
 
 
 def run(options):
     tally = console.Tally()
-    if not build.make("release"):
+    console.part("build")
+    if not build.make("release", ["programs"] if options.programs else ()):
         tally.add("release build", False)
         return tally.close()
-    ctest("release", tally, names=options.names,
-          exclude_labels=() if options.names else (CAMPAIGN, NIGHTLY))
+    console.part("tests")
+    if options.programs:
+        ctest("release", tally, names=options.names, label=f"{PROGRAMS}|{CAMPAIGN}")
+    else:
+        ctest("release", tally, names=options.names,
+              exclude_labels=() if options.names else (CAMPAIGN, NIGHTLY))
     return tally.close()
 
 
@@ -61,6 +72,21 @@ def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, 
     count(results, tally, labelled(preset, CAMPAIGN))
 
 
+def cases(preset, program, names, tally, environment):
+    """Some cases of a GoogleTest program."""
+    chosen = ":".join(f"{name}*" for name in names)
+    command = [str(build.folder(preset) / program), "--gtest_brief=1", f"--gtest_filter={chosen}"]
+    console.command(command)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+                          env=os.environ | environment)
+    if done.returncode != 0 or cases_of(done.stdout) == 0:
+        tally.add(f"{program} {' '.join(names)}", False)
+        print(done.stdout[-6000:], flush=True)
+    else:
+        tally.passed += cases_of(done.stdout)
+
+
 def count(results, tally, campaigns=()):
     """Adds each test; passes are only counted, everything else is named: first all in short."""
     skipped, failed = [], []
@@ -77,11 +103,17 @@ def count(results, tally, campaigns=()):
             tally.add(name, True)
             print("".join(f"     {line}\n" for line in output.splitlines()), end="", flush=True)
         else:
-            tally.passed += 1
+            tally.passed += cases_of(output)
     for name, output in failed:
         print(f"---- {name}\n{output[-6000:]}", flush=True)
     if skipped:
         print(f"not run ({len(skipped)}): {', '.join(skipped)}")
+
+
+def cases_of(output):
+    """How many cases passed in a test: one, but where a GoogleTest program is one test."""
+    told = re.search(r"^\[  PASSED  \] (\d+) tests?\.$", output, re.MULTILINE)
+    return int(told[1]) if told else 1
 
 
 def labelled(preset, label):
@@ -96,6 +128,6 @@ def gist(output):
     """The lines of a failed test's output that say what failed; its last ones where none does."""
     lines = [line[:300] for line in output.splitlines() if line.strip()]
     telling = [line for line in lines
-               if re.match(r"FAILED\b|\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: |seed \d+ FAILED|"
+               if re.match(r"FAILED\b|\[  FAILED  \]|\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: |seed \d+ FAILED|"
                            r"SUMMARY: |.*: runtime error: |.*[Rr]eplay: ", line)]
     return "".join(f"     {line}\n" for line in (telling or lines)[-8:])
