@@ -54,7 +54,10 @@ class Checkout:
                                     env=os.environ | {"DEMO_TEST": self.mark})
 
     def output(self):
-        return self.said.read_text(errors="replace")
+        """What it noted, and what it said."""
+        notes = self.top / "build" / "demo.log"
+        noted = notes.read_text(errors="replace") if notes.exists() else ""
+        return noted + self.said.read_text(errors="replace")
 
     def processes(self):
         wanted, found = f"DEMO_TEST={self.mark}".encode(), []

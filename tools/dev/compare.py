@@ -166,12 +166,11 @@ def rate(row, figures):
     return f"{statistics.median(figure.rate for figure in figures):,.0f} {unit}"
 
 
-def show(results):
-    """Prints raw against one pool as Markdown, for the README."""
-    print("| | raw | embedded | ratio (spread) |\n|---|---|---|---|")
-    for row, (raw, ours) in results:
-        print(f"| {row.name} | {rate(row, raw)} | {rate(row, ours)} | {ratio(ours, raw)} |",
-              flush=True)
+def lines(results):
+    """Raw against one pool, as Markdown."""
+    return ["| | raw | embedded | ratio (spread) |", "|---|---|---|---|",
+            *(f"| {row.name} | {rate(row, raw)} | {rate(row, ours)} | {ratio(ours, raw)} |"
+              for row, (raw, ours) in results)]
 
 
 def way(results):

@@ -1,14 +1,12 @@
 """./dev demo: from nothing to a mounted, measured and repeatedly killed pool.
 
 Everything lies in build/demo and is removed again, whatever ends it (guard.py). With --keep the pool
-stays, mounted, in build/demo-kept."""
+stays, mounted, in build/demo-kept. What was run, and what it said, is in build/demo.log."""
 
 import argparse
 import fcntl
-import hashlib
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import time
@@ -24,9 +22,24 @@ import served
 import set_ups
 import shown
 import traced
+import trees
 
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
+LOG = Path("build/demo.log")
+
+
+INTRODUCTION = """\
+An object store for GPU training clusters, on this machine: a file tree goes into a pool and comes out
+again the same; writers, an engine and a DPU daemon are killed under load, and nothing acknowledged is
+lost; each set-up is measured beside the raw disk.
+It takes about {minutes} minutes after the build, and {needed} MiB of disk in {place}
+({free} MiB are free); {tree} is {megabytes} MiB."""
+NEXT = f"""
+Try next:
+  ./dev demo --keep          leaves the pool, mounted
+  {STORE} --help
+  ./dev demo --pull-plug     kill the daemons yourself"""
 
 
 class Scale:
@@ -35,17 +48,16 @@ class Scale:
     def __init__(self, options):
         self.tiny = options.tiny
         self.mib_needed = 2900 if options.tiny else 11000
-        self.minutes = 2 if options.tiny else 5 if options.short else 14
+        self.minutes = 2 if options.tiny else 14 if options.figures else 3
         self.pool = "1G" if options.tiny else "4G"
         self.verified = "16m" if options.tiny else "128m"
         self.kills, self.acknowledged = (2, 200) if options.tiny else (5, 1000)
-        self.daemon_kills = 1 if options.tiny else 3  # of each of the two
+        self.daemon_kills = 1 if options.tiny else 2  # of each of the two
         # Of the figures: the size of the file, seconds each, turns.
-        self.figures = (("64m", 1, 1) if options.tiny else ("512m", 1, 1) if options.short else
-                        ("1g", 4, 5))
+        self.figures = ("1g", 4, 5)
         # The same of the set-ups, and the size of each pool with daemons.
-        self.set_ups = (("32m", 1, 1) if options.tiny else ("256m", 1, 1) if options.short else
-                        ("512m", 2, 5))
+        self.set_ups = (("32m", 1, 1) if options.tiny else ("512m", 2, 5) if options.figures else
+                        ("256m", 1, 1))
         self.served_pool = "384M" if options.tiny else "1280M"
         if options.pull_plug is not None:
             self.minutes, self.mib_needed = 1, 2000
@@ -53,7 +65,10 @@ class Scale:
 
 def add_arguments(parser):
     parser.add_argument("--keep", action="store_true", help="leave the pool, mounted")
-    parser.add_argument("--short", action="store_true", help="fewer and shorter measurements")
+    parser.add_argument("--figures", action="store_true",
+                        help="measure at length: every row, five turns, beside the raw disk")
+    parser.add_argument("-v", "--verbose", action="store_true",
+                        help=f"show what is in {LOG}, too: each command, and what it said")
     parser.add_argument("--tree", default="/usr/include", help="what is copied in (/usr/include)")
     parser.add_argument("--pull-plug", nargs="?", type=int, const=0, metavar="N",
                         help="only this: kill engine or DPU under verified load, at each key press; with "
@@ -63,7 +78,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    tally = console.Tally("demo")
+    tally = Told("demo")
     place = Path("build/demo-kept" if options.keep else "build/demo").absolute()
     demo = Demo(place, options, tally)
     if options.keep and place.exists():
@@ -75,8 +90,22 @@ def run(options):
         if not lock_alone(lock):
             tally.add("stopped: another demo runs in this checkout; wait for its end", False)
             return tally.close()
+        if not options.verbose and options.pull_plug is None:
+            console.keep_notes(LOG)
         guarded(demo, place, lock)
     return tally.close()
+
+
+class Told(console.Tally):
+    """What holds is told once a step, by Demo.run()."""
+
+    def add(self, name, ok):
+        self.passed += bool(ok)
+        self.failed += not ok
+        console.note(f"{'ok  ' if ok else 'FAIL'} {name}")
+        if not ok and console.notes:
+            print(f"FAIL {name}", flush=True)
+        return ok
 
 
 def lock_alone(lock):
@@ -120,6 +149,8 @@ class Demo:
         self.pool = place / "pool"
         self.mount_point = place / "mnt"
         self.tree = Path(options.tree)
+        self.megabytes = 0  # of it
+        self.table = []  # lines that are shown at the end
         self.uri = f"ros2s+local:///pool/main?dir={self.pool}"
         # Their DPU daemons reach their engines over shm, UCX and libfabric.
         self.over_shm = served.Served(STORE.absolute(), place / "served", "shm")
@@ -135,9 +166,12 @@ class Demo:
         free = shutil.disk_usage("build").free >> 20
         size = subprocess.run(["du", "-sm", self.tree], capture_output=True, text=True, check=False)
         megabytes = int(size.stdout.split()[0]) if size.returncode == 0 else 0
+        self.megabytes = megabytes
         needed = self.scale.mib_needed
-        print(f"This takes about {self.scale.minutes} minutes after the build and {needed} MiB of "
-              f"disk in {self.place} ({free} MiB are free); {self.tree} is {megabytes} MiB.")
+        print(INTRODUCTION.format(tree=self.tree, megabytes=megabytes, minutes=self.scale.minutes,
+                                  needed=needed, place=self.place, free=free))
+        if console.notes:
+            print(f"Each command, and what it said: {LOG} (-v shows it here).", flush=True)
         if free < needed:
             raise shown.Failed(f"too little disk: {free} MiB are free where {needed} are needed; "
                                "free some, or move the checkout")
@@ -146,7 +180,7 @@ class Demo:
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
             raise shown.Failed("/dev/fuse cannot be opened; run: modprobe fuse (in a container: docker "
                                "run --device /dev/fuse --cap-add SYS_ADMIN …)")
-        if not self.scale.tiny and not build.make("release"):
+        if not self.scale.tiny and not build.make("release", ["programs"]):
             raise shown.Failed("the build failed")
         guard.clear(self.place)
         self.place.mkdir(parents=True)
@@ -155,30 +189,40 @@ class Demo:
     def steps(self):
         if self.options.pull_plug is not None:
             return (("a pool with an engine and a DPU daemon", self.serve),
-                    ("pull the plug", self.pull_plug))
+                    ("kill engine and DPU under verified load", self.pull_plug))
+        longer = (("embedded beside the raw disk", self.figures),) if self.options.figures else ()
         return (
-            ("a pool", self.up),
+            ("make a pool", self.up),
             (f"copy {self.tree} in", self.copy_in),
-            ("compare through the mount", self.compare_through_mount),
-            ("copy out and compare", self.copy_out),
-            ("fio with verification", self.fio_verify),
-            ("kill it", self.kill_test),
-            ("a control that acknowledges too early is caught", self.kill_control),
-            ("figures", self.figures),
-            ("a pool with an engine and a DPU daemon", self.serve),
+            ("compare it through a mount", self.compare_through_mount),
+            ("copy it out and compare", self.copy_out),
+            ("fio, embedded, reads back what it wrote", self.fio_verify),
+            ("kill -9 a writer, again and again", self.kill_test),
+            ("a writer that acknowledges too early is caught", self.kill_control),
+            *longer,
+            ("start an engine and a DPU daemon", self.serve),
             ("a tree through host, DPU and engine", self.tree_through_dpu),
-            ("fio with verification, each way", self.fio_verify_served),
-            ("what a host's system calls move", self.trace_host),
-            ("kill the engine and the DPU", self.kill_daemons),
-            ("figures of all set-ups", self.figures_of_set_ups))
+            ("fio, direct and offloaded, reads back what it wrote", self.fio_verify_served),
+            ("no payload passes the host's kernel", self.trace_host),
+            ("kill -9 engine and DPU under load", self.kill_daemons),
+            ("measure the set-ups", self.figures_of_set_ups))
 
     def run(self):
         for title, step in self.steps():
-            console.step(title)
-            step()
+            console.note(f"== {title}")
+            live = console.Live(title)
+            failed = self.tally.failed
+            what = "stopped"
+            try:
+                what = step()
+            finally:
+                live.end(self.tally.failed == failed and what != "stopped", what)
+        if self.options.pull_plug is None:
+            print("\n".join(["", *self.table]), flush=True)
         if self.options.keep:
-            console.step("mount it again, to keep")
             self.mount()
+        else:
+            print(NEXT, flush=True)
 
     def tell(self):
         store = STORE.absolute()
@@ -206,12 +250,14 @@ class Demo:
         refused = subprocess.run([STORE, "up", "--no-daemons", self.pool], stdin=subprocess.DEVNULL,
                                  capture_output=True, text=True, check=False)
         console.command([STORE, "up", "--no-daemons", self.pool])
-        print(f"  {refused.stderr.strip()}")
+        console.note(f"  {refused.stderr.strip()}")
         self.tally.add("a second up is refused", refused.returncode != 0)
+        return self.scale.pool
 
     def copy_in(self):
         shown.run(STORE, "cp", "-r", self.tree, self.uri_of("tree"))
         self.tally.add("cp -r in", True)
+        return f"{self.megabytes} MiB"
 
     def mount(self):
         shown.run(STORE, "mount", self.uri, self.mount_point)
@@ -226,37 +272,44 @@ class Demo:
         sums = "find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum"
         there = shown.shell(f"cd {self.mount_point}/tree && {sums}", timeout=1200)
         here = shown.shell(f"cd {self.tree} && {sums}", timeout=1200)
-        print(f"  {there.strip()}\n  {here.strip()}")
+        console.note(f"  {there.strip()}\n  {here.strip()}")
         self.tally.add("sha256 of every file through the mount", there == here)
-        differences = different(self.tree, self.mount_point / "tree")
-        print("\n".join(differences[:10]), end="\n" if differences else "")
-        self.tally.add("names, types, modes, owners, times and links through the mount",
-                       not differences)
+        differences = trees.different(self.tree, self.mount_point / "tree")
+        self.same("names, types, modes, owners, times and links through the mount", differences)
         self.down()
+        return "SHA-256, names, modes, owners, times and links are the same"
 
     def copy_out(self):
         out = self.place / "out"
         shown.run(STORE, "cp", "-r", self.uri_of("tree"), out)
-        differences = different(self.tree, out) + different_content(self.tree, out)
-        print("\n".join(differences[:10]), end="\n" if differences else "")
-        self.tally.add("sha256 of every file, and its attributes, through cp out", not differences)
+        differences = trees.different(self.tree, out) + trees.different_content(self.tree, out)
+        self.same("sha256 of every file, and its attributes, through cp out", differences)
         shutil.rmtree(out)
+        return "the same"
+
+    def same(self, what, differences):
+        if not self.tally.add(what, not differences):
+            print("\n".join(differences[:10]), flush=True)
 
     def fio_verify(self):
         ours = compare.pool_side("embedded", build.folder("release"), self.uri, "fio-verify")
         out = shown.run("fio", "--name=verify", *ours.target, "--rw=randwrite", "--bs=4k",
                         "--iodepth=32", f"--size={self.scale.verified}", "--verify=crc32c", "--do_verify=1",
                         "--verify_fatal=1", "--verify_state_save=0", quiet=True)
-        print("\n".join("  " + line.strip() for line in out.splitlines()
-                        if line.strip().startswith(("read:", "write:", "verify:"))))
+        console.note("\n".join("  " + line.strip() for line in out.splitlines()
+                               if line.strip().startswith(("read:", "write:", "verify:"))))
         self.tally.add("fio --verify=crc32c", True)
+        return f"{self.scale.verified} in blocks of 4 KiB"
 
     def kill_test(self):
+        count = 0
         shown.run(STORE, "mkdir", self.uri_of("killed"), self.uri_of("control"))
         for acknowledged, intact in kill.rounds(BIN / "kill_writer", self.uri_of("killed"),
                                                 self.scale.kills, self.scale.acknowledged):
             self.tally.add(f"killed with writes in flight after {acknowledged} acknowledged "
                            "operations: nothing lost", intact)
+            count += acknowledged
+        return f"{self.scale.kills} kills, {count:,} acknowledged writes read back"
 
     def kill_control(self):
         caught = 0
@@ -265,6 +318,7 @@ class Demo:
             if caught:
                 break
         self.tally.add("the control lost acknowledged writes, and the verifier noticed", caught > 0)
+        return ""
 
     def figures(self):
         size, seconds, turns = self.scale.figures
@@ -273,12 +327,10 @@ class Demo:
         compare.fill(raw, size)
         compare.fill(ours, size)
         results = list(compare.table(compare.ROWS, [raw, ours], size, seconds, turns))
-        print(f"\n{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s "
-              "each way")
-        compare.show(results)
-        print(f"\n{compare.way(results)}")
+        self.table += [f"{compare.machine()}; {turns} turns of {seconds} s each way",
+                       *compare.lines(results), "", compare.way(results), ""]
         self.tally.add("figures", True)
-
+        return "see below"
 
     # ---- with daemons
 
@@ -287,8 +339,9 @@ class Demo:
         self.over_tcp.make(self.scale.served_pool)
         running = self.over_shm.daemons()
         for name, daemon in sorted(running.items()):
-            print(f"  {name}: process {daemon['pid']}, {', '.join(daemon['addresses'])}")
+            console.note(f"  {name}: process {daemon['pid']}, {', '.join(daemon['addresses'])}")
         self.tally.add("up, with an engine and a DPU daemon", set(running) == {"engine", "dpu"})
+        return "the DPU reaches one over shm and one over ucx+tcp"
 
     def some_tree(self):
         """A part of the tree that is soon copied."""
@@ -299,11 +352,11 @@ class Demo:
         tree = self.some_tree()
         shown.run(STORE, "cp", "-r", tree, self.over_shm.uri("ros2s+dpu", "tree"))
         shown.run(STORE, "mount", self.over_shm.uri("ros2s+dpu"), self.mount_point)
-        differences = (different(tree, self.mount_point / "tree")
-                       + different_content(tree, self.mount_point / "tree"))
+        differences = (trees.different(tree, self.mount_point / "tree")
+                       + trees.different_content(tree, self.mount_point / "tree"))
         shown.run("fusermount3", "-u", self.mount_point)
-        print("\n".join(differences[:10]), end="\n" if differences else "")
-        self.tally.add("every byte and attribute through a mount of the DPU's files", not differences)
+        self.same("every byte and attribute through a mount of the DPU's files", differences)
+        return f"{tree}, the same"
 
     def fio_verify_served(self):
         for pool, scheme, further in ((self.over_shm, "ros2s", "&provider=shm"),
@@ -315,29 +368,32 @@ class Demo:
                       "--iodepth=32", "--size=32m", "--verify=crc32c", "--do_verify=1",
                       "--verify_fatal=1", "--verify_state_save=0", quiet=True)
             self.tally.add(f"fio --verify=crc32c, {scheme}{further}", True)
+        return "three ways"
 
     def trace_host(self):
         try:
             traced.probe()
         except traced.NotRun as reason:
-            print(f"NOT RUN: what a host's system calls move: {reason}", flush=True)
-            return
+            return f"NOT RUN: {reason}"
         side = compare.pool_side("host", build.folder("release"), self.over_shm.uri("ros2s+dpu"),
                                  "traced")
         daemons = self.over_shm.daemons()
         engine = {address.split(" ")[1] for address in daemons["engine"]["addresses"]}
+        told = []
         for job in (("--bs=1m", "--iodepth=4", "--size=64m"),
                     ("--bs=4k", "--iodepth=16", "--size=32m")):
             trace, read, wrote = traced.run(
                 ["fio", "--name=traced", *side.target, "--thread", "--rw=randwrite", *job,
                  "--verify=crc32c", "--verify_state_save=0"], self.place / "traced")
             faults = list(traced.faults(trace, read + wrote, self.over_shm.directory, engine))
-            print(f"  {trace.calls} traced calls moved {trace.moved >> 10} KiB while fio wrote "
+            told.append(f"{trace.moved / (read + wrote):.2%} of it at {job[0].removeprefix('--bs=')}")
+            console.note(f"  {trace.calls} traced calls moved {trace.moved >> 10} KiB while fio wrote "
                   f"{wrote >> 20} MiB and read {read >> 20} MiB ({trace.moved / (read + wrote):.2%}); "
                   f"the DPU is process {daemons['dpu']['pid']}, the engine {daemons['engine']['pid']}")
-            print("".join(f"  {fault}\n" for fault in faults), end="")
+            console.note("".join(f"  {fault}\n" for fault in faults))
             self.tally.add(f"{job[0]}: no payload passes the host's kernel, it uses no io_uring and "
                            "has nothing of the engine's open", read > 0 and wrote > 0 and not faults)
+        return ", ".join(told)
 
     def load(self):
         shown.run(STORE, "mkdir", self.over_shm.uri("ros2s+dpu", "killed"))
@@ -354,6 +410,7 @@ class Demo:
         finally:
             load.end()
         self.tally.add(f"{load.so_far()}: nothing lost, nothing doubled", load.verify())
+        return f"{2 * self.scale.daemon_kills} kills, {load.so_far()}"
 
     def pull_plug(self):
         load = self.load()
@@ -364,20 +421,23 @@ class Demo:
                 kills = self.options.pull_plug or 6
                 victims = (("engine", "dpu") * kills)[:kills]
                 for victim in plug.rounds(load, self.over_shm, victims, 500):
-                    print(f"  the {victim} was killed, the writer goes on: {load.so_far()}",
-                          flush=True)
+                    console.note(f"  the {victim} was killed, the writer goes on: {load.so_far()}")
         finally:
             load.end()
         intact = load.verify()
         self.tally.add(f"{kills} kills, {load.so_far()}: nothing lost", intact)
+        return f"{kills} kills, {load.so_far()}"
 
     def figures_of_set_ups(self):
         size, seconds, turns = self.scale.set_ups
-        self.over_ofi.make(self.scale.served_pool)
+        pools = [self.over_shm, self.over_tcp]
+        if self.options.figures:
+            self.over_ofi.make(self.scale.served_pool)
+            pools.append(self.over_ofi)
         built = build.folder("release")
         sides = set_ups.sides(built, compare.raw_side(self.place / "raw"),
                               compare.pool_side("embedded", built, self.uri, "figures"),
-                              self.over_shm, self.over_tcp, self.over_ofi)
+                              *pools)
         filled = set()
         for side in sides:
             pool = side.served.directory if side.served else side.name
@@ -386,64 +446,15 @@ class Demo:
                 filled.add(pool)
         rows = [row for row in set_ups.ROWS if not self.options.tiny or row.key == "randread-32"]
         results = list(compare.table(rows, sides, size, seconds, turns))
-        print(f"\n{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s each "
-              "way; ratio to raw (spread)")
-        set_ups.show(sides, results)
-        print("\nThe counters of each process, MiB of payload over all turns:")
-        set_ups.show_hops(sides, results)
-        print(f"\n{compare.way(results)}")
-        for pool in (self.over_ofi, self.over_tcp, self.over_shm):
+        self.table.append(f"{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s "
+                          "each way; in brackets: to raw")
+        if self.options.figures:
+            self.table += [*set_ups.lines(sides, results), "",
+                           "The counters of each process, MiB of payload over all turns:",
+                           *set_ups.hop_lines(sides, results), "", compare.way(results)]
+        else:
+            self.table += set_ups.short_lines(sides, results)
+        for pool in reversed(pools):
             pool.down()
         self.tally.add("figures of all set-ups", True)
-
-
-def entries(root):
-    """Every name below a directory with what `lstat` says of it, and link targets."""
-    root = os.fsencode(root)
-    found = {}
-    inodes = {}
-    for directory, names, files in os.walk(root):
-        names.sort()  # the order of the walk too: a hard link's first name is the same on both sides
-        for name in names + sorted(files):
-            path = os.path.join(directory, name)
-            status = os.lstat(path)
-            kind = stat.S_IFMT(status.st_mode)
-            relative = os.path.relpath(path, root)
-            value = {"mode": oct(status.st_mode), "owner": (status.st_uid, status.st_gid),
-                     "modified": status.st_mtime_ns}
-            if kind == stat.S_IFREG:
-                value["size"] = status.st_size
-                if status.st_nlink > 1:
-                    value["first name"] = inodes.setdefault(status.st_ino, relative)
-            elif kind == stat.S_IFLNK:
-                value["target"] = os.readlink(path)
-            found[relative] = value
-    return found
-
-
-def different(one, other):
-    """Lines that say how two trees differ, contents apart."""
-    left, right = entries(one), entries(other)
-    lines = [f"  only in one: {name!r}" for name in sorted(left.keys() ^ right.keys())]
-    for name in left.keys() & right.keys():
-        lines += [f"  {name!r}: {key} is {left[name].get(key)} and {right[name].get(key)}"
-                  for key in left[name] if left[name].get(key) != right[name].get(key)]
-    return lines
-
-
-def different_content(one, other):
-    lines = []
-    for directory, _, files in os.walk(one):
-        for name in files:
-            path = Path(directory) / name
-            if path.is_symlink() or not path.is_file():
-                continue
-            copy = Path(other) / path.relative_to(one)
-            if sha256(path) != sha256(copy):
-                lines.append(f"  {copy}: other bytes")
-    return lines
-
-
-def sha256(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+        return "every turn took the way that it names, by its own report"

@@ -57,8 +57,7 @@ def verify(program, uri, log):
     console.command(command)
     done = subprocess.run(command, input=bytes(log.bytes), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False, timeout=300)
-    print("\n".join("  " + line for line in done.stdout.decode(errors="replace").splitlines()),
-          flush=True)
+    console.note("\n".join("  " + line for line in done.stdout.decode(errors="replace").splitlines()))
     if done.returncode not in (0, 1):
         raise shown.Failed(f"the verifier ended with status {done.returncode}")
     return done.returncode == 0

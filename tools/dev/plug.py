@@ -101,7 +101,7 @@ class Load:
 
     def tell(self, more=""):
         """The live line of a terminal, once more."""
-        if console.terminal:
+        if console.terminal and not console.notes:
             self.telling = True
             print(f"\r\033[K{self.so_far()}{more} ", end="", flush=True)
 

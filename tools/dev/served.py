@@ -8,6 +8,7 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
+import console
 import hops
 import shown
 
@@ -54,7 +55,7 @@ class Served:
         pid = self.pids().get(name)
         if pid is None:
             raise shown.Failed(f"the {name} daemon of {self.directory} does not run")
-        print(f"$ kill -9 {pid}    # the {name}", flush=True)
+        console.note(f"$ kill -9 {pid}    # the {name}")
         os.kill(pid, signal.SIGKILL)
 
 

@@ -10,10 +10,12 @@ import path_report
 HEADS = {"write-1m": "1 MiB write", "read-1m": "1 MiB read", "randread-1": "4 KiB read, depth 1",
          "randread-32": "4 KiB read, depth 32",
          "randwrite-32": "4 KiB durable write, depth 32; raw with fdatasync=32"}
+SHORT_HEADS = {"write-1m": "write MiB/s", "read-1m": "read MiB/s", "randread-1": "4K read, one",
+               "randread-32": "4K read, 32", "randwrite-32": "4K write, 32"}
 ROWS = tuple(row for row in compare.ROWS if row.key in HEADS)
 
 
-def sides(built, raw, embedded, over_shm, over_tcp, over_ofi):
+def sides(built, raw, embedded, over_shm, over_tcp, over_ofi=None):
     """`over_shm`, `over_tcp`, `over_ofi`: pools whose DPU reaches its engine so."""
     def direct(provider, address):
         return rf"{re.escape(provider)} to {address}, {path_report.ENGINE}"
@@ -22,29 +24,48 @@ def sides(built, raw, embedded, over_shm, over_tcp, over_ofi):
         return (rf"host link over shm to the DPU at {re.escape(str(pool.directory))}/run/dpu\.data\."
                 rf"[0-9a-f]{{16}}, {re.escape(pool.provider)} to its {path_report.ENGINE}")
 
-    return [
+    made = [
         raw, embedded,
         compare.served_side("direct, shm (no NIC)", built, over_shm, "ros2s",
                             direct("shm", r"\S+/run/engine\.data"), "shm"),
         compare.served_side("direct, ucx+tcp", built, over_tcp, "ros2s",
                             direct("ucx+tcp", r"127\.0\.0\.1:\d+"), "ucx+tcp"),
-        compare.served_side("direct, ofi+tcp;ofi_rxm", built, over_ofi, "ros2s",
-                            direct("ofi+tcp;ofi_rxm", r"127\.0\.0\.1:\d+"), "ofi+tcp;ofi_rxm"),
         compare.served_side("offload, shm (no NIC)", built, over_shm, "ros2s+dpu",
                             link(over_shm), "shm"),
         compare.served_side("offload, ucx+tcp behind", built, over_tcp, "ros2s+dpu",
                             link(over_tcp), "ucx+tcp"),
-        compare.served_side("offload, ofi+tcp;ofi_rxm behind", built, over_ofi, "ros2s+dpu",
-                            link(over_ofi), "ofi+tcp;ofi_rxm"),
     ]
+    if over_ofi:
+        made += [
+            compare.served_side("direct, ofi+tcp;ofi_rxm", built, over_ofi, "ros2s",
+                                direct("ofi+tcp;ofi_rxm", r"127\.0\.0\.1:\d+"), "ofi+tcp;ofi_rxm"),
+            compare.served_side("offload, ofi+tcp;ofi_rxm behind", built, over_ofi, "ros2s+dpu",
+                                link(over_ofi), "ofi+tcp;ofi_rxm")]
+    return made
 
 
-def show(the_sides, results):
+def short_lines(the_sides, results):
+    """A table for a terminal: medians, and their ratios to raw."""
+    width = max(len(side.name) for side in the_sides)
+    heads = [SHORT_HEADS[row.key] for row, _ in results]
+    told = [f"{'':<{width}}" + "".join(f"{head:>15}" for head in heads)]
+    for number, side in enumerate(the_sides):
+        cells = []
+        for row, figures in results:
+            rate = statistics.median(figure.rate for figure in figures[number])
+            text = f"{rate:,.0f}" if row.in_mib() else f"{rate / 1000:,.1f} K"
+            raw = statistics.median(figure.rate for figure in figures[0])
+            cells.append(text if number == 0 else f"{text} ({rate / raw:.2f})")
+        told.append(f"{side.name:<{width}}" + "".join(f"{cell:>15}" for cell in cells))
+    return told
+
+
+def lines(the_sides, results):
     """As Markdown: each figure with its ratio to raw of the same turns."""
     heads = ["set-up", *(HEADS[row.key] for row, _ in results),
              "CPU µs per 4 KiB read at depth 32: host / DPU / engine"]
-    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
     reads = next(figures for row, figures in results if row.key == "randread-32")
+    told = as_table(heads)
     for number, side in enumerate(the_sides):
         cells = [side.name]
         for row, figures in results:
@@ -52,23 +73,31 @@ def show(the_sides, results):
             if number > 0:
                 text += f", {compare.ratio(figures[number], figures[0])}"
             cells.append(text)
-        cells.append(spent(side, reads[number]))
-        print("| " + " | ".join(cells) + " |", flush=True)
+        told.append(as_row([*cells, spent(side, reads[number])]))
+    return told
 
 
-def show_hops(the_sides, results):
+def hop_lines(the_sides, results):
     """As Markdown: what each process on a row's way counted itself, over all its turns, in MiB. Each
     turn was checked as it ended."""
-    heads = ("set-up", "fio moved", "host", "DPU: of its hosts", "DPU: of its engine", "engine",
-             "devices")
-    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+    told = as_table(["set-up", "fio moved", "host", "DPU: of its hosts", "DPU: of its engine", "engine",
+                     "devices"])
     for number, side in enumerate(the_sides):
         if side.is_raw:
             continue
         all_turns = hops.total([figure.hops for _, figures in results for figure in figures[number]])
-        cells = (side.name, mib(all_turns.fio), mib(all_turns.host), mib(all_turns.link),
-                 by_provider(all_turns.behind), by_provider(all_turns.engine), mib(all_turns.devices))
-        print("| " + " | ".join(cells) + " |", flush=True)
+        told.append(as_row((side.name, mib(all_turns.fio), mib(all_turns.host), mib(all_turns.link),
+                            by_provider(all_turns.behind), by_provider(all_turns.engine),
+                            mib(all_turns.devices))))
+    return told
+
+
+def as_row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def as_table(heads):
+    return [as_row(heads), "|---" * len(heads) + "|"]
 
 
 def mib(count):

@@ -40,13 +40,13 @@ def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
     if check and done.returncode != 0:
         raise Failed(f"exit status {done.returncode}\n{done.stdout[-3000:]}")
     if not quiet and done.stdout.strip():
-        print("\n".join("  " + line for line in done.stdout.strip().splitlines()[-12:]), flush=True)
+        console.note("\n".join("  " + line for line in done.stdout.strip().splitlines()[-12:]))
     return done.stdout
 
 
 def shell(line, timeout=600):
     """A line for the shell, for pipelines; only its first lines are shown."""
-    print(f"$ {line}", flush=True)
+    console.note(f"$ {line}")
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="surrogateescape", check=False, timeout=timeout)
