@@ -27,7 +27,7 @@ if(ROS2S_CCACHE)
   # base_dir lets checkouts in different folders share one cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime ${ROS2S_CCACHE})
+      CCACHE_SLOPPINESS=time_macros ${ROS2S_CCACHE})
 endif()
 
 find_program(ROS2S_LLD NAMES ld.lld-19 ld.lld)
