@@ -1,7 +1,7 @@
 # ros2_module(<path> HEADERS <public headers> [PUBLIC <modules>] [PRIVATE <modules>] [LIBS <libs>]
 #             [TEST_MODULES <modules>] [TEST_LIBS <libs>])
 #
-# src/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Only HEADERS
+# src/ros2s/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Only HEADERS
 # are reachable from other modules, as "ros2s/<path>/<header>": they are linked into a view under
 # the build tree and only the view is exported, so that an upward, private or transitive include
 # does not compile. A module's own private headers are included as "header.h".
@@ -15,7 +15,7 @@ function(ros2_module path)
     message(FATAL_ERROR "ros2_module(${path}): unknown arguments ${A_UNPARSED_ARGUMENTS}")
   endif()
   string(REPLACE "/" "_" name ${path})
-  set(dir ${PROJECT_SOURCE_DIR}/src/${path})
+  set(dir ${PROJECT_SOURCE_DIR}/src/ros2s/${path})
   set(view ${PROJECT_BINARY_DIR}/include/${name})
 
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -57,7 +57,7 @@ function(ros2_module path)
       FILE_SET HEADERS BASE_DIRS ${view} FILES ${faces}
       FILE_SET alone TYPE HEADERS BASE_DIRS ${view} FILES ${alone})
     target_link_libraries(ros2s_${name} PUBLIC ${A_PUBLIC} PRIVATE ${A_PRIVATE} ${A_LIBS})
-    target_compile_options(ros2s_${name} PRIVATE -ffile-prefix-map=${view}/ros2s=src)
+    target_compile_options(ros2s_${name} PRIVATE -ffile-prefix-map=${view}=src)
     if(path MATCHES "contract$")
       target_compile_options(ros2s_${name} PRIVATE ${ROS2S_TEST_OPTIONS})
     endif()

@@ -1,6 +1,6 @@
 # ros2_protocol(<path> PROTOS <names> SERVICES <names>)
 #
-# src/<path>/<name>.proto becomes generated sources under the build tree, and they the static
+# src/ros2s/<path>/<name>.proto becomes generated sources under the build tree, and they the static
 # library ros2s_<path, slashes as underscores>_protocol. SERVICES are the protos that have services.
 # Generated code is compiled with fewer warnings, once, and its headers belong to this module alone:
 # each costs seconds to include.
@@ -10,7 +10,7 @@ find_program(ROS2S_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 function(ros2_protocol path)
   cmake_parse_arguments(A "" "" "PROTOS;SERVICES" ${ARGN})
   string(REPLACE "/" "_" name ${path})
-  set(dir ${PROJECT_SOURCE_DIR}/src/${path})
+  set(dir ${PROJECT_SOURCE_DIR}/src/ros2s/${path})
   set(out ${PROJECT_BINARY_DIR}/protocol/${name})
   file(MAKE_DIRECTORY ${out})
   set(sources)

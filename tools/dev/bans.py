@@ -7,19 +7,19 @@ from pathlib import Path
 # Threads, locks and atomics live in the runtime. Elsewhere only where a foreign interface calls us
 # on threads of its own, or an application's threads meet the reactor; each file says why itself.
 THREADED = (
-    "src/runtime/",
-    "src/fabric/shm/",
-    "src/fabric/lanes/plain_environment.",  # libraries read the process's environment: one at a time
-    "src/base/log.",        # lines of several threads on one standard error
-    "src/base/metrics.h",   # read by another thread than the one that counts
-    "src/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are
-    "src/engine/index/",    # RocksDB's background threads
-    "src/engine/allocation_test.cc",  # counts in operator new, which any thread calls
-    "src/control/audit.cc",     # gRPC's threads log
-    "src/control/arrivals.",  # requests begin on gRPC's threads
-    "src/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
-    "src/control/test_rig",     # and so do its tests' servers
-    "src/api/",             # the application's threads
+    "src/ros2s/runtime/",
+    "src/ros2s/fabric/shm/",
+    "src/ros2s/fabric/lanes/plain_environment.",  # libraries read the process's environment: one at a time
+    "src/ros2s/base/log.",        # lines of several threads on one standard error
+    "src/ros2s/base/metrics.h",   # read by another thread than the one that counts
+    "src/ros2s/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are
+    "src/ros2s/engine/index/",    # RocksDB's background threads
+    "src/ros2s/engine/allocation_test.cc",  # counts in operator new, which any thread calls
+    "src/ros2s/control/audit.cc",     # gRPC's threads log
+    "src/ros2s/control/arrivals.",  # requests begin on gRPC's threads
+    "src/ros2s/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
+    "src/ros2s/control/test_rig",     # and so do its tests' servers
+    "src/ros2s/api/",             # the application's threads
     "plugins/",             # the same
     "apps/fuse/",           # libfuse's signal thread
     "apps/cli/",            # the progress line's and Ctrl-C's flag
@@ -38,15 +38,15 @@ RULES = (
      r"stop_token|future|pthread\.h)>|\bstd::(thread|jthread|mutex|atomic)\b", CODE, THREADED,
      "cross cores with `co_await on(reactor, …)`; block on BlockingPool"),
     ("no sleeping", r"\b(u|nano)?sleep\s*\(|\bsleep_for\s*<|this_thread::sleep", CODE,
-     ("src/runtime/", "src/api/c/queue_test.cc", "tests/", "examples/"),
+     ("src/ros2s/runtime/", "src/ros2s/api/c/queue_test.cc", "tests/", "examples/"),
      "co_await sleep_for(reactor, …)"),
     ("no unseeded randomness",
      r"\b(rand|srand|random_device|drand48|lrand48)\s*\(|std::random_device|std::mt19937|"
-     r"std::(shuffle|hash)\b|_distribution<", CODE, ("src/base/random.",),
+     r"std::(shuffle|hash)\b|_distribution<", CODE, ("src/ros2s/base/random.",),
      "use ros2s::Random from the reactor"),
     ("no names from a predictable generator", r"random\(\)\.next\(",
-     CODE, ("src/sim/", "src/device/uring/create.cc", "src/session/", "src/fabric/ucx/attack_support_test.cc",
-            "src/fabric/ofi/attack_test.cc", "tests/"),
+     CODE, ("src/ros2s/sim/", "src/ros2s/device/uring/create.cc", "src/ros2s/session/", "src/ros2s/fabric/ucx/attack_support_test.cc",
+            "src/ros2s/fabric/ofi/attack_test.cc", "tests/"),
      "what a peer sees and what names something comes from Reactor::secrets()"),
     ("no fixes put off", r"\bFIXME\b|\bXXX\b", CODE + (".py", ".cmake"), ("tools/dev/bans.py",),
      "mend it now, or say plainly what does not hold"),
@@ -102,7 +102,7 @@ def modules_without_readme(texts):
     complaints = []
     for number, line in enumerate(texts["CMakeLists.txt"], 1):
         for module in re.findall(r"^ros2_module\(\s*([\w/]+)", line):
-            readme = f"src/{module}/README.md"
+            readme = f"src/ros2s/{module}/README.md"
             if not "".join(texts.get(readme, [])[:1]).startswith("# "):
                 complaints.append(f"CMakeLists.txt:{number}: {readme} does not begin with a line "
                                   f"'# {module}: …'\n    say what the module is, what is not in "

@@ -136,7 +136,7 @@ def services(debian, tree):
         folder.mkdir(parents=True)
     for name in CERTIFICATES:
         (tree / SETTINGS / name).mkdir(parents=True)
-    shutil.copy("src/daemon/ros2store.sysusers", users / "ros2store.conf")
+    shutil.copy("src/ros2s/daemon/ros2store.sysusers", users / "ros2store.conf")
     for daemon, pools in (("engine", POOL), ("dpu", "pool")):
         shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)
         program = build.folder(debian.preset) / f"bin/ros2store-{daemon}"
