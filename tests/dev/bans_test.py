@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: bans_test.py SOURCE_DIRECTORY
 
-That the lint's rule on READMEs of modules finds what it is for."""
+The lint's rules on READMEs of modules and on decision records find what they are for."""
 import sys
 import unittest
 
@@ -31,6 +31,34 @@ class ModulesWithoutReadme(unittest.TestCase):
                 found = self.complaints(base=first, api_c=["# api/c"])
                 self.assertEqual(len(found), 1, found)
                 self.assertIn("src/ros2s/base/README.md", found[0])
+
+
+class Decisions(unittest.TestCase):
+    RECORD = ["# 0001: A core has one thread", "Date: 2026-11-20", "", "Why."]
+    INDEX = ["| [0001](0001-cores.md) | 2026-11-20 | A core has one thread. |"]
+
+    def complaints(self, records, index=None):
+        texts = {f"docs/decisions/{name}": lines for name, lines in records.items()}
+        return bans.decisions(texts | {"docs/decisions/README.md": index or self.INDEX, "README.md": []})
+
+    def test_a_whole_record(self):
+        self.assertEqual(self.complaints({"0001-cores.md": self.RECORD}), [])
+
+    def test_what_a_record_can_lack(self):
+        for records, index, words in (
+                ({"0001-cores.md": ["# Cores", *self.RECORD[1:]]}, None, "A statement"),
+                ({"0001-cores.md": ["# 0002: Cores", *self.RECORD[1:]]}, None, "A statement"),
+                ({"0001-cores.md": [self.RECORD[0], "", "2026-11-20"]}, None, "the second line"),
+                ({"0001-cores.md": self.RECORD[:1]}, None, "the second line"),
+                ({"0001-cores.md": self.RECORD}, ["| number | date |"], "add the line"),
+                ({"0001-cores.md": [self.RECORD[0], "Date: 2026-11-21"]}, None, "add the line"),
+                ({"cores.md": self.RECORD}, self.INDEX + ["| [core](cores.md) | 2026-11-20 | "], "NNNN-words.md"),
+                ({"0001-cores.md": self.RECORD, "0001-two.md": self.RECORD},
+                 self.INDEX + ["| [0001](0001-two.md) | 2026-11-20 | Two. |"], "the same number")):
+            with self.subTest(words=words, records=records):
+                found = self.complaints(records, index)
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(words, found[0])
 
 
 if __name__ == "__main__":

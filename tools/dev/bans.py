@@ -76,6 +76,7 @@ def look():
         yield name, complaints
     yield "links in documents", broken_links(texts)
     yield "a README in each module", modules_without_readme(texts)
+    yield "decisions have a number, a date and a line in the index", decisions(texts)
 
 
 def without_comment(line, path):
@@ -107,4 +108,30 @@ def modules_without_readme(texts):
                 complaints.append(f"CMakeLists.txt:{number}: {readme} does not begin with a line "
                                   f"'# {module}: …'\n    say what the module is, what is not in "
                                   "it, where to start reading, its invariants and tests")
+    return complaints
+
+
+def decisions(texts):
+    """Records in docs/decisions without a number of their own, a date, or a line in the index."""
+    folder, index = "docs/decisions/", "docs/decisions/README.md"
+    listed = "\n".join(texts.get(index, []))
+    complaints = []
+    by_number = {}
+    for path, lines in sorted(texts.items()):
+        name = path.removeprefix(folder)
+        if name == path or path == index:
+            continue
+        number = name[:4]
+        title, date = (lines + ["", ""])[:2]
+        if not re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", name):
+            complaints.append(f"{path}: name it NNNN-words.md")
+        elif not title.startswith(f"# {number}: "):
+            complaints.append(f"{path}:1: the first line must be '# {number}: A statement'")
+        if not re.fullmatch(r"Date: 20\d\d-[01]\d-[0-3]\d", date):
+            complaints.append(f"{path}:2: the second line must be 'Date: YYYY-MM-DD'")
+        elif f"| [{number}]({name}) | {date.removeprefix('Date: ')} | " not in listed:
+            complaints.append(f"{index}: add the line '| [{number}]({name}) | "
+                              f"{date.removeprefix('Date: ')} | its decision in one sentence |'")
+        if by_number.setdefault(number, path) != path:
+            complaints.append(f"{path}: {by_number[number]} has the same number. Choose another one")
     return complaints
