@@ -3,7 +3,7 @@
 // replayed.
 #include <gtest/gtest.h>
 
-#include "engine_test_support.h"
+#include "pool_test_support.h"
 
 namespace ros2s::engine {
 namespace {
@@ -14,17 +14,10 @@ constexpr uint64_t entries = 8000;  // several times what the caches may hold
 constexpr uint64_t entries_each = 100;
 constexpr size_t value_bytes = 300;
 
-struct LargePool : Bench {
-    explicit LargePool(size_t cores = 1) : Bench(1, 1, 64 << 20, cores) {
+struct LargePool : PoolBench {
+    explicit LargePool(size_t cores = 1) : PoolBench(1, 1, 64 << 20, cores) {
         options.memory_bytes = memory_bytes;
         create_options.journal_bytes = 32 << 20;  // so that all of it stays there
-    }
-    Task<> start() {
-        EXPECT_OK(co_await create());
-        EXPECT_OK(co_await open());
-        const auto made = co_await store->create_container(call, {.label = "c"});
-        EXPECT_OK(made);
-        container = made->id;
     }
     // Of one object: values, and an array of as many segments.
     Task<> fill(object::ObjectId object, uint64_t from, uint64_t to) {
@@ -54,13 +47,6 @@ struct LargePool : Bench {
         const auto done = co_await store->update(call, container, transaction);
         co_return done ? Result<>() : fail(done.error());
     }
-    uint64_t metric(std::string_view name) {
-        uint64_t found = 0;
-        store->visit_metrics([&](std::string_view n, std::string_view, uint64_t value) {
-            if (n == name) found = value;
-        });
-        return found;
-    }
     // From now on the most that caches held at any operation of the disk.
     void watch() {
         peak = 0;
@@ -69,7 +55,6 @@ struct LargePool : Bench {
             return device::SimFault::none;
         });
     }
-    object::ContainerId container{};
     uint64_t peak = 0;
 };
 

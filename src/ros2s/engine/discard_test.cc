@@ -2,7 +2,7 @@
 // costs.
 #include <gtest/gtest.h>
 
-#include "engine_test_support.h"
+#include "pool_test_support.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
@@ -12,8 +12,8 @@ using device::SimFault;
 using device::SimKind;
 
 // A pool on a disk that four blocks are worth a discard to.
-struct Discards : Bench {
-    explicit Discards(uint64_t seed) : Bench(seed, 0) {
+struct Discards : PoolBench {
+    explicit Discards(uint64_t seed) : PoolBench(seed, 0) {
         const device::SimDiskOptions of_disk{.size = 4 << 20,
                                              .flush_latency = std::chrono::microseconds(100),
                                              .discard_bytes_least = 4 * block_bytes};
@@ -24,13 +24,6 @@ struct Discards : Bench {
             discarded_blocks += operation.length / block_bytes;
             return fault;
         });
-    }
-    Task<> start() {
-        EXPECT_OK(co_await create());
-        EXPECT_OK(co_await open());
-        const auto made = co_await store->create_container(call, {.label = "c"});
-        EXPECT_OK(made);
-        container = made->id;
     }
     Task<Result<>> change(object::Operation operation, uint64_t dkey) {
         operation.object = {1, 1};
@@ -72,18 +65,10 @@ struct Discards : Bench {
         for (int i = 0; i < 2; ++i) EXPECT_OK(co_await write(next_dkey++, 1));
         co_await sleep_for(env.reactor, std::chrono::milliseconds(100));
     }
-    uint64_t metric(std::string_view name) {
-        uint64_t found = UINT64_MAX;
-        store->visit_metrics([&](std::string_view n, std::string_view, uint64_t value) {
-            if (n == name) found = value;
-        });
-        return found;
-    }
 
     uint64_t discards = 0, discarded_blocks = 0;
     uint64_t next_dkey = 100;
     SimFault fault = SimFault::none;
-    object::ContainerId container{};
 };
 
 // Under ten seeds.

@@ -146,12 +146,7 @@ Task<Beside> write_beside_others(Pool& pool, uint64_t dkeys) {
     const AlignedBuffer buffer(4 * block_bytes);
     object::Transaction transaction;
     for (uint64_t dkey = 0; dkey < dkeys; ++dkey) {
-        transaction.operations.push_back({.kind = object::Operation::Kind::write,
-                                          .object = {1, 1},
-                                          .dkey = object::Dkey::integer(dkey),
-                                          .akey = {"a"},
-                                          .extent = {0, buffer.size()},
-                                          .window = object::Window::local(buffer.bytes())});
+        transaction.operations.push_back(Pool::writing(dkey, buffer.bytes()));
     }
     Beside came;
     bool done = false;

@@ -15,17 +15,20 @@ struct PoolBench : Bench {
         EXPECT_OK(made);
         container = made->id;
     }
+    static object::Operation writing(uint64_t dkey, Bytes bytes) {
+        return {.kind = object::Operation::Kind::write,
+                .object = {1, 1},
+                .dkey = object::Dkey::integer(dkey),
+                .akey = {"a"},
+                .extent = {0, bytes.size()},
+                .window = object::Window::local(bytes)};
+    }
     Task<Result<object::Commit>> write(uint64_t dkey, uint64_t blocks, uint8_t fill,
                                        object::OperationId id = {}, bool is_new = false) {
         const AlignedBuffer buffer(blocks * block_bytes);
         std::memset(buffer.data(), fill, buffer.size());
         object::Transaction transaction{.id = id, .is_new = is_new};
-        transaction.operations.push_back({.kind = object::Operation::Kind::write,
-                                          .object = {1, 1},
-                                          .dkey = object::Dkey::integer(dkey),
-                                          .akey = {"a"},
-                                          .extent = {0, buffer.size()},
-                                          .window = object::Window::local(buffer.bytes())});
+        transaction.operations.push_back(writing(dkey, buffer.bytes()));
         co_return co_await store->update(call, container, transaction);
     }
     Task<Result<>> expect(uint64_t dkey, uint64_t blocks, uint8_t fill) {

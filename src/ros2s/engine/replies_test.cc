@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine_test_support.h"
+#include "pool_test_support.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
@@ -173,15 +173,8 @@ TEST(Replies, AClockThatIsSetBack) {
 
 // ---- in a pool ------------------------------------------------------------------------------
 
-struct AnsweringPool : Bench {
-    using Bench::Bench;
-    Task<> start() {
-        EXPECT_TRUE(co_await create());
-        EXPECT_TRUE(co_await open());
-        const auto made = co_await store->create_container(call, {.label = "c"});
-        EXPECT_TRUE(made);
-        container = made->id;
-    }
+struct AnsweringPool : PoolBench {
+    using PoolBench::PoolBench;
     // Adds a key.
     Task<Result<object::Commit>> add(object::OperationId name, bool is_new, std::string dkey) {
         object::Transaction transaction{.id = name, .is_new = is_new};
@@ -196,7 +189,6 @@ struct AnsweringPool : Bench {
                                           .akey = {"a"}});
         co_return co_await store->update(call, container, transaction);
     }
-    object::ContainerId container{};
 };
 
 Task<> flood(AnsweringPool& pool, uint32_t client, uint32_t slots, uint64_t& refused) {
