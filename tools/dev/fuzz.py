@@ -46,9 +46,11 @@ def fuzz(program, seconds):
     # New inputs that reach new code collect here and are the next run's start.
     corpus = Path("build/corpus") / program.name
     corpus.mkdir(parents=True, exist_ok=True)
-    seeds = sorted(Path("src").rglob(f"{program.name}_seeds"))
+    for seeds in Path("src").rglob(f"{program.name}_seeds.txt"):
+        for number, line in enumerate(seeds.read_text().splitlines()[1:-1]):
+            (corpus / f"seed{number}").write_bytes(bytes.fromhex(line))
     command = [program, f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10",
-               "-print_final_stats=1", f"-artifact_prefix={corpus}/", corpus, *seeds]
+               "-print_final_stats=1", f"-artifact_prefix={corpus}/", corpus]
     return subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", check=False)

@@ -1,6 +1,7 @@
-// Bodies come back as they were; cut ones and ones beyond the limits are refused.
+// Bodies come back as they were; cut ones and ones beyond the limits are refused; golden bytes.
 #include "wire.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ros2s/base/random.h"
@@ -116,6 +117,54 @@ TEST(LinkWire, ManyReads) {
     // More than the window has.
     items[0].bytes = 11;
     EXPECT_FALSE(decode_read_answers(encode_read_answers(buffer, items, crcs), back, crcs));
+}
+
+// The bytes are for ever: a change of one of these is another version. What link_fuzz begins with,
+// too: a line is the number that it chooses a body by, and the body.
+constexpr std::string_view golden =
+#include "hostlink_link_fuzz_seeds.txt"
+    ;
+
+TEST(LinkWire, Golden) {
+    std::string lines = "\n";
+    Buffer buffer;
+    const auto add = [&lines](unsigned kind, ConstBytes body) {
+        lines += fmt::format("{:02x} ", kind);
+        for (const std::byte byte : body) {
+            lines += fmt::format("{:02x}", static_cast<unsigned>(byte));
+        }
+        lines += '\n';
+    };
+    add(0, encode_file(buffer, {.mount = {0x0102030405060708},
+                                .handle = {2},
+                                .offset = 4096,
+                                .length = 8192,
+                                .crc = 0xaabbccdd}));
+    add(1, encode_moved(buffer, {.bytes = 4096, .crc = 0xaabbccdd}));
+    add(2, encode_node(buffer, {.mount = {1}, .node = {2}, .name = "name"}));
+    add(3, encode_attributes(buffer, {.node = {3},
+                                      .mode = 0100644,
+                                      .links = 2,
+                                      .uid = 4,
+                                      .gid = 5,
+                                      .size = 6,
+                                      .bytes_used = 7,
+                                      .device = 8,
+                                      .accessed = WallTime{Duration{-1}},
+                                      .modified = WallTime{Duration{9}},
+                                      .changed = WallTime{Duration{10}}}));
+    add(4, encode_readdir(buffer, {.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096}));
+    const fs::DirectoryEntry entries[] = {
+        {.name = "a", .node = {5}, .type = S_IFREG, .cookie = 6},
+        {.name = "directory", .node = {7}, .type = S_IFDIR, .cookie = 8}};
+    add(5, encode_entries(buffer, entries, 1000));
+    fs::ReadManyItem items[] = {{.name = "a/b", .window = {.length = 1000}}, {.name = ""}};
+    add(6, encode_read_many(buffer, {.mount = {1}, .directory = {2}}, items));
+    items[0].bytes = 10;
+    items[0].size = 12;
+    items[1].status = fail(Error{Code::not_found, 2, 3});
+    add(7, encode_read_answers(buffer, items, std::array{0xaabbccddU, 1U}));
+    EXPECT_EQ(lines, golden);
 }
 
 }  // namespace

@@ -15,15 +15,6 @@ namespace {
 
 using namespace object;
 
-std::string hex(ConstBytes bytes) {
-    std::string text;
-    for (size_t i = 0; i < bytes.size(); ++i) {
-        text += fmt::format("{:02x}", static_cast<unsigned>(bytes[i]));
-        if (i % 32 == 31) text += '\n';
-    }
-    return text;
-}
-
 struct Draw {
     Random random;
 
@@ -367,21 +358,49 @@ TEST_P(Wire, CommitSpaceDescription) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Wire, testing::Range<uint64_t>(1, 61));
 
-// The bytes are for ever: a change of one of these is another version.
-TEST(WireGolden, Bodies) {
+// The bytes are for ever: a change of one of these is another version. What the fuzzers begin with,
+// too: a line is what they choose a body by (its method; of a reply also how many items it is for),
+// and the body.
+constexpr std::string_view golden_requests =
+#include "remote_request_fuzz_seeds.txt"
+    ;
+constexpr std::string_view golden_replies =
+#include "remote_reply_fuzz_seeds.txt"
+    ;
+
+class WireGolden : public testing::Test {
+  protected:
+    void request(Method method, ConstBytes body) {
+        requests_ += fmt::format("{:02x} ", static_cast<unsigned>(method));
+        add(requests_, body);
+    }
+    void reply(Method method, ConstBytes body, unsigned items = 0) {
+        replies_ += fmt::format("{:02x}{:02x} ", static_cast<unsigned>(method), items);
+        add(replies_, body);
+    }
+    static void add(std::string& lines, ConstBytes body) {
+        for (const std::byte byte : body) {
+            lines += fmt::format("{:02x}", static_cast<unsigned>(byte));
+        }
+        lines += '\n';
+    }
+    std::string requests_ = "\n", replies_ = "\n";
+};
+
+TEST_F(WireGolden, Bodies) {
     Buffer buffer;
     ContainerId container;
     for (uint8_t i = 0; i < 16; ++i) container.uuid.bytes[i] = static_cast<uint8_t>(0x50 + i);
+    reply(Method::describe,
+          encode_description(buffer, {{.conditions = true, .durable = true}, "memory"}));
     FetchItem item{.object = {1, 2}, .dkey = {"dk"}, .akey = {"a"}, .extent = {4096, 8192}};
-    EXPECT_EQ(hex(encode_fetch(buffer, container, {&item, 1})),
-              "505152535455565758595a5b5c5d5e5f01000000010000000000000002000000\n"
-              "0000000002000000646b010000006100100000000000000020000000000000");
+    request(Method::fetch, encode_fetch(buffer, container, {&item, 1}));
     item.size = 12288;
     item.epoch = {77};
     item.checksums = {0x01020304, 0x05060708};
-    EXPECT_EQ(hex(encode_fetched(buffer, {&item, 1})),
-              "0100000000000000000000000000000000000000300000000000004d00000000\n"
-              "000000020000000403020108070605");
+    reply(Method::fetch, encode_fetched(buffer, {&item, 1}), 1);
+    const FetchItem missing{.status = fail(Error{Code::not_found, 2, 3})};
+    reply(Method::fetch, encode_fetched(buffer, {&missing, 1}), 1);
     Transaction transaction;
     transaction.id = {.owner = container.uuid, .digest = 0x1122334455667788};
     transaction.conditions.push_back({Condition::Kind::size_equals, {1, 2}, {"d"}, {"a"}, 5});
@@ -393,45 +412,33 @@ TEST(WireGolden, Bodies) {
     operation.extent = {5, 3};
     operation.window.length = 3;
     operation.checksums = {0xaabbccdd};
-    EXPECT_EQ(hex(encode_update(buffer, container, transaction)),
-              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
-              "8877665544332211010000000301000000000000000200000000000000010000\n"
-              "0064010000006105000000000000000100000000010000000000000002000000\n"
-              "0000000001000000640100000061000000000500000000000000030000000000\n"
-              "00000000000000000000030000000000000001000000ddccbbaa");
+    request(Method::update, encode_update(buffer, container, transaction));
     transaction.conditions = {{.kind = Condition::Kind::pinned, .object = {1, 2}}};
     transaction.operations.clear();
     transaction.holder.client = container.uuid;
-    EXPECT_EQ(hex(encode_update(buffer, container, transaction)),
-              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
-              "8877665544332211010000000501000000000000000200000000000000000000\n"
-              "0000000000000000000000000000000000505152535455565758595a5b5c5d5e\n"
-              "5f");
-    EXPECT_EQ(hex(encode_pin(buffer, container, container.uuid, item)),
-              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
-              "0100000000000000020000000000000002000000646b01000000610010000000\n"
-              "0000000020000000000000");
-    EXPECT_EQ(hex(encode_unpin(buffer, container, container.uuid, {1, 2})),
-              "505152535455565758595a5b5c5d5e5f505152535455565758595a5b5c5d5e5f\n"
-              "01000000000000000200000000000000");
-    EXPECT_EQ(hex(encode_unpinned(buffer, true)), "01");
-    EXPECT_EQ(hex(encode_commit(buffer, {{77}, WallTime{Duration{5}}, true})),
-              "4d00000000000000050000000000000001");
-    ListRequest request{.what = ListRequest::What::dkeys, .object = {1, 2}, .akey = {"inode"}};
-    request.after = "x";
-    EXPECT_EQ(hex(encode_list(buffer, container, request)),
-              "505152535455565758595a5b5c5d5e5f01010000000000000002000000000000\n"
-              "000000000005000000696e6f646501010000007800040000");
-    EXPECT_EQ(hex(encode_listed(buffer, {{{"key", "value", {9}}}, true}, 100)),
-              "01000000030000006b65790500000076616c7565090000000000000001");
-    EXPECT_EQ(hex(encode_queried(buffer, {true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096})),
-              "0101000000640500000000000000090000000000000005000000000000000010\n"
-              "000000000000");
-    EXPECT_EQ(hex(encode_created(buffer, {container, {"main", 1 << 20}, WallTime{Duration{5}}})),
-              "505152535455565758595a5b5c5d5e5f040000006d61696e0000100000000000\n"
-              "0500000000000000");
-    EXPECT_EQ(hex(encode_description(buffer, {{.conditions = true, .durable = true}, "memory"})),
-              "1200000000000000060000006d656d6f7279");
+    request(Method::update, encode_update(buffer, container, transaction));
+    reply(Method::update, encode_commit(buffer, {{77}, WallTime{Duration{5}}, true}));
+    ListRequest list{.what = ListRequest::What::dkeys, .object = {1, 2}, .akey = {"inode"}};
+    list.after = "x";
+    request(Method::list, encode_list(buffer, container, list));
+    reply(Method::list, encode_listed(buffer, {{{"key", "value", {9}}}, true}, 100));
+    request(Method::query, encode_query(buffer, container, {1, 2}, {"data"}));
+    reply(Method::query,
+          encode_queried(buffer, {true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096}));
+    const ContainerRecord record{container, {"main", 1 << 20}, WallTime{Duration{5}}};
+    request(Method::create_container,
+            encode_create(buffer, {record.properties, container.uuid, 0x1122334455667788}));
+    reply(Method::create_container, encode_created(buffer, record));
+    request(Method::destroy_container,
+            encode_destroy(buffer, {container, container.uuid, 0x1122334455667788}));
+    request(Method::list_containers, encode_list_containers(buffer, "main"));
+    reply(Method::list_containers, encode_containers(buffer, {&record, 1}, "", 1000));
+    reply(Method::space, encode_space(buffer, {1 << 30, 1 << 20}));
+    request(Method::pin, encode_pin(buffer, container, container.uuid, item));
+    request(Method::unpin, encode_unpin(buffer, container, container.uuid, {1, 2}));
+    reply(Method::unpin, encode_unpinned(buffer, true));
+    EXPECT_EQ(requests_, golden_requests);
+    EXPECT_EQ(replies_, golden_replies);
 }
 
 }  // namespace

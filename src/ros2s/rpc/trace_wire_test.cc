@@ -1,6 +1,7 @@
 // What a server did comes back with its answer, and nothing that it says of it does harm.
 #include "ros2s/rpc/trace_wire.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,6 +35,29 @@ TEST(TraceWire, StepsComeBackInTheMiddleOfTheWait) {
     EXPECT_EQ(here.steps()[1].depth, 1);
     EXPECT_EQ(here.steps()[1].begin, sent + 40us);
     EXPECT_EQ(here.steps()[1].end, sent + 60us);
+}
+
+// The bytes are for ever: a change of one of these is another version.
+TEST(TraceWire, Golden) {
+    Trace there;
+    there.add_below("engine.serve", 0, at(0us), Time{});
+    there.add_below("device.read", 1, at(10us), at(30us));
+    std::array<std::byte, trace_bytes_max> memory{};
+    std::string hex;
+    for (const std::byte byte : encode_trace(there, at(0us), at(40us), memory)) {
+        hex += fmt::format("{:02x}", static_cast<unsigned>(byte));
+    }
+    EXPECT_EQ(hex,
+              "409c000000000000"
+              "02000000"
+              "00"
+              "0c000000656e67696e652e7365727665"
+              "0000000000000000"
+              "409c000000000000"
+              "01"
+              "0b0000006465766963652e72656164"
+              "1027000000000000"
+              "204e000000000000");
 }
 
 TEST(TraceWire, WhatDoesNotFitIsLeftOut) {
