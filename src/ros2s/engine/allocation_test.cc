@@ -1,12 +1,12 @@
-// A 4 KiB fetch that hits the cache allocates nothing in the steady state.
+// A 4 KiB fetch that hits the cache allocates nothing in the steady state, an update little.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
-#include "engine_test_support.h"
 #include "null_device.h"
+#include "pool_test_support.h"
 
 // Sanitizers bring their own allocator, and take frames from it.
 #ifndef ROS2S_SANITIZED
@@ -28,47 +28,71 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 namespace ros2s::engine {
 namespace {
 
-Task<Result<uint64_t>> fetch_many(Bench& bench) {
-    auto device = std::make_unique<NullDevice>(4 << 20);
-    device::BlockDevice* const pointer = device.get();
-    ROS2S_CO_TRY(co_await EngineStore::create(bench.env, {&pointer, 1}, bench.factory(),
-                                              bench.create_options, bench.report));
-    EngineStore::Devices devices;
-    devices.push_back(std::move(device));
-    ROS2S_CO_TRY_ASSIGN(bench.store, co_await EngineStore::open(bench.env, std::move(devices),
-                                                                bench.factory(), {}, bench.report));
-    ROS2S_CO_TRY_ASSIGN(const auto made,
-                        co_await bench.store->create_container(bench.call, {.label = "c"}));
-    const AlignedBuffer buffer(16 * block_bytes);
-    std::memset(buffer.data(), 1, buffer.size());
-    object::Transaction transaction;
-    transaction.operations.push_back({.kind = object::Operation::Kind::write,
-                                      .object = {1, 1},
-                                      .dkey = object::Dkey::integer(0),
-                                      .akey = {"a"},
-                                      .extent = {0, buffer.size()},
-                                      .window = object::Window::local(buffer.bytes())});
-    ROS2S_CO_TRY(co_await bench.store->update(bench.call, made.id, transaction));
+struct NullPool : PoolBench {
+    NullPool() : PoolBench(1) {}
+    // Its device is one that costs nothing.
+    Task<Result<>> start() {
+        auto device = std::make_unique<NullDevice>(64 << 20);
+        device::BlockDevice* const pointer = device.get();
+        create_options.journal_bytes = 16 << 20;  // so that no checkpoint is due
+        ROS2S_CO_TRY(
+            co_await EngineStore::create(env, {&pointer, 1}, factory(), create_options, report));
+        EngineStore::Devices devices;
+        devices.push_back(std::move(device));
+        ROS2S_CO_TRY_ASSIGN(
+            store, co_await EngineStore::open(env, std::move(devices), factory(), {}, report));
+        ROS2S_CO_TRY_ASSIGN(const auto made,
+                            co_await store->create_container(call, {.label = "c"}));
+        container = made.id;
+        std::memset(buffer.data(), 1, buffer.size());
+        co_return co_await update(0, 16);
+    }
+    Task<Result<>> update(uint64_t block, uint64_t blocks = 1) {
+        object::Operation& write = transaction.operations[0];
+        write.extent = {block * block_bytes, blocks * block_bytes};
+        write.window = object::Window::local(buffer.bytes().first(write.extent.length));
+        const auto done = co_await store->update(call, container, transaction);
+        co_return done ? Result<>() : fail(done.error());
+    }
+    Task<Result<>> fetch(uint64_t block) {
+        item.extent = {block * block_bytes, block_bytes};
+        ROS2S_CO_TRY(co_await store->fetch(call, container, {&item, 1}));
+        co_return item.status;
+    }
+    AlignedBuffer buffer{16 * block_bytes};
+    object::Transaction transaction{.operations = {writing(0, buffer.bytes())}};
     object::FetchItem item{.object = {1, 1},
                            .dkey = object::Dkey::integer(0),
                            .akey = {"a"},
-                           .window = object::Window::local(buffer.bytes().first(block_bytes))};
+                           .window = object::Window::local(buffer.bytes())};
+};
+
+// Allocations of a thousand requests in the steady state.
+template <class Request>
+Task<Result<uint64_t>> count(NullPool& pool, Request request) {
+    ROS2S_CO_TRY(co_await pool.start());
     uint64_t before = 0;
     for (uint64_t i = 0; i < 1100; ++i) {
         if (i == 100) before = allocations.load();
-        item.extent = {i % 16 * block_bytes, block_bytes};
-        ROS2S_CO_TRY(co_await bench.store->fetch(bench.call, made.id, {&item, 1}));
-        ROS2S_CO_TRY(item.status);
+        ROS2S_CO_TRY(co_await request(pool, i % 16));
     }
-    const uint64_t made_meanwhile = allocations.load() - before;
-    ROS2S_CO_TRY(co_await bench.close());
-    co_return made_meanwhile;
+    const uint64_t made = allocations.load() - before;
+    ROS2S_CO_TRY(co_await pool.close());
+    co_return made;
 }
 TEST(Fetch, ACachedBlockCostsNoAllocation) {
-    Bench bench(1);
-    const auto made = bench.world.run(fetch_many(bench));
+    NullPool pool;
+    const auto made =
+        pool.world.run(count(pool, [](NullPool& of, uint64_t block) { return of.fetch(block); }));
     ASSERT_TRUE(made.has_value()) << describe(made.error());
     EXPECT_EQ(*made, 0U);
+}
+TEST(Update, ABlockCostsFewAllocations) {
+    NullPool pool;
+    const auto made =
+        pool.world.run(count(pool, [](NullPool& of, uint64_t block) { return of.update(block); }));
+    ASSERT_TRUE(made.has_value()) << describe(made.error());
+    EXPECT_LE(*made, 18'100U);
 }
 
 }  // namespace

@@ -36,6 +36,12 @@ void Checkpointer::request() {
     wanted_ = true;
     wake_.wake_all();
 }
+Task<> Checkpointer::catch_up() {
+    while (is_behind()) {
+        request();
+        co_await finished_;
+    }
+}
 void Checkpointer::stop() {
     stopping_ = true;
     wake_.wake_all();

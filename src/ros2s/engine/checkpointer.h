@@ -30,14 +30,23 @@ class Checkpointer : private SpaceMap::CutSink {
     Task<> run();
     void stop();
     void request();
-    // For updates that wait until there is less dirty state.
+    // After anything that may have changed nodes: requests one where many are dirty.
+    void request_if_due() {
+        if (!writing_ && cores_.is_dirty_beyond(cores_.dirty_share())) request();
+    }
+    // So many nodes are dirty that whoever would change more catches up first: waits for
+    // checkpoints until fewer are, or the committer is dead.
+    [[nodiscard]] bool is_behind() const {
+        return cores_.is_dirty_beyond(2 * cores_.dirty_share()) && !committer_.is_dead();
+    }
+    Task<> catch_up();
+    // Signalled after each, and when there will be none to wait for.
     Event& finished() { return finished_; }
 
     // Writes one now; run() must not be running. Errors: io and what the index says.
     Task<Result<>> checkpoint();
     Counters counters;
     [[nodiscard]] bool is_requested() const { return wanted_; }
-    [[nodiscard]] bool is_writing() const { return writing_; }
     // Memory of the checkpoint being written.
     [[nodiscard]] uint64_t batch_bytes() const {
         return batches_.front().bytes() + handed_over_bytes_;

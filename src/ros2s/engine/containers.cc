@@ -4,28 +4,11 @@
 
 #include "parts.h"
 #include "ros2s/object/validate.h"
+#include "scan.h"
 
 namespace ros2s::engine {
 
 using object::ContainerRecord;
-
-Task<Result<ContainerRecord>> EngineStore::create_container(
-    const Call& call, const object::ContainerProperties& properties) {
-    if (parts_->is_afar()) return parts_->from_afar(&Parts::create_container, call, properties);
-    return parts_->create_container(call, properties);
-}
-Task<Result<>> EngineStore::destroy_container(const Call& call, object::ContainerId container) {
-    if (parts_->is_afar()) return parts_->from_afar(&Parts::destroy_container, call, container);
-    return parts_->destroy_container(call, container);
-}
-Task<Result<std::vector<ContainerRecord>>> EngineStore::list_containers(const Call& call) {
-    if (parts_->is_afar()) return parts_->from_afar(&Parts::list_containers, call);
-    return parts_->list_containers(call);
-}
-Task<Result<object::PoolSpace>> EngineStore::space(const Call& call) {
-    if (parts_->is_afar()) return parts_->from_afar(&Parts::space, call);
-    return parts_->space(call);
-}
 
 namespace {
 
@@ -178,7 +161,7 @@ Task<Result<>> EngineStore::Parts::purge(object::ContainerId container) {
     PurgeSteps steps;
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(Loader::Page page,
-                            co_await scan(std::move(from), entries_end, purge_entries_max));
+                            co_await scan(cores, std::move(from), entries_end, purge_entries_max));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -225,10 +208,7 @@ Task<Result<>> EngineStore::Parts::commit_steps(object::ContainerId container,
                                                 std::vector<Change> changes) {
     const uint64_t bytes_max = journal.record_blocks_max() * block_bytes / 2;
     for (size_t at = 0; at < changes.size();) {
-        while (is_dirty_beyond(2 * dirty_share()) && !committer->is_dead()) {
-            checkpointer->request();
-            co_await checkpointer->finished();
-        }
+        if (checkpointer->is_behind()) co_await checkpointer->catch_up();
         TransactionRecord record;
         record.container = container;
         std::vector<Node*> pins;
@@ -247,7 +227,7 @@ Task<Result<>> EngineStore::Parts::commit_steps(object::ContainerId container,
         // On one core the group has done that.
         if (!joins || !cores.is_one()) co_await cores.unpin(std::move(pins));
         ROS2S_CO_TRY(done);
-        co_await trim_all();
+        co_await cores.trim();
     }
     co_return Result<>();
 }

@@ -24,28 +24,56 @@ Task<> set_containers(Core& core, const std::set<object::ContainerId>& container
     core.containers = containers;
     co_return;
 }
+Task<> trim_at(Core& core) {
+    core.trim();
+    co_return;
+}
 
 }  // namespace
 
-Cores::Cores(const Env& env, std::span<Reactor* const> others, Index& index, uint32_t targets,
-             const CommitRules& rules, uint64_t bounce_blocks)
+Cores::Cores(const Env& env, Index& index, uint32_t targets, const CommitRules& rules,
+             const EngineOptions& options)
     : partition_{.targets = targets,
-                 .cores = std::min(static_cast<uint32_t>(1 + others.size()), targets)},
-      rules_(rules) {
-    const uint64_t each = std::max<uint64_t>(bounce_blocks / partition_.cores, 16);
-    cores_.emplace_back(0, env, env.reactor, index, partition_, rules_, each);
-    for (uint32_t i = 1; i < partition_.cores; ++i) {
-        cores_.emplace_back(i, env, *others[i - 1], index, partition_, rules_, each);
+                 .cores =
+                     std::min(static_cast<uint32_t>(1 + options.more_reactors.size()), targets)},
+      rules_(rules),
+      dirty_share_(options.dirty_share() / size()) {
+    const uint64_t bounce = std::max<uint64_t>(options.bounce_share() / block_bytes / size(), 16);
+    for (uint32_t i = 0; i < size(); ++i) {
+        Reactor& reactor = i == 0 ? env.reactor : *options.more_reactors[i - 1];
+        cores_.emplace_back(i, env, reactor, index, partition_, rules_, bounce,
+                            options.cache_share() / size());
     }
 }
 
 Core& Cores::here() {
-    if (is_one()) return home();
     for (Core& core : cores_) {
         if (core.is_current()) return core;
     }
     ROS2S_CHECK(false);  // called on a core that is none of the pool's
     return home();
+}
+
+uint64_t Cores::cache_bytes() const {
+    uint64_t bytes = cores_.front().cache.bytes();
+    for (uint32_t i = 1; i < size(); ++i) bytes += cores_[i].metrics.cache_bytes.value();
+    return bytes;
+}
+uint64_t Cores::dirty_bytes() const {
+    uint64_t bytes = cores_.front().cache.dirty_bytes();
+    for (uint32_t i = 1; i < size(); ++i) bytes += cores_[i].metrics.dirty_bytes.value();
+    return bytes;
+}
+bool Cores::is_dirty_beyond(uint64_t bytes) const {
+    if (cores_.front().cache.dirty_bytes() > bytes) return true;
+    for (uint32_t i = 1; i < size(); ++i) {
+        if (cores_[i].metrics.dirty_bytes.value() > bytes) return true;
+    }
+    return false;
+}
+
+Task<> Cores::trim() {
+    for (uint32_t i = size(); i-- > 0;) co_await at(cores_[i], home(), trim_at(cores_[i]));
 }
 
 Task<Result<>> Cores::prepare(object::ContainerId container, const Change& change,

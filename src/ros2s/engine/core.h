@@ -57,7 +57,8 @@ struct CoreMetrics {
 class Core {
   public:
     Core(uint32_t number, const Env& pool, Reactor& reactor, Index& index,
-         const Partition& partition, const CommitRules& rules, uint64_t bounce_blocks)
+         const Partition& partition, const CommitRules& rules, uint64_t bounce_blocks,
+         uint64_t cache_bytes_max)
         : number(number),
           env{reactor, pool.blocking, pool.log},
           cache(number),
@@ -66,6 +67,7 @@ class Core {
           gate(reactor),
           bounce(reactor, bounce_blocks),
           bounce_blocks(bounce_blocks),
+          cache_bytes_max(cache_bytes_max),
           news(reactor) {}
     Core(const Core&) = delete;
     Core& operator=(const Core&) = delete;
@@ -79,6 +81,7 @@ class Core {
     Gate gate;
     Semaphore bounce;  // blocks of bounce memory
     const uint64_t bounce_blocks;
+    const uint64_t cache_bytes_max;  // of its nodes, where they can be dropped
     std::vector<device::BlockDevice*> devices;
     std::vector<std::unique_ptr<device::BlockDevice>> own_devices;  // not on core 0
     std::set<object::ContainerId> containers;  // those to be seen; on core 0 State knows
@@ -92,9 +95,10 @@ class Core {
     bool stopping = false;
 
     [[nodiscard]] bool is_current() const { return env.reactor.is_current(); }
-    // Drops from memory what need not stay there, as far as it is more than `bytes`.
-    void trim(uint64_t bytes) {
-        if (cache.bytes() > bytes) cache.shrink(bytes);
+    // Drops nodes beyond its share that need not stay; called after anything that may have brought
+    // in nodes.
+    void trim() {
+        if (cache.bytes() > cache_bytes_max) cache.shrink(cache_bytes_max);
         note_memory();
     }
     void note_memory() {
@@ -114,9 +118,8 @@ template <class T>
 // All cores of a pool.
 class Cores {
   public:
-    // `others`: reactors besides the pool's. They run, and outlive the pool.
-    Cores(const Env& env, std::span<Reactor* const> others, Index& index, uint32_t targets,
-          const CommitRules& rules, uint64_t bounce_blocks);
+    Cores(const Env& env, Index& index, uint32_t targets, const CommitRules& rules,
+          const EngineOptions& options);
 
     [[nodiscard]] const CommitRules& rules() const { return rules_; }
     [[nodiscard]] const Partition& partition() const { return partition_; }
@@ -132,6 +135,16 @@ class Cores {
     // The one that the caller runs on.
     [[nodiscard]] Core& here();
 
+    // Of all nodes: core 0's as they are, the others' as they were lately. Called on core 0.
+    [[nodiscard]] uint64_t cache_bytes() const;
+    [[nodiscard]] uint64_t dirty_bytes() const;
+    // Some core's nodes are. Called on core 0.
+    [[nodiscard]] bool is_dirty_beyond(uint64_t bytes) const;
+    // What each core may have of dirty nodes before a checkpoint is due.
+    [[nodiscard]] uint64_t dirty_share() const { return dirty_share_; }
+    // Core::trim() of all. Called on core 0.
+    Task<> trim();
+
     // Everything that applying `change` touches, in memory and pinned, on whatever cores; appended
     // to `pins`. Called on core 0. After an error nothing more is pinned than before.
     Task<Result<>> prepare(object::ContainerId container, const Change& change,
@@ -144,6 +157,7 @@ class Cores {
   private:
     Partition partition_;
     const CommitRules rules_;
+    const uint64_t dirty_share_;
     std::deque<Core> cores_;
 };
 

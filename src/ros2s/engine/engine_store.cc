@@ -10,25 +10,13 @@ uint64_t EngineStore::replayed_groups() const { return parts_->replayed_groups; 
 uint32_t EngineStore::targets() const { return parts_->superblock.targets; }
 uint32_t EngineStore::cores() const { return parts_->cores.size(); }
 
-// On core 0: its own cache as it is, the others' as they were lately.
-uint64_t EngineStore::Parts::cache_bytes() const {
-    uint64_t bytes = cores[0].cache.bytes();
-    for (uint32_t i = 1; i < cores.size(); ++i) bytes += cores[i].metrics.cache_bytes.value();
-    return bytes;
-}
-uint64_t EngineStore::Parts::dirty_bytes() const {
-    uint64_t bytes = cores[0].cache.dirty_bytes();
-    for (uint32_t i = 1; i < cores.size(); ++i) bytes += cores[i].metrics.dirty_bytes.value();
-    return bytes;
-}
-
 uint64_t EngineStore::memory_bytes() const {
     const Parts& p = *parts_;
     uint64_t bounced = 0;
     for (uint32_t i = 0; i < p.cores.size(); ++i) {
         bounced += p.cores[i].metrics.bounce_bytes.value();
     }
-    return p.cache_bytes() + p.committer->chunks.memory_bytes() + bounced +
+    return p.cores.cache_bytes() + p.committer->chunks.memory_bytes() + bounced +
            p.state.space.memory_bytes() + p.state.replies.memory_bytes() +
            p.checkpointer->batch_bytes();
 }
@@ -56,6 +44,80 @@ std::string EngineStore::path() const {
            std::to_string(count) + (count == 1 ? " device" : " devices") +
            (cores() == 1 ? "" : ", " + std::to_string(cores()) + " cores");
 }
+
+// ---- requests ------------------------------------------------------------------------------
+
+namespace {
+
+// From another core to core 0 and back. The caller's stop token stays where it belongs.
+template <class Part, class R, class... Arguments>
+Task<R> from_afar(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, Arguments...),
+                  const Call& call, std::type_identity_t<Arguments>... arguments) {
+    Reactor& from = cores.here().env.reactor;
+    ROS2S_CO_TRY(call.check(from.now()));
+    Call inner = call;
+    inner.stop = {};
+    co_await hop(cores.home().env.reactor);
+    R result = co_await (part.*request)(inner, std::forward<Arguments>(arguments)...);
+    co_await hop(from);
+    co_return result;
+}
+// Makes a request that is core 0's.
+template <class Part, class R, class... Arguments>
+Task<R> at_home(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, Arguments...),
+                const Call& call, std::type_identity_t<Arguments>... arguments) {
+    if (!cores.home().is_current()) {
+        return from_afar(cores, part, request, call, std::forward<Arguments>(arguments)...);
+    }
+    return (part.*request)(call, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace
+
+Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
+                                  std::span<object::FetchItem> items) {
+    return parts_->reader.fetch(call, container, items);
+}
+Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
+                                                 const object::Transaction& transaction) {
+    return at_home(parts_->cores, *parts_, &Parts::update, call, container, transaction);
+}
+Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
+                                                  const object::ListRequest& request) {
+    return at_home(parts_->cores, parts_->lister, &Lister::list, call, container, request);
+}
+Task<Result<object::QueryReply>> EngineStore::query(const Call& call, object::ContainerId container,
+                                                    object::ObjectId object,
+                                                    const object::Akey& akey) {
+    return at_home(parts_->cores, parts_->lister, &Lister::query, call, container, object, akey);
+}
+Task<Result<object::ContainerRecord>> EngineStore::create_container(
+    const Call& call, const object::ContainerProperties& properties) {
+    return at_home(parts_->cores, *parts_, &Parts::create_container, call, properties);
+}
+Task<Result<>> EngineStore::destroy_container(const Call& call, object::ContainerId container) {
+    return at_home(parts_->cores, *parts_, &Parts::destroy_container, call, container);
+}
+Task<Result<std::vector<object::ContainerRecord>>> EngineStore::list_containers(const Call& call) {
+    return at_home(parts_->cores, *parts_, &Parts::list_containers, call);
+}
+Task<Result<object::PoolSpace>> EngineStore::space(const Call& call) {
+    return at_home(parts_->cores, *parts_, &Parts::space, call);
+}
+Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
+                                const object::Holder& holder, object::FetchItem& item) {
+    return at_home(parts_->cores, parts_->reader, &Reader::pin, call, container, holder, item);
+}
+Task<Result<bool>> EngineStore::unpin(const Call& call, object::ContainerId container,
+                                      const object::Holder& holder, object::ObjectId object) {
+    return at_home(parts_->cores, parts_->reader, &Reader::unpin, call, container, holder, object);
+}
+void EngineStore::session_ended(uint64_t session) {
+    const Time now = parts_->env.reactor.now();
+    parts_->pins.session_ended(session, now, now + parts_->options.pin_grace);
+}
+
+// ---- metrics -------------------------------------------------------------------------------
 
 void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     const Parts& p = *parts_;
@@ -114,11 +176,11 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     const Checkpointer::Counters& k = p.checkpointer->counters;
     counter("ros2store_engine_checkpoints_total", "Checkpoints written.", k.checkpoints);
     counter("ros2store_engine_checkpoint_bytes_total", "Bytes of their batches.", k.batch_bytes);
-    visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.cache_bytes());
+    visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.cores.cache_bytes());
     visit("ros2store_engine_recovery_cache_bytes",
           "The most that cached entries took while the journal was replayed.",
           p.recovery_cache_bytes_max);
-    visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.", p.dirty_bytes());
+    visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.", p.cores.dirty_bytes());
     visit("ros2store_engine_memory_bytes", "Memory that the cap bounds.", memory_bytes());
     visit("ros2store_engine_staging_bytes", "Of it, for payload being written, and spare",
           p.committer->chunks.memory_bytes());

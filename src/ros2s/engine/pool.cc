@@ -152,14 +152,15 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
       index(std::move(pool_index)),
       state(replies_options(pool_options)),
       journal(superblock.journal_first, superblock.journal_blocks),
-      cores(env, options.more_reactors, *index, superblock.targets, rules,
-            options.bounce_share() / block_bytes),
+      cores(env, *index, superblock.targets, rules, options),
       publisher(env, cores, state),
       staging(env.reactor, std::max<uint64_t>(options.staging_share() / block_bytes, 64)),
       staging_blocks(staging.available()),
       in_place_turn(env.reactor, 1),
       slot_done(env.reactor),
-      container_turn(env.reactor, 1) {
+      container_turn(env.reactor, 1),
+      reader(cores, state, publisher, pins),
+      lister(cores, state) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
         add_space(d);
         state.placement = state.placement->with_device(devices[d]->is_memory());
@@ -256,15 +257,15 @@ Task<Result<>> EngineStore::Parts::checkpoint_recovered(const Committer::Chain& 
 
 Task<Result<>> EngineStore::Parts::relieve(const Committer::Chain& chain, Recovered& recovered,
                                            bool durable, Report& report) {
-    recovery_cache_bytes_max = std::max(recovery_cache_bytes_max, cache_bytes());
+    recovery_cache_bytes_max = std::max(recovery_cache_bytes_max, cores.cache_bytes());
     const bool writes = read_only_reason().empty() && recovered.damage.empty();
-    if (writes && durable && is_dirty_beyond(dirty_share())) {
+    if (writes && durable && cores.is_dirty_beyond(cores.dirty_share())) {
         ROS2S_CO_TRY(co_await checkpoint_recovered(chain, recovered.checkpoint_number, report));
     }
-    co_await trim_all();
+    co_await cores.trim();
     // What was replayed stays in memory where nothing may be written. The journal can hold more of
     // it than a pool has that is opened with less memory than it was used with.
-    if (writes || !is_dirty_beyond(cache_share())) co_return Result<>();
+    if (writes || !cores.is_dirty_beyond(cores.home().cache_bytes_max)) co_return Result<>();
     co_return report.fail(
         Code::no_memory,
         fmt::format("replaying the journal without writing to the pool takes more than the {} MiB "
@@ -272,17 +273,6 @@ Task<Result<>> EngineStore::Parts::relieve(const Committer::Chain& chain, Recove
                     "nothing was changed",
                     options.cache_share() >> 20,
                     recovered.damage.empty() ? ", or open the pool for writing" : ""));
-}
-
-Task<> EngineStore::Parts::trim_all() {
-    const auto trim_at = [](Core& core, uint64_t bytes) -> Task<> {
-        core.trim(bytes);
-        co_return;
-    };
-    for (uint32_t i = 1; i < cores.size(); ++i) {
-        co_await at(cores[i], cores.home(), trim_at(cores[i], cache_share()));
-    }
-    cores.home().trim(cache_share());
 }
 
 Task<> EngineStore::Parts::give_back_at_rest() {

@@ -189,7 +189,9 @@ uint64_t Publisher::unread_upto() const {
 }
 
 void Publisher::read_ended(Core& core) {
-    if (core.unread_told != UINT64_MAX && core.reads.unread_upto() > core.unread_told) {
+    if (core.number == 0) {
+        reads_moved();
+    } else if (core.unread_told != UINT64_MAX && core.reads.unread_upto() > core.unread_told) {
         core.news.wake_all();
     }
 }

@@ -44,7 +44,7 @@ class Publisher {
     // checkpoint while it cuts.
     Semaphore turn;
 
-    // Set by the pool: called when unread_upto() may have moved.
+    // Set by the pool: called on core 0 when unread_upto() may have moved.
     std::function<void()> reads_moved;
     // Blocks displaced by groups up to this one are read by nobody, on any core.
     [[nodiscard]] uint64_t unread_upto() const;
@@ -52,7 +52,7 @@ class Publisher {
     Task<> listen(Core& core);
     Task<> stop_listening();
     // On its core: a read of the media there has ended.
-    static void read_ended(Core& core);
+    void read_ended(Core& core);
     // Waits for second rounds under way.
     Task<> join() { return rounds_.join(); }
 

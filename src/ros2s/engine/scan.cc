@@ -1,7 +1,8 @@
-// A scan of the keys of all cores: each core's page, merged as far as all of them reach.
+#include "scan.h"
+
 #include <algorithm>
 
-#include "parts.h"
+#include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
 namespace {
@@ -25,15 +26,15 @@ Task<> scan_into(Result<Loader::Page>& page, Core& core, Core& home, std::string
 
 }  // namespace
 
-Task<Result<Loader::Page>> EngineStore::Parts::scan(std::string from, std::string to, size_t limit,
-                                                    bool reverse) {
+Task<Result<Loader::Page>> scan(Cores& cores, std::string from, std::string to, size_t limit,
+                                bool reverse) {
     Core& home = cores.home();
     if (cores.is_one()) {
         co_return co_await home.loader.scan(std::move(from), std::move(to), limit, reverse);
     }
     std::vector<Result<Loader::Page>> pages(cores.size());
     {
-        Nursery side_by_side(env.reactor, cores.size());
+        Nursery side_by_side(home.env.reactor, cores.size());
         for (uint32_t i = 0; i < cores.size(); ++i) {
             co_await side_by_side.spawn(
                 scan_into(pages[i], cores[i], home, from, to, limit, reverse));

@@ -8,14 +8,6 @@ namespace ros2s::engine {
 
 using object::Commit;
 
-Task<Result<Commit>> EngineStore::update(const Call& call, object::ContainerId container,
-                                         const object::Transaction& transaction) {
-    if (parts_->is_afar()) {
-        return parts_->from_afar(&Parts::update, call, container, transaction);
-    }
-    return parts_->update(call, container, transaction);
-}
-
 namespace {
 
 // Staging blocks held by one update.
@@ -74,10 +66,7 @@ Task<Result<Commit>> EngineStore::Parts::update_once(const Call& call,
     }
     if (draft.blocks_max() > 0) co_await staging.acquire(draft.blocks_max());
     const BlocksHeld staged(staging, draft.blocks_max());
-    while (is_dirty_beyond(2 * dirty_share()) && !committer->is_dead()) {
-        checkpointer->request();
-        co_await checkpointer->finished();
-    }
+    if (checkpointer->is_behind()) co_await checkpointer->catch_up();
     ROS2S_CO_TRY(co_await reserve(call, draft));
     bool reserved = true;
     Result<Commit> result =
@@ -88,8 +77,8 @@ Task<Result<Commit>> EngineStore::Parts::update_once(const Call& call,
         committer->progress().wake_all();
     }
     if (!result) cores.home().metrics.updates_failed.add();
-    trim(cores.home());
-    limit_dirty();
+    cores.home().trim();
+    checkpointer->request_if_due();
     co_return result;
 }
 
@@ -205,9 +194,9 @@ Task<Result<Commit>> EngineStore::Parts::update_here(const Call& call,
         }
         std::vector<std::string> summaries;
         ROS2S_CO_TRY(co_await core.loader.prepare_entries(container, change, pins,
-                                                          2 * cache_share(), summaries));
-        ROS2S_CO_TRY(
-            co_await core.loader.prepare_summaries(container, change, pins, 2 * cache_share()));
+                                                          2 * core.cache_bytes_max, summaries));
+        ROS2S_CO_TRY(co_await core.loader.prepare_summaries(container, change, pins,
+                                                            2 * core.cache_bytes_max));
         ROS2S_CO_TRY(co_await core.loader.prepare_keys(std::move(summaries), pins));
     }
     ROS2S_CO_TRY(draft.plan(0, core.cache));

@@ -63,10 +63,10 @@ Task<Result<>> EngineStore::Parts::plan_at(Visit& visit, const Call& call,
                                            object::ContainerId container, Draft& draft) {
     Core& core = visit.core;
     ROS2S_CO_TRY(co_await ros2s::engine::prepare(core, container, draft, visit.pins,
-                                                 visit.summaries, 2 * cache_share()));
+                                                 visit.summaries, 2 * core.cache_bytes_max));
     ROS2S_CO_TRY(draft.plan(core.number, core.cache));
     ROS2S_CO_TRY(co_await read_edges(core, call.trace, draft));
-    trim(core);
+    core.trim();
     co_return Result<>();
 }
 
@@ -124,7 +124,7 @@ Task<Result<Commit>> EngineStore::Parts::update_visiting(const Call& call,
     for (const Change& change : draft.changes()) {
         if (home.loader.prepare_resident_summary(container, change, summaries)) continue;
         ROS2S_CO_TRY(co_await home.loader.prepare_summaries(container, change, summaries,
-                                                            2 * cache_share()));
+                                                            2 * home.cache_bytes_max));
     }
     for (Visit& visit : visits) {
         ROS2S_CO_TRY(co_await home.loader.prepare_keys(std::move(visit.summaries), summaries));

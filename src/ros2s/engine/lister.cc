@@ -1,8 +1,12 @@
-#include <algorithm>
+#include "lister.h"
 
-#include "parts.h"
+#include <algorithm>
+#include <deque>
+
+#include "draft.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/trace.h"
+#include "scan.h"
 
 namespace ros2s::engine {
 
@@ -39,20 +43,15 @@ size_t page_size(const ListRequest& request) {
 
 }  // namespace
 
-Task<Result<ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
-                                          const ListRequest& request) {
-    if (parts_->is_afar()) return parts_->from_afar(&Parts::list, call, container, request);
-    return parts_->list(call, container, request);
-}
-
-Task<Result<ListReply>> EngineStore::Parts::list(const Call& call, object::ContainerId container,
-                                                 const ListRequest& request) {
-    const Gate::Hold hold(cores.home().gate);
-    const Span span(call.trace, env.reactor, "engine.list");
-    cores.home().metrics.lists.add();
+Task<Result<ListReply>> Lister::list(const Call& call, object::ContainerId container,
+                                     const ListRequest& request) {
+    Core& home = cores_.home();
+    const Gate::Hold hold(home.gate);
+    const Span span(call.trace, home.env.reactor, "engine.list");
+    home.metrics.lists.add();
     ROS2S_CO_TRY(object::validate(request));
-    ROS2S_CO_TRY(call.check(env.reactor.now()));
-    if (!state.has_container(container)) co_return fail(Code::not_found);
+    ROS2S_CO_TRY(call.check(home.env.reactor.now()));
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
     switch (request.what) {
         case ListRequest::What::objects: co_return co_await list_objects(container, request);
         case ListRequest::What::dkeys: co_return co_await list_dkeys(container, request);
@@ -60,8 +59,8 @@ Task<Result<ListReply>> EngineStore::Parts::list(const Call& call, object::Conta
     }
 }
 
-Task<Result<ListReply>> EngineStore::Parts::list_objects(object::ContainerId container,
-                                                         const ListRequest& request) {
+Task<Result<ListReply>> Lister::list_objects(object::ContainerId container,
+                                             const ListRequest& request) {
     ListReply reply;
     KeyBuilder prefix(Table::summaries);
     prefix.container(container);
@@ -72,9 +71,9 @@ Task<Result<ListReply>> EngineStore::Parts::list_objects(object::ContainerId con
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(
-            const Loader::Page page,
-            co_await cores.home().loader.scan(from, prefix_end(prefix.view()), page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await cores_.home().loader.scan(from, prefix_end(prefix.view()),
+                                                               page_size(request)));
         for (const Loader::Item& item : page.items) {
             ROS2S_CO_TRY_ASSIGN(const SummaryValue summary, summary_of(item));
             if (summary.entries == 0) continue;
@@ -94,8 +93,8 @@ Task<Result<ListReply>> EngineStore::Parts::list_objects(object::ContainerId con
     co_return reply;
 }
 
-Task<Result<ListReply>> EngineStore::Parts::list_dkeys(object::ContainerId container,
-                                                       const ListRequest& request) {
+Task<Result<ListReply>> Lister::list_dkeys(object::ContainerId container,
+                                           const ListRequest& request) {
     ListReply reply;
     KeyBuilder prefix(Table::entries);
     prefix.container(container).object(request.object);
@@ -106,8 +105,9 @@ Task<Result<ListReply>> EngineStore::Parts::list_dkeys(object::ContainerId conta
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await scan(from, prefix_end(prefix.view()), page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(
+            const Loader::Page page,
+            co_await scan(cores_, from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -134,8 +134,8 @@ Task<Result<ListReply>> EngineStore::Parts::list_dkeys(object::ContainerId conta
     co_return reply;
 }
 
-Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId container,
-                                                       const ListRequest& request) {
+Task<Result<ListReply>> Lister::list_akeys(object::ContainerId container,
+                                           const ListRequest& request) {
     ListReply reply;
     KeyBuilder prefix(Table::entries);
     prefix.container(container).object(request.object).string(request.dkey.bytes);
@@ -146,8 +146,9 @@ Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId conta
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await scan(from, prefix_end(prefix.view()), page_size(request)));
+        ROS2S_CO_TRY_ASSIGN(
+            const Loader::Page page,
+            co_await scan(cores_, from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -168,37 +169,29 @@ Task<Result<ListReply>> EngineStore::Parts::list_akeys(object::ContainerId conta
 
 // ---- query ---------------------------------------------------------------------------------
 
-Task<Result<QueryReply>> EngineStore::query(const Call& call, object::ContainerId container,
-                                            object::ObjectId object, const object::Akey& akey) {
-    if (parts_->is_afar()) {
-        return parts_->from_afar(&Parts::query, call, container, object, akey);
-    }
-    return parts_->query(call, container, object, akey);
-}
-
-Task<Result<QueryReply>> EngineStore::Parts::query(const Call& call, object::ContainerId container,
-                                                   object::ObjectId object,
-                                                   const object::Akey& akey) {
-    const Gate::Hold hold(cores.home().gate);
-    const Span span(call.trace, env.reactor, "engine.query");
-    cores.home().metrics.queries.add();
+Task<Result<QueryReply>> Lister::query(const Call& call, object::ContainerId container,
+                                       object::ObjectId object, const object::Akey& akey) {
+    Core& home = cores_.home();
+    const Gate::Hold hold(home.gate);
+    const Span span(call.trace, home.env.reactor, "engine.query");
+    home.metrics.queries.add();
     ROS2S_CO_TRY(object::validate(akey));
-    ROS2S_CO_TRY(call.check(env.reactor.now()));
-    if (!state.has_container(container)) co_return fail(Code::not_found);
+    ROS2S_CO_TRY(call.check(home.env.reactor.now()));
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
     co_return co_await query_object(container, object, akey);
 }
 
 // After the highest dkey was punched nobody knows the next one: look, and remember it if the
 // summary has not changed meanwhile. It is derived from the entries, so no record says it.
-Task<Result<>> EngineStore::Parts::find_highest(object::ContainerId container,
-                                                object::ObjectId object, const object::Akey& akey,
-                                                Node& summary) {
+Task<Result<>> Lister::find_highest(object::ContainerId container, object::ObjectId object,
+                                    const object::Akey& akey, Node& summary) {
     const object::Epoch epoch = summary.summary()->last_epoch;
     KeyBuilder prefix(Table::entries);
     prefix.container(container).object(object);
     std::string to = prefix_end(prefix.view());
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page, co_await scan(prefix.take(), to, 64, true));
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await scan(cores_, prefix.take(), to, 64, true));
         const SummaryValue* const now = summary.summary();
         if (now == nullptr || now->last_epoch != epoch || now->highest_known) {
             co_return Result<>();
@@ -210,7 +203,7 @@ Task<Result<>> EngineStore::Parts::find_highest(object::ContainerId container,
             // Deliberately not modify(): the index may keep "unknown".
             summary.summary()->highest_known = true;
             summary.summary()->highest = std::move(key->dkey);
-            cores.home().cache.charge(summary);
+            cores_.home().cache.charge(summary);
             co_return Result<>();
         }
         more = page.more;
@@ -245,9 +238,8 @@ Task<> unlock(LocksHeld& locked) {
 }  // namespace
 
 // Looks without locks at first; an object that changes faster than one can look is locked.
-Task<Result<QueryReply>> EngineStore::Parts::query_object(object::ContainerId container,
-                                                          object::ObjectId object,
-                                                          const object::Akey& akey) {
+Task<Result<QueryReply>> Lister::query_object(object::ContainerId container,
+                                              object::ObjectId object, const object::Akey& akey) {
     constexpr int looks_max = 3;
     for (int look = 0; look < looks_max; ++look) {
         ROS2S_CO_TRY_ASSIGN(const std::optional<QueryReply> reply,
@@ -256,24 +248,24 @@ Task<Result<QueryReply>> EngineStore::Parts::query_object(object::ContainerId co
     }
     const uint64_t name = Draft::lock_name(container, object);
     std::deque<LocksHeld> locks;
-    for (uint32_t i = 0; i < cores.size(); ++i) {
-        LocksHeld& locked = locks.emplace_back(cores[i].locks);
-        co_await at(cores[i], cores.home(), lock_object(cores[i], name, locked));
+    for (uint32_t i = 0; i < cores_.size(); ++i) {
+        LocksHeld& locked = locks.emplace_back(cores_[i].locks);
+        co_await at(cores_[i], cores_.home(), lock_object(cores_[i], name, locked));
     }
     Result<std::optional<QueryReply>> reply;
     while (reply && !*reply) reply = co_await look_at(container, object, akey);
-    for (uint32_t i = 0; i < cores.size(); ++i) {
-        co_await at(cores[i], cores.home(), unlock(locks[i]));
+    for (uint32_t i = 0; i < cores_.size(); ++i) {
+        co_await at(cores_[i], cores_.home(), unlock(locks[i]));
     }
     if (!reply) co_return fail(reply.error());
     co_return **reply;
 }
 
 // Nothing: look again.
-Task<Result<std::optional<QueryReply>>> EngineStore::Parts::look_at(object::ContainerId container,
-                                                                    object::ObjectId object,
-                                                                    const object::Akey& akey) {
-    Core& home = cores.home();
+Task<Result<std::optional<QueryReply>>> Lister::look_at(object::ContainerId container,
+                                                        object::ObjectId object,
+                                                        const object::Akey& akey) {
+    Core& home = cores_.home();
     Pins pins(home.cache);
     ROS2S_CO_TRY_ASSIGN(
         Node * node, co_await home.loader.load(summary_key(container, object, akey.bytes).take()));
@@ -288,7 +280,7 @@ Task<Result<std::optional<QueryReply>>> EngineStore::Parts::look_at(object::Cont
         ROS2S_CO_TRY(co_await find_highest(container, object, akey, *node));
         co_return std::optional<QueryReply>();
     }
-    Core& core = cores.of(container, object, summary.highest);
+    Core& core = cores_.of(container, object, summary.highest);
     std::string head = entry_key(container, object, summary.highest, akey.bytes, 0).take();
     ROS2S_CO_TRY_ASSIGN(const std::optional<uint64_t> size,
                         co_await at(core, home, size_at(core, std::move(head))));

@@ -1,14 +1,16 @@
+#include "reader.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "parts.h"
+#include "draft.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/place_text.h"
 #include "ros2s/object/validate.h"
-#include "ros2s/runtime/trace.h"
+#include "ros2s/runtime/nursery.h"
 #include "staging_memory.h"
 
 namespace ros2s::engine {
@@ -82,63 +84,15 @@ class BounceHeld {
     size_t blocks_;
 };
 
-}  // namespace
-
-Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
-                                  std::span<object::FetchItem> items) {
-    ROS2S_CHECK(items.size() <= object::fetch_items_max);
-    Parts& parts = *parts_;
-    Core& here = parts.cores.here();
-    const Gate::Hold hold(here.gate);
-    const Span span(call.trace, here.env.reactor, "engine.fetch");
-    ROS2S_CO_TRY(call.check(here.env.reactor.now()));
-    if (!parts.has_container(here, container)) co_return fail(Code::not_found);
-    here.metrics.fetches.add();
-    here.metrics.fetch_items.add(items.size());
-    if (items.size() == 1) {
-        co_await parts.fetch_item(here, call.trace, container, items[0]);
-    } else {
-        // A trace belongs to one core at a time.
-        Trace* const trace = parts.cores.is_one() ? call.trace : nullptr;
-        co_await parts.fetch_items(here, trace, container, items);
-    }
-    parts.trim(here);
-    co_return Result<>();
-}
-
-Task<> EngineStore::Parts::fetch_items(Core& from, Trace* trace, object::ContainerId container,
-                                       std::span<object::FetchItem> items) {
-    Nursery nursery(from.env.reactor, items_side_by_side);
-    for (object::FetchItem& item : items) {
-        co_await nursery.spawn(fetch_item(from, trace, container, item));
-    }
-    co_await nursery.join();
-}
-
-Task<> EngineStore::Parts::fetch_item(Core& from, Trace* trace, object::ContainerId container,
-                                      object::FetchItem& item) {
-    Core& core = cores.of(container, item.object, item.dkey.bytes);
-    return at(core, from, fetch_at(core, trace, container, item));
-}
-
-// A read has ended: what was displaced meanwhile may be used again.
-void EngineStore::Parts::read_ended(Core& core) {
-    if (core.number == 0) {
-        committer->release_space();
-    } else {
-        Publisher::read_ended(core);
-    }
-}
-
 // Plain functions, because a key being built is a kilobyte that a coroutine's frame need not hold.
-Node* EngineStore::Parts::resident_segment(Core& core, object::ContainerId container,
-                                           const object::FetchItem& item, uint64_t segment) {
+Node* resident_segment(Core& core, object::ContainerId container, const object::FetchItem& item,
+                       uint64_t segment) {
     return core.loader.resident(entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
                                           static_cast<uint32_t>(segment))
                                     .view());
 }
-std::string EngineStore::Parts::segment_key(object::ContainerId container,
-                                            const object::FetchItem& item, uint64_t segment) {
+std::string segment_key(object::ContainerId container, const object::FetchItem& item,
+                        uint64_t segment) {
     return entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
                      static_cast<uint32_t>(segment))
         .take();
@@ -146,8 +100,7 @@ std::string EngineStore::Parts::segment_key(object::ContainerId container,
 
 // A fetch whose blocks lie side by side, into aligned memory: one read, straight into it.
 // Nothing is allocated where item.checksums has been used before.
-bool EngineStore::Parts::plan_direct(object::FetchItem& item, const EntryValue& entry,
-                                     BlockAddress& first) {
+bool plan_direct(object::FetchItem& item, const EntryValue& entry, BlockAddress& first) {
     const object::Extent& extent = item.extent;
     const std::byte* const memory = item.window.bytes().data();
     if (extent.offset % block_bytes != 0 || extent.length % block_bytes != 0 ||
@@ -167,8 +120,185 @@ bool EngineStore::Parts::plan_direct(object::FetchItem& item, const EntryValue& 
     return true;
 }
 
-Task<> EngineStore::Parts::fetch_at(Core& core, Trace* trace, object::ContainerId container,
-                                    object::FetchItem& item) {
+void say_rotten(Core& core, object::ContainerId container, const object::FetchItem& item) {
+    if (item.status.error().code != Code::corrupt ||
+        core.metrics.fetch_corrupt.value() > rotten_lines_max) {
+        return;
+    }
+    core.env.log.error(fmt::format(
+        "rotten bytes on the media were withheld: {}; look at the disk, and restore what has them "
+        "from a copy",
+        object::place_text(container, item, object::damaged(item))));
+}
+
+// The bytes in the caller's memory do not match: that memory may have been changed by somebody
+// else, so they count as rotten only when they are so in ours.
+Task<Result<>> reread(Core& core, Trace* trace, BlockAddress first, std::span<const uint32_t> crcs,
+                      Bytes window) {
+    core.metrics.fetch_rereads.add();
+    for (size_t i = 0; i < crcs.size(); ++i) {
+        co_await core.bounce.acquire(1);
+        const BounceHeld held(core, 1);
+        const AlignedBuffer buffer(block_bytes);
+        const BlockRef block{first + i, crcs[i]};
+        const Result<> read = co_await read_verified(core, trace, {&block, 1}, buffer.bytes());
+        ROS2S_CO_TRY(at_offset(read, i * block_bytes, UINT64_MAX));
+        std::ranges::copy(buffer.bytes(), window.subspan(i * block_bytes).begin());
+    }
+    co_return Result<>();
+}
+
+// One run of an item's blocks: `at` is the first's place among all of the item's.
+Task<> fetch_run(Core& core, Trace* trace, object::FetchItem& item, std::span<const BlockRef> run,
+                 size_t at, Result<>& result) {
+    const object::Extent& extent = item.extent;
+    const uint64_t start = round_down(extent.offset, block_bytes) + at * block_bytes;
+    const uint64_t from = std::max(start, extent.offset);
+    const uint64_t to = std::min(start + run.size() * block_bytes, extent.end());
+    const Bytes window = item.window.bytes().subspan(from - extent.offset, to - from);
+    const bool whole = from == start && to == start + run.size() * block_bytes;
+    const auto set_checksums = [&](auto crc_of_part) {
+        for (size_t i = 0; i < run.size(); ++i) {
+            const uint64_t block = start + i * block_bytes;
+            const uint64_t low = std::max(block, from), high = std::min(block + block_bytes, to);
+            const bool all = high - low == block_bytes;
+            item.checksums[at + i] = all ? run[i].crc : crc_of_part(low - start, high - low);
+        }
+    };
+    if (run[0].address.is_hole()) {
+        std::ranges::fill(window, std::byte{0});
+        static const std::vector<std::byte> zeros(block_bytes);
+        set_checksums(
+            [&](uint64_t, uint64_t length) { return crc32c(ConstBytes(zeros).first(length)); });
+        co_return;
+    }
+    if (whole && is_aligned(window.data())) {
+        Result<> read;
+        {
+            const Span span(trace, core.env.reactor, "device.read");
+            const BlockAddress first = run[0].address;
+            read = co_await core.devices[first.device()]->read(first.block() * block_bytes, window);
+        }
+        set_checksums([](uint64_t, uint64_t) { return 0U; });
+        if (read && !matches(run, window)) {
+            const std::span<const uint32_t> crcs(item.checksums.data() + at, run.size());
+            read = co_await reread(core, trace, run[0].address, crcs, window);
+        }
+        if (!read && result) result = at_offset(read, start, extent.end());
+        co_return;
+    }
+    core.metrics.fetch_bounced.add();
+    co_await core.bounce.acquire(run.size());
+    const BounceHeld held(core, run.size());
+    const StagingMemory memory(run.size() * block_bytes);
+    const Bytes bytes(memory.data(), memory.size());
+    const Result<> read = co_await read_verified(core, trace, run, bytes);
+    if (!read) {
+        if (result) result = at_offset(read, start, extent.end());
+        co_return;
+    }
+    std::ranges::copy(bytes.subspan(from - start, to - from), window.begin());
+    set_checksums(
+        [&](uint64_t offset, uint64_t length) { return crc32c(bytes.subspan(offset, length)); });
+}
+
+}  // namespace
+
+Task<Result<>> read_verified(Core& core, Trace* trace, std::span<const BlockRef> blocks,
+                             Bytes into) {
+    for (size_t at = 0; at < blocks.size();) {
+        const size_t count = run_at(blocks.subspan(at));
+        const BlockAddress first = blocks[at].address;
+        const Bytes part = into.subspan(at * block_bytes, count * block_bytes);
+        const Span span(trace, core.env.reactor, "device.read");
+        ROS2S_CO_TRY(
+            co_await core.devices[first.device()]->read(first.block() * block_bytes, part));
+        const size_t good = matching(blocks.subspan(at, count), part);
+        if (good < count) {
+            core.metrics.fetch_corrupt.add();
+            if (core.metrics.fetch_corrupt.value() <= rotten_lines_max) {
+                core.env.log.error(fmt::format(
+                    "{}: the 4 KiB at byte {} are not what was written there",
+                    core.devices[first.device()]->name(), (first.block() + good) * block_bytes));
+            }
+            co_return fail(Code::corrupt, (at + good + 1) * block_bytes);
+        }
+        at += count;
+    }
+    co_return Result<>();
+}
+
+// ---- requests ------------------------------------------------------------------------------
+
+Task<Result<>> Reader::fetch(const Call& call, object::ContainerId container,
+                             std::span<object::FetchItem> items) {
+    ROS2S_CHECK(items.size() <= object::fetch_items_max);
+    Core& here = cores_.here();
+    const Gate::Hold hold(here.gate);
+    const Span span(call.trace, here.env.reactor, "engine.fetch");
+    ROS2S_CO_TRY(call.check(here.env.reactor.now()));
+    const bool exists =
+        here.number == 0 ? state_.has_container(container) : here.containers.contains(container);
+    if (!exists) co_return fail(Code::not_found);
+    here.metrics.fetches.add();
+    here.metrics.fetch_items.add(items.size());
+    if (items.size() == 1) {
+        co_await fetch_item(here, call.trace, container, items[0]);
+    } else {
+        co_await fetch_items(here, call.trace, container, items);
+    }
+    here.trim();
+    co_return Result<>();
+}
+
+// A punch of the object locks it on every core, this one too, until all see it. So what is found
+// here is not about to go, and once it is pinned no punch passes its condition.
+Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
+                           const object::Holder& holder, object::FetchItem& item) {
+    Core& home = cores_.home();
+    const Gate::Hold hold(home.gate);
+    ROS2S_CO_TRY(call.check(home.env.reactor.now()));
+    LocksHeld locked(home.locks);
+    const LockTable::Wanted wanted{Draft::lock_name(container, item.object),
+                                   LockMode::intent_shared};
+    co_await home.locks.lock(wanted);
+    locked.held.push_back(wanted);
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
+    home.metrics.fetches.add();
+    home.metrics.fetch_items.add();
+    co_await fetch_item(home, call.trace, container, item);
+    home.trim();
+    if (item.status) ROS2S_CO_TRY(pins_.add(container, item.object, holder));
+    co_return Result<>();
+}
+Task<Result<bool>> Reader::unpin(const Call&, object::ContainerId container,
+                                 const object::Holder& holder, object::ObjectId object) {
+    co_return pins_.remove(container, object, holder);
+}
+
+// A trace belongs to one core at a time: items of other cores, which are fetched meanwhile, leave
+// none.
+Task<> Reader::fetch_items(Core& from, Trace* trace, object::ContainerId container,
+                           std::span<object::FetchItem> items) {
+    Nursery nursery(from.env.reactor, items_side_by_side);
+    for (object::FetchItem& item : items) {
+        Core& core = cores_.of(container, item.object, item.dkey.bytes);
+        Trace* const of_item = &core == &from ? trace : nullptr;
+        co_await nursery.spawn(at(core, from, fetch_at(core, of_item, container, item)));
+    }
+    co_await nursery.join();
+}
+
+Task<> Reader::fetch_item(Core& from, Trace* trace, object::ContainerId container,
+                          object::FetchItem& item) {
+    Core& core = cores_.of(container, item.object, item.dkey.bytes);
+    return at(core, from, fetch_at(core, trace, container, item));
+}
+
+// ---- one item ------------------------------------------------------------------------------
+
+Task<> Reader::fetch_at(Core& core, Trace* trace, object::ContainerId container,
+                        object::FetchItem& item) {
     item.is_value = false;
     item.size = 0;
     item.epoch = {};
@@ -222,7 +352,7 @@ Task<> EngineStore::Parts::fetch_at(Core& core, Trace* trace, object::ContainerI
             }
             if (read && !good) read = co_await reread(core, trace, first, item.checksums, window);
         }
-        read_ended(core);
+        publisher_.read_ended(core);
         if (!read) {
             item.status = at_offset(read, item.extent.offset, item.extent.end());
             say_rotten(core, container, item);
@@ -237,118 +367,8 @@ Task<> EngineStore::Parts::fetch_at(Core& core, Trace* trace, object::ContainerI
     say_rotten(core, container, item);
 }
 
-void EngineStore::Parts::say_rotten(Core& core, object::ContainerId container,
-                                    const object::FetchItem& item) {
-    if (item.status.error().code != Code::corrupt ||
-        core.metrics.fetch_corrupt.value() > rotten_lines_max) {
-        return;
-    }
-    core.env.log.error(fmt::format(
-        "rotten bytes on the media were withheld: {}; look at the disk, and restore what has them "
-        "from a copy",
-        object::place_text(container, item, object::damaged(item))));
-}
-
-// The bytes in the caller's memory do not match: that memory may have been changed by somebody
-// else, so they count as rotten only when they are so in ours.
-Task<Result<>> EngineStore::Parts::reread(Core& core, Trace* trace, BlockAddress first,
-                                          std::span<const uint32_t> crcs, Bytes window) {
-    core.metrics.fetch_rereads.add();
-    for (size_t i = 0; i < crcs.size(); ++i) {
-        co_await core.bounce.acquire(1);
-        const BounceHeld held(core, 1);
-        const AlignedBuffer buffer(block_bytes);
-        const BlockRef block{first + i, crcs[i]};
-        const Result<> read = co_await read_verified(core, trace, {&block, 1}, buffer.bytes());
-        ROS2S_CO_TRY(at_offset(read, i * block_bytes, UINT64_MAX));
-        std::ranges::copy(buffer.bytes(), window.subspan(i * block_bytes).begin());
-    }
-    co_return Result<>();
-}
-
-Task<Result<>> EngineStore::Parts::read_verified(Core& core, Trace* trace,
-                                                 std::span<const BlockRef> blocks, Bytes into) {
-    for (size_t at = 0; at < blocks.size();) {
-        const size_t count = run_at(blocks.subspan(at));
-        const BlockAddress first = blocks[at].address;
-        const Bytes part = into.subspan(at * block_bytes, count * block_bytes);
-        const Span span(trace, core.env.reactor, "device.read");
-        ROS2S_CO_TRY(
-            co_await core.devices[first.device()]->read(first.block() * block_bytes, part));
-        const size_t good = matching(blocks.subspan(at, count), part);
-        if (good < count) {
-            core.metrics.fetch_corrupt.add();
-            if (core.metrics.fetch_corrupt.value() <= rotten_lines_max) {
-                core.env.log.error(fmt::format(
-                    "{}: the 4 KiB at byte {} are not what was written there",
-                    core.devices[first.device()]->name(), (first.block() + good) * block_bytes));
-            }
-            co_return fail(Code::corrupt, (at + good + 1) * block_bytes);
-        }
-        at += count;
-    }
-    co_return Result<>();
-}
-
-// ---- the general case ----------------------------------------------------------------------
-
-// One run of an item's blocks: `at` is the first's place among all of the item's.
-Task<> EngineStore::Parts::fetch_run(Core& core, Trace* trace, object::FetchItem& item,
-                                     std::span<const BlockRef> run, size_t at, Result<>& result) {
-    const object::Extent& extent = item.extent;
-    const uint64_t start = round_down(extent.offset, block_bytes) + at * block_bytes;
-    const uint64_t from = std::max(start, extent.offset);
-    const uint64_t to = std::min(start + run.size() * block_bytes, extent.end());
-    const Bytes window = item.window.bytes().subspan(from - extent.offset, to - from);
-    const bool whole = from == start && to == start + run.size() * block_bytes;
-    const auto set_checksums = [&](auto crc_of_part) {
-        for (size_t i = 0; i < run.size(); ++i) {
-            const uint64_t block = start + i * block_bytes;
-            const uint64_t low = std::max(block, from), high = std::min(block + block_bytes, to);
-            const bool all = high - low == block_bytes;
-            item.checksums[at + i] = all ? run[i].crc : crc_of_part(low - start, high - low);
-        }
-    };
-    if (run[0].address.is_hole()) {
-        std::ranges::fill(window, std::byte{0});
-        static const std::vector<std::byte> zeros(block_bytes);
-        set_checksums(
-            [&](uint64_t, uint64_t length) { return crc32c(ConstBytes(zeros).first(length)); });
-        co_return;
-    }
-    if (whole && is_aligned(window.data())) {
-        Result<> read;
-        {
-            const Span span(trace, core.env.reactor, "device.read");
-            const BlockAddress first = run[0].address;
-            read = co_await core.devices[first.device()]->read(first.block() * block_bytes, window);
-        }
-        set_checksums([](uint64_t, uint64_t) { return 0U; });
-        if (read && !matches(run, window)) {
-            const std::span<const uint32_t> crcs(item.checksums.data() + at, run.size());
-            read = co_await reread(core, trace, run[0].address, crcs, window);
-        }
-        if (!read && result) result = at_offset(read, start, extent.end());
-        co_return;
-    }
-    core.metrics.fetch_bounced.add();
-    co_await core.bounce.acquire(run.size());
-    const BounceHeld held(core, run.size());
-    const StagingMemory memory(run.size() * block_bytes);
-    const Bytes bytes(memory.data(), memory.size());
-    const Result<> read = co_await read_verified(core, trace, run, bytes);
-    if (!read) {
-        if (result) result = at_offset(read, start, extent.end());
-        co_return;
-    }
-    std::ranges::copy(bytes.subspan(from - start, to - from), window.begin());
-    set_checksums(
-        [&](uint64_t offset, uint64_t length) { return crc32c(bytes.subspan(offset, length)); });
-}
-
-Task<Result<>> EngineStore::Parts::fetch_array(Core& core, Trace* trace,
-                                               object::ContainerId container,
-                                               object::FetchItem& item, uint64_t size) {
+Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId container,
+                                   object::FetchItem& item, uint64_t size) {
     const object::Extent& extent = item.extent;
     if (extent.length == 0) co_return Result<>();
     const uint64_t first = extent.offset / block_bytes;
@@ -406,7 +426,7 @@ Task<Result<>> EngineStore::Parts::fetch_array(Core& core, Trace* trace,
         }
         co_await nursery.join();
     }
-    read_ended(core);
+    publisher_.read_ended(core);
     co_return result;
 }
 

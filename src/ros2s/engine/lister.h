@@ -1,0 +1,44 @@
+// Lister: lists and queries, which look at the keys of all cores. Part of an open pool, which owns
+// it. Used on core 0.
+//
+// Invariants
+// - A query's reply is of one moment: of a change either all is in it or nothing.
+// - A list shows what was there all the time that it took; what came or went meanwhile may be in
+// it.
+#pragma once
+#include "core.h"
+#include "state.h"
+
+namespace ros2s::engine {
+
+class Lister {
+  public:
+    Lister(Cores& cores, const State& state) : cores_(cores), state_(state) {}
+
+    // ObjectStore::list() and query(). Errors: theirs; corrupt (an index that is not ours).
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request);
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object, const object::Akey& akey);
+
+  private:
+    Task<Result<object::ListReply>> list_objects(object::ContainerId container,
+                                                 const object::ListRequest& request);
+    Task<Result<object::ListReply>> list_dkeys(object::ContainerId container,
+                                               const object::ListRequest& request);
+    Task<Result<object::ListReply>> list_akeys(object::ContainerId container,
+                                               const object::ListRequest& request);
+    Task<Result<object::QueryReply>> query_object(object::ContainerId container,
+                                                  object::ObjectId object,
+                                                  const object::Akey& akey);
+    Task<Result<std::optional<object::QueryReply>>> look_at(object::ContainerId container,
+                                                            object::ObjectId object,
+                                                            const object::Akey& akey);
+    Task<Result<>> find_highest(object::ContainerId container, object::ObjectId object,
+                                const object::Akey& akey, Node& summary);
+
+    Cores& cores_;
+    const State& state_;
+};
+
+}  // namespace ros2s::engine

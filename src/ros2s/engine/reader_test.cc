@@ -1,0 +1,81 @@
+// A Reader without a pool: a disk, and a node made by hand that says what lies on it.
+#include "reader.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/base/crc32c.h"
+#include "ros2s/device/sim/sim_device.h"
+#include "ros2s/engine/index/sim/ordered_map_index.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::engine {
+namespace {
+
+constexpr object::ContainerId readable{Uuid{{1}}};
+constexpr uint32_t media_block = 5;
+
+struct Shelf {
+    Shelf() {
+        state.containers[readable];
+        publisher.reads_moved = [this] { ++reads_ended; };
+        std::memset(memory.data(), 7, block_bytes);
+        disk.poke(media_block * block_bytes, memory.bytes().first(block_bytes));
+        Node& node = cores.home().cache.insert(entry_key(readable, {1, 1}, "d", "a", 0).view());
+        EntryValue& entry = node.value.emplace<EntryValue>();
+        entry.kind = EntryValue::Kind::array;
+        entry.size = 2 * block_bytes;
+        entry.map.set(
+            0, {BlockAddress::make(0, media_block), crc32c(memory.bytes().first(block_bytes))});
+        cores.home().cache.charge(node);
+    }
+    Task<object::FetchItem> fetch(object::Extent extent) {
+        Report report;
+        auto device = co_await device::SimDevice::open(world.core(), disk, report);
+        cores.home().devices = {device->get()};
+        object::FetchItem item{
+            .object = {1, 1},
+            .dkey = {"d"},
+            .akey = {"a"},
+            .extent = extent,
+            .window = object::Window::local(memory.bytes().first(extent.length))};
+        EXPECT_TRUE(co_await reader.fetch({}, readable, {&item, 1}));
+        co_await (*device)->close();
+        co_return item;
+    }
+
+    sim::World world{1};
+    Env env{world.core(), world.blocking()};
+    device::SimDisk disk{world.random(), {.size = 1 << 20}, "disk"};
+    OrderedMapMedium medium;
+    std::unique_ptr<Index> index = medium.open();
+    State state{RepliesOptions{}};
+    Cores cores{env, *index, 1, {}, {}};
+    Publisher publisher{env, cores, state};
+    object::PinTable pins;
+    Reader reader{cores, state, publisher, pins};
+    AlignedBuffer memory{4 * block_bytes};
+    int reads_ended = 0;
+};
+
+TEST(Reader, ReadsWhatTheNodeSaysAndAHoleBehindIt) {
+    Shelf shelf;
+    const auto item = shelf.world.run(shelf.fetch({0, 2 * block_bytes}));
+    EXPECT_TRUE(item.status);
+    EXPECT_EQ(item.size, 2 * block_bytes);
+    EXPECT_EQ(shelf.memory.bytes()[block_bytes - 1], std::byte{7});
+    EXPECT_EQ(shelf.memory.bytes()[block_bytes], std::byte{0});
+    EXPECT_EQ(shelf.reads_ended, 1);
+}
+
+TEST(Reader, WithholdsABlockThatIsNotWhatTheNodeSays) {
+    Shelf shelf;
+    const AlignedBuffer other(block_bytes);
+    shelf.disk.poke(media_block * block_bytes, other.bytes());
+    const auto item = shelf.world.run(shelf.fetch({0, block_bytes}));
+    EXPECT_EQ(item.status, Result<>(fail(Code::corrupt, block_bytes)));
+    EXPECT_EQ(shelf.cores.home().metrics.fetch_rereads.value(), 1U);
+    EXPECT_TRUE(item.checksums.empty());
+}
+
+}  // namespace
+}  // namespace ros2s::engine
