@@ -22,15 +22,10 @@ Operation DfsMount::data_operation(NodeId node, Window from, uint64_t offset) co
             .window = from};
 }
 
-namespace {
-// A chunk that does not exist reads as a hole: not an error.
-Result<> read_status(const FetchItem& item, uint64_t chunk_bytes) {
+Result<> DfsMount::read_status(const FetchItem& item) const {
     if (item.status || item.status.error().code == Code::not_found) return {};
-    return fail(error_in_file(item, chunk_bytes));
+    return fail(error_in_file(item, chunk_bytes_));
 }
-// The array reaches to the extent's end: every byte read is the file's.
-bool complete(const FetchItem& item) { return item.status && item.extent.end() <= item.size; }
-}  // namespace
 
 Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Window into,
                                        uint64_t offset) {
@@ -47,8 +42,8 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     if (within_chunk(offset, into.length) == into.length) {
         FetchItem item = data_item(file->node.node, into, offset);
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
-        if (!complete(item)) [[unlikely]] {
-            ROS2S_CO_TRY(read_status(item, chunk_bytes_));
+        if (!is_complete(item)) [[unlikely]] {
+            ROS2S_CO_TRY(read_status(item));
             ROS2S_CO_TRY_ASSIGN(bytes,
                                 co_await finish_short_read(call, *file, into, offset, {&item, 1}));
         }
@@ -80,8 +75,8 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
         }
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
         for (const FetchItem& item : items) {
-            ROS2S_CO_TRY(read_status(item, chunk_bytes_));
-            all = all && complete(item);
+            ROS2S_CO_TRY(read_status(item));
+            all = all && is_complete(item);
         }
         if (all) continue;
         const Window part = into.slice(batch_begin, done - batch_begin);
@@ -117,7 +112,7 @@ Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& f
     }
     if (!again.empty()) {
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, again));
-        for (const FetchItem& item : again) ROS2S_CO_TRY(read_status(item, chunk_bytes_));
+        for (const FetchItem& item : again) ROS2S_CO_TRY(read_status(item));
     }
     co_return std::min(into.length, size - offset);
 }

@@ -276,6 +276,8 @@ class DfsMount final : public Dfs {
     Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
     Task<Result<uint64_t>> append_chunks(const Call& call, NodeState& state, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
+    // A chunk that does not exist reads as a hole: not an error.
+    [[nodiscard]] Result<> read_status(const FetchItem& item) const;
     [[nodiscard]] Operation data_operation(NodeId node, Window from, uint64_t offset) const;
     // How much of [offset, offset + length) lies in offset's chunk.
     [[nodiscard]] uint64_t within_chunk(uint64_t offset, uint64_t length) const {
@@ -333,6 +335,10 @@ template <class Record>
 }
 [[nodiscard]] inline Operation put_inode(NodeId node, const InodeRecord& record) {
     return put(object_of(node), record_dkey(), inode_akey(), record);
+}
+// The array reaches to the extent's end: every byte read is the file's.
+[[nodiscard]] inline bool is_complete(const FetchItem& item) {
+    return item.status && item.extent.end() <= item.size;
 }
 [[nodiscard]] inline Condition node_exists(NodeId node) {
     return {.kind = Condition::Kind::exists,

@@ -15,6 +15,8 @@ class FarStore final : public object::ForwardingStore {
     using ForwardingStore::ForwardingStore;
     uint64_t era = 1;
     uint64_t requests = 0;
+    // Runs once, within the next fetch of several items, after the first of them was read.
+    std::function<Task<>()> meanwhile;
 
     void restart() {
         below().session_ended(0);
@@ -24,7 +26,13 @@ class FarStore final : public object::ForwardingStore {
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<FetchItem> items) override {
         ++requests;
-        return below().fetch(call, container, items);
+        if (meanwhile && items.size() > 1) {
+            const auto run = std::exchange(meanwhile, nullptr);
+            ROS2S_CO_TRY(co_await below().fetch(call, container, items.first(1)));
+            co_await run();
+            co_return co_await below().fetch(call, container, items.subspan(1));
+        }
+        co_return co_await below().fetch(call, container, items);
     }
     Task<Result<Commit>> update(const Call& call, object::ContainerId container,
                                 const object::Transaction& transaction) override {
@@ -311,6 +319,22 @@ TEST_F(DfsPins, ALeakIsFoundAndFreed) {
 }
 
 // In requests to the store, of a file that nobody else has open.
+TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    close(*a_, file);
+    pass(std::chrono::seconds(1));
+    store_.meanwhile = [this]() -> Task<> {
+        EXPECT_TRUE(co_await b_->unlink(call_, root_node, "f"));
+    };
+    std::string text(100, '?');
+    ReadManyItem item{.name = "f",
+                      .window = Window::local(std::as_writable_bytes(std::span(text)))};
+    ASSERT_TRUE(world_.run(a_->read_many(call_, root_node, {&item, 1})));
+    EXPECT_EQ(store_.meanwhile, nullptr) << "a file's record and contents come in one fetch";
+    EXPECT_EQ(item.status, fail(Code::not_found)) << "and " << item.bytes << " bytes";
+}
+
 TEST_F(DfsPins, WhatItCosts) {
     FileHandle file;
     EXPECT_EQ(cost([&] { file = create(*a_, "f"); }), 4U);      // as without pins

@@ -18,6 +18,7 @@ struct DfsMount::ManyFile {
     std::string_view rest;  // what is left of the name
     NodeState* state = nullptr;
     InodeRecord inode;
+    bool has_holes = false;
 };
 struct DfsMount::ManyFetch {
     std::vector<FetchItem> items;
@@ -93,7 +94,7 @@ Task<> DfsMount::query_many(const Call& call, ManyFile& file) {
     }
 }
 
-// Each file's record comes with its contents, so that one unlinked meanwhile is found out.
+// Each file's record comes with its contents, so that a file unlinked before is found out.
 Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files) {
     ManyFetch batch;
     for (ManyFile& file : files) {
@@ -107,6 +108,12 @@ Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files)
         }
         if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
     }
+    ROS2S_CO_TRY(co_await flush_many(call, batch));
+    // A batch is no snapshot: a file unlinked during it may have a record and yet no contents.
+    for (ManyFile& file : files) {
+        if (!file.item->status || !file.has_holes) continue;
+        batch.add(file, record_item(object_of(file.at), record_dkey(), inode_akey(), file.inode));
+    }
     co_return co_await flush_many(call, batch);
 }
 
@@ -115,13 +122,13 @@ Task<Result<>> DfsMount::flush_many(const Call& call, ManyFetch& batch) {
     ROS2S_CO_TRY(co_await store_.fetch(call, container_, batch.items));
     for (size_t i = 0; i < batch.items.size(); ++i) {
         const FetchItem& item = batch.items[i];
-        ReadManyItem& read = *batch.owners[i]->item;
-        if (item.status || !read.status) continue;
-        // A chunk that does not exist is a hole; a record that does not, a file that is gone.
-        const bool hole = item.status.error().code == Code::not_found && item.akey == data_akey();
-        if (hole) continue;
-        read.status = item.akey == data_akey() ? fail(error_in_file(item, chunk_bytes_))
-                                               : fail(item.status.error());
+        ManyFile& file = *batch.owners[i];
+        const bool is_data = item.akey == data_akey();
+        file.has_holes = file.has_holes || (is_data && !is_complete(item));
+        if (!file.item->status) continue;
+        if (const auto read = is_data ? read_status(item) : item.status; !read) {
+            file.item->status = fail(read.error());
+        }
     }
     batch.items.clear();
     batch.owners.clear();
