@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/api/environment.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/call.h"
+#include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/task.h"
 #include "session.h"
 
@@ -18,7 +18,7 @@ namespace ros2s::cli {
 // What a command works with. Everything here outlives the command.
 struct Workplace {
     const Session& session;
-    api::Environment environment;
+    Environment environment;
     const Call& call;
     Report& report;
 };

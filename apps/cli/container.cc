@@ -6,8 +6,8 @@
 #include "pool_access.h"
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/fs/dfs.h"
+#include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {
 namespace {
@@ -38,8 +38,8 @@ Task<Result<>> container_create(Workplace work, ContainerOptions options) {
 
 Task<Result<>> container_list(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory known,
-                        api::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory known,
+                        pool::read_pool_directory(directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool(work, known.directory));
     const auto containers = co_await pool->containers(work.call);
     co_await pool->close();

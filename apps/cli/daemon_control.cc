@@ -48,7 +48,7 @@ Task<Result<>> ask_services(Workplace work, std::string directory, std::vector<S
     for (Service& service : services) {
         if (service.running.pid == 0) continue;
         const Daemon daemon =
-            service.places.program == api::engine_program ? Daemon::engine : Daemon::dpu;
+            service.places.program == pool::engine_program ? Daemon::engine : Daemon::dpu;
         Report why;
         const auto facts = co_await ask(work, control_of(places, daemon), why);
         ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));

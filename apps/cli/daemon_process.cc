@@ -194,7 +194,7 @@ int64_t seconds_now(const Workplace& work) {
 }  // namespace
 
 std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places) {
-    return {{{std::string(api::engine_program), places.engine_settings, places.engine_log,
+    return {{{std::string(pool::engine_program), places.engine_settings, places.engine_log,
               places.engine_pid},
              {"ros2store-dpu", places.dpu_settings, places.dpu_log, places.dpu_pid}}};
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "commands.h"
-#include "ros2s/api/owner.h"
 #include "ros2s/api/service_places.h"
+#include "ros2s/pool/owner.h"
 #include "running.h"
 
 namespace ros2s::cli {

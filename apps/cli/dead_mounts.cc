@@ -38,7 +38,7 @@ bool same_directory(const std::string& one, const std::string& other) {
            left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-bool is_dead(const std::string& mount_point, const api::OwnerRecord& owner) {
+bool is_dead(const std::string& mount_point, const pool::OwnerRecord& owner) {
     // One that lives is not asked: it may be busy.
     if (owner.pid != 0 && owner.mount_point == mount_point) return false;
     // Attributes may be cached, the space of a file system is not.
@@ -89,7 +89,7 @@ std::vector<std::string> living_mounts(const std::string& directory,
     return living;
 }
 
-std::vector<std::string> dead_mounts(const std::string& directory, const api::OwnerRecord& owner) {
+std::vector<std::string> dead_mounts(const std::string& directory, const pool::OwnerRecord& owner) {
     std::vector<std::string> dead = mounts_of(directory);
     std::erase_if(dead, [&](const auto& mount_point) { return !is_dead(mount_point, owner); });
     return dead;

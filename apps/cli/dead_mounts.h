@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ros2s/api/owner.h"
+#include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
 
@@ -32,6 +32,6 @@ struct TableMount {
 // Mount points of the pool in `directory` behind which no process is any more; `owner` is who has
 // the pool open. Asks the kernel, and so blocks for moments.
 [[nodiscard]] std::vector<std::string> dead_mounts(const std::string& directory,
-                                                   const api::OwnerRecord& owner);
+                                                   const pool::OwnerRecord& owner);
 
 }  // namespace ros2s::cli

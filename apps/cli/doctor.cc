@@ -11,8 +11,8 @@
 #include "doctor_providers.h"
 #include "doctor_server.h"
 #include "pool_place.h"
-#include "ros2s/api/owner.h"
 #include "ros2s/api/service_places.h"
+#include "ros2s/pool/owner.h"
 #include "session.h"
 
 namespace ros2s::cli {
@@ -101,7 +101,7 @@ std::vector<Finding> look_for_daemons(const std::string& directory) {
                             .found = fmt::format("{} is not running", program),
                             .remedy = "ros2store up " + shell_word(directory)});
     };
-    look(api::engine_program, places.engine_settings, places.engine_control);
+    look(pool::engine_program, places.engine_settings, places.engine_control);
     look("ros2store-dpu", places.dpu_settings, places.dpu_control);
     return findings;
 }

@@ -14,8 +14,8 @@
 #include <cstring>
 
 #include "process.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/base/bytes.h"
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "session.h"
 
@@ -236,7 +236,7 @@ std::vector<Finding> look_at_directory(const std::string& directory) {
 
 std::optional<std::string> in_memory(const std::string& path) {
     struct statfs system{};
-    if (api::raw_device_bytes(path) || statfs(path.c_str(), &system) != 0 ||
+    if (pool::raw_device_bytes(path) || statfs(path.c_str(), &system) != 0 ||
         system.f_type != tmpfs_magic) {
         return std::nullopt;
     }

@@ -13,8 +13,8 @@
 #include "dead_mounts.h"
 #include "pool_place.h"
 #include "process.h"
-#include "ros2s/api/owner.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/owner.h"
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/reactor.h"
 #include "services.h"
 
@@ -60,7 +60,7 @@ Task<Result<>> wait_until_free(Workplace work, const std::string& directory) {
     Reactor& reactor = work.environment.reactor;
     const Time limit = reactor.now() + std::chrono::seconds(60);
     while (true) {
-        ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(directory, work.report));
+        ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, work.report));
         if (owner.pid == 0) co_return Result<>{};
         ROS2S_CO_TRY(work.call.check(reactor.now()));
         if (reactor.now() > limit) {
@@ -81,7 +81,7 @@ struct Ended {
 };
 
 Task<Result<>> end_mounts(Workplace work, const std::string& directory, Ended& ended) {
-    ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, work.report));
     ended.dead = dead_mounts(directory, owner);
     for (const auto& mount_point : ended.dead) {
         ROS2S_CO_TRY(co_await unmount(work, mount_point, true));
@@ -148,12 +148,12 @@ Task<Result<>> end_services(Workplace work, const std::string& directory, bool k
 
 Task<Result<>> down(Workplace work, DownOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
-                        api::read_pool_settings(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool,
+                        pool::read_pool_settings(directory, work.report));
     Ended ended;
     ROS2S_CO_TRY(co_await end_mounts(work, pool.directory, ended));
     ROS2S_CO_TRY(co_await end_services(work, pool.directory, options.kill, ended));
-    ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool.directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, work.report));
     if (owner.pid != 0) {
         co_return work.report.fail(
             Code::busy, fmt::format("{} is open in process {} ({}), which is no mount and was not "

@@ -86,7 +86,7 @@ Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
     }
     Container container;
     for (const auto& [name, other] : containers_) {
-        api::EmbeddedPool* const pool =
+        pool::EmbeddedPool* const pool =
             other.deployment != nullptr && other.deployment->uri().dir == uri.dir
                 ? other.deployment->pool()
                 : nullptr;

@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "pool_place.h"
-#include "ros2s/api/pool_directory.h"
-#include "ros2s/api/pool_remains.h"
+#include "ros2s/pool/pool_directory.h"
+#include "ros2s/pool/pool_remains.h"
 #include "service_files.h"
 #include "services.h"
 
@@ -36,9 +36,9 @@ Result<std::vector<std::string>> subdirectories(const std::string& directory, Re
 }
 
 // A directory that is half-made may have nobody's name in it yet.
-Result<api::OwnerRecord> owner_if_any(const std::string& directory, Report& report) {
-    const auto owner = api::find_owner(directory);
-    if (!owner && owner.error().code == Code::not_found) return api::OwnerRecord{};
+Result<pool::OwnerRecord> owner_if_any(const std::string& directory, Report& report) {
+    const auto owner = pool::find_owner(directory);
+    if (!owner && owner.error().code == Code::not_found) return pool::OwnerRecord{};
     return owner_of(directory, report);
 }
 
@@ -47,8 +47,8 @@ std::string all_of(const std::vector<std::string>& names) {
 }
 
 // The state in a word, for programs, and in words.
-std::pair<std::string, std::string> state_of(const api::PoolRemains& pool,
-                                             const api::OwnerRecord& owner) {
+std::pair<std::string, std::string> state_of(const pool::PoolRemains& pool,
+                                             const pool::OwnerRecord& owner) {
     if (pool.half_made) {
         return {"half-made", owner.pid == 0
                                  ? "half-made: its making or removal was interrupted"
@@ -61,7 +61,7 @@ std::pair<std::string, std::string> state_of(const api::PoolRemains& pool,
     return {"closed", "closed"};
 }
 
-std::string name_of(const api::PoolRemains& pool) {
+std::string name_of(const pool::PoolRemains& pool) {
     return pool.pool.empty() ? "the half-made pool" : fmt::format("the pool '{}'", pool.pool);
 }
 
@@ -94,9 +94,9 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
     std::vector<Json> pools;
     for (const std::string& candidate : candidates) {
         Report no_pool;
-        const auto pool = api::look_at_remains(candidate, no_pool);
+        const auto pool = pool::look_at_remains(candidate, no_pool);
         if (!pool) continue;
-        ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner,
+        ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner,
                             owner_if_any(pool->directory, work.report));
         const auto [state, words] = state_of(*pool, owner);
         work.session.say(fmt::format("{:<16} {:>10}  {}  {}", pool->pool.empty() ? "?" : pool->pool,
@@ -123,7 +123,8 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
 Task<Result<>> pool_destroy(Workplace work, PoolOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory,
                         pool_directory_of(options.directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(const api::PoolRemains pool, api::look_at_remains(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolRemains pool,
+                        pool::look_at_remains(directory, work.report));
     // What does not say that it is a pool may be somebody's files of the same names.
     if (pool.pool.empty() && !pool.half_made) {
         co_return work.report.fail(Code::not_found, pool.trouble);
@@ -138,7 +139,7 @@ Task<Result<>> pool_destroy(Workplace work, PoolOptions options) {
                         shell_word(pool.directory)));
     }
     ROS2S_CO_TRY(co_await remove_services(work, pool.directory));
-    ROS2S_CO_TRY(api::destroy_pool(pool.directory, work.report));
+    ROS2S_CO_TRY(pool::destroy_pool(pool.directory, work.report));
     work.session.say(
         fmt::format("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
                     lost.empty() ? "" : "; what of that is on another disk is still there"));

@@ -7,16 +7,16 @@
 #include "daemon_control.h"
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/embedded_pool.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/control/control_client.h"
+#include "ros2s/pool/embedded_pool.h"
+#include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {
 namespace {
 
 class Opened final : public PoolAccess {
   public:
-    Opened(std::unique_ptr<api::EmbeddedPool> pool, Report& report)
+    Opened(std::unique_ptr<pool::EmbeddedPool> pool, Report& report)
         : pool_(std::move(pool)), report_(report) {}
     Task<> close() override { return pool_->close(); }
 
@@ -54,7 +54,7 @@ class Opened final : public PoolAccess {
         return report_.fail(error, fmt::format("the pool in {} cannot {}: {}", pool_->directory(),
                                                what, describe(error)));
     }
-    std::unique_ptr<api::EmbeddedPool> pool_;
+    std::unique_ptr<pool::EmbeddedPool> pool_;
     Report& report_;
 };
 
@@ -90,7 +90,7 @@ class Served final : public PoolAccess {
 };
 
 Result<std::unique_ptr<PoolAccess>> ask_engine(const Workplace& work,
-                                               const api::PoolDirectory& pool) {
+                                               const pool::PoolDirectory& pool) {
     ROS2S_TRY_ASSIGN(
         auto engine,
         control::ControlClient::create(
@@ -99,7 +99,7 @@ Result<std::unique_ptr<PoolAccess>> ask_engine(const Workplace& work,
     return std::make_unique<Served>(std::move(engine), pool.config.pool, work.report);
 }
 
-Task<Result<std::unique_ptr<PoolAccess>>> access_known(Workplace work, api::PoolDirectory known) {
+Task<Result<std::unique_ptr<PoolAccess>>> access_known(Workplace work, pool::PoolDirectory known) {
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(known.directory, work.report));
     if (api::is_served(known.directory, owner)) co_return ask_engine(work, known);
     ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(work, known.directory));
@@ -109,12 +109,12 @@ Task<Result<std::unique_ptr<PoolAccess>>> access_known(Workplace work, api::Pool
 }  // namespace
 
 Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work, std::string directory) {
-    ROS2S_CO_TRY_ASSIGN(auto known, api::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(directory, work.report));
     co_return co_await access_known(work, std::move(known));
 }
 
 Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri) {
-    ROS2S_CO_TRY_ASSIGN(auto known, api::read_pool_directory(uri.dir, work.report));
+    ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(uri.dir, work.report));
     ROS2S_CO_TRY(api::check_pool_name(uri, known.config.pool, work.report));
     co_return co_await access_known(work, std::move(known));
 }

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "commands.h"
-#include "ros2s/api/owner.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
 

@@ -10,8 +10,8 @@
 #include "pool_place.h"
 #include "progress.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/pool_growth.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/pool/pool_growth.h"
 
 namespace ros2s::cli {
 namespace {
@@ -26,7 +26,7 @@ Result<> check_outside_pools(const std::string& directory, Report& report) {
     if (failed) return {};  // the creation says what is wrong with it
     for (auto inner = whole; inner.has_relative_path(); inner = inner.parent_path()) {
         Report none;
-        const auto outer = api::read_pool_directory(inner.parent_path(), none);
+        const auto outer = pool::read_pool_directory(inner.parent_path(), none);
         if (!outer) continue;
         return report.fail(Code::invalid,
                            fmt::format("{} is inside the directory of the pool '{}', {}: choose "
@@ -38,10 +38,10 @@ Result<> check_outside_pools(const std::string& directory, Report& report) {
 
 }  // namespace
 
-Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& options) {
+Task<Result<pool::PoolDirectory>> create_pool(Workplace work, const UpOptions& options) {
     ROS2S_CO_TRY(check_outside_pools(options.directory, work.report));
     const auto raw = std::ranges::count_if(options.device_directories, [](const auto& place) {
-        return api::raw_device_bytes(place).has_value();
+        return pool::raw_device_bytes(place).has_value();
     });
     if (options.size && raw > 0 && static_cast<size_t>(raw) == options.device_directories.size()) {
         co_return work.report.fail(Code::invalid, used_whole);
@@ -51,7 +51,7 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
                         size_of(options.size.value_or(default_size), work.report));
     Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
-    const api::PoolCreation creation{
+    const pool::PoolCreation creation{
         .directory = options.directory,
         .pool = options.pool.value_or(default_pool),
         .bytes = bytes,
@@ -59,28 +59,28 @@ Task<Result<api::PoolDirectory>> create_pool(Workplace work, const UpOptions& op
         .device_directories = options.device_directories,
         .container = options.container.value_or(default_container),
         .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
-    ROS2S_CO_TRY(co_await api::create_pool(work.call, work.environment, creation, work.report));
-    co_return api::read_pool_directory(options.directory, work.report);
+    ROS2S_CO_TRY(co_await pool::create_pool(work.call, work.environment, creation, work.report));
+    co_return pool::read_pool_directory(options.directory, work.report);
 }
 
-void warn_of_memory(const Session& session, const api::PoolDirectory& pool) {
+void warn_of_memory(const Session& session, const pool::PoolDirectory& pool) {
     if (const auto sentence = in_memory(pool.directory)) return session.warn(*sentence);
     for (const auto& device : pool.devices) {
         if (const auto sentence = in_memory(device)) session.warn(*sentence);
     }
 }
 
-std::string devices_text(const api::PoolDirectory& pool) {
+std::string devices_text(const pool::PoolDirectory& pool) {
     return fmt::format("{} on {} device{}", human_bytes(pool.device_bytes), pool.devices.size(),
                        pool.devices.size() == 1 ? "" : "s");
 }
 
-std::vector<Json> device_list(const api::PoolDirectory& pool) {
+std::vector<Json> device_list(const pool::PoolDirectory& pool) {
     return {pool.devices.begin(), pool.devices.end()};
 }
 
 Task<Result<>> pool_create(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create_pool(work, options));
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool, co_await create_pool(work, options));
     work.session.answer(Json::object({{"directory", pool.directory},
                                       {"pool", pool.config.pool},
                                       {"bytes", pool.device_bytes},
@@ -96,7 +96,7 @@ Task<Result<>> pool_create(Workplace work, UpOptions options) {
 
 Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    const auto whole = api::raw_device_bytes(options.device_directory);
+    const auto whole = pool::raw_device_bytes(options.device_directory);
     if (whole.has_value() != options.size.empty()) {
         co_return work.report.fail(
             Code::invalid,
@@ -106,7 +106,7 @@ Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
     if (!whole) {
         ROS2S_CO_TRY_ASSIGN(bytes, size_of(options.size, work.report));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto before, api::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto before, pool::read_pool_directory(directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(before.directory, work.report));
     if (api::is_served(before.directory, owner)) {
         const std::string place = shell_word(before.directory);
@@ -125,14 +125,14 @@ Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
         Progress progress("writing the new device file once", Progress::Unit::bytes,
                           !work.session.json());
         const auto show = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
-        ROS2S_CO_TRY(co_await api::grow_pool(work.call, work.environment,
-                                             {.directory = directory,
-                                              .bytes = bytes,
-                                              .device_directory = options.device_directory,
-                                              .progress = show},
-                                             work.report));
+        ROS2S_CO_TRY(co_await pool::grow_pool(work.call, work.environment,
+                                              {.directory = directory,
+                                               .bytes = bytes,
+                                               .device_directory = options.device_directory,
+                                               .progress = show},
+                                              work.report));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto pool, api::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, pool::read_pool_directory(directory, work.report));
     const uint64_t added = pool.device_bytes - before.device_bytes;
     work.session.answer(Json::object({{"directory", pool.directory},
                                       {"pool", pool.config.pool},

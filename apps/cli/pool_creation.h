@@ -6,19 +6,19 @@
 
 #include "commands.h"
 #include "json.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {
 
-// Errors: those of api::create_pool(); invalid (the directory is in another pool's).
-[[nodiscard]] Task<Result<api::PoolDirectory>> create_pool(Workplace work,
-                                                           const UpOptions& options);
+// Errors: those of pool::create_pool(); invalid (the directory is in another pool's).
+[[nodiscard]] Task<Result<pool::PoolDirectory>> create_pool(Workplace work,
+                                                            const UpOptions& options);
 
 // Where what it holds will not outlive the machine's run.
-void warn_of_memory(const Session& session, const api::PoolDirectory& pool);
+void warn_of_memory(const Session& session, const pool::PoolDirectory& pool);
 
 // "4 GiB on 1 device".
-[[nodiscard]] std::string devices_text(const api::PoolDirectory& pool);
-[[nodiscard]] std::vector<Json> device_list(const api::PoolDirectory& pool);
+[[nodiscard]] std::string devices_text(const pool::PoolDirectory& pool);
+[[nodiscard]] std::vector<Json> device_list(const pool::PoolDirectory& pool);
 
 }  // namespace ros2s::cli

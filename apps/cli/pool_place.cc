@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {
 
@@ -39,7 +39,7 @@ Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     if (!is_uri(place)) return std::string(place);
     ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
     Report ignored;
-    const auto found = api::read_pool_directory(uri.dir, ignored);
+    const auto found = pool::read_pool_directory(uri.dir, ignored);
     if (found) ROS2S_TRY(api::check_pool_name(uri, found->config.pool, report));
     return uri.dir;  // where there is no pool, others say so
 }
@@ -60,7 +60,7 @@ Result<std::string> absolute_directory(const std::string& directory, Report& rep
 
 Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& places,
                                                Report& report) {
-    std::map<std::string, api::PoolDirectory> pools;
+    std::map<std::string, pool::PoolDirectory> pools;
     for (const std::string& place : places) {
         Report ignored;
         std::string directory = place;
@@ -69,25 +69,25 @@ Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& p
             if (!uri || uri->transport != api::Uri::Transport::local) continue;
             directory = uri->dir;
         }
-        auto pool = api::read_pool_directory(directory, ignored);
+        auto pool = pool::read_pool_directory(directory, ignored);
         if (pool) pools.emplace(pool->directory, std::move(*pool));
     }
-    return pools.size() == 1 ? api::create_reactor(pools.begin()->second, report)
+    return pools.size() == 1 ? pool::create_reactor(pools.begin()->second, report)
                              : OsReactor::create({}, report);
 }
 
-Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report) {
-    const auto owner = api::find_owner(directory);
+Result<pool::OwnerRecord> owner_of(const std::string& directory, Report& report) {
+    const auto owner = pool::find_owner(directory);
     if (owner) return owner;
     return report.fail(owner.error(), fmt::format("cannot tell who has {} open: {}", directory,
                                                   describe(owner.error())));
 }
 
-Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work, std::string directory) {
-    api::OwnerRecord present;
-    co_return co_await api::EmbeddedPool::open(work.environment, std::move(directory),
-                                               {.program = std::string(api::command_program)},
-                                               present, work.report);
+Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(Workplace work, std::string directory) {
+    pool::OwnerRecord present;
+    co_return co_await pool::EmbeddedPool::open(work.environment, std::move(directory),
+                                                {.program = std::string(pool::command_program)},
+                                                present, work.report);
 }
 
 }  // namespace ros2s::cli

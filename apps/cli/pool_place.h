@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "commands.h"
-#include "ros2s/api/embedded_pool.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::cli {
@@ -20,7 +20,7 @@ namespace ros2s::cli {
 // getcwd.
 [[nodiscard]] Result<std::string> absolute_directory(const std::string& directory, Report& report);
 // Who has it open now; pid 0 when nobody does. Errors: those of find_owner, reported.
-[[nodiscard]] Result<api::OwnerRecord> owner_of(const std::string& directory, Report& report);
+[[nodiscard]] Result<pool::OwnerRecord> owner_of(const std::string& directory, Report& report);
 // A URI of a container, and of nothing in it, of a pool in a directory of this machine, however it
 // is reached. Errors: invalid, unsupported.
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
@@ -32,7 +32,7 @@ namespace ros2s::cli {
                                                              Report& report);
 
 // Opens a pool that nobody has open. Errors: those of EmbeddedPool::open.
-[[nodiscard]] Task<Result<std::unique_ptr<api::EmbeddedPool>>> open_pool(Workplace work,
-                                                                         std::string directory);
+[[nodiscard]] Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(Workplace work,
+                                                                          std::string directory);
 
 }  // namespace ros2s::cli

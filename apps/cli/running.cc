@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "ros2s/api/process_end.h"
+#include "ros2s/pool/process_end.h"
 
 namespace ros2s::cli {
 namespace {
@@ -133,7 +133,7 @@ bool LockHolder::is_process_gone() const {
 
 bool LockHolder::is_ending() const {
     // In this order: while the process is there, the number is its own.
-    return api::is_ending(pid_) || is_process_gone();
+    return pool::is_ending(pid_) || is_process_gone();
 }
 
 bool LockHolder::has_ended() const {

@@ -13,8 +13,8 @@
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/mount_status.h"
-#include "ros2s/api/owner.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/owner.h"
+#include "ros2s/pool/pool_directory.h"
 #include "services.h"
 
 namespace ros2s::cli {
@@ -48,8 +48,8 @@ void ask_mount(const std::string& mount_point, Content& content) {
 constexpr Duration answer_max = std::chrono::seconds(5);
 
 // Through the mount or the engine that has the pool, otherwise by opening it, when nobody has.
-Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool,
-                                  const api::OwnerRecord& owner) {
+Task<Result<Content>> look_inside(Workplace work, const pool::PoolDirectory& pool,
+                                  const pool::OwnerRecord& owner) {
     Content content;
     if (owner.pid != 0 && !api::is_served(pool.directory, owner)) {
         struct statvfs space{};
@@ -80,8 +80,8 @@ Task<Result<Content>> look_inside(Workplace work, const api::PoolDirectory& pool
 }
 
 // Of an engine that has the pool and does not answer, the rest is told all the same.
-Task<Result<Content>> look_or_say_why(Workplace work, const api::PoolDirectory& pool,
-                                      const api::OwnerRecord& owner,
+Task<Result<Content>> look_or_say_why(Workplace work, const pool::PoolDirectory& pool,
+                                      const pool::OwnerRecord& owner,
                                       const std::string& known_trouble) {
     if (!api::is_served(pool.directory, owner)) co_return co_await look_inside(work, pool, owner);
     if (!known_trouble.empty()) co_return Content{.trouble = known_trouble};
@@ -96,8 +96,8 @@ Task<Result<Content>> look_or_say_why(Workplace work, const api::PoolDirectory& 
     co_return Content{.trouble = trouble.empty() ? describe(content.error()) : trouble.text()};
 }
 
-void report_status(const Session& session, const api::PoolDirectory& pool,
-                   const api::OwnerRecord& owner, const Content& content) {
+void report_status(const Session& session, const pool::PoolDirectory& pool,
+                   const pool::OwnerRecord& owner, const Content& content) {
     session.say(fmt::format("pool        {} in {}", pool.config.pool, pool.directory));
     for (const auto& device : pool.devices) session.say(fmt::format("device      {}", device));
     if (content.space) {
@@ -124,10 +124,10 @@ void report_status(const Session& session, const api::PoolDirectory& pool,
     }
     if (owner.pid == 0) {
         session.say("open by     nobody");
-    } else if (owner.program == api::engine_program) {
+    } else if (owner.program == pool::engine_program) {
         session.say(fmt::format("open by     process {} ({})", owner.pid, owner.program));
     } else if (owner.mount_point.empty()) {
-        session.say(fmt::format("open by     {}", api::describe_owner(pool.directory, owner)));
+        session.say(fmt::format("open by     {}", pool::describe_owner(pool.directory, owner)));
     } else {
         session.say(fmt::format("open by     process {} ({}): container '{}' is mounted at {}",
                                 owner.pid, owner.program, owner.container, owner.mount_point));
@@ -146,7 +146,7 @@ void report_dead(const Session& session, const std::string& directory,
     }
 }
 
-Json owner_value(const api::OwnerRecord& owner) {
+Json owner_value(const pool::OwnerRecord& owner) {
     if (owner.pid == 0) return {};
     return Json::object({{"pid", owner.pid},
                          {"program", owner.program},
@@ -158,16 +158,16 @@ Json owner_value(const api::OwnerRecord& owner) {
 
 Task<Result<>> status(Workplace work, StatusOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool,
-                        api::read_pool_directory(directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(const api::OwnerRecord owner, owner_of(pool.directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool,
+                        pool::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, work.report));
     Report trouble;
     auto services = find_services(pool.directory, trouble);
     if (services) ROS2S_CO_TRY(co_await ask_services(work, pool.directory, *services));
     ROS2S_CO_TRY_ASSIGN(
         Content content,
         co_await look_or_say_why(work, pool, owner, services ? services->front().trouble : ""));
-    if (const auto bytes = api::index_disk_bytes(pool)) content.index_bytes = *bytes;
+    if (const auto bytes = pool::index_disk_bytes(pool)) content.index_bytes = *bytes;
     report_status(work.session, pool, owner, content);
     const auto dead = dead_mounts(pool.directory, owner);
     report_dead(work.session, pool.directory, dead);

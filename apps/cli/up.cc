@@ -11,8 +11,8 @@
 #include "pool_creation.h"
 #include "pool_place.h"
 #include "process.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/pool/pool_directory.h"
 #include "service_files.h"
 #include "services.h"
 
@@ -30,7 +30,7 @@ std::string fio_plugin() {
 }
 
 // A file that leaves room for others: a power of two of MiB, a GiB at most, as fio writes it.
-std::string fio_size(const api::PoolDirectory& pool) {
+std::string fio_size(const pool::PoolDirectory& pool) {
     constexpr uint64_t mib = uint64_t{1} << 20;
     const uint64_t mebibytes =
         std::min(std::bit_floor(pool.device_bytes / 4 / mib), uint64_t{1024});
@@ -38,7 +38,7 @@ std::string fio_size(const api::PoolDirectory& pool) {
 }
 
 // What comes next, for people.
-void propose(const Session& session, const api::PoolDirectory& pool, api::Uri uri) {
+void propose(const Session& session, const pool::PoolDirectory& pool, api::Uri uri) {
     uri.path.clear();
     const std::string container = uri.to_string();
     uri.path = "include";
@@ -58,7 +58,7 @@ void propose(const Session& session, const api::PoolDirectory& pool, api::Uri ur
 }
 
 Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::PoolDirectory pool, co_await create_pool(work, options));
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool, co_await create_pool(work, options));
     const std::string label = options.container.value_or(default_container);
     const api::Uri uri{.pool = pool.config.pool, .container = label, .dir = pool.directory};
     const std::string container = uri.to_string();
@@ -78,7 +78,7 @@ Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
 }
 
 // What was asked for of a new pool, the one that is there must have.
-Result<> check_wishes(const UpOptions& options, const api::PoolDirectory& pool, Report& report) {
+Result<> check_wishes(const UpOptions& options, const pool::PoolDirectory& pool, Report& report) {
     const auto refuse = [&](std::string_view option, const std::string& remedy) {
         return report.fail(
             Code::exists,
@@ -98,14 +98,14 @@ Result<> check_wishes(const UpOptions& options, const api::PoolDirectory& pool, 
 }
 
 struct PoolToServe {
-    api::PoolDirectory pool;
+    pool::PoolDirectory pool;
     bool made = false;
 };
 Task<Result<PoolToServe>> pool_to_serve(Workplace work, const UpOptions& options) {
     Report none;
-    const auto there = api::read_pool_settings(options.directory, none);
+    const auto there = pool::read_pool_settings(options.directory, none);
     if (there) {
-        ROS2S_CO_TRY_ASSIGN(auto pool, api::read_pool_directory(options.directory, work.report));
+        ROS2S_CO_TRY_ASSIGN(auto pool, pool::read_pool_directory(options.directory, work.report));
         ROS2S_CO_TRY(check_wishes(options, pool, work.report));
         co_return PoolToServe{.pool = std::move(pool)};
     }
@@ -138,7 +138,7 @@ Task<Result<std::string>> choose_container(Workplace work, UpOptions options) {
 
 void report_up(const Session& session, const std::string& container, const PoolToServe& served,
                const std::vector<Service>& services) {
-    const api::PoolDirectory& pool = served.pool;
+    const pool::PoolDirectory& pool = served.pool;
     const auto uri_by = [&](api::Uri::Transport transport) {
         return api::Uri{.transport = transport,
                         .pool = pool.config.pool,

@@ -23,7 +23,7 @@ constexpr uint32_t connections_of_tenant_max = 256;
 
 }  // namespace
 
-Dpu::Dpu(api::Environment environment, Settings settings)
+Dpu::Dpu(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       catalog_(environment_.reactor, environment_.blocking),
@@ -39,8 +39,8 @@ Dpu::Dpu(api::Environment environment, Settings settings)
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
-Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(api::Environment environment,
-                                                         Settings settings, Report& report) {
+Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(Environment environment, Settings settings,
+                                                         Report& report) {
     std::unique_ptr<Dpu> dpu(new Dpu(std::move(environment), std::move(settings)));
     const auto begun = co_await dpu->begin(report);
     if (!begun) {

@@ -23,7 +23,7 @@ class Dpu final : public daemon::Daemon {
     // Errors, each with a sentence: those of reaching the engine and the directories, of
     // certificates and listening.
     [[nodiscard]] static Task<Result<std::unique_ptr<daemon::Daemon>>> start(
-        api::Environment environment, Settings settings, Report& report);
+        Environment environment, Settings settings, Report& report);
     ~Dpu() override;
     Dpu(const Dpu&) = delete;
     Dpu& operator=(const Dpu&) = delete;
@@ -35,14 +35,14 @@ class Dpu final : public daemon::Daemon {
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
 
   private:
-    Dpu(api::Environment environment, Settings settings);
+    Dpu(Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
     [[nodiscard]] control::ControlOptions control_options() const;
     Task<Result<>> open_pools(Report& report);
     Task<Result<>> open_directories(Report& report);
     Task<Result<>> open_control(Report& report);
 
-    api::Environment environment_;
+    Environment environment_;
     Settings settings_;
     Catalog catalog_;
     session::TicketTable tickets_;

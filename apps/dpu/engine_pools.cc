@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ros2s/api/container.h"
+#include "ros2s/fs/container.h"
 
 namespace ros2s::dpud {
 namespace {
@@ -98,8 +98,8 @@ std::string EnginePools::keeper(const std::string& pool) const {
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {
-    co_return co_await api::create_container(call, reactor_, *find(pool), std::move(properties),
-                                             owner, report);
+    co_return co_await fs::create_container(call, reactor_, *find(pool), std::move(properties),
+                                            owner, report);
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call,
@@ -110,7 +110,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
     if (store == nullptr) {
         co_return report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
     }
-    co_return co_await api::open_container(
+    co_return co_await fs::open_container(
         call, reactor_, *store, fmt::format("the pool '{}'", pool), container,
         {.orphan_grace = orphan_grace, .leaves_orphans = &leaves_orphans_}, report);
 }

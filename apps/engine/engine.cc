@@ -13,7 +13,7 @@ constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8}
 
 }  // namespace
 
-Engine::Engine(api::Environment environment, Settings settings)
+Engine::Engine(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       tickets_(environment_.reactor, {}),
@@ -23,7 +23,7 @@ Engine::Engine(api::Environment environment, Settings settings)
 
 Engine::~Engine() { ROS2S_CHECK(control_ == nullptr); }
 
-Task<Result<std::unique_ptr<daemon::Daemon>>> Engine::start(api::Environment environment,
+Task<Result<std::unique_ptr<daemon::Daemon>>> Engine::start(Environment environment,
                                                             Settings settings, Report& report) {
     std::unique_ptr<Engine> engine(new Engine(std::move(environment), std::move(settings)));
     const auto begun = co_await engine->begin(report);

@@ -15,8 +15,8 @@
 
 #include "pools.h"
 #include "reactors.h"
-#include "ros2s/api/environment.h"
 #include "ros2s/daemon/data_plane.h"
+#include "ros2s/runtime/environment.h"
 #include "ros2s/session/gate.h"
 #include "settings.h"
 #include "store_router.h"
@@ -28,7 +28,7 @@ class Engine final : public daemon::Daemon {
     // Errors, each with a sentence: those of opening pools, providers and certificates, and of
     // listening.
     [[nodiscard]] static Task<Result<std::unique_ptr<daemon::Daemon>>> start(
-        api::Environment environment, Settings settings, Report& report);
+        Environment environment, Settings settings, Report& report);
     ~Engine() override;
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -42,14 +42,14 @@ class Engine final : public daemon::Daemon {
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
 
   private:
-    Engine(api::Environment environment, Settings settings);
+    Engine(Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
     // With the data plane's addresses, once it listens.
     [[nodiscard]] control::ControlOptions control_options() const;
     Result<> start_reactors(Report& report);
     Task<Result<>> open_control(Report& report);
 
-    api::Environment environment_;
+    Environment environment_;
     Settings settings_;
     Reactors reactors_;
     Pools pools_;

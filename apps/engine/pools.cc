@@ -3,24 +3,25 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "ros2s/api/owner.h"
+#include "ros2s/pool/owner.h"
 
 namespace ros2s::engined {
 
 Task<Result<>> Pools::await_owner(Reactor& reactor, std::string directory, Report& report) {
-    auto owner = api::find_owner(directory);
+    auto owner = pool::find_owner(directory);
     if (!owner || owner->pid == 0) co_return Result<>{};
-    const api::OwnerRecord self{.pid = ::getpid(), .program = std::string(api::engine_program)};
-    ROS2S_CO_TRY(co_await api::Ownership::take_patiently(reactor, directory, self, *owner, report));
+    const pool::OwnerRecord self{.pid = ::getpid(), .program = std::string(pool::engine_program)};
+    ROS2S_CO_TRY(
+        co_await pool::Ownership::take_patiently(reactor, directory, self, *owner, report));
     co_return Result<>{};
 }
 
-Task<Result<>> Pools::open(api::Environment environment, std::string directory, Report& report) {
-    api::OwnerRecord owner;
+Task<Result<>> Pools::open(Environment environment, std::string directory, Report& report) {
+    pool::OwnerRecord owner;
     ROS2S_CO_TRY_ASSIGN(
         auto pool,
-        co_await api::EmbeddedPool::open(
-            environment, directory, {.program = std::string(api::engine_program)}, owner, report));
+        co_await pool::EmbeddedPool::open(
+            environment, directory, {.program = std::string(pool::engine_program)}, owner, report));
     if (const auto same = pools_.find(pool->name()); same != pools_.end()) {
         report.say(
             fmt::format("the pools in {} and {} are both named '{}', and clients name pools: "

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/api/embedded_pool.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
+#include "ros2s/pool/embedded_pool.h"
 
 namespace ros2s::engined {
 
@@ -16,7 +16,7 @@ class Pools final : public control::PoolCatalog {
     // has it); what else is wrong with the directory, open() says.
     static Task<Result<>> await_owner(Reactor& reactor, std::string directory, Report& report);
     // Opens one more. Errors: those of EmbeddedPool::open(); exists (a pool of that name is open).
-    Task<Result<>> open(api::Environment environment, std::string directory, Report& report);
+    Task<Result<>> open(Environment environment, std::string directory, Report& report);
     Task<> close();
 
     [[nodiscard]] std::vector<std::string> names() const override;
@@ -32,7 +32,7 @@ class Pools final : public control::PoolCatalog {
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:
-    std::map<std::string, std::unique_ptr<api::EmbeddedPool>, std::less<>> pools_;
+    std::map<std::string, std::unique_ptr<pool::EmbeddedPool>, std::less<>> pools_;
 };
 
 }  // namespace ros2s::engined

@@ -21,7 +21,7 @@ class Reactors {
   public:
     // So many besides the daemon's own. Errors: those of OsReactor.
     [[nodiscard]] Result<> start(uint32_t more, Duration poll, Report& report);
-    // For api::Environment.
+    // For Environment.
     [[nodiscard]] std::span<Reactor* const> list() const { return pointers_; }
     // The daemon's own, number 0, is not among them.
     void add_metrics(std::vector<exporter::Source>& sources) const;

@@ -10,7 +10,7 @@
 #include "mount_point.h"
 #include "options.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 #include "server.h"
@@ -49,7 +49,7 @@ std::function<api::MountStatus()> status_source(api::Deployment& deployment) {
 }
 
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
-                     api::Environment environment, api::Deployment& deployment, Starter& starter,
+                     Environment environment, api::Deployment& deployment, Starter& starter,
                      Report& report) {
     Server server(deployment.file_system(), environment.reactor,
                   {.mount_point = mount_point,
@@ -100,7 +100,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
 }
 
 Task<Result<>> open_and_serve(const Options& options, const std::string& mount_point,
-                              api::Environment environment, Starter& starter, Report& report) {
+                              Environment environment, Starter& starter, Report& report) {
     const Call call;
     api::DeploymentOptions how;
     how.through_owner = false;
@@ -132,7 +132,7 @@ int run(const Options& options) {
     const auto reactor = api::create_reactor(options.uri, report, "ros2store-fuse");
     if (!reactor) return failed(reactor.error());
     ThreadPool blocking(4);
-    const api::Environment environment{
+    const Environment environment{
         .reactor = **reactor,
         .blocking = blocking,
         .log = starter.in_background() ? background_log() : log_to_stderr()};

@@ -19,8 +19,8 @@
 #include <cstring>
 #include <vector>
 
-#include "ros2s/api/pool_directory.h"
-#include "ros2s/api/pool_growth.h"
+#include "ros2s/pool/pool_directory.h"
+#include "ros2s/pool/pool_growth.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
@@ -32,8 +32,8 @@ int make(const char* directory) {
     const auto reactor = OsReactor::create({}, report);
     ThreadPool blocking(2);
     const Call call;
-    const api::PoolCreation creation{.directory = directory, .bytes = api::pool_bytes_min};
-    if (reactor && (*reactor)->run(api::create_pool(
+    const pool::PoolCreation creation{.directory = directory, .bytes = pool::pool_bytes_min};
+    if (reactor && (*reactor)->run(pool::create_pool(
                        call, {.reactor = **reactor, .blocking = blocking}, creation, report))) {
         return 0;
     }
@@ -51,7 +51,7 @@ int grow(const char* directory, unsigned long long bytes, int killed_at) {
         if (--killed_at == 0) ::raise(SIGKILL);
     };
     if (reactor &&
-        (*reactor)->run(api::grow_pool(
+        (*reactor)->run(pool::grow_pool(
             call, {.reactor = **reactor, .blocking = blocking},
             {.directory = directory, .bytes = bytes, .device_directory = {}, .progress = progress},
             report))) {

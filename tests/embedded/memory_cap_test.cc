@@ -25,14 +25,14 @@
 #include <fstream>
 #include <string>
 
-#include "ros2s/api/embedded_pool.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/base/random.h"
+#include "ros2s/pool/embedded_pool.h"
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 namespace files = std::filesystem;
@@ -282,4 +282,4 @@ TEST_F(MemoryCap, HoldsForAProcessWithAnIndexSeveralTimesAsLarge) {
 }
 
 }  // namespace
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

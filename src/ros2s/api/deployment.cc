@@ -9,9 +9,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/api/service_places.h"
 #include "ros2s/foreign/local_fs.h"
+#include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::api {
 
@@ -35,10 +35,10 @@ Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
 
 Task<Result<>> Deployment::open_pool(const Call& call, Environment environment,
                                      DeploymentOptions options, Report& report) {
-    OwnerRecord owner;
+    pool::OwnerRecord owner;
     Report refusal;
     auto pool =
-        co_await EmbeddedPool::open(environment, uri_.dir, options.embedded, owner, refusal);
+        co_await pool::EmbeddedPool::open(environment, uri_.dir, options.embedded, owner, refusal);
     if (!pool) {
         if (pool.error().code != Code::busy || !options.through_owner || !stands_in(owner, uri_)) {
             co_return report.fail(pool.error(), refusal.text());
@@ -84,7 +84,7 @@ Task<> Deployment::close() {
 Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
                                                   std::string thread_name) {
     if (uri.transport == Uri::Transport::local) {
-        ROS2S_TRY_ASSIGN(const auto pool, read_pool_directory(uri.dir, report));
+        ROS2S_TRY_ASSIGN(const auto pool, pool::read_pool_directory(uri.dir, report));
         return create_reactor(pool, report, std::move(thread_name));
     }
     OsReactorOptions options{.thread_name = std::move(thread_name)};
@@ -117,19 +117,19 @@ Result<> check_mounted(const std::string& mount_point, const std::string& refusa
 
 }  // namespace
 
-bool is_served(const std::string& directory, const OwnerRecord& owner) {
+bool is_served(const std::string& directory, const pool::OwnerRecord& owner) {
     std::error_code ignored;
-    return owner.program == engine_program &&
+    return owner.program == pool::engine_program &&
            std::filesystem::exists(ServicePlaces(directory).engine_control, ignored);
 }
 
-bool stands_in(const OwnerRecord& owner, const Uri& uri) {
+bool stands_in(const pool::OwnerRecord& owner, const Uri& uri) {
     const bool mounted = !owner.mount_point.empty() && owner.container == uri.container;
     return mounted || is_served(uri.dir, owner);
 }
 
 Task<Result<ThroughOwner>> open_through_owner(const Call& call, Environment environment, Uri uri,
-                                              OwnerRecord owner, NetworkOptions how,
+                                              pool::OwnerRecord owner, NetworkOptions how,
                                               Report& report) {
     ThroughOwner through;
     if (owner.mount_point.empty()) {
@@ -142,7 +142,7 @@ Task<Result<ThroughOwner>> open_through_owner(const Call& call, Environment envi
                                    owner.pid, owner.program, through.network->path());
         co_return std::move(through);
     }
-    ROS2S_CO_TRY(check_mounted(owner.mount_point, describe_owner(uri.dir, owner), report));
+    ROS2S_CO_TRY(check_mounted(owner.mount_point, pool::describe_owner(uri.dir, owner), report));
     ROS2S_CO_TRY_ASSIGN(through.file_system,
                         co_await foreign::open_local_fs(owner.mount_point, environment.reactor,
                                                         environment.blocking, report));

@@ -10,16 +10,16 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/api/embedded_pool.h"
-#include "ros2s/api/environment.h"
 #include "ros2s/api/network_container.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/pool/embedded_pool.h"
+#include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::api {
 
 struct DeploymentOptions {
-    EmbeddedOptions embedded;
+    pool::EmbeddedOptions embedded;
     // Whether a mount or an engine that owns the pool may stand in for it.
     bool through_owner = true;
     bool read_only = false;  // nothing is changed; a DPU sees to it
@@ -27,7 +27,7 @@ struct DeploymentOptions {
 
 class Deployment {
   public:
-    // Errors: those of EmbeddedPool::open and NetworkContainer::open, not_found also for the
+    // Errors: those of pool::EmbeddedPool::open and NetworkContainer::open, not_found also for the
     // container and for a pool of another name.
     [[nodiscard]] static Task<Result<std::unique_ptr<Deployment>>> open(const Call& call,
                                                                         Environment environment,
@@ -48,7 +48,7 @@ class Deployment {
     // Where it works through a mount: its mount point; otherwise "".
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
-    [[nodiscard]] EmbeddedPool* pool() { return pool_.get(); }
+    [[nodiscard]] pool::EmbeddedPool* pool() { return pool_.get(); }
 
   private:
     explicit Deployment(Uri uri) : uri_(std::move(uri)) {}
@@ -58,14 +58,14 @@ class Deployment {
     Uri uri_;
     std::string path_;
     std::string mount_point_;
-    std::unique_ptr<EmbeddedPool> pool_;
+    std::unique_ptr<pool::EmbeddedPool> pool_;
     std::unique_ptr<fs::FileSystem> file_system_;
     std::unique_ptr<NetworkContainer> network_;
 };
 
 // The reactor that a URI wants: as the settings of the pool in its directory say; on a host of a
-// DPU one that asks nothing of the kernel's block layer. Errors: those of read_pool_directory() and
-// of OsReactor::create().
+// DPU one that asks nothing of the kernel's block layer. Errors: those of
+// pool::read_pool_directory() and of OsReactor::create().
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(
     const Uri& uri, Report& report, std::string thread_name = "ros2store");
 
@@ -81,13 +81,13 @@ struct ThroughOwner {
     std::string path;
 };
 // Whether the owner is an engine that clients find in the pool's directory.
-[[nodiscard]] bool is_served(const std::string& directory, const OwnerRecord& owner);
+[[nodiscard]] bool is_served(const std::string& directory, const pool::OwnerRecord& owner);
 // Whether the owner can: it is a mount of that container, or such an engine.
-[[nodiscard]] bool stands_in(const OwnerRecord& owner, const Uri& uri);
+[[nodiscard]] bool stands_in(const pool::OwnerRecord& owner, const Uri& uri);
 // Errors: those of opening the mount point's directory, and of NetworkContainer::open().
 [[nodiscard]] Task<Result<ThroughOwner>> open_through_owner(const Call& call,
                                                             Environment environment, Uri uri,
-                                                            OwnerRecord owner, NetworkOptions how,
-                                                            Report& report);
+                                                            pool::OwnerRecord owner,
+                                                            NetworkOptions how, Report& report);
 
 }  // namespace ros2s::api

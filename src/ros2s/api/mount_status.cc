@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "ros2s/api/embedded_pool.h"
+#include "ros2s/pool/embedded_pool.h"
 
 namespace ros2s::api {
 
-MountStatus status_of(const EmbeddedPool& pool) {
+MountStatus status_of(const pool::EmbeddedPool& pool) {
     const std::string reason = pool.read_only_reason();
     MountStatus status{.targets = pool.targets(), .read_only = reason.empty() ? 0U : 1U};
     std::ranges::copy(std::string_view(reason).substr(0, status.reason.size()),

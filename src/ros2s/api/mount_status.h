@@ -8,9 +8,11 @@
 #include <string>
 #include <string_view>
 
-namespace ros2s::api {
-
+namespace ros2s::pool {
 class EmbeddedPool;
+}
+
+namespace ros2s::api {
 
 inline constexpr uint32_t mount_status_version = 1;
 
@@ -25,7 +27,7 @@ static_assert(sizeof(MountStatus) == 512);
 
 inline constexpr unsigned long mount_status_ioctl = _IOR('R', 0x53, MountStatus);
 
-[[nodiscard]] MountStatus status_of(const EmbeddedPool& pool);
+[[nodiscard]] MountStatus status_of(const pool::EmbeddedPool& pool);
 // Takes any bytes.
 [[nodiscard]] std::string reason_of(const MountStatus& status);
 

@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 
-#include "ros2s/api/container.h"
 #include "ros2s/api/server_place.h"
 #include "ros2s/direct/direct_pool.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/offload/host_files.h"
 #include "ros2s/pki/certificate.h"
 
@@ -96,9 +96,9 @@ Task<Result<>> NetworkContainer::Parts::open(const Call& call, Environment envir
                                    .ucx_device = way.ucx_device},
                                   environment.log, report));
     ROS2S_CO_TRY_ASSIGN(
-        dfs, co_await open_container(call, environment.reactor, pool->store(),
-                                     fmt::format("the pool '{}'", uri.pool), uri.container,
-                                     {.reaps = !options.read_only}, report));
+        dfs, co_await fs::open_container(call, environment.reactor, pool->store(),
+                                         fmt::format("the pool '{}'", uri.pool), uri.container,
+                                         {.reaps = !options.read_only}, report));
     co_return Result<>{};
 }
 

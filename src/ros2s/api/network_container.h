@@ -17,10 +17,10 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/api/environment.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/environment.h"
 
 namespace ros2s::api {
 

@@ -166,7 +166,7 @@ int serve(const Program& program) {
     }
     ThreadPool blocking(4);
     const Log log = daemon_log(program.name);
-    const api::Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
+    const Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());
     const auto attended =

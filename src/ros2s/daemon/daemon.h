@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "ros2s/api/environment.h"
 #include "ros2s/config/config.h"
 #include "ros2s/exporter/metrics_server.h"
+#include "ros2s/runtime/environment.h"
 
 namespace ros2s::daemon {
 
@@ -55,8 +55,7 @@ struct Program {
     // The file that says what the settings are now.
     std::function<std::string()> document;
     std::function<CommonSettings()> common;
-    std::function<Task<Result<std::unique_ptr<Daemon>>>(api::Environment environment,
-                                                        Report& report)>
+    std::function<Task<Result<std::unique_ptr<Daemon>>>(Environment environment, Report& report)>
         start;
 };
 
@@ -76,7 +75,7 @@ int run_daemon(int count, char** arguments, Program program) {
     };
     program.document = [&settings] { return settings.document(); };
     program.common = [&settings] { return settings.common; };
-    program.start = [&settings](api::Environment environment, Report& report) {
+    program.start = [&settings](Environment environment, Report& report) {
         return Served::start(std::move(environment), settings, report);
     };
     return run_daemon(count, arguments, program);

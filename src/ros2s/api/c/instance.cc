@@ -64,7 +64,7 @@ class Instances {
                                    const std::string& key, Report& report);
     Result<Attachment> attach_network(const Uri& uri, const std::string& program,
                                       const std::string& key, Report& report);
-    Result<Attachment> attach_owner(Shared instance, const Uri& uri, const OwnerRecord& owner,
+    Result<Attachment> attach_owner(Shared instance, const Uri& uri, const pool::OwnerRecord& owner,
                                     const std::string& program, Report& report);
     Result<Attachment> refuse_in_child(Report& report);
     void close_unused(const std::shared_ptr<Instance>& instance);
@@ -129,7 +129,7 @@ Result<Attachment> Instances::attach_pool(const Uri& uri, const std::string& pro
                                           const std::string& key, Report& report) {
     if (forked_from_user_) {
         // A mount is another process's, and so can be used.
-        const auto owner = find_owner(uri.dir);
+        const auto owner = pool::find_owner(uri.dir);
         if (!owner || owner->mount_point.empty() || !stands_in(*owner, uri)) {
             return refuse_in_child(report);
         }
@@ -137,11 +137,11 @@ Result<Attachment> Instances::attach_pool(const Uri& uri, const std::string& pro
         return attach_owner(std::move(instance), uri, *owner, program, report);
     }
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, report));
-    OwnerRecord owner;
+    pool::OwnerRecord owner;
     Report refusal;
     auto pool = instance->run([&] {
-        return EmbeddedPool::open(instance->environment(), uri.dir, {.program = program}, owner,
-                                  refusal);
+        return pool::EmbeddedPool::open(instance->environment(), uri.dir, {.program = program},
+                                        owner, refusal);
     });
     // A refusal for its owner's sake comes before anything of the pool is touched.
     used_ = used_ || pool || pool.error().code != Code::busy;
@@ -204,8 +204,8 @@ Result<Attachment> Instances::join(Shared instance, const Uri& uri, Report& repo
 
 // Such an instance is in no table: whether the owner still stands in is asked each time.
 Result<Attachment> Instances::attach_owner(Shared instance, const Uri& uri,
-                                           const OwnerRecord& owner, const std::string& program,
-                                           Report& report) {
+                                           const pool::OwnerRecord& owner,
+                                           const std::string& program, Report& report) {
     used_ = used_ || owner.mount_point.empty();
     const Call call;
     ROS2S_TRY_ASSIGN(auto through, instance->run([&] {
@@ -229,7 +229,7 @@ Task<> close_mounted(Mounted& mounted) {
     mounted.network.reset();
 }
 
-Task<> close_pool(std::unique_ptr<EmbeddedPool> pool) { co_await pool->close(); }
+Task<> close_pool(std::unique_ptr<pool::EmbeddedPool> pool) { co_await pool->close(); }
 
 }  // namespace
 

@@ -16,8 +16,8 @@
 
 #include "queue.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/embedded_pool.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -42,7 +42,7 @@ struct Attachment {
 };
 
 // Opens what the URI names, or joins what this process has open of it already. Errors: those of
-// EmbeddedPool::open and open_container, and of NetworkContainer::open.
+// pool::EmbeddedPool::open and open_container, and of NetworkContainer::open.
 [[nodiscard]] Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
 // Closes what nobody else uses.
 void detach(Attachment attachment);
@@ -83,7 +83,7 @@ class Instance {
     std::unique_ptr<OsReactor> reactor_;
     Log log_;
     ThreadPool blocking_{blocking_threads_max};
-    std::unique_ptr<EmbeddedPool> pool_;
+    std::unique_ptr<pool::EmbeddedPool> pool_;
     std::map<std::string, Mounted> mounted_;  // by container; under the table's lock
     std::vector<Queue*> queues_;
 };

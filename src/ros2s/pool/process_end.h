@@ -14,7 +14,7 @@
 
 #include <string>
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 // It has ended, is being cleared away, or has SIGKILL before it. A number that is nobody's: true.
 [[nodiscard]] bool is_ending(pid_t pid);
@@ -22,4 +22,4 @@ namespace ros2s::api {
 // /proc/PID/mountinfo). False where that cannot be known.
 [[nodiscard]] bool is_unmounted(pid_t pid, const std::string& mount_point);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -1,4 +1,4 @@
-#include "ros2s/api/process_end.h"
+#include "ros2s/pool/process_end.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 // Of include/linux/sched.h: begun to exit; killed by a signal, which comes just before.
@@ -82,4 +82,4 @@ bool is_ending(pid_t pid) {
     return ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -11,13 +11,13 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/api/environment.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/base/result.h"
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/call.h"
+#include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/task.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 class StoreStack;
 
@@ -38,4 +38,4 @@ struct PoolGrowth {
 [[nodiscard]] Task<Result<>> grow_pool(const Call& call, Environment environment, PoolGrowth growth,
                                        Report& report);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

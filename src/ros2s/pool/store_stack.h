@@ -8,13 +8,13 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/api/environment.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/engine/engine_store.h"
+#include "ros2s/pool/pool_directory.h"
+#include "ros2s/runtime/environment.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 // EngineOptions' of that name.
 struct StackOptions {
@@ -46,4 +46,4 @@ class StoreStack {
     std::unique_ptr<client::ClientStore> client_;
 };
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

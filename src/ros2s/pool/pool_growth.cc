@@ -1,4 +1,4 @@
-#include "ros2s/api/pool_growth.h"
+#include "ros2s/pool/pool_growth.h"
 
 #include <errno.h>
 #include <fmt/format.h>
@@ -9,11 +9,11 @@
 
 #include "device_files.h"
 #include "pool_files.h"
-#include "ros2s/api/owner.h"
 #include "ros2s/config/units.h"
+#include "ros2s/pool/owner.h"
 #include "settled_stack.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 // Before anything is written.
@@ -113,4 +113,4 @@ Task<Result<>> grow_pool(const Call& call, Environment environment, PoolGrowth g
     co_return {};
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

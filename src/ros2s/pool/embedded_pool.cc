@@ -1,15 +1,15 @@
-#include "ros2s/api/embedded_pool.h"
+#include "ros2s/pool/embedded_pool.h"
 
 #include <errno.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "pool_files.h"
-#include "ros2s/api/container.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/fs/container.h"
+#include "ros2s/pool/pool_directory.h"
 #include "settled_stack.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 // Longer than clients take to come again after a restart, and the hosts of a DPU after its restart
@@ -100,21 +100,21 @@ object::ObjectStore& EmbeddedPool::store() { return parts_->stack->store(); }
 Task<Result<object::ContainerRecord>> EmbeddedPool::find_container(const Call& call,
                                                                    std::string label,
                                                                    Report& report) {
-    return api::find_container(call, store(), parts_->shown(), std::move(label), report);
+    return fs::find_container(call, store(), parts_->shown(), std::move(label), report);
 }
 
 Task<Result<object::ContainerRecord>> EmbeddedPool::create_container(
     const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report) {
-    return api::create_container(call, parts_->environment.reactor, store(), std::move(properties),
-                                 owner, report);
+    return fs::create_container(call, parts_->environment.reactor, store(), std::move(properties),
+                                owner, report);
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const Call& call,
                                                                            std::string label,
                                                                            fs::DfsOptions options,
                                                                            Report& report) {
-    return api::open_container(call, parts_->environment.reactor, store(), parts_->shown(),
-                               std::move(label), options, report);
+    return fs::open_container(call, parts_->environment.reactor, store(), parts_->shown(),
+                              std::move(label), options, report);
 }
 
 uint32_t EmbeddedPool::targets() const { return parts_->stack->engine().targets(); }
@@ -127,4 +127,4 @@ void EmbeddedPool::visit_metrics(const MetricVisitor& visit) const {
     parts_->stack->visit_metrics(visit);
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -9,7 +9,7 @@
 
 #include "ros2s/base/result.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 struct PoolRemains {
     std::string directory;   // absolute
@@ -26,4 +26,4 @@ struct PoolRemains {
 // it. Errors: not_found (none of this), denied, io.
 [[nodiscard]] Result<PoolRemains> look_at_remains(const std::string& directory, Report& report);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

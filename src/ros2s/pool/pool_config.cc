@@ -1,10 +1,10 @@
-#include "ros2s/api/pool_config.h"
+#include "ros2s/pool/pool_config.h"
 
 #include <fmt/format.h>
 
 #include "ros2s/object/object_store.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 using namespace std::chrono_literals;
@@ -74,4 +74,4 @@ OsReactorOptions PoolConfig::reactor_options() const {
     return options;
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

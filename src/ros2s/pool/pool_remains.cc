@@ -1,4 +1,4 @@
-#include "ros2s/api/pool_remains.h"
+#include "ros2s/pool/pool_remains.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -10,9 +10,9 @@
 
 #include "device_files.h"
 #include "pool_files.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/pool_directory.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 // "" where there are no settings, or none that are a pool's.
@@ -73,4 +73,4 @@ Result<PoolRemains> look_at_remains(const std::string& path, Report& report) {
     return remains;
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -9,7 +9,7 @@
 #include "device_files.h"
 #include "pool_files.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 Result<> end_growth(const PoolDirectory& directory, Report& report) {
     const auto marker = in(directory.directory, growing_name);
@@ -60,4 +60,4 @@ Task<Result<std::unique_ptr<StoreStack>>> open_settled(Environment environment,
     co_return std::move(stack);
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 // replace_file() goes by way of NAME.new.
@@ -153,4 +153,4 @@ Result<> remove_pool_files(const std::string& directory) {
     return sync_directory(directory);
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -6,7 +6,7 @@
 
 #include "ros2s/base/result.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 inline constexpr std::string_view config_name = "config.yaml";
 inline constexpr std::string_view index_name = "index";
@@ -45,4 +45,4 @@ std::unexpected<Error> cannot(std::string_view do_what, const std::string& path,
 // that a removal that is interrupted is gone on with. Errors: those of the file system.
 [[nodiscard]] Result<> remove_pool_files(const std::string& directory);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

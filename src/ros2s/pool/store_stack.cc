@@ -4,7 +4,7 @@
 #include "pool_files.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 using Devices = engine::EngineStore::Devices;
@@ -118,4 +118,4 @@ void StoreStack::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_device_errors_total", "Device operations that failed.", sum(&Of::errors));
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

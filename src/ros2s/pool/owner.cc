@@ -1,4 +1,4 @@
-#include "ros2s/api/owner.h"
+#include "ros2s/pool/owner.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,10 +11,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "ros2s/api/process_end.h"
+#include "ros2s/pool/process_end.h"
 #include "ros2s/runtime/fork.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 constexpr size_t record_bytes_max = 16 * 1024;
@@ -229,4 +229,4 @@ std::string describe_owner(const std::string& directory, const OwnerRecord& owne
                        directory, who, owner.pid);
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -12,13 +12,13 @@
 #include <set>
 
 #include "pool_files.h"
-#include "ros2s/api/pool_directory.h"
 #include "ros2s/config/units.h"
 #include "ros2s/device/nvme/nvme_device.h"
 #include "ros2s/device/pmem/pmem_device.h"
 #include "ros2s/device/uring/file_device.h"
+#include "ros2s/pool/pool_directory.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 // What is taken of each file system, by anything in it.
@@ -188,4 +188,4 @@ Result<uint64_t> device_bytes(const std::string& path) {
     return static_cast<uint64_t>(status.st_size);
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -1,4 +1,4 @@
-#include "ros2s/api/owner.h"
+#include "ros2s/pool/owner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 using testing::HasSubstr;
@@ -262,4 +262,4 @@ TEST_F(OwnerTest, ADirectoryThatIsMissingIsSaid) {
 }
 
 }  // namespace
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -7,7 +7,7 @@
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
 
-namespace ros2s::api {
+namespace ros2s {
 
 struct Environment {
     Reactor& reactor;
@@ -17,4 +17,4 @@ struct Environment {
     std::span<Reactor* const> more_reactors{};
 };
 
-}  // namespace ros2s::api
+}  // namespace ros2s

@@ -21,14 +21,14 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/api/environment.h"
-#include "ros2s/api/pool_config.h"
 #include "ros2s/base/result.h"
+#include "ros2s/pool/pool_config.h"
 #include "ros2s/runtime/call.h"
+#include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/task.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 struct PoolCreation {
     std::string directory;
@@ -91,4 +91,4 @@ struct PoolDirectory {
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(
     const PoolDirectory& pool, Report& report, std::string thread_name = "ros2store");
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

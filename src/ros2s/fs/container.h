@@ -10,7 +10,7 @@
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/task.h"
 
-namespace ros2s::api {
+namespace ros2s::fs {
 
 // `where` names the pool for people: "the pool 'pool' in /srv/ros2s". Errors: not_found (the report
 // lists what there is), those of the store.
@@ -20,16 +20,16 @@ namespace ros2s::api {
                                                                    std::string label,
                                                                    Report& report);
 
-// The file system in it. Errors: those of find_container() and fs::Dfs::mount().
-[[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(
+// The file system in it. Errors: those of find_container() and Dfs::mount().
+[[nodiscard]] Task<Result<std::unique_ptr<FileSystem>>> open_container(
     const Call& call, Reactor& reactor, object::ObjectStore& store, std::string where,
-    std::string label, fs::DfsOptions options, Report& report);
+    std::string label, DfsOptions options, Report& report);
 
 // Makes it, with an empty file system; once, where the call has a name and is repeated, and what
 // was begun is finished then. Errors: stale (it was made, and destroyed since), exists, invalid
 // (the label), no_space, read_only.
 [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
     const Call& call, Reactor& reactor, object::ObjectStore& store,
-    object::ContainerProperties properties, fs::Owner owner, Report& report);
+    object::ContainerProperties properties, Owner owner, Report& report);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::fs

@@ -1,4 +1,4 @@
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/pool_directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,15 +12,15 @@
 #include <fstream>
 #include <sstream>
 
-#include "container.h"
 #include "device_files.h"
 #include "pool_files.h"
-#include "ros2s/api/embedded_pool.h"
-#include "ros2s/api/owner.h"
 #include "ros2s/config/units.h"
+#include "ros2s/fs/container.h"
+#include "ros2s/pool/embedded_pool.h"
+#include "ros2s/pool/owner.h"
 #include "store_stack.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 Result<std::string> absolute(const std::string& path, Report& report) {
@@ -134,8 +134,8 @@ Task<Result<>> make_container(const Call& call, Environment environment,
     Result<> made;
     if (!container.empty()) {
         const fs::Owner owner{.uid = ::geteuid(), .gid = ::getegid()};
-        const auto created = co_await create_container(call, environment.reactor, stack->store(),
-                                                       {.label = container}, owner, report);
+        const auto created = co_await fs::create_container(
+            call, environment.reactor, stack->store(), {.label = container}, owner, report);
         if (!created) made = fail(created.error());
     }
     const auto closed = co_await stack->close();
@@ -356,4 +356,4 @@ Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool, Rep
                                    refusal.text(), in(pool.directory, config_name)));
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -16,7 +16,7 @@
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/task.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 struct OwnerRecord {
     pid_t pid = 0;
@@ -65,4 +65,4 @@ class Ownership {
 // "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": what the second opener is told.
 [[nodiscard]] std::string describe_owner(const std::string& directory, const OwnerRecord& owner);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

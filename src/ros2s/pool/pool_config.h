@@ -8,7 +8,7 @@
 #include "ros2s/config/config.h"
 #include "ros2s/runtime/os_reactor.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 struct PoolConfig {
     std::string pool = "pool";
@@ -30,4 +30,4 @@ struct PoolConfig {
     [[nodiscard]] OsReactorOptions reactor_options() const;
 };
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -2,11 +2,11 @@
 #pragma once
 #include <memory>
 
-#include "ros2s/api/environment.h"
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/pool_directory.h"
+#include "ros2s/runtime/environment.h"
 #include "store_stack.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 // The caller owns the directory. `directory` is brought up to date: what was growing is a device of
 // the pool, or gone. Errors: those of StoreStack::open, and
@@ -18,4 +18,4 @@ namespace ros2s::api {
 // Growth is over: DIR/growing goes, durably. Errors: those of the file system.
 [[nodiscard]] Result<> end_growth(const PoolDirectory& directory, Report& report);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

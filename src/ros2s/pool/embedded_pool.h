@@ -8,16 +8,16 @@
 #include <string>
 #include <string_view>
 
-#include "ros2s/api/environment.h"
-#include "ros2s/api/owner.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/pool/owner.h"
 #include "ros2s/runtime/call.h"
+#include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/task.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 struct EmbeddedOptions {
     std::string program;      // who owns it now, for others to read; empty: this process's name
@@ -69,4 +69,4 @@ class EmbeddedPool {
     std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -1,6 +1,6 @@
 // A pool grows by a device file: durable when said, refused without a trace, and settled by the
 // next opening when it was killed, wherever that happened.
-#include "ros2s/api/pool_growth.h"
+#include "ros2s/pool/pool_growth.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,12 +11,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ros2s/api/embedded_pool.h"
-#include "ros2s/api/owner.h"
+#include "ros2s/pool/embedded_pool.h"
+#include "ros2s/pool/owner.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 namespace files = std::filesystem;
@@ -197,4 +197,4 @@ TEST_F(PoolGrowthTest, ALinkThatWasKilledBeforeItsFileIsRemoved) {
 }
 
 }  // namespace
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

@@ -1,4 +1,4 @@
-#include "ros2s/api/pool_directory.h"
+#include "ros2s/pool/pool_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,12 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ros2s/api/deployment.h"
-#include "ros2s/api/embedded_pool.h"
+#include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 namespace {
 
 namespace files = std::filesystem;
@@ -268,4 +267,4 @@ TEST_F(PoolDirectoryTest, WhatIsMissingIsSaid) {
 }
 
 }  // namespace
-}  // namespace ros2s::api
+}  // namespace ros2s::pool

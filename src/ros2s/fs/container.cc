@@ -1,10 +1,10 @@
-#include "container.h"
+#include "ros2s/fs/container.h"
 
 #include <fmt/format.h>
 
 #include "ros2s/fs/dfs.h"
 
-namespace ros2s::api {
+namespace ros2s::fs {
 
 Task<Result<object::ContainerRecord>> find_container(const Call& call, object::ObjectStore& store,
                                                      std::string where, std::string label,
@@ -24,16 +24,15 @@ Task<Result<object::ContainerRecord>> find_container(const Call& call, object::O
                                       others.empty() ? "none" : others));
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(const Call& call, Reactor& reactor,
-                                                             object::ObjectStore& store,
-                                                             std::string where, std::string label,
-                                                             fs::DfsOptions options,
-                                                             Report& report) {
+Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, Reactor& reactor,
+                                                         object::ObjectStore& store,
+                                                         std::string where, std::string label,
+                                                         DfsOptions options, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, store, std::move(where),
                                                                    std::move(label), report));
     ROS2S_CO_TRY_ASSIGN(auto mounted,
-                        co_await fs::Dfs::mount(call, store, record.id, reactor, options, report));
-    co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
+                        co_await Dfs::mount(call, store, record.id, reactor, options, report));
+    co_return std::unique_ptr<FileSystem>(std::move(mounted));
 }
 
 namespace {
@@ -52,7 +51,7 @@ std::string why_not_created(const object::ContainerProperties& properties, const
 Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor& reactor,
                                                        object::ObjectStore& store,
                                                        object::ContainerProperties properties,
-                                                       fs::Owner owner, Report& report) {
+                                                       Owner owner, Report& report) {
     auto created = co_await store.create_container(call, properties);
     if (!created) {
         co_return report.fail(created.error(),
@@ -60,8 +59,7 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
                                           why_not_created(properties, created.error())));
     }
     Report refusal;
-    const auto formatted =
-        co_await fs::Dfs::format(call, store, created->id, reactor, owner, refusal);
+    const auto formatted = co_await Dfs::format(call, store, created->id, reactor, owner, refusal);
     const bool repeated = call.update != nullptr && call.update->repeated;
     if (formatted || (repeated && formatted.error().code == Code::exists)) {
         co_return std::move(*created);
@@ -73,4 +71,4 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     co_return report.fail(formatted.error(), refusal.text());
 }
 
-}  // namespace ros2s::api
+}  // namespace ros2s::fs

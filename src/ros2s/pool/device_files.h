@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/api/environment.h"
 #include "ros2s/base/result.h"
 #include "ros2s/device/block_device.h"
 #include "ros2s/runtime/call.h"
+#include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/task.h"
 
-namespace ros2s::api {
+namespace ros2s::pool {
 
 // The file and, where it lies on another disk, the link to it in the pool's directory. Or the
 // character device of an NVMe namespace or of persistent memory, and the link to that.
@@ -52,4 +52,4 @@ struct IndexPlace {
 // Of a device that exists. Errors: those of stat(2).
 [[nodiscard]] Result<uint64_t> device_bytes(const std::string& path);
 
-}  // namespace ros2s::api
+}  // namespace ros2s::pool
