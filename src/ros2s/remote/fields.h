@@ -1,57 +1,203 @@
-// Fields that several bodies share: how the object model's words lie in an Encoder, a Measure or a
-// Decoder.
+// The bodies of wire.h, field by field.
 #pragma once
-#include "ros2s/base/codec.h"
-#include "ros2s/object/checksum.h"
-#include "ros2s/object/object_store.h"
+#include <algorithm>
+
+#include "ros2s/base/fields.h"
 #include "ros2s/rpc/body.h"
 #include "wire.h"
 
 namespace ros2s::remote {
 
-using rpc::build;
-using rpc::finish;
-using rpc::put;
-using rpc::take_flag;
-using rpc::take_time;
+inline constexpr size_t label_bytes_max = 127;
+inline constexpr size_t path_bytes_max = 1024;
 
-template <class Out>
-void put(Out& out, object::ObjectId object) {
-    out.number(object.high);
-    out.number(object.low);
-}
-inline object::ObjectId take_object(Decoder& in) {
-    object::ObjectId object;
-    object.high = in.number<uint64_t>();
-    object.low = in.number<uint64_t>();
-    return object;
-}
+inline constexpr auto object_fields = [](auto& io, auto& object) {
+    io("high", object.high);
+    io("low", object.low);
+};
 
-template <class Out>
-void put(Out& out, const object::Extent& extent) {
-    out.number(extent.offset);
-    out.number(extent.length);
-}
-inline object::Extent take_extent(Decoder& in) {
-    object::Extent extent;
-    extent.offset = in.number<uint64_t>();
-    extent.length = in.number<uint64_t>();
-    return extent;
-}
+// ---- fetch, pin -----------------------------------------------------------------------------
 
-template <class Out>
-void put(Out& out, const std::vector<uint32_t>& checksums) {
-    out.number(static_cast<uint32_t>(checksums.size()));
-    out.raw(checksums.data(), checksums.size() * sizeof(uint32_t));
-}
-inline void take_checksums(Decoder& in, std::vector<uint32_t>& checksums) {
-    checksums.clear();
-    const auto count = in.number<uint32_t>();
-    if (count > in.left() / sizeof(uint32_t)) return in.refuse();
-    checksums.resize(count);
-    for (uint32_t& checksum : checksums) checksum = in.number<uint32_t>();
-}
+inline constexpr auto item_fields = []<class Io>(Io& io, auto& item) {
+    io.part("object", item.object, object_fields);
+    io.text("dkey", item.dkey.bytes, object::key_bytes_max);
+    io.text("akey", item.akey.bytes, object::key_bytes_max);
+    io("offset", item.extent.offset);
+    io("length", item.extent.length);
+    if constexpr (Io::reads) {
+        item.window = {.length = item.extent.length};
+        item.status = {};
+        item.checksums.clear();
+    }
+};
+inline constexpr auto fetch_fields = [](auto& io, auto& container, auto& items) {
+    io("container", container.uuid);
+    io.list("items", items, object::fetch_items_max, item_fields);
+};
 
-inline void take_key(Decoder& in, std::string& key) { key = in.text(object::key_bytes_max); }
+// What a store may say of an item that was asked for.
+inline bool is_plausible(const object::FetchItem& item) {
+    if (!item.status) return item.checksums.empty();
+    if (item.is_value) return item.size <= item.extent.length && item.extent.offset == 0;
+    return true;
+}
+inline constexpr auto fetched_item_fields = [](auto& io, auto& item) {
+    io.part("status", item.status, rpc::status_fields);
+    io("is a value", item.is_value);
+    io("size", item.size);
+    io("epoch", item.epoch.value);
+    io.numbers("checksums", item.checksums);
+    io.refuse_when(!is_plausible(item));
+};
+inline constexpr auto fetched_fields = [](auto& io, auto& items) {
+    io.known("items", static_cast<uint32_t>(items.size()));
+    io.each(items, fetched_item_fields);
+};
+
+inline constexpr auto pin_fields = [](auto& io, auto& container, auto& holder, auto& item) {
+    io("container", container.uuid);
+    io("holder", holder);
+    item_fields(io, item);
+};
+inline constexpr auto unpin_fields = [](auto& io, auto& container, auto& holder, auto& object) {
+    io("container", container.uuid);
+    io("holder", holder);
+    io.part("object", object, object_fields);
+};
+inline constexpr auto unpinned_fields = [](auto& io, auto& is_wanted) {
+    io("it was the last pin, and a punch had been refused for it", is_wanted);
+};
+
+// ---- update ---------------------------------------------------------------------------------
+
+inline constexpr auto condition_fields = [](auto& io, auto& condition) {
+    io.choice("kind", condition.kind, object::Condition::Kind::unpinned);
+    io.part("object", condition.object, object_fields);
+    io.text("dkey", condition.dkey.bytes, object::key_bytes_max);
+    io.text("akey", condition.akey.bytes, object::key_bytes_max);
+    io("value", condition.value);
+};
+
+inline bool carries(const object::Operation& operation) {
+    return operation.kind == object::Operation::Kind::write ||
+           operation.kind == object::Operation::Kind::put;
+}
+inline constexpr auto operation_fields = []<class Io>(Io& io, auto& operation) {
+    io.choice("kind", operation.kind, object::Operation::Kind::punch_object);
+    io.part("object", operation.object, object_fields);
+    io.text("dkey", operation.dkey.bytes, object::key_bytes_max);
+    io.text("akey", operation.akey.bytes, object::key_bytes_max);
+    io.text("end of dkeys", operation.dkey_end.bytes, object::key_bytes_max);
+    io("offset", operation.extent.offset);
+    io("length", operation.extent.length);
+    io("size", operation.size);
+    uint64_t payload = carries(operation) ? operation.window.length : 0;
+    io("payload", payload);
+    io.refuse_when(!carries(operation) && payload != 0);
+    if constexpr (Io::reads) operation.window = {.length = payload};
+    io.numbers("checksums", operation.checksums);
+};
+
+inline bool names_holder(const object::Transaction& transaction) {
+    return std::ranges::any_of(transaction.conditions, &object::Condition::is_about_pins);
+}
+inline constexpr auto update_fields = [](auto& io, auto& container, auto& transaction) {
+    constexpr uint64_t most = object::transaction_operations_max;
+    io("container", container.uuid);
+    io("owner (nil: the sender's own)", transaction.id.owner);
+    io("digest of the request (0: the transaction's)", transaction.id.digest);
+    io.list("conditions", transaction.conditions, most, condition_fields);
+    io.list("operations", transaction.operations, most, operation_fields);
+    if (io.has("where a condition is about pins (kinds 5 and 6)", names_holder(transaction))) {
+        io("holder", transaction.holder.client);
+    }
+};
+inline constexpr auto commit_fields = [](auto& io, auto& commit) {
+    io("epoch", commit.epoch.value);
+    io("of the commit", commit.time);
+    io("replayed", commit.replayed);
+};
+
+// ---- list, query ----------------------------------------------------------------------------
+
+inline constexpr auto list_fields = [](auto& io, auto& container, auto& request, auto& has_after,
+                                       auto& after) {
+    io("container", container.uuid);
+    io.choice("what", request.what, object::ListRequest::What::akeys);
+    io.part("object", request.object, object_fields);
+    io.text("dkey", request.dkey.bytes, object::key_bytes_max);
+    io.text("akey", request.akey.bytes, object::key_bytes_max);
+    io("there is a key to start behind", has_after);
+    io.text("that key", after, object::key_bytes_max + 1);
+    io("limit", request.limit);
+    io.refuse_when(!has_after && !after.empty());
+};
+
+inline constexpr auto list_entry_fields = [](auto& io, auto& entry) {
+    io.text("key", entry.key, object::key_bytes_max);
+    io.text("value", entry.value, object::value_bytes_max);
+    io("epoch", entry.epoch.value);
+};
+// Elements and whether there are more. A page that promises more and brings nothing would be asked
+// for again for ever.
+inline constexpr auto page_fields = [](auto& io, auto& elements, auto& more, auto fields) {
+    const size_t count = io.append("entries", elements, fields);
+    io("more", more);
+    io.refuse_when(more && count == 0);
+};
+inline constexpr auto listed_fields = [](auto& io, auto& entries, auto& more) {
+    page_fields(io, entries, more, list_entry_fields);
+};
+
+inline constexpr auto query_fields = [](auto& io, auto& container, auto& object, auto& akey) {
+    io("container", container.uuid);
+    io.part("object", object, object_fields);
+    io.text("akey", akey.bytes, object::key_bytes_max);
+};
+inline constexpr auto queried_fields = [](auto& io, auto& reply) {
+    io("exists", reply.exists);
+    io.text("highest dkey", reply.highest_dkey.bytes, object::key_bytes_max);
+    io("size", reply.size);
+    io("epoch", reply.last_epoch.value);
+    io("of the last change", reply.last_time);
+    io("bytes used", reply.bytes_used);
+};
+
+// ---- containers, the pool -------------------------------------------------------------------
+
+inline constexpr auto properties_fields = [](auto& io, auto& properties) {
+    io.text("label", properties.label, label_bytes_max);
+    io("chunk bytes", properties.chunk_bytes);
+};
+inline constexpr auto container_fields = [](auto& io, auto& record) {
+    io("container", record.id.uuid);
+    properties_fields(io, record.properties);
+    io("of creation", record.created);
+};
+inline constexpr auto create_fields = [](auto& io, auto& creation) {
+    io("owner", creation.owner);
+    io("digest", creation.digest);
+    properties_fields(io, creation.properties);
+};
+inline constexpr auto destroy_fields = [](auto& io, auto& destruction) {
+    io("owner", destruction.owner);
+    io("digest", destruction.digest);
+    io("container", destruction.container.uuid);
+};
+inline constexpr auto list_containers_fields = [](auto& io, auto& after) {
+    io.text("label to start behind", after, label_bytes_max);
+};
+inline constexpr auto containers_fields = [](auto& io, auto& records, auto& more) {
+    page_fields(io, records, more, container_fields);
+};
+
+inline constexpr auto space_fields = [](auto& io, auto& space) {
+    io("total bytes", space.total_bytes);
+    io("free bytes", space.free_bytes);
+};
+inline constexpr auto description_fields = [](auto& io, auto& features, auto& path) {
+    io("features", features);
+    io.text("path", path, path_bytes_max);
+};
 
 }  // namespace ros2s::remote

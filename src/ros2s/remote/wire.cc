@@ -1,221 +1,150 @@
-// Lists, queries, containers, space: the bodies that go without payload.
 #include "wire.h"
 
 #include "fields.h"
+#include "ros2s/object/checksum.h"
 
 namespace ros2s::remote {
 
 using namespace object;
+using rpc::build;
+using rpc::read;
+using rpc::read_body;
 
-// ---- list -----------------------------------------------------------------------------------
+// ---- fetch ----------------------------------------------------------------------------------
+
+ConstBytes encode_fetch(Buffer& buffer, ContainerId container, std::span<const FetchItem> items) {
+    return build(buffer, fetch_fields, container, items);
+}
+Result<> decode_fetch(ConstBytes body, ContainerId& container, std::vector<FetchItem>& items) {
+    return read(body, fetch_fields, container, items);
+}
+
+ConstBytes encode_pin(Buffer& buffer, ContainerId container, const Uuid& holder,
+                      const FetchItem& item) {
+    return build(buffer, pin_fields, container, holder, item);
+}
+Result<> decode_pin(ConstBytes body, ContainerId& container, Uuid& holder,
+                    std::vector<FetchItem>& items) {
+    items.resize(1);
+    return read(body, pin_fields, container, holder, items.front());
+}
+
+ConstBytes encode_unpin(Buffer& buffer, ContainerId container, const Uuid& holder,
+                        ObjectId object) {
+    return build(buffer, unpin_fields, container, holder, object);
+}
+Result<> decode_unpin(ConstBytes body, ContainerId& container, Uuid& holder, ObjectId& object) {
+    return read(body, unpin_fields, container, holder, object);
+}
+ConstBytes encode_unpinned(Buffer& buffer, bool is_wanted) {
+    return build(buffer, unpinned_fields, is_wanted);
+}
+Result<bool> decode_unpinned(ConstBytes body) { return read_body<bool>(body, unpinned_fields); }
+
+uint64_t payload_bytes(const FetchItem& item) {
+    if (!item.status) return 0;
+    return item.is_value ? item.size : item.extent.length;
+}
+uint64_t request_bytes_max(const FetchItem& item) {
+    FieldWriter<Measure> measure;
+    item_fields(measure, item);
+    return measure.size();
+}
+uint64_t reply_bytes_max(const FetchItem& item) {
+    const uint64_t pieces = piece_count(item.extent.offset, item.extent.length);
+    return least_bytes<FetchItem>(fetched_item_fields) +
+           std::max<uint64_t>(pieces, 1) * sizeof(uint32_t);
+}
+
+ConstBytes encode_fetched(Buffer& buffer, std::span<const FetchItem> items) {
+    return build(buffer, fetched_fields, items);
+}
+Result<> decode_fetched(ConstBytes body, std::span<FetchItem> items) {
+    return read(body, fetched_fields, items);
+}
+
+// ---- update ---------------------------------------------------------------------------------
+
+ConstBytes encode_update(Buffer& buffer, ContainerId container, const Transaction& transaction) {
+    return build(buffer, update_fields, container, transaction);
+}
+Result<> decode_update(ConstBytes body, ContainerId& container, Transaction& transaction) {
+    transaction.id = {};
+    transaction.holder = {};
+    return read(body, update_fields, container, transaction);
+}
+
+ConstBytes encode_commit(Buffer& buffer, const Commit& commit) {
+    return build(buffer, commit_fields, commit);
+}
+Result<Commit> decode_commit(ConstBytes body) { return read_body<Commit>(body, commit_fields); }
+
+// ---- list, query ----------------------------------------------------------------------------
 
 ConstBytes encode_list(Buffer& buffer, ContainerId container, const ListRequest& request) {
     // No key is longer, so what lies behind the cut changes nothing in any comparison.
     std::string_view after;
     if (request.after) after = std::string_view(*request.after).substr(0, key_bytes_max + 1);
-    return build(buffer, [&](auto& out) {
-        out.uuid(container.uuid);
-        out.number(static_cast<uint8_t>(request.what));
-        put(out, request.object);
-        out.text(request.dkey.bytes);
-        out.text(request.akey.bytes);
-        out.number(uint8_t{request.after.has_value()});
-        out.text(after);
-        out.number(request.limit);
-    });
+    return build(buffer, list_fields, container, request, request.after.has_value(), after);
 }
-
 Result<> decode_list(ConstBytes body, ContainerId& container, ListRequest& request) {
-    Decoder in(body);
-    container.uuid = in.uuid();
-    request.what = static_cast<ListRequest::What>(in.number<uint8_t>());
-    request.object = take_object(in);
-    take_key(in, request.dkey.bytes);
-    take_key(in, request.akey.bytes);
-    const bool has_after = take_flag(in);
-    const std::string_view after = in.text(key_bytes_max + 1);
-    request.limit = in.number<uint32_t>();
-    if (request.what > ListRequest::What::akeys || (!has_after && !after.empty())) in.refuse();
-    ROS2S_TRY(finish(in));
+    bool has_after = false;
+    std::string_view after;
+    ROS2S_TRY(read(body, list_fields, container, request, has_after, after));
     request.after.reset();
     if (has_after) request.after.emplace(after);
     return {};
 }
 
-namespace {
-
-constexpr size_t entry_bytes_min = 16;
-
-size_t encoded_bytes(const ListEntry& entry) {
-    return entry_bytes_min + entry.key.size() + entry.value.size();
-}
-
-size_t encoded_bytes(const ContainerRecord& record) {
-    return 16 + 4 + record.properties.label.size() + 8 + 8;
-}
-
-// How many of the elements fit behind a count and a flag; one does always.
-template <class T>
-size_t fitting(std::span<const T> elements, size_t bytes_max) {
-    size_t count = 0, bytes = sizeof(uint32_t) + 1;
-    for (const T& element : elements) {
-        bytes += encoded_bytes(element);
-        if (count > 0 && bytes > bytes_max) break;
-        ++count;
-    }
-    return count;
-}
-
-}  // namespace
-
 ConstBytes encode_listed(Buffer& buffer, const ListReply& reply, size_t bytes_max) {
-    const size_t count = fitting(std::span(reply.entries), bytes_max);
-    return build(buffer, [&](auto& out) {
-        out.number(static_cast<uint32_t>(count));
-        for (const ListEntry& entry : std::span(reply.entries).first(count)) {
-            out.text(entry.key);
-            out.text(entry.value);
-            out.number(entry.epoch.value);
-        }
-        out.number(uint8_t{reply.more || count < reply.entries.size()});
-    });
+    const std::span<const ListEntry> entries(reply.entries);
+    const uint64_t others = least_bytes<std::vector<ListEntry>, bool>(listed_fields);
+    const size_t count = rpc::fitting(entries, list_entry_fields, bytes_max, others);
+    return build(buffer, listed_fields, entries.first(count), reply.more || count < entries.size());
 }
-
 Result<> decode_listed(ConstBytes body, ListReply& reply) {
-    Decoder in(body);
-    const auto count = in.number<uint32_t>();
-    if (count > in.left() / entry_bytes_min) return fail(Code::corrupt);
-    reply.entries.reserve(reply.entries.size() + count);
-    for (uint32_t i = 0; i < count; ++i) {
-        ListEntry& entry = reply.entries.emplace_back();
-        take_key(in, entry.key);
-        entry.value = in.text(value_bytes_max);
-        entry.epoch.value = in.number<uint64_t>();
-    }
-    reply.more = take_flag(in);
-    // A page that promises more and brings nothing would be asked for again for ever.
-    if (reply.more && count == 0) in.refuse();
-    return finish(in);
+    return read(body, listed_fields, reply.entries, reply.more);
 }
-
-// ---- query ----------------------------------------------------------------------------------
 
 ConstBytes encode_query(Buffer& buffer, ContainerId container, ObjectId object, const Akey& akey) {
-    return build(buffer, [&](auto& out) {
-        out.uuid(container.uuid);
-        put(out, object);
-        out.text(akey.bytes);
-    });
+    return build(buffer, query_fields, container, object, akey);
 }
 Result<> decode_query(ConstBytes body, ContainerId& container, ObjectId& object, Akey& akey) {
-    Decoder in(body);
-    container.uuid = in.uuid();
-    object = take_object(in);
-    take_key(in, akey.bytes);
-    return finish(in);
+    return read(body, query_fields, container, object, akey);
 }
-
 ConstBytes encode_queried(Buffer& buffer, const QueryReply& reply) {
-    return build(buffer, [&](auto& out) {
-        out.number(uint8_t{reply.exists});
-        out.text(reply.highest_dkey.bytes);
-        out.number(reply.size);
-        out.number(reply.last_epoch.value);
-        put(out, reply.last_time);
-        out.number(reply.bytes_used);
-    });
+    return build(buffer, queried_fields, reply);
 }
 Result<QueryReply> decode_queried(ConstBytes body) {
-    Decoder in(body);
-    QueryReply reply;
-    reply.exists = take_flag(in);
-    take_key(in, reply.highest_dkey.bytes);
-    reply.size = in.number<uint64_t>();
-    reply.last_epoch.value = in.number<uint64_t>();
-    reply.last_time = take_time(in);
-    reply.bytes_used = in.number<uint64_t>();
-    ROS2S_TRY(finish(in));
-    return reply;
+    return read_body<QueryReply>(body, queried_fields);
 }
 
 // ---- containers -----------------------------------------------------------------------------
 
-constexpr size_t label_bytes_max = 127;
-
-template <class Out>
-static void put(Out& out, const ContainerProperties& properties) {
-    out.text(properties.label);
-    out.number(properties.chunk_bytes);
-}
-static void take(Decoder& in, ContainerProperties& properties) {
-    properties.label = in.text(label_bytes_max);
-    properties.chunk_bytes = in.number<uint64_t>();
-}
-template <class Out>
-static void put(Out& out, const ContainerRecord& record) {
-    out.uuid(record.id.uuid);
-    put(out, record.properties);
-    put(out, record.created);
-}
-static void take(Decoder& in, ContainerRecord& record) {
-    record.id.uuid = in.uuid();
-    take(in, record.properties);
-    record.created = take_time(in);
-}
-
 ConstBytes encode_create(Buffer& buffer, const Creation& creation) {
-    return build(buffer, [&](auto& out) {
-        out.uuid(creation.owner);
-        out.number(creation.digest);
-        put(out, creation.properties);
-    });
+    return build(buffer, create_fields, creation);
 }
-Result<Creation> decode_create(ConstBytes body) {
-    Decoder in(body);
-    Creation creation;
-    creation.owner = in.uuid();
-    creation.digest = in.number<uint64_t>();
-    take(in, creation.properties);
-    ROS2S_TRY(finish(in));
-    return creation;
-}
+Result<Creation> decode_create(ConstBytes body) { return read_body<Creation>(body, create_fields); }
 
 ConstBytes encode_created(Buffer& buffer, const ContainerRecord& record) {
-    return build(buffer, [&](auto& out) { put(out, record); });
+    return build(buffer, container_fields, record);
 }
 Result<ContainerRecord> decode_created(ConstBytes body) {
-    Decoder in(body);
-    ContainerRecord record;
-    take(in, record);
-    ROS2S_TRY(finish(in));
-    return record;
+    return read_body<ContainerRecord>(body, container_fields);
 }
 
 ConstBytes encode_destroy(Buffer& buffer, const Destruction& destruction) {
-    return build(buffer, [&](auto& out) {
-        out.uuid(destruction.owner);
-        out.number(destruction.digest);
-        out.uuid(destruction.container.uuid);
-    });
+    return build(buffer, destroy_fields, destruction);
 }
 Result<Destruction> decode_destroy(ConstBytes body) {
-    Decoder in(body);
-    Destruction destruction;
-    destruction.owner = in.uuid();
-    destruction.digest = in.number<uint64_t>();
-    destruction.container.uuid = in.uuid();
-    ROS2S_TRY(finish(in));
-    return destruction;
+    return read_body<Destruction>(body, destroy_fields);
 }
 
 ConstBytes encode_list_containers(Buffer& buffer, std::string_view after) {
-    return build(buffer, [&](auto& out) { out.text(after.substr(0, label_bytes_max)); });
+    return build(buffer, list_containers_fields, after.substr(0, label_bytes_max));
 }
 Result<std::string> decode_list_containers(ConstBytes body) {
-    Decoder in(body);
-    std::string after(in.text(label_bytes_max));
-    ROS2S_TRY(finish(in));
-    return after;
+    return read_body<std::string>(body, list_containers_fields);
 }
 
 ConstBytes encode_containers(Buffer& buffer, std::span<const ContainerRecord> records,
@@ -223,43 +152,22 @@ ConstBytes encode_containers(Buffer& buffer, std::span<const ContainerRecord> re
     while (!records.empty() && records.front().properties.label <= after) {
         records = records.subspan(1);
     }
-    const size_t count = fitting(records, bytes_max);
-    return build(buffer, [&](auto& out) {
-        out.number(static_cast<uint32_t>(count));
-        for (const ContainerRecord& record : records.first(count)) put(out, record);
-        out.number(uint8_t{count < records.size()});
-    });
+    const uint64_t others = least_bytes<std::vector<ContainerRecord>, bool>(containers_fields);
+    const size_t count = rpc::fitting(records, container_fields, bytes_max, others);
+    return build(buffer, containers_fields, records.first(count), count < records.size());
 }
 Result<> decode_containers(ConstBytes body, ContainerPage& page) {
-    Decoder in(body);
-    const auto count = in.number<uint32_t>();
-    if (count > in.left() / encoded_bytes(ContainerRecord())) return fail(Code::corrupt);
-    for (uint32_t i = 0; i < count; ++i) take(in, page.records.emplace_back());
-    page.more = take_flag(in);
-    if (page.more && count == 0) in.refuse();
-    return finish(in);
+    return read(body, containers_fields, page.records, page.more);
 }
 
 // ---- the pool -------------------------------------------------------------------------------
 
 ConstBytes encode_space(Buffer& buffer, const PoolSpace& space) {
-    return build(buffer, [&](auto& out) {
-        out.number(space.total_bytes);
-        out.number(space.free_bytes);
-    });
+    return build(buffer, space_fields, space);
 }
-Result<PoolSpace> decode_space(ConstBytes body) {
-    Decoder in(body);
-    PoolSpace space;
-    space.total_bytes = in.number<uint64_t>();
-    space.free_bytes = in.number<uint64_t>();
-    ROS2S_TRY(finish(in));
-    return space;
-}
+Result<PoolSpace> decode_space(ConstBytes body) { return read_body<PoolSpace>(body, space_fields); }
 
 namespace {
-
-constexpr size_t path_bytes_max = 1024;
 
 // A feature's bit, for ever; bits that this program does not know are left alone.
 struct FeatureBit {
@@ -282,18 +190,13 @@ ConstBytes encode_description(Buffer& buffer, const Description& description) {
         if (description.features.*member) bits |= bit;
     }
     const auto path = std::string_view(description.path).substr(0, path_bytes_max);
-    return build(buffer, [&](auto& out) {
-        out.number(bits);
-        out.text(path);
-    });
+    return build(buffer, description_fields, bits, path);
 }
 Result<Description> decode_description(ConstBytes body) {
-    Decoder in(body);
     Description description;
-    const auto bits = in.number<uint64_t>();
+    uint64_t bits = 0;
+    ROS2S_TRY(read(body, description_fields, bits, description.path));
     for (const auto& [member, bit] : feature_bits) description.features.*member = (bits & bit) != 0;
-    description.path = in.text(path_bytes_max);
-    ROS2S_TRY(finish(in));
     return description;
 }
 

@@ -1,63 +1,77 @@
-// What the bodies of different services share: how they are measured and laid down, and the fields
-// that mean the same in each (docs/formats/rpc.md).
+// What the bodies of different services share: how they are written and read from their declaration
+// (ros2s/base/fields.h), and the fields that mean the same in each (docs/formats/rpc.md).
 #pragma once
 #include <cstddef>
 #include <vector>
 
-#include "ros2s/base/codec.h"
+#include "ros2s/base/fields.h"
 #include "ros2s/rpc/frame.h"
-#include "ros2s/runtime/time.h"
 
 namespace ros2s::rpc {
 
 using Buffer = std::vector<std::byte>;
 
-// Measures, makes room, encodes: `write` is called twice, with a Measure and with an Encoder.
-template <class Write>
-ConstBytes build(Buffer& buffer, Write write) {
-    Measure measure;
-    write(measure);
+// Measures the parts, makes room, writes them.
+template <class... Parts>
+[[gnu::flatten]] ConstBytes build(Buffer& buffer, auto fields, const Parts&... parts) {
+    FieldWriter<Measure> measure;
+    fields(measure, parts...);
     buffer.resize(measure.size());
-    Encoder encoder(buffer);
-    write(encoder);
+    FieldWriter<Encoder> out(buffer);
+    fields(out, parts...);
     return buffer;
 }
 
-// Accepts what was read when it was all there, and nothing more.
-[[nodiscard]] inline Result<> finish(const Decoder& in) {
+// How many of the elements fit into a body of `bytes_max` of which other fields take `bytes`; one
+// does always.
+template <class T>
+[[nodiscard]] size_t fitting(std::span<const T> elements, auto fields, size_t bytes_max,
+                             uint64_t bytes) {
+    size_t count = 0;
+    for (const T& element : elements) {
+        FieldWriter<Measure> measure;
+        fields(measure, element);
+        bytes += measure.size();
+        if (count > 0 && bytes > bytes_max) break;
+        ++count;
+    }
+    return count;
+}
+
+// Fills the parts; accepts what was read when it was all there, and nothing more. Errors: corrupt.
+template <class... Parts>
+[[nodiscard, gnu::flatten]] Result<> read(ConstBytes body, auto fields, Parts&... parts) {
+    FieldReader in(body);
+    fields(in, parts...);
     if (!in.done()) return fail(Code::corrupt);
     return {};
 }
-
-// A byte that is 0 or 1.
-inline bool take_flag(Decoder& in) {
-    const auto flag = in.number<uint8_t>();
-    if (flag > 1) in.refuse();
-    return flag == 1;
+template <class Body>
+[[nodiscard]] Result<Body> read_body(ConstBytes bytes, auto fields) {
+    Body body;
+    ROS2S_TRY(read(bytes, fields, body));
+    return body;
 }
-
-template <class Out>
-void put(Out& out, WallTime time) {
-    out.number(int64_t{time.time_since_epoch().count()});
-}
-inline WallTime take_time(Decoder& in) { return WallTime{Duration{in.number<int64_t>()}}; }
 
 // How a part of a request ended.
-template <class Out>
-void put(Out& out, const Result<>& status) {
-    out.number(status ? uint16_t{0} : to_wire(status.error().code));
-    out.number(status ? int32_t{0} : status.error().os_errno);
-    out.number(status ? uint64_t{0} : status.error().detail);
-}
-inline Result<> take_status(Decoder& in) {
-    const auto code = in.number<uint16_t>();
-    const auto os_errno = in.number<int32_t>();
-    const auto detail = in.number<uint64_t>();
-    if (code == 0) {
-        if (os_errno != 0 || detail != 0) in.refuse();
-        return {};
+inline constexpr auto status_fields = []<class Io>(Io& io, auto& status) {
+    Error error{};
+    uint16_t code = 0;
+    if constexpr (!Io::reads) {
+        if (!status) error = status.error(), code = to_wire(error.code);
     }
-    return fail(Error{code_from_wire(code), os_errno, detail});
-}
+    io("code (0: fine)", code);
+    io("errno", error.os_errno);
+    io("detail", error.detail);
+    if constexpr (Io::reads) {
+        io.refuse_when(code == 0 && (error.os_errno != 0 || error.detail != 0));
+        if (code == 0) {
+            status = Result<>();
+        } else {
+            error.code = code_from_wire(code);
+            status = ros2s::fail(error);
+        }
+    }
+};
 
 }  // namespace ros2s::rpc

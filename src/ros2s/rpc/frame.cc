@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "fields.h"
 #include "ros2s/base/check.h"
-#include "ros2s/base/codec.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/rpc/body.h"
 #include "ros2s/rpc/trace_wire.h"
 
 namespace ros2s::rpc {
@@ -165,71 +166,31 @@ ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> so
 
 // ---- bodies ---------------------------------------------------------------------------------
 
+static ConstBytes encode_fields(const auto& body, auto fields, Bytes into) {
+    FieldWriter<Encoder> out(into);
+    fields(out, body);
+    return into.first(out.size());
+}
+
 ConstBytes encode(const HelloBody& hello, Bytes into) {
     ROS2S_CHECK(hello.ticket.size() <= HelloBody::ticket_bytes_max);
-    Encoder encoder(into);
-    encoder.number(hello.version_least);
-    encoder.number(hello.version_most);
-    encoder.number(hello.service);
-    encoder.uuid(hello.client);
-    encoder.text(hello.ticket);
-    return into.first(encoder.size());
+    return encode_fields(hello, hello_fields, into);
 }
-
-Result<HelloBody> decode_hello(ConstBytes body) {
-    Decoder decoder(body);
-    HelloBody hello;
-    hello.version_least = decoder.number<uint16_t>();
-    hello.version_most = decoder.number<uint16_t>();
-    hello.service = decoder.number<uint32_t>();
-    hello.client = decoder.uuid();
-    hello.ticket = decoder.text(HelloBody::ticket_bytes_max);
-    if (!decoder.done() || hello.version_least > hello.version_most) return fail(Code::corrupt);
-    return hello;
-}
+Result<HelloBody> decode_hello(ConstBytes body) { return read_body<HelloBody>(body, hello_fields); }
 
 ConstBytes encode(const WelcomeBody& welcome, Bytes into) {
-    Encoder encoder(into);
-    encoder.number(welcome.version);
-    encoder.number(welcome.requests_max);
-    encoder.number(welcome.inline_reply_max);
-    encoder.number(welcome.payload_bytes_max);
-    encoder.number(welcome.incarnation);
-    return into.first(encoder.size());
+    return encode_fields(welcome, welcome_fields, into);
 }
-
 Result<WelcomeBody> decode_welcome(ConstBytes body) {
-    Decoder decoder(body);
-    WelcomeBody welcome;
-    welcome.version = decoder.number<uint16_t>();
-    welcome.requests_max = decoder.number<uint16_t>();
-    welcome.inline_reply_max = decoder.number<uint32_t>();
-    welcome.payload_bytes_max = decoder.number<uint64_t>();
-    welcome.incarnation = decoder.number<uint64_t>();
-    if (!decoder.done() || welcome.requests_max == 0) return fail(Code::corrupt);
-    return welcome;
+    return read_body<WelcomeBody>(body, welcome_fields);
 }
 
 ConstBytes encode(const FailureBody& failure, Bytes into) {
-    Encoder encoder(into);
-    encoder.number(to_wire(failure.error.code));
-    encoder.number(uint16_t{0});
-    encoder.number(failure.error.os_errno);
-    encoder.number(failure.error.detail);
-    encoder.text(failure.text.substr(0, FailureBody::text_bytes_max));
-    return into.first(encoder.size());
+    const FailureBody cut{failure.error, failure.text.substr(0, FailureBody::text_bytes_max)};
+    return encode_fields(cut, failure_fields, into);
 }
-
 Result<FailureBody> decode_failure(ConstBytes body) {
-    Decoder decoder(body);
-    FailureBody failure;
-    failure.error.code = code_from_wire(decoder.number<uint16_t>());
-    const auto reserved = decoder.number<uint16_t>();
-    failure.error.os_errno = decoder.number<int32_t>();
-    failure.error.detail = decoder.number<uint64_t>();
-    failure.text = decoder.text(FailureBody::text_bytes_max);
-    if (!decoder.done() || reserved != 0 || failure.error.os_errno < 0) return fail(Code::corrupt);
-    return failure;
+    return read_body<FailureBody>(body, failure_fields);
 }
 
 }  // namespace ros2s::rpc

@@ -2,18 +2,12 @@
 
 #include <algorithm>
 
-#include "ros2s/base/codec.h"
+#include "fields.h"
 
 namespace ros2s::rpc {
 namespace {
 
-constexpr size_t name_bytes_max = 64;
-constexpr size_t head_bytes = sizeof(uint64_t) + sizeof(uint32_t);
 constexpr int depth_max = 64;
-
-constexpr size_t bytes_of(const TraceStep& step) {
-    return sizeof(uint8_t) + sizeof(uint32_t) + step.name.size() + 2 * sizeof(uint64_t);
-}
 
 uint64_t nanoseconds(Duration duration) {
     return static_cast<uint64_t>(std::max(duration, Duration{}).count());
@@ -22,27 +16,31 @@ uint64_t nanoseconds(Duration duration) {
 }  // namespace
 
 ConstBytes encode_trace(const Trace& trace, Time arrived, Time now, Bytes into) {
-    size_t size = head_bytes;
+    const auto body_of = [&](const TraceStep& step) {
+        const Time end = step.end == Time{} ? now : step.end;
+        return StepBody{.depth = static_cast<uint8_t>(step.depth),
+                        .name = step.name,
+                        .begin_ns = nanoseconds(step.begin - arrived),
+                        .took_ns = nanoseconds(end - step.begin)};
+    };
+    const uint64_t took_ns = nanoseconds(now - arrived);
     uint32_t count = 0;
+    FieldWriter<Measure> measure;
+    trace_fields(measure, took_ns, count);
     for (const TraceStep& step : trace.steps()) {
-        if (step.name.size() > name_bytes_max || step.depth > depth_max ||
-            size + bytes_of(step) > std::min(into.size(), trace_bytes_max)) {
-            break;
-        }
-        size += bytes_of(step);
+        if (step.name.size() > step_name_bytes_max || step.depth > depth_max) break;
+        const StepBody body = body_of(step);
+        step_fields(measure, body);
+        if (measure.size() > std::min(into.size(), trace_bytes_max)) break;
         ++count;
     }
-    Encoder encoder(into);
-    encoder.number(nanoseconds(now - arrived));
-    encoder.number(count);
+    FieldWriter<Encoder> out(into);
+    trace_fields(out, took_ns, count);
     for (const TraceStep& step : std::span(trace.steps()).first(count)) {
-        const Time end = step.end == Time{} ? now : step.end;
-        encoder.number(static_cast<uint8_t>(step.depth));
-        encoder.text(step.name);
-        encoder.number(nanoseconds(step.begin - arrived));
-        encoder.number(nanoseconds(end - step.begin));
+        const StepBody body = body_of(step);
+        step_fields(out, body);
     }
-    return into.first(size);
+    return into.first(out.size());
 }
 
 std::string_view StepNames::keep(std::string_view name) {
@@ -52,22 +50,22 @@ std::string_view StepNames::keep(std::string_view name) {
 }
 
 Result<> add_steps(Trace& trace, ConstBytes bytes, Time sent, Time answered, StepNames& names) {
-    Decoder decoder(bytes);
     const Duration waited = answered - sent;
     const auto most = static_cast<uint64_t>(waited.count());
     const auto inside = [most](uint64_t ns) { return Duration(std::min(ns, most)); };
-    const Duration took = inside(decoder.number<uint64_t>());
-    const Time arrived = sent + (waited - took) / 2;
-    const auto count = decoder.number<uint32_t>();
-    for (uint32_t i = 0; i < count && decoder.ok(); ++i) {
-        const int depth = decoder.number<uint8_t>();
-        const std::string_view name = decoder.text(name_bytes_max);
-        const Time begin = arrived + inside(decoder.number<uint64_t>());
-        const Duration takes = inside(decoder.number<uint64_t>());
-        if (!decoder.ok() || depth > depth_max) return fail(Code::corrupt);
-        trace.add_below(names.keep(name), depth, begin, begin + takes);
+    FieldReader in(bytes);
+    uint64_t took_ns = 0;
+    uint32_t count = 0;
+    trace_fields(in, took_ns, count);
+    const Time arrived = sent + (waited - inside(took_ns)) / 2;
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+        StepBody step;
+        step_fields(in, step);
+        if (!in.ok() || step.depth > depth_max) return fail(Code::corrupt);
+        const Time begin = arrived + inside(step.begin_ns);
+        trace.add_below(names.keep(step.name), step.depth, begin, begin + inside(step.took_ns));
     }
-    if (!decoder.done()) return fail(Code::corrupt);
+    if (!in.done()) return fail(Code::corrupt);
     return {};
 }
 

@@ -1,0 +1,172 @@
+// Fields: what lies on the wire, declared once. A function names the fields of a structure in their
+// order; from it come the encoder, its measure, the decoder with its refusals, and the line of a
+// page in docs/formats/ (field_text.h).
+//
+//     inline constexpr auto place_fields = [](auto& io, auto& place) {
+//         io("node", place.node.value);
+//         io.text("name", place.name, name_bytes_max);
+//     };
+//     FieldWriter<Encoder> out(memory);   FieldReader in(bytes);
+//     place_fields(out, place);           place_fields(in, place);
+//
+// A writer takes the parts as const, a reader changes them; `Io::reads` tells which it is. What a
+// reader refuses (too long a text, a flag that is neither 0 nor 1, …) makes its done() false, and
+// what it then reads is zero. Names are for people: no writer or reader looks at them.
+//
+// Inlined all the way (always_inline, flatten): decoding a body costs twice as much where the
+// compiler leaves a call per field.
+#pragma once
+#include <chrono>
+#include <concepts>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ros2s/base/codec.h"
+
+namespace ros2s {
+
+// Out: Encoder or Measure.
+template <class Out>
+class FieldWriter : public Out {
+  public:
+    static constexpr bool reads = false;
+    using Out::Out;
+
+    // An integer, a flag (a byte), a Uuid, or a time (nanoseconds since 1970, i64).
+    template <class T>
+    void operator()(const char* /*name*/, const T& value) {
+        if constexpr (std::same_as<T, bool>) {
+            this->number(uint8_t{value});
+        } else if constexpr (std::integral<T>) {
+            this->number(value);
+        } else if constexpr (std::same_as<T, Uuid>) {
+            this->uuid(value);
+        } else {
+            this->number(int64_t{value.time_since_epoch().count()});
+        }
+    }
+    // A string or a view; that which is read points into the input. A reader refuses more bytes.
+    void text(const char* /*name*/, std::string_view text, size_t /*most*/) { Out::text(text); }
+    // An enumeration whose values go up to `last`.
+    template <class T>
+    void choice(const char* /*name*/, T value, T /*last*/) {
+        this->number(std::to_underlying(value));
+    }
+    // A number that the reader knows as well.
+    template <std::integral T>
+    void known(const char* /*name*/, T value) {
+        this->number(value);
+    }
+    // A part that the page has elsewhere.
+    [[gnu::always_inline, gnu::flatten]] void part(const char* /*name*/, const auto& part,
+                                                   auto fields) {
+        fields(*this, part);
+    }
+    // Says to the page when the fields that follow are there.
+    static bool has(const char* /*when*/, bool is_there) { return is_there; }
+    static void refuse_when(bool /*is_wrong*/) {}
+
+    // Elements one behind the other.
+    [[gnu::always_inline, gnu::flatten]] void each(const auto& elements, auto fields) {
+        for (const auto& element : elements) fields(*this, element);
+    }
+    // A u32 count, of at most `most`, and the elements. A reader keeps memory that a vector has,
+    // and makes no more elements than the bytes that are left can hold.
+    [[gnu::always_inline, gnu::flatten]] void list(const char* /*name*/, const auto& elements,
+                                                   uint64_t /*most*/, auto fields) {
+        this->number(static_cast<uint32_t>(elements.size()));
+        each(elements, fields);
+    }
+    // The same; a reader adds them to those that are there. Returns how many it wrote or read.
+    [[gnu::always_inline, gnu::flatten]] size_t append(const char* name, const auto& elements,
+                                                       auto fields) {
+        list(name, elements, 0, fields);
+        return elements.size();
+    }
+    // A u32 count and numbers.
+    template <std::integral T>
+    void numbers(const char* /*name*/, const std::vector<T>& numbers) {
+        this->number(static_cast<uint32_t>(numbers.size()));
+        this->raw(numbers.data(), numbers.size() * sizeof(T));
+    }
+};
+
+// Bytes that the fields of default parts take: of a text or a list its length alone.
+template <class... Parts>
+[[nodiscard, gnu::flatten]] uint64_t least_bytes(auto fields) {
+    FieldWriter<Measure> measure;
+    [&](const auto&... parts) { fields(measure, parts...); }(Parts()...);
+    return measure.size();
+}
+
+class FieldReader : public Decoder {
+  public:
+    static constexpr bool reads = true;
+    using Decoder::Decoder;
+
+    template <class T>
+    void operator()(const char* /*name*/, T& value) {
+        if constexpr (std::same_as<T, bool>) {
+            const auto flag = number<uint8_t>();
+            refuse_when(flag > 1);
+            value = flag == 1;
+        } else if constexpr (std::integral<T>) {
+            value = number<T>();
+        } else if constexpr (std::same_as<T, Uuid>) {
+            value = uuid();
+        } else {
+            value = T(typename T::duration(number<int64_t>()));
+        }
+    }
+    void text(const char* /*name*/, auto& text, size_t most) { text = Decoder::text(most); }
+    template <class T>
+    void choice(const char* /*name*/, T& value, T last) {
+        value = static_cast<T>(number<std::underlying_type_t<T>>());
+        refuse_when(value > last);
+    }
+    template <std::integral T>
+    void known(const char* /*name*/, T value) {
+        refuse_when(number<T>() != value);
+    }
+    [[gnu::always_inline, gnu::flatten]] void part(const char* /*name*/, auto& part, auto fields) {
+        fields(*this, part);
+    }
+    static bool has(const char* /*when*/, bool is_there) { return is_there; }
+    void refuse_when(bool is_wrong) {
+        if (is_wrong) refuse();
+    }
+
+    [[gnu::always_inline, gnu::flatten]] void each(auto&& elements, auto fields) {
+        for (auto& element : elements) fields(*this, element);
+    }
+    template <class T>
+    [[gnu::always_inline, gnu::flatten]] void list(const char* /*name*/, std::vector<T>& elements,
+                                                   uint64_t most, auto fields) {
+        const auto count = number<uint32_t>();
+        if (count > most || count > left() / least_bytes<T>(fields)) return refuse();
+        elements.resize(count);
+        each(elements, fields);
+    }
+    template <class T>
+    [[gnu::always_inline, gnu::flatten]] size_t append(const char* /*name*/,
+                                                       std::vector<T>& elements, auto fields) {
+        const auto count = number<uint32_t>();
+        if (count > left() / least_bytes<T>(fields)) return refuse(), 0;
+        const size_t had = elements.size();
+        elements.resize(had + count);
+        each(std::span(elements).subspan(had), fields);
+        return count;
+    }
+    template <std::integral T>
+    void numbers(const char* /*name*/, std::vector<T>& numbers) {
+        numbers.clear();
+        const auto count = number<uint32_t>();
+        if (count > left() / sizeof(T)) return refuse();
+        numbers.resize(count);
+        for (T& each : numbers) each = number<T>();
+    }
+};
+
+}  // namespace ros2s

@@ -1,0 +1,79 @@
+// The bodies of wire.h, field by field.
+#pragma once
+#include "ros2s/base/fields.h"
+#include "wire.h"
+
+namespace ros2s::hostlink {
+
+inline constexpr auto file_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("handle", body.handle.value);
+    io("offset", body.offset);
+    io("length", body.length);
+    io("CRC32C of the payload", body.crc);
+};
+
+inline constexpr auto moved_fields = [](auto& io, auto& body) {
+    io("bytes", body.bytes);
+    io("CRC32C of the payload", body.crc);
+};
+
+inline constexpr auto node_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("node", body.node.value);
+    // One more than a name may have: the file system says what is wrong with it.
+    io.text("name", body.name, fs::name_bytes_max + 1);
+};
+
+inline constexpr auto attributes_fields = [](auto& io, auto& attributes) {
+    io("node", attributes.node.value);
+    io("mode", attributes.mode);
+    io("links", attributes.links);
+    io("uid", attributes.uid);
+    io("gid", attributes.gid);
+    io("size", attributes.size);
+    io("bytes used", attributes.bytes_used);
+    io("device", attributes.device);
+    io("of access", attributes.accessed);
+    io("of change of data", attributes.modified);
+    io("of change", attributes.changed);
+};
+
+inline constexpr auto readdir_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("handle", body.handle.value);
+    io("cookie", body.cookie);
+    io("limit", body.limit);
+    io.refuse_when(body.limit > readdir_entries_max);
+};
+
+inline constexpr auto entry_fields = [](auto& io, auto& entry) {
+    io.text("name", entry.name, fs::name_bytes_max);
+    io("node", entry.node.value);
+    io("type", entry.type);
+    io("cookie", entry.cookie);
+};
+inline constexpr auto entries_fields = [](auto& io, auto& entries) {
+    io.list("entries", entries, readdir_entries_max, entry_fields);
+};
+
+inline constexpr auto read_item_fields = [](auto& io, auto& item) {
+    io.text("name", item.name, read_many_name_bytes_max);
+    io("length of the window", item.window.length);
+};
+inline constexpr auto read_many_fields = [](auto& io, auto& body, auto& items) {
+    io("mount", body.mount.value);
+    io("directory", body.directory.value);
+    io.list("items", items, read_many_items_max, read_item_fields);
+};
+
+inline constexpr auto read_answer_fields = [](auto& io, auto& item, auto& crc) {
+    io.part("status", item.status, rpc::status_fields);
+    io("bytes", item.bytes);
+    io("size of the file", item.size);
+    io("CRC32C of its bytes", crc);
+    io.refuse_when(item.bytes > item.window.length || item.bytes > item.size);
+    io.refuse_when(!item.status && item.bytes > 0);
+};
+
+}  // namespace ros2s::hostlink
