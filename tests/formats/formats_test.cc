@@ -1,0 +1,183 @@
+// The pages in docs/formats/ say what the code does: fields of bodies as they are declared, offsets
+// and sizes of structures as they lie in memory.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "field_text.h"
+#include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/key.h"
+#include "ros2s/fabric/lanes/greeting.h"
+#include "ros2s/fabric/packet/packet.h"
+#include "ros2s/fabric/shm/layout.h"
+#include "ros2s/fs/records.h"
+#include "ros2s/hostlink/fields.h"
+#include "ros2s/remote/fields.h"
+#include "ros2s/rpc/fields.h"
+
+namespace ros2s {
+namespace {
+
+std::string page(const std::string& name) {
+    std::ifstream file(FORMATS + name);
+    EXPECT_TRUE(file.is_open()) << name;
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+// ---- structures -----------------------------------------------------------------------------
+
+using Places = std::vector<std::pair<size_t, size_t>>;  // offset, bytes
+
+// Of the first table behind `heading`. A row "8 | 2 + 4" has two fields.
+Places places_of(const std::string& page, const std::string& heading) {
+    const size_t at = page.find(heading);
+    EXPECT_NE(at, std::string::npos) << heading;
+    std::istringstream rows(page.substr(page.find("|---", at)));
+    Places places;
+    std::string row;
+    for (std::getline(rows, row); std::getline(rows, row) && row.starts_with('|');) {
+        std::istringstream cells(row.substr(1));
+        size_t offset = 0, bytes = 0;
+        char mark = 0;
+        for (cells >> offset >> mark; cells >> bytes >> mark; offset += bytes) {
+            places.emplace_back(offset, bytes);
+            if (mark == '|') break;
+        }
+    }
+    return places;
+}
+template <class T, class... Members>
+Places places_of(Members T::*... members) {
+    const T object{};
+    const auto* const begin = reinterpret_cast<const char*>(&object);
+    return {
+        {reinterpret_cast<const char*>(&(object.*members)) - begin, sizeof(object.*members)}...};
+}
+
+TEST(Formats, StructuresLieAsThePagesSay) {
+    const std::string fabric = page("fabric.md");
+    using fabric::RemoteKey;
+    EXPECT_EQ(
+        places_of(fabric, "## Remote key"),
+        places_of(&RemoteKey::magic, &RemoteKey::version, &RemoteKey::rights, &RemoteKey::memory,
+                  &RemoteKey::reserved, &RemoteKey::domain, &RemoteKey::session, &RemoteKey::lease,
+                  &RemoteKey::slot, &RemoteKey::generation, &RemoteKey::address, &RemoteKey::length,
+                  &RemoteKey::device, &RemoteKey::native_bytes, &RemoteKey::native,
+                  &RemoteKey::crc));
+    using fabric::Hello;
+    EXPECT_EQ(
+        places_of(fabric, "## Hello"),
+        places_of(&Hello::magic, &Hello::version, &Hello::answer, &Hello::provider, &Hello::domain,
+                  &Hello::session, &Hello::message_bytes_max, &Hello::incoming_bytes_max,
+                  &Hello::memory_bytes, &Hello::operations_max, &Hello::appended_bytes,
+                  &Hello::passed_bytes, &Hello::reserved, &Hello::zero, &Hello::crc));
+    using fabric::lanes::Greeting;
+    EXPECT_EQ(places_of(fabric, "## Through a network library"),
+              places_of(&Greeting::channel, &Greeting::address_bytes, &Greeting::address_crc));
+    using Lane = fabric::lanes::FrameHeader;
+    EXPECT_EQ(
+        places_of(fabric, "with a header of 24 bytes"),
+        places_of(&Lane::magic, &Lane::version, &Lane::reserved, &Lane::channel, &Lane::sequence));
+    using fabric::Packet;
+    EXPECT_EQ(places_of(fabric, "## Packets"),
+              places_of(&Packet::type, &Packet::flags, &Packet::result, &Packet::length,
+                        &Packet::operation, &Packet::offset, &Packet::count));
+    using fabric::shm::ShmHello;
+    EXPECT_EQ(
+        places_of(page("shm.md"), "# Shared memory"),
+        places_of(&ShmHello::to_server_bytes, &ShmHello::to_client_bytes, &ShmHello::control_bytes,
+                  &ShmHello::payload_bytes, &ShmHello::slots, &ShmHello::zero));
+    using Frame = rpc::FrameHeader;
+    EXPECT_EQ(
+        places_of(page("rpc.md"), "## Header"),
+        places_of(&Frame::magic, &Frame::version, &Frame::kind, &Frame::flags, &Frame::method,
+                  &Frame::source_windows, &Frame::sink_windows, &Frame::session, &Frame::request,
+                  &Frame::client, &Frame::sequence, &Frame::slot, &Frame::body_bytes,
+                  &Frame::payload_bytes, &Frame::sink_bytes, &Frame::remaining_ns, &Frame::trace,
+                  &Frame::tag, &Frame::reserved, &Frame::crc));
+    const std::string dfs = page("dfs.md");
+    using fs::Superblock;
+    EXPECT_EQ(places_of(dfs, "**Superblock**"),
+              places_of(&Superblock::magic, &Superblock::version, &Superblock::name,
+                        &Superblock::format, &Superblock::features_needed, &Superblock::chunk_bytes,
+                        &Superblock::created_ns, &Superblock::reserved));
+    using fs::InodeRecord;
+    EXPECT_EQ(
+        places_of(dfs, "**InodeRecord**"),
+        places_of(&InodeRecord::magic, &InodeRecord::version, &InodeRecord::target_bytes,
+                  &InodeRecord::mode, &InodeRecord::links, &InodeRecord::uid, &InodeRecord::gid,
+                  &InodeRecord::reserved1, &InodeRecord::device, &InodeRecord::parent,
+                  &InodeRecord::created_ns, &InodeRecord::accessed_ns, &InodeRecord::modified_ns,
+                  &InodeRecord::modified_epoch, &InodeRecord::changed_ns,
+                  &InodeRecord::changed_epoch, &InodeRecord::reserved2));
+}
+
+// ---- bodies ---------------------------------------------------------------------------------
+
+TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
+    using namespace object;
+    namespace s = remote;
+    namespace f = hostlink;
+    const auto row = [](const auto&... cells) {
+        std::string text = "|";
+        ((text += fmt::format(" {} |", cells)), ...);
+        return text;
+    };
+    const std::string fetched = field_text<std::vector<FetchItem>>(s::fetched_fields);
+    const std::string file = field_text<f::FileBody>(f::file_fields);
+    const std::string moved = field_text<f::MovedBody>(f::moved_fields);
+    const std::string node = field_text<f::NodeBody>(f::node_fields);
+    const std::string rows[] = {
+        row("hello", field_text<rpc::HelloBody>(rpc::hello_fields)),
+        row("welcome", field_text<rpc::WelcomeBody>(rpc::welcome_fields)),
+        row("failure", field_text<rpc::FailureBody>(rpc::failure_fields)),
+        row("trace", field_text<uint64_t, uint32_t>(rpc::trace_fields)),
+        row("step of a trace", field_text<rpc::StepBody>(rpc::step_fields)),
+        row("status", field_text<Result<>>(rpc::status_fields)),
+        row("object", field_text<ObjectId>(s::object_fields)),
+
+        row("1 describe", "empty", field_text<uint64_t, std::string>(s::description_fields)),
+        row("2 fetch", field_text<ContainerId, std::vector<FetchItem>>(s::fetch_fields), fetched),
+        row("3 update", field_text<ContainerId, Transaction>(s::update_fields),
+            field_text<Commit>(s::commit_fields)),
+        row("4 list", field_text<ContainerId, ListRequest, bool, std::string>(s::list_fields),
+            field_text<std::vector<ListEntry>, bool>(s::listed_fields)),
+        row("5 query", field_text<ContainerId, ObjectId, Akey>(s::query_fields),
+            field_text<QueryReply>(s::queried_fields)),
+        row("6 create container", field_text<s::Creation>(s::create_fields),
+            field_text<ContainerRecord>(s::container_fields)),
+        row("7 destroy container", field_text<s::Destruction>(s::destroy_fields), "empty"),
+        row("8 list containers", field_text<std::string>(s::list_containers_fields),
+            field_text<std::vector<ContainerRecord>, bool>(s::containers_fields)),
+        row("9 space", "empty", field_text<PoolSpace>(s::space_fields)),
+        row("10 pin", field_text<ContainerId, Uuid, FetchItem>(s::pin_fields), fetched),
+        row("11 unpin", field_text<ContainerId, Uuid, ObjectId>(s::unpin_fields),
+            field_text<bool>(s::unpinned_fields)),
+
+        row("1 read", file, moved),
+        row("2 write", file, moved),
+        row("3 sync", file, "empty"),
+        row("4 punch hole", file, moved),
+        row("5 look up", node, field_text<fs::Attributes>(f::attributes_fields)),
+        row("6 attributes", node, field_text<fs::Attributes>(f::attributes_fields)),
+        row("7 list", field_text<f::ReaddirBody>(f::readdir_fields),
+            field_text<std::vector<fs::DirectoryEntry>>(f::entries_fields)),
+        row("8 read many",
+            field_text<f::ReadManyBody, std::vector<fs::ReadManyItem>>(f::read_many_fields),
+            "each {" + field_text<fs::ReadManyItem, uint32_t>(f::read_answer_fields) + "}"),
+    };
+    const std::string text = page("rpc.md");
+    for (const std::string& row : rows) {
+        EXPECT_TRUE(text.find('\n' + row + '\n') != std::string::npos)
+            << "docs/formats/rpc.md should say:\n"
+            << row;
+    }
+}
+
+}  // namespace
+}  // namespace ros2s
