@@ -31,7 +31,8 @@ size_t chunk_bytes_for(const EngineOptions& options, size_t devices) {
 
 Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
                      Publisher& publisher, State& state, Journal& journal,
-                     const EngineOptions& options, const CommitRules& rules, const Chain& chain)
+                     const EngineOptions& options, const CommitRules& rules, const Chain& chain,
+                     std::string read_only_reason)
     : chunks(chunk_bytes_for(options, devices.size()), options.staging_share() / 4),
       env_(env),
       devices_(std::move(devices)),
@@ -52,6 +53,7 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       proven_(chain.last_sequence),
       flushed_max_(chain.last_sequence),
       cut_{journal.head(), chain.last_id, chain.next_id},
+      read_only_reason_(std::move(read_only_reason)),
       wake_(env.reactor),
       ordered_(env.reactor),
       opened_(env.reactor),
@@ -95,17 +97,31 @@ Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
     co_return Result<>();
 }
 
-Committer::Ticket Committer::join(TransactionRecord transaction, std::vector<Node*> pins) {
+Committer::Ticket Committer::join(TransactionRecord transaction) {
     // A write ahead that fails at once gives up this group and opens another one.
     const std::shared_ptr<Group> joined = open_;
     Group& group = *joined;
     group.payload_bytes_max += transaction.encoded_bytes_max();
     place_blocks(transaction);
     group.transactions.push_back(std::move(transaction));
-    group.pins.insert(group.pins.end(), pins.begin(), pins.end());
     write_ahead();
     wake_.wake_all();
     return {joined, group.transactions.size() - 1};
+}
+
+Task<Result<object::Commit>> Committer::commit(TransactionRecord transaction, Trace* trace) {
+    if (trace != nullptr) open_->traced = true;  // joining may begin to write
+    const Ticket ticket = join(std::move(transaction));
+    co_await ticket.group->done;
+    if (trace != nullptr) {
+        for (const Group::Step& step : ticket.group->steps) {
+            trace->add(step.name, step.begin, step.end);
+        }
+    }
+    if (!ticket.group->outcome) co_return fail(ticket.group->outcome.error());
+    const RecordHeader& header = ticket.group->header;
+    co_return object::Commit{.epoch = {header.first_epoch + ticket.index},
+                             .time = WallTime{Duration{header.wall_time_ns}}};
 }
 
 bool Committer::advance_proof() {
@@ -157,7 +173,7 @@ Task<> Committer::run() {
             continue;
         }
         ++in_flight_;
-        co_await nursery_.spawn(commit(seal()));
+        co_await nursery_.spawn(write(seal()));
         if (journal_.used_blocks() > journal_.blocks() / 2) want_checkpoint();
     }
     co_await nursery_.join();
@@ -251,7 +267,7 @@ ConstBytes Committer::place_record(Group& group) {
     return record;
 }
 
-Task<> Committer::commit(std::shared_ptr<Group> group) {
+Task<> Committer::write(std::shared_ptr<Group> group) {
     const RecordHeader& header = group->header;
     const ConstBytes record = place_record(*group);
     {
@@ -284,7 +300,10 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
         // the index does, would be believed; the next opening shows what came of it.
         fail_group(*group, dead_->code == Code::io ? fail(*dead_) : fail(Code::io));
     } else {
-        if (!cores_.is_one()) co_await publish(*group);
+        std::vector<const TransactionRecord*> transactions;
+        transactions.reserve(group->transactions.size());
+        for (const TransactionRecord& t : group->transactions) transactions.push_back(&t);
+        co_await publisher_.publish(AppliedGroup::of(header), transactions, group->pins);
         finish(*group);
     }
     --in_flight_;
@@ -292,32 +311,7 @@ Task<> Committer::commit(std::shared_ptr<Group> group) {
     progress_.wake_all();
 }
 
-// On several cores: the part of finish() that waits for them.
-Task<> Committer::publish(Group& group) {
-    std::vector<const TransactionRecord*> transactions;
-    for (const TransactionRecord& t : group.transactions) transactions.push_back(&t);
-    co_await publisher_.publish(
-        {group.header.sequence, group.header.first_epoch, group.header.wall_time_ns}, transactions,
-        group.pins);
-}
-
-void Committer::unpin(Group& group) {
-    if (cores_.is_one()) {
-        for (Node* node : group.pins) cores_.home().cache.unpin(*node);
-    }
-    group.pins.clear();
-}
-
 void Committer::finish(Group& group) {
-    if (cores_.is_one()) {
-        std::vector<const TransactionRecord*> transactions;
-        transactions.reserve(group.transactions.size());
-        for (const TransactionRecord& t : group.transactions) transactions.push_back(&t);
-        publisher_.publish_here(
-            {group.header.sequence, group.header.first_epoch, group.header.wall_time_ns},
-            transactions);
-    }
-    unpin(group);
     durable_ = group.header.sequence;
     proven_ = std::max(proven_, group.header.durable_upto);
     cut_ = {group.end_position, group.header.id, group.header.next_id};
@@ -328,7 +322,6 @@ void Committer::finish(Group& group) {
 }
 
 void Committer::fail_group(Group& group, Result<> outcome) {
-    unpin(group);
     group.outcome = outcome;
     group.done.set();
 }
@@ -336,10 +329,11 @@ void Committer::fail_group(Group& group, Result<> outcome) {
 void Committer::die(const Error& error, std::string reason) {
     if (dead_) return;
     dead_ = error;
-    reason_ = reason.empty() ? "a write or flush failed: " + describe(error) +
-                                   ". Close the pool, see to the device, and open it again"
-                             : std::move(reason);
-    env_.log.error("The pool is read-only from now on: " + reason_);
+    read_only_reason_ = reason.empty()
+                            ? "a write or flush failed: " + describe(error) +
+                                  ". Close the pool, see to the device, and open it again"
+                            : std::move(reason);
+    env_.log.error("The pool is read-only from now on: " + read_only_reason_);
     if (!open_->is_empty()) {
         fail_group(*open_, fail(error));
         open_ = make_group();

@@ -34,6 +34,7 @@
 #include "ros2s/base/metrics.h"
 #include "ros2s/device/block_device.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/trace.h"
 
 namespace ros2s::engine {
 
@@ -54,7 +55,7 @@ class Committer {
 
     Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
               Publisher& publisher, State& state, Journal& journal, const EngineOptions& options,
-              const CommitRules& rules, const Chain& chain);
+              const CommitRules& rules, const Chain& chain, std::string read_only_reason);
     ~Committer();
 
     // Runs until stop(), and then until what was joined is done. Spawned by the pool.
@@ -65,13 +66,15 @@ class Committer {
     // between this and join(), the room stays. Errors: too_large, read_only.
     Task<Result<>> admit(size_t record_bytes, uint64_t blocks);
     [[nodiscard]] Group& open() { return *open_; }
-    // The transaction's blocks are staged in open(), and nobody else's since. On one core `pins`
-    // move to the group; on several the caller unpins them when the group is done.
+    // The transaction's blocks are staged in open(), which holds the nodes that it needs, and
+    // nobody else's since. The caller keeps these pinned until the group is done.
     struct Ticket {
         std::shared_ptr<Group> group;
         size_t index = 0;
     };
-    Ticket join(TransactionRecord transaction, std::vector<Node*> pins);
+    Ticket join(TransactionRecord transaction);
+    // join(), and waits until the group is published. Errors: those of the group's I/O.
+    Task<Result<object::Commit>> commit(TransactionRecord transaction, Trace* trace = nullptr);
 
     // Commits an empty group where that would free blocks in quarantine. False: it would not, and
     // nothing is under way that could.
@@ -95,7 +98,8 @@ class Committer {
     // No write is taken any more; `reason` is a sentence for people.
     void die(const Error& error, std::string reason);
     [[nodiscard]] bool is_dead() const { return dead_.has_value(); }
-    [[nodiscard]] const std::string& reason() const { return reason_; }
+    // Empty: updates are taken. Otherwise a sentence for people.
+    [[nodiscard]] const std::string& read_only_reason() const { return read_only_reason_; }
 
     // The applied group's end in the journal and the ids that follow it, for checkpoints.
     struct Cut {
@@ -116,7 +120,7 @@ class Committer {
     void write_ahead();
     void look_ahead(const Group& group);
     ConstBytes place_record(Group& group);
-    Task<> commit(std::shared_ptr<Group> group);
+    Task<> write(std::shared_ptr<Group> group);
     // Placed blocks that follow each other on the device and in memory.
     struct Piece {
         uint32_t device = 0;
@@ -131,8 +135,6 @@ class Committer {
     Task<> flush(Group& group);
     void note_failure(Group& group, const Result<>& failed);
     void finish(Group& group);
-    Task<> publish(Group& group);
-    void unpin(Group& group);
     void fail_group(Group& group, Result<> outcome);
     [[nodiscard]] std::shared_ptr<Group> make_group();
     void choose_discards(uint32_t device);
@@ -162,7 +164,7 @@ class Committer {
     uint64_t flushed_max_ = 0;  // for the rule that tests remove
     Cut cut_;
     std::optional<Error> dead_;
-    std::string reason_;
+    std::string read_only_reason_;
     Event wake_;     // the loop looks again
     Event ordered_;  // a group is done
     Event opened_;   // the open group has been replaced

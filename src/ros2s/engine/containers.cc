@@ -1,8 +1,11 @@
+#include "containers.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "parts.h"
 #include "ros2s/object/validate.h"
 #include "scan.h"
 
@@ -32,20 +35,31 @@ Result<std::optional<ReplyValue>> stored_answer(const Replies& replies, const Ca
 
 }  // namespace
 
-Task<Result<ContainerRecord>> EngineStore::Parts::create_container(
-    const Call& call, const object::ContainerProperties& properties) {
-    const Gate::Hold hold(cores.home().gate);
+Containers::Containers(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
+                       const Journal& journal)
+    : turn(cores.home().env.reactor, 1),
+      cores_(cores),
+      state_(state),
+      committer_(committer),
+      checkpointer_(checkpointer),
+      journal_(journal),
+      home_(cores.home()),
+      reactor_(home_.env.reactor) {}
+
+Task<Result<ContainerRecord>> Containers::create(const Call& call,
+                                                 const object::ContainerProperties& properties) {
+    const Gate::Hold hold(home_.gate);
     ROS2S_CO_TRY(object::validate(properties));
-    ROS2S_CO_TRY(call.check(env.reactor.now()));
+    ROS2S_CO_TRY(call.check(reactor_.now()));
     // Labels are unique: creations go one by one.
-    co_await container_turn.acquire();
-    const SemaphoreHold turn(container_turn);
+    co_await turn.acquire();
+    const SemaphoreHold held(turn);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        stored_answer(state.replies, call, env.reactor.wall_time()));
+                        stored_answer(state_.replies, call, reactor_.wall_time()));
     if (reply) {
-        cores.home().metrics.replays.add();
-        for (const auto& [id, container] : state.containers) {
-            if (state.has_container(id) && container.value.created == reply->time &&
+        home_.metrics.replays.add();
+        for (const auto& [id, container] : state_.containers) {
+            if (state_.has_container(id) && container.value.created == reply->time &&
                 container.value.properties.label == properties.label) {
                 co_return ContainerRecord{id, container.value.properties, reply->time};
             }
@@ -53,13 +67,13 @@ Task<Result<ContainerRecord>> EngineStore::Parts::create_container(
         // It was made, and has been destroyed since.
         co_return fail(Code::stale);
     }
-    if (!read_only_reason().empty()) co_return fail(Code::read_only);
-    for (const auto& [id, container] : state.containers) {
-        if (state.has_container(id) && container.value.properties.label == properties.label) {
+    if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
+    for (const auto& [id, container] : state_.containers) {
+        if (state_.has_container(id) && container.value.properties.label == properties.label) {
             co_return fail(Code::exists);
         }
     }
-    const object::ContainerId id{Uuid::make(env.reactor.secrets())};
+    const object::ContainerId id{Uuid::make(reactor_.secrets())};
     Change change{.kind = Change::Kind::create_container};
     change.value = encode(ContainerValue{.properties = properties});
     ROS2S_CO_TRY_ASSIGN(const object::Commit commit,
@@ -67,28 +81,27 @@ Task<Result<ContainerRecord>> EngineStore::Parts::create_container(
     co_return ContainerRecord{.id = id, .properties = properties, .created = commit.time};
 }
 
-Task<Result<>> EngineStore::Parts::destroy_container(const Call& call,
-                                                     object::ContainerId container) {
-    const Gate::Hold hold(cores.home().gate);
-    ROS2S_CO_TRY(call.check(env.reactor.now()));
-    co_await container_turn.acquire();
-    const SemaphoreHold turn(container_turn);
+Task<Result<>> Containers::destroy(const Call& call, object::ContainerId container) {
+    const Gate::Hold hold(home_.gate);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    co_await turn.acquire();
+    const SemaphoreHold held(turn);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        stored_answer(state.replies, call, env.reactor.wall_time()));
+                        stored_answer(state_.replies, call, reactor_.wall_time()));
     if (reply) {
-        cores.home().metrics.replays.add();
+        home_.metrics.replays.add();
         co_return Result<>();
     }
-    if (!read_only_reason().empty()) co_return fail(Code::read_only);
-    if (!state.has_container(container)) co_return fail(Code::not_found);
+    if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
     // From now on nothing joins a group for this container.
-    state.containers[container].retiring = true;
-    co_await cores.share_containers(state.visible_containers());
+    state_.containers[container].retiring = true;
+    co_await cores_.share_containers(state_.visible_containers());
     Change change{.kind = Change::Kind::retire_container};
     const auto retired = co_await commit_change(container, std::move(change), name_of(call));
     if (!retired) {
-        state.containers[container].retiring = false;
-        co_await cores.share_containers(state.visible_containers());
+        state_.containers[container].retiring = false;
+        co_await cores_.share_containers(state_.visible_containers());
         co_return fail(retired.error());
     }
     // It is gone for everybody; its space comes back step by step. A crash in between leaves a
@@ -153,7 +166,7 @@ class PurgeSteps {
 
 // Removes what a retired container holds, in steps that need little memory each, then its record.
 // A crash in between leaves a retired container that holds less.
-Task<Result<>> EngineStore::Parts::purge(object::ContainerId container) {
+Task<Result<>> Containers::purge(object::ContainerId container) {
     KeyBuilder entries(Table::entries);
     entries.container(container);
     const std::string entries_end = prefix_end(entries.view());
@@ -161,7 +174,7 @@ Task<Result<>> EngineStore::Parts::purge(object::ContainerId container) {
     PurgeSteps steps;
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(Loader::Page page,
-                            co_await scan(cores, std::move(from), entries_end, purge_entries_max));
+                            co_await scan(cores_, std::move(from), entries_end, purge_entries_max));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -183,8 +196,8 @@ Task<Result<>> EngineStore::Parts::purge(object::ContainerId container) {
     const std::string summaries_end = prefix_end(summaries.view());
     from = summaries.take();
     for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const Loader::Page page, co_await cores.home().loader.scan(
-                                                         from, summaries_end, purge_entries_max));
+        ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
+                            co_await home_.loader.scan(from, summaries_end, purge_entries_max));
         std::vector<Change> changes;
         for (const Loader::Item& item : page.items) {
             const auto key = parse_summary_key(item.key);
@@ -203,50 +216,77 @@ Task<Result<>> EngineStore::Parts::purge(object::ContainerId container) {
     co_return Result<>();
 }
 
+Task<Result<object::Commit>> Containers::commit_change(object::ContainerId container, Change change,
+                                                       const object::OperationId& id) {
+    TransactionRecord record;
+    record.container = container;
+    record.id = id;
+    record.changes.push_back(std::move(change));
+    ROS2S_CO_TRY(co_await committer_.admit(record.encoded_bytes_max(), 0));
+    co_return co_await committer_.commit(std::move(record));
+}
+
 // In as few transactions as their records allow.
-Task<Result<>> EngineStore::Parts::commit_steps(object::ContainerId container,
-                                                std::vector<Change> changes) {
-    const uint64_t bytes_max = journal.record_blocks_max() * block_bytes / 2;
+Task<Result<>> Containers::commit_steps(object::ContainerId container,
+                                        std::vector<Change> changes) {
+    const uint64_t bytes_max = journal_.record_blocks_max() * block_bytes / 2;
     for (size_t at = 0; at < changes.size();) {
-        if (checkpointer->is_behind()) co_await checkpointer->catch_up();
+        if (checkpointer_.is_behind()) co_await checkpointer_.catch_up();
         TransactionRecord record;
         record.container = container;
         std::vector<Node*> pins;
         Result<> done;
         while (done && at < changes.size() &&
                (record.changes.empty() || record.encoded_bytes_max() < bytes_max)) {
-            done = co_await cores.prepare(container, changes[at], pins);
+            done = co_await cores_.prepare(container, changes[at], pins);
             if (done) record.changes.push_back(std::move(changes[at++]));
         }
-        if (done) done = co_await committer->admit(record.encoded_bytes_max(), 0);
-        const bool joins = done.has_value();
-        if (joins) {
-            const auto committed = co_await commit(std::move(record), pins);
+        if (done) done = co_await committer_.admit(record.encoded_bytes_max(), 0);
+        if (done) {
+            committer_.open().hold(pins);
+            const auto committed = co_await committer_.commit(std::move(record));
             if (!committed) done = fail(committed.error());
         }
-        // On one core the group has done that.
-        if (!joins || !cores.is_one()) co_await cores.unpin(std::move(pins));
+        co_await cores_.unpin(std::move(pins));
         ROS2S_CO_TRY(done);
-        co_await cores.trim();
+        co_await cores_.trim();
     }
     co_return Result<>();
 }
 
-Task<Result<std::vector<ContainerRecord>>> EngineStore::Parts::list_containers(const Call& call) {
-    ROS2S_CO_TRY(call.check(env.reactor.now()));
+Task<> Containers::resume_purges() {
+    const Gate::Hold hold(home_.gate);
+    std::vector<object::ContainerId> retired;
+    for (const auto& [id, container] : state_.containers) {
+        if (container.value.retired) retired.push_back(id);
+    }
+    if (!cores_.rules().resume_purges) retired.clear();
+    for (const object::ContainerId id : retired) {
+        const Result<> purged = co_await purge(id);
+        if (!purged) {
+            home_.env.log.warning(
+                fmt::format("removing what a destroyed container held failed: {}; it "
+                            "is tried again when the pool is opened next",
+                            describe(purged.error())));
+        }
+    }
+}
+
+Task<Result<std::vector<ContainerRecord>>> Containers::list(const Call& call) {
+    ROS2S_CO_TRY(call.check(reactor_.now()));
     std::vector<ContainerRecord> records;
-    for (const auto& [id, container] : state.containers) {
-        if (!state.has_container(id)) continue;
+    for (const auto& [id, container] : state_.containers) {
+        if (!state_.has_container(id)) continue;
         records.push_back({id, container.value.properties, container.value.created});
     }
     std::ranges::sort(records, {}, [](const ContainerRecord& r) { return r.properties.label; });
     co_return records;
 }
 
-Task<Result<object::PoolSpace>> EngineStore::Parts::space(const Call& call) {
-    ROS2S_CO_TRY(call.check(env.reactor.now()));
-    const uint64_t total = state.space.total_blocks();
-    const uint64_t used = state.space.used_blocks();
+Task<Result<object::PoolSpace>> Containers::space(const Call& call) {
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    const uint64_t total = state_.space.total_blocks();
+    const uint64_t used = state_.space.used_blocks();
     co_return object::PoolSpace{.total_bytes = total * block_bytes,
                                 .free_bytes = (total - used) * block_bytes};
 }

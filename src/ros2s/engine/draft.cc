@@ -166,23 +166,14 @@ size_t Draft::record_bytes_max() const {
     return bytes;
 }
 
-std::vector<uint32_t> Draft::cores() const {
-    std::vector<uint32_t> cores;
-    using Judge = object::Condition::Kind;
-    const auto all = [&](uint32_t core) {
-        return std::ranges::any_of(request_.conditions,
-                                   [&](const object::Condition& condition) {
-                                       if (condition.is_about_pins()) return false;
-                                       return condition.kind == Judge::no_dkeys ||
-                                              is_on(core, condition.object, condition.dkey.bytes);
-                                   }) ||
-               std::ranges::any_of(record_.changes,
-                                   [&](const Change& change) { return is_on(core, change); });
+bool Draft::concerns(uint32_t core) const {
+    const auto asks = [&](const object::Condition& condition) {
+        if (condition.is_about_pins()) return false;
+        return condition.kind == object::Condition::Kind::no_dkeys ||
+               is_on(core, condition.object, condition.dkey.bytes);
     };
-    for (uint32_t core = 0; core < partition_.cores; ++core) {
-        if (all(core)) cores.push_back(core);
-    }
-    return cores;
+    return std::ranges::any_of(request_.conditions, asks) ||
+           std::ranges::any_of(changes(), [&](const Change& one) { return is_on(core, one); });
 }
 
 // What concerns a whole object is locked on every core; so a core's own dkeys need no other's lock.

@@ -49,8 +49,8 @@ class Draft {
     // Blocks that stage() can need at most, by device.
     [[nodiscard]] const std::vector<std::pair<uint32_t, uint64_t>>& needs() const { return needs_; }
     [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
-    // The cores that have something to lock, ascending.
-    [[nodiscard]] std::vector<uint32_t> cores() const;
+    // Whether that core has something to lock.
+    [[nodiscard]] bool concerns(uint32_t core) const;
     [[nodiscard]] std::vector<LockTable::Wanted> locks(uint32_t core) const;
     // Whether that core has what lies under a dkey of this container.
     [[nodiscard]] bool is_on(uint32_t core, object::ObjectId object, std::string_view dkey) const {

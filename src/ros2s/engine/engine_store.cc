@@ -80,7 +80,7 @@ Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId containe
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
                                                  const object::Transaction& transaction) {
-    return at_home(parts_->cores, *parts_, &Parts::update, call, container, transaction);
+    return at_home(parts_->cores, *parts_->writer, &Writer::update, call, container, transaction);
 }
 Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
                                                   const object::ListRequest& request) {
@@ -93,16 +93,16 @@ Task<Result<object::QueryReply>> EngineStore::query(const Call& call, object::Co
 }
 Task<Result<object::ContainerRecord>> EngineStore::create_container(
     const Call& call, const object::ContainerProperties& properties) {
-    return at_home(parts_->cores, *parts_, &Parts::create_container, call, properties);
+    return at_home(parts_->cores, *parts_->containers, &Containers::create, call, properties);
 }
 Task<Result<>> EngineStore::destroy_container(const Call& call, object::ContainerId container) {
-    return at_home(parts_->cores, *parts_, &Parts::destroy_container, call, container);
+    return at_home(parts_->cores, *parts_->containers, &Containers::destroy, call, container);
 }
 Task<Result<std::vector<object::ContainerRecord>>> EngineStore::list_containers(const Call& call) {
-    return at_home(parts_->cores, *parts_, &Parts::list_containers, call);
+    return at_home(parts_->cores, *parts_->containers, &Containers::list, call);
 }
 Task<Result<object::PoolSpace>> EngineStore::space(const Call& call) {
-    return at_home(parts_->cores, *parts_, &Parts::space, call);
+    return at_home(parts_->cores, *parts_->containers, &Containers::space, call);
 }
 Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
                                 const object::Holder& holder, object::FetchItem& item) {

@@ -3,6 +3,7 @@
 // between checksum and media.
 #pragma once
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -132,6 +133,8 @@ struct Group {
     Result<> outcome;  // valid once done
 
     [[nodiscard]] bool is_empty() const { return transactions.empty(); }
+    // Nodes that the transaction about to join needs in memory; it holds them until `done`.
+    void hold(std::span<Node* const> nodes) { pins.insert(pins.end(), nodes.begin(), nodes.end()); }
     // Room for one more block; the caller fills it.
     [[nodiscard]] std::byte* stage(uint32_t device, StagedBlock& where) {
         PerDevice& on = devices[device];

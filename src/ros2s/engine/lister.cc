@@ -224,12 +224,6 @@ Task<Result<std::optional<uint64_t>>> size_at(Core& core, std::string key) {
     co_return size;
 }
 
-// An object's lock on every core: nobody changes the object while it is held.
-Task<> lock_object(Core& core, uint64_t object, LocksHeld& locked) {
-    const LockTable::Wanted wanted{object, LockMode::shared};
-    co_await core.locks.lock(wanted);
-    locked.held.push_back(wanted);
-}
 Task<> unlock(LocksHeld& locked) {
     locked.clear();
     co_return;
@@ -237,7 +231,8 @@ Task<> unlock(LocksHeld& locked) {
 
 }  // namespace
 
-// Looks without locks at first; an object that changes faster than one can look is locked.
+// Looks without locks at first; an object that changes faster than one can look is locked on every
+// core.
 Task<Result<QueryReply>> Lister::query_object(object::ContainerId container,
                                               object::ObjectId object, const object::Akey& akey) {
     constexpr int looks_max = 3;
@@ -250,7 +245,7 @@ Task<Result<QueryReply>> Lister::query_object(object::ContainerId container,
     std::deque<LocksHeld> locks;
     for (uint32_t i = 0; i < cores_.size(); ++i) {
         LocksHeld& locked = locks.emplace_back(cores_[i].locks);
-        co_await at(cores_[i], cores_.home(), lock_object(cores_[i], name, locked));
+        co_await at(cores_[i], cores_.home(), locked.lock({{name, LockMode::shared}}));
     }
     Result<std::optional<QueryReply>> reply;
     while (reply && !*reply) reply = co_await look_at(container, object, akey);

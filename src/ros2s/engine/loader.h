@@ -26,8 +26,8 @@ namespace ros2s::engine {
 class Pins {
   public:
     explicit Pins(NodeCache& cache) : cache_(cache) {}
-    Pins(const Pins&) = delete;
-    Pins& operator=(const Pins&) = delete;
+    Pins(Pins&&) = default;  // leaves none
+    Pins& operator=(Pins&&) = delete;
     ~Pins() { clear(); }
     // The caller has pinned it, or add() does.
     void adopt(Node& node) { nodes_.push_back(&node); }

@@ -15,6 +15,7 @@
 // dkey takes it on that dkey's core, who wants the object takes it on each.
 // Used on its core.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
@@ -22,6 +23,7 @@
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/task.h"
 
 namespace ros2s::engine {
 
@@ -83,17 +85,23 @@ class LockTable {
 class LocksHeld {
   public:
     explicit LocksHeld(LockTable& table) : table_(table) {}
-    LocksHeld(const LocksHeld&) = delete;
-    LocksHeld& operator=(const LocksHeld&) = delete;
+    LocksHeld(LocksHeld&&) = default;  // leaves none
+    LocksHeld& operator=(LocksHeld&&) = delete;
     ~LocksHeld() { clear(); }
-    void clear() {
-        for (const auto& one : held) table_.unlock(one);
-        held.clear();
+    // Once: waits for each in their order.
+    Task<> lock(std::vector<LockTable::Wanted> wanted) {
+        wanted_ = std::move(wanted);
+        for (; held_ < wanted_.size(); ++held_) co_await table_.lock(wanted_[held_]);
     }
-    std::vector<LockTable::Wanted> held;
+    void clear() {
+        for (size_t i = 0; i < std::min(held_, wanted_.size()); ++i) table_.unlock(wanted_[i]);
+        wanted_.clear();
+    }
 
   private:
     LockTable& table_;
+    std::vector<LockTable::Wanted> wanted_;
+    size_t held_ = 0;  // of them, from the first on
 };
 
 }  // namespace ros2s::engine

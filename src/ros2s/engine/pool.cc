@@ -154,11 +154,6 @@ EngineStore::Parts::Parts(const Env& environment, Devices pool_devices,
       journal(superblock.journal_first, superblock.journal_blocks),
       cores(env, *index, superblock.targets, rules, options),
       publisher(env, cores, state),
-      staging(env.reactor, std::max<uint64_t>(options.staging_share() / block_bytes, 64)),
-      staging_blocks(staging.available()),
-      in_place_turn(env.reactor, 1),
-      slot_done(env.reactor),
-      container_turn(env.reactor, 1),
       reader(cores, state, publisher, pins),
       lister(cores, state) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
@@ -183,6 +178,7 @@ std::vector<device::BlockDevice*> EngineStore::Parts::device_pointers() const {
 }
 
 std::string EngineStore::Parts::read_only_reason() const {
+    if (committer) return committer->read_only_reason();
     if (!damage.empty()) return damage;
     if (superblock.read_only_features != 0) {
         return fmt::format(
@@ -190,16 +186,17 @@ std::string EngineStore::Parts::read_only_reason() const {
             "{:#x}): write to it with the version of ros2store that made it",
             superblock.read_only_features);
     }
-    if (committer && committer->is_dead()) return committer->reason();
     if (options.read_only) return "the pool was opened read-only, as asked";
     return {};
 }
 
 void EngineStore::Parts::start(const Committer::Chain& chain, uint64_t checkpoint_number) {
     committer.emplace(env, device_pointers(), cores, publisher, state, journal, options, rules,
-                      chain);
+                      chain, read_only_reason());
     checkpointer.emplace(env, *index, *devices[0], cores, publisher, state, journal, *committer,
                          superblock.pool, superblock.checkpoint_first, checkpoint_number);
+    writer.emplace(cores, state, *committer, *checkpointer, pins, options.staging_share());
+    containers.emplace(cores, state, *committer, *checkpointer, journal);
     publisher.reads_moved = [this] { committer->release_space(); };
     committer->want_checkpoint = [this] { checkpointer->request(); };
 }
@@ -235,7 +232,7 @@ Task<Result<>> EngineStore::Parts::recover(Report& report) {
     }
     co_await background->spawn(committer->run());
     co_await background->spawn(checkpointer->run());
-    co_await background->spawn(resume_purges());
+    co_await background->spawn(containers->resume_purges());
     if (options.rest_after > Duration{}) co_await background->spawn(give_back_at_rest());
     if (journal.used_blocks() > journal.blocks() / 2) checkpointer->request();
     co_return Result<>();
@@ -245,6 +242,8 @@ Task<Result<>> EngineStore::Parts::checkpoint_recovered(const Committer::Chain& 
                                                         uint64_t& number, Report& report) {
     start(chain, number);
     const Result<> written = co_await checkpointer->checkpoint();
+    writer.reset();
+    containers.reset();
     checkpointer.reset();
     committer.reset();
     if (!written) {
@@ -280,25 +279,6 @@ Task<> EngineStore::Parts::give_back_at_rest() {
     while (co_await sleep_for(env.reactor, options.rest_after, closing.token())) {
         if (rest.came_to_rest(committer->counters.transactions.value())) {
             committer->chunks.drop_spare();
-        }
-    }
-}
-
-// Containers whose destruction a crash interrupted.
-Task<> EngineStore::Parts::resume_purges() {
-    const Gate::Hold hold(cores.home().gate);
-    std::vector<object::ContainerId> retired;
-    for (const auto& [id, container] : state.containers) {
-        if (container.value.retired) retired.push_back(id);
-    }
-    if (!rules.resume_purges) retired.clear();
-    for (const object::ContainerId id : retired) {
-        const Result<> purged = co_await purge(id);
-        if (!purged) {
-            env.log.warning(
-                fmt::format("removing what a destroyed container held failed: {}; it "
-                            "is tried again when the pool is opened next",
-                            describe(purged.error())));
         }
     }
 }
@@ -470,8 +450,8 @@ Task<Result<>> EngineStore::checkpoint() {
 Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Report& report) {
     Parts& parts = *parts_;
     const Gate::Hold hold(parts.cores.home().gate);
-    co_await parts.container_turn.acquire();
-    const SemaphoreHold turn(parts.container_turn);
+    co_await parts.containers->turn.acquire();
+    const SemaphoreHold turn(parts.containers->turn);
     const std::string reason = parts.read_only_reason();
     Superblock grown = parts.superblock;
     Result<> result;
@@ -508,7 +488,7 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
                 fmt::format("{}: writing its superblock failed: {}. Open the pool again with all "
                             "devices",
                             at.name(), describe(written.error())));
-            co_return report.fail(written.error(), parts.committer->reason());
+            co_return report.fail(written.error(), parts.read_only_reason());
         }
     }
     grown.device_number = 0;

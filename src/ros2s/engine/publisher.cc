@@ -151,7 +151,12 @@ void Publisher::settle(const AppliedGroup& group, Transactions transactions,
     state_.finish(group, transactions.size());
 }
 
-Task<> Publisher::publish(AppliedGroup group, Transactions transactions, std::vector<Node*> pins) {
+Task<> Publisher::publish(AppliedGroup group, Transactions transactions,
+                          std::span<Node* const> pins) {
+    if (cores_.is_one()) {
+        publish_here(group, transactions);
+        co_return;
+    }
     co_await turn.acquire();
     const SemaphoreHold held(turn);
     Core& home = cores_.home();

@@ -34,11 +34,9 @@ class Publisher {
     Publisher(const Env& env, Cores& cores, State& state);
 
     using Transactions = std::span<const TransactionRecord* const>;
-    // For a pool on one core. Does not suspend.
-    void publish_here(const AppliedGroup& group, Transactions transactions);
-    // For a pool on several. `pins`: the nodes that the group needs, which stay pinned by the
-    // caller until it has returned. One group at a time.
-    Task<> publish(AppliedGroup group, Transactions transactions, std::vector<Node*> pins);
+    // `pins`: the nodes that the group needs, which stay pinned until it has returned. One group at
+    // a time. Does not suspend in a pool on one core.
+    Task<> publish(AppliedGroup group, Transactions transactions, std::span<Node* const> pins);
 
     // Held by whoever needs all cores to be between the same two groups: publish(), and a
     // checkpoint while it cuts.
@@ -58,6 +56,7 @@ class Publisher {
 
   private:
     struct Part;
+    void publish_here(const AppliedGroup& group, Transactions transactions);
     Task<> apply_at(Core& core, const AppliedGroup& group, Transactions transactions, Part& part);
     Task<> first_round(Core& core, const AppliedGroup& group, Transactions transactions,
                        Part& part);

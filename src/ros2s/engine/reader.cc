@@ -259,10 +259,7 @@ Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
     const Gate::Hold hold(home.gate);
     ROS2S_CO_TRY(call.check(home.env.reactor.now()));
     LocksHeld locked(home.locks);
-    const LockTable::Wanted wanted{Draft::lock_name(container, item.object),
-                                   LockMode::intent_shared};
-    co_await home.locks.lock(wanted);
-    locked.held.push_back(wanted);
+    co_await locked.lock({{Draft::lock_name(container, item.object), LockMode::intent_shared}});
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     home.metrics.fetches.add();
     home.metrics.fetch_items.add();

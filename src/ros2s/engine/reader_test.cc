@@ -70,6 +70,7 @@ TEST(Reader, ReadsWhatTheNodeSaysAndAHoleBehindIt) {
 TEST(Reader, WithholdsABlockThatIsNotWhatTheNodeSays) {
     Shelf shelf;
     const AlignedBuffer other(block_bytes);
+    std::memset(other.data(), 8, block_bytes);
     shelf.disk.poke(media_block * block_bytes, other.bytes());
     const auto item = shelf.world.run(shelf.fetch({0, block_bytes}));
     EXPECT_EQ(item.status, Result<>(fail(Code::corrupt, block_bytes)));

@@ -291,19 +291,9 @@ Task<Result<>> Recovery::apply(const Record& record) {
             result = co_await cores_.prepare(transaction.container, change, pins);
         }
     }
-    if (result) co_await publish(record.header, transactions, pins);
+    if (result) co_await publisher_.publish(AppliedGroup::of(record.header), transactions, pins);
     co_await cores_.unpin(std::move(pins));
     co_return result;
-}
-
-Task<> Recovery::publish(const RecordHeader& header, Publisher::Transactions transactions,
-                         std::vector<Node*> pins) {
-    const AppliedGroup group{header.sequence, header.first_epoch, header.wall_time_ns};
-    if (cores_.is_one()) {
-        publisher_.publish_here(group, transactions);
-    } else {
-        co_await publisher_.publish(group, transactions, std::move(pins));
-    }
 }
 
 Task<Result<Recovered>> Recovery::run(Report& report) {
@@ -448,7 +438,7 @@ Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
         chain.last_sequence = header.sequence;
         chain.last_id = header.id;
         chain.next_id = header.next_id;
-        co_await publish(header, {}, {});
+        co_await publisher_.publish(AppliedGroup::of(header), {}, {});
     }
     state_.space.make_available();
     co_return Result<>();

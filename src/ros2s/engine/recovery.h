@@ -78,8 +78,6 @@ class Recovery {
     Task<Result<bool>> data_match(const Record& record, Matching how);
     [[nodiscard]] Result<> load_entry(const IndexEntry& entry);
     Task<Result<>> apply(const Record& record);
-    Task<> publish(const RecordHeader& header, Publisher::Transactions transactions,
-                   std::vector<Node*> pins);
     // Decides where the chain ends, and applies what is before.
     Task<Result<>> accept(CheckpointSlot slot, uint64_t proven, Recovered& out, Report& report);
     [[nodiscard]] bool is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,

@@ -15,6 +15,7 @@
 #include "placement.h"
 #include "replies.h"
 #include "ros2s/engine/extent/space.h"
+#include "ros2s/engine/format/record.h"
 
 namespace ros2s::engine {
 
@@ -23,6 +24,9 @@ struct AppliedGroup {
     uint64_t first_epoch = 0;
     int64_t wall_time_ns = 0;
 
+    [[nodiscard]] static AppliedGroup of(const RecordHeader& header) {
+        return {header.sequence, header.first_epoch, header.wall_time_ns};
+    }
     [[nodiscard]] Applying transaction(size_t index, object::ContainerId container) const {
         return {sequence, {first_epoch + index}, WallTime{Duration{wall_time_ns}}, container};
     }

@@ -1,0 +1,322 @@
+#include "writer.h"
+
+#include <algorithm>
+
+#include "conditions.h"
+#include "reader.h"
+#include "ros2s/object/validate.h"
+
+namespace ros2s::engine {
+
+using object::Commit;
+
+// A transaction on its way.
+struct Writer::Update {
+    const Call& call;
+    object::ContainerId container;
+    const object::Transaction& transaction;
+    Draft draft;
+    bool has_space = false;  // reserved: draft.needs()
+};
+
+// What it holds on one core; taken and given back there.
+struct Writer::Visit {
+    explicit Visit(Core& visited) : core(visited), locked(visited.locks), pins(visited.cache) {}
+    void let_go() {
+        pins.clear();
+        locked.clear();
+    }
+    Core& core;
+    LocksHeld locked;
+    Pins pins;
+    std::vector<std::string> summaries;  // that its changes touch, as only the entries tell
+};
+
+namespace {
+
+// Staging blocks held by one update.
+class BlocksHeld {
+  public:
+    BlocksHeld(Semaphore& semaphore, uint64_t blocks) : semaphore_(semaphore), blocks_(blocks) {}
+    BlocksHeld(const BlocksHeld&) = delete;
+    BlocksHeld& operator=(const BlocksHeld&) = delete;
+    ~BlocksHeld() {
+        if (blocks_ > 0) semaphore_.release(blocks_);
+    }
+
+  private:
+    Semaphore& semaphore_;
+    uint64_t blocks_;
+};
+
+}  // namespace
+
+Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
+               object::PinTable& pins, uint64_t staging_bytes)
+    : cores_(cores),
+      state_(state),
+      committer_(committer),
+      checkpointer_(checkpointer),
+      pins_(pins),
+      reactor_(cores.home().env.reactor),
+      staging_blocks_(std::max<uint64_t>(staging_bytes / block_bytes, 64)),
+      staging_(reactor_, staging_blocks_),
+      in_place_turn_(reactor_, 1),
+      slot_done_(reactor_) {}
+
+// Exactly once: a repetition gets the stored answer, or waits for the first try.
+Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId container,
+                                    const object::Transaction& transaction) {
+    CoreMetrics& metrics = cores_.home().metrics;
+    const Gate::Hold hold(cores_.home().gate);
+    const Span span(call.trace, reactor_, "engine.update");
+    metrics.updates.add();
+    ROS2S_CO_TRY(object::validate(transaction));
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    object::OperationId id = transaction.id;
+    if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
+    id.digest = digest_of(transaction);
+    const ReplyKey slot = Replies::key_of(id, container);
+    while (running_.contains(slot) && cores_.rules().await_first_try) co_await slot_done_;
+    ROS2S_CO_TRY_ASSIGN(const auto reply, state_.replies.look_up(id, container, transaction.is_new,
+                                                                 reactor_.wall_time()));
+    if (reply) {
+        metrics.replays.add();
+        co_return Commit{reply->epoch, reply->time, true};
+    }
+    running_.insert(slot);
+    Result<Commit> result = co_await update_once(call, container, transaction, id);
+    running_.erase(slot);
+    slot_done_.wake_all();
+    co_return result;
+}
+
+Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId container,
+                                         const object::Transaction& transaction,
+                                         object::OperationId id) {
+    if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
+    Update update{call, container, transaction,
+                  Draft(container, transaction, id, cores_.partition())};
+    Draft& draft = update.draft;
+    ROS2S_CO_TRY(draft.build(state_.placement));
+    if (draft.blocks_max() > staging_blocks_) {
+        co_return fail(Code::no_memory, staging_blocks_ * block_bytes);
+    }
+    if (draft.blocks_max() > 0) co_await staging_.acquire(draft.blocks_max());
+    const BlocksHeld staged(staging_, draft.blocks_max());
+    if (checkpointer_.is_behind()) co_await checkpointer_.catch_up();
+    ROS2S_CO_TRY(co_await reserve(call, draft));
+    update.has_space = true;
+    std::vector<Visit> visits;
+    for (uint32_t core = 0; core < cores_.size(); ++core) {
+        if (draft.concerns(core)) visits.emplace_back(cores_[core]);
+    }
+    Result<Commit> result = co_await carry_out(update, visits);
+    for (Visit& visit : visits) {
+        co_await hop(visit.core.env.reactor);
+        visit.let_go();
+        co_await hop(reactor_);
+    }
+    if (update.has_space) {
+        for (const auto& [device, blocks] : draft.needs()) state_.space.unreserve(device, blocks);
+        committer_.progress().wake_all();
+    }
+    if (!result) cores_.home().metrics.updates_failed.add();
+    cores_.home().trim();
+    checkpointer_.request_if_due();
+    co_return result;
+}
+
+// ---- space ---------------------------------------------------------------------------------
+
+bool Writer::try_reserve(Draft& draft, SpaceMap::Need need) {
+    const auto& needs = draft.needs();
+    for (size_t i = 0; i < needs.size(); ++i) {
+        if (state_.space.reserve(needs[i].first, needs[i].second, need)) continue;
+        const auto [full, blocks] = needs[i];
+        while (i-- > 0) state_.space.unreserve(needs[i].first, needs[i].second);
+        // Another device may have room for what this one has not.
+        uint32_t roomiest = 0;
+        for (uint32_t d = 1; d < state_.space.devices(); ++d) {
+            if (state_.space.available_blocks(d, need) >
+                state_.space.available_blocks(roomiest, need)) {
+                roomiest = d;
+            }
+        }
+        if (roomiest == full || state_.space.available_blocks(roomiest, need) < blocks) {
+            return false;
+        }
+        draft.redirect(full, roomiest);
+        return try_reserve(draft, need);
+    }
+    return true;
+}
+
+Task<Result<>> Writer::reserve(const Call& call, Draft& draft) {
+    const Result<> reserved = co_await reserve_for(call, draft, SpaceMap::Need::more);
+    if (reserved || reserved.error().code != Code::no_space) co_return reserved;
+    co_return co_await reserve_in_place(call, draft);
+}
+
+// A full pool has room for what displaces as many blocks as it writes. Who needs many of them would
+// wait for as long as others take a few each: so they are taken in turn.
+Task<Result<>> Writer::reserve_in_place(const Call& call, Draft& draft) {
+    draft.write_in_place();
+    co_await in_place_turn_.acquire();
+    const SemaphoreHold turn(in_place_turn_);
+    co_return co_await reserve_for(call, draft, SpaceMap::Need::in_place);
+}
+
+Task<Result<>> Writer::reserve_for(const Call& call, Draft& draft, SpaceMap::Need need) {
+    const uint64_t begun = committer_.last_sequence();
+    while (!try_reserve(draft, need)) {
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        if (committer_.is_dead()) co_return fail(Code::read_only);
+        if (committer_.discarder().hurry()) continue;
+        // When all that had been displaced before has come back and it is still not enough, the
+        // pool is full: what others displace meanwhile they need themselves.
+        const uint64_t oldest = state_.space.oldest_quarantined();
+        bool comes_back = committer_.discarder().is_busy();
+        if (need == SpaceMap::Need::in_place) {
+            // More than all that is not in use never comes back.
+            for (const auto& [device, blocks] : draft.needs()) {
+                if (state_.space.unused_blocks_most() < blocks) co_return fail(Code::no_space);
+            }
+            // What others have of the blocks that are kept back they give back.
+            comes_back = comes_back || state_.space.has_reservations();
+        } else if (state_.applied >= begun && (oldest == 0 || oldest > begun)) {
+            if (!comes_back) co_return fail(Code::no_space);
+        }
+        if (!comes_back && !committer_.advance_proof()) co_return fail(Code::no_space);
+        co_await committer_.progress();
+    }
+    co_return Result<>();
+}
+
+// ---- the update itself ---------------------------------------------------------------------
+
+Task<> Writer::lock_at(Update& update, Visit& visit) {
+    const Span span(update.call.trace, visit.core.env.reactor, "engine.lock");
+    if (!cores_.rules().lock_keys) co_return;
+    co_await visit.locked.lock(update.draft.locks(visit.core.number));
+}
+
+Task<Result<>> Writer::judge_at(Update& update, Visit& visit) {
+    return judge(visit.core, update.container, update.transaction, update.draft);
+}
+
+// Old bytes of blocks that are written in part: verified, so that rot is never given a new CRC.
+// Those that this core has planned; the others have theirs already, or get them later.
+static Task<Result<>> read_edges(Core& core, Trace* trace, Draft& draft) {
+    for (Draft::Edge& edge : draft.edges()) {
+        if (!edge.memory.bytes().empty()) continue;
+        core.metrics.partial_blocks.add();
+        edge.memory = AlignedBuffer(block_bytes);
+        const BlockRef base = edge.base;
+        const Result<> read = co_await read_verified(core, trace, {&base, 1}, edge.memory.bytes());
+        // The caller knows what it writes; where in it the old bytes are bad is not told.
+        if (!read) co_return fail(Error{read.error().code, read.error().os_errno, 0});
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> Writer::plan_at(Update& update, Visit& visit) {
+    Core& core = visit.core;
+    Draft& draft = update.draft;
+    for (const Change& change : draft.changes()) {
+        if (!draft.is_on(core.number, change)) continue;
+        if (core.loader.prepare_resident_entry(update.container, change, visit.pins)) continue;
+        ROS2S_CO_TRY(co_await core.loader.prepare_entries(
+            update.container, change, visit.pins, 2 * core.cache_bytes_max, visit.summaries));
+    }
+    ROS2S_CO_TRY(draft.plan(core.number, core.cache));
+    if (!draft.edges().empty()) {
+        ROS2S_CO_TRY(co_await read_edges(core, update.call.trace, draft));
+    }
+    core.trim();
+    co_return Result<>();
+}
+
+// The usual case: all of it is on one core, which needs one visit.
+Task<Result<>> Writer::prepare_at(Update& update, Visit& visit) {
+    co_await lock_at(update, visit);
+    if (!update.transaction.conditions.empty()) ROS2S_CO_TRY(co_await judge_at(update, visit));
+    co_return co_await plan_at(update, visit);
+}
+
+Task<Result<>> Writer::prepare(Update& update, std::span<Visit> visits) {
+    Core& home = cores_.home();
+    for (Visit& visit : visits) co_await at(visit.core, home, lock_at(update, visit));
+    // The first that fails in the request's order, whichever core has it.
+    Result<> judged;
+    for (Visit& visit : visits) {
+        const Result<> here = co_await at(visit.core, home, judge_at(update, visit));
+        if (here) continue;
+        if (here.error().code != Code::condition_failed) co_return here;
+        if (judged || here.error().detail < judged.error().detail) judged = here;
+    }
+    ROS2S_CO_TRY(judged);
+    for (Visit& visit : visits) {
+        ROS2S_CO_TRY(co_await at(visit.core, home, plan_at(update, visit)));
+    }
+    co_return Result<>();
+}
+
+Result<> Writer::stage(Update& update) {
+    Draft& draft = update.draft;
+    if (!state_.has_container(update.container)) return fail(Code::not_found);
+    // The locks of what it changes keep a punch apart from a pin, and from writes under one.
+    ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
+    ROS2S_TRY(draft.stage(committer_.open()));
+    const std::vector<uint64_t> used = draft.staged();
+    for (size_t i = 0; i < used.size(); ++i) {
+        state_.space.unreserve(draft.needs()[i].first, draft.needs()[i].second - used[i]);
+        cores_.home().metrics.update_bytes.add(used[i] * block_bytes);
+    }
+    update.has_space = false;
+    return {};
+}
+
+Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) {
+    Core& home = cores_.home();
+    Draft& draft = update.draft;
+    ROS2S_CO_TRY(visits.size() == 1
+                     ? co_await at(visits[0].core, home, prepare_at(update, visits[0]))
+                     : co_await prepare(update, visits));
+    // Summaries are core 0's, and pinned with what the visit there needs.
+    Pins apart(home.cache);
+    Pins& summaries = !visits.empty() && &visits[0].core == &home ? visits[0].pins : apart;
+    for (const Change& change : draft.changes()) {
+        if (home.loader.prepare_resident_summary(update.container, change, summaries)) continue;
+        ROS2S_CO_TRY(co_await home.loader.prepare_summaries(update.container, change, summaries,
+                                                            2 * home.cache_bytes_max));
+    }
+    for (Visit& visit : visits) {
+        if (visit.summaries.empty()) continue;
+        ROS2S_CO_TRY(co_await home.loader.prepare_keys(std::move(visit.summaries), summaries));
+    }
+    ROS2S_CO_TRY(co_await committer_.admit(draft.record_bytes_max(), draft.blocks_max()));
+    ROS2S_CO_TRY(update.call.check(reactor_.now()));
+    ROS2S_CO_TRY(stage(update));
+    committer_.open().hold(apart.nodes());
+    for (const Visit& visit : visits) committer_.open().hold(visit.pins.nodes());
+    if (!cores_.rules().acknowledge_durable &&
+        std::ranges::all_of(update.transaction.conditions, &object::Condition::is_about_pins))
+        [[unlikely]] {
+        committer_.join(draft.take());
+        // Nobody waits for the group: they stay for ever.
+        (void)apart.take();
+        for (Visit& visit : visits) (void)visit.pins.take();
+        co_return Commit{};
+    }
+    if (!cores_.rules().lock_until_applied) {
+        for (Visit& visit : visits) {
+            if (visit.core.is_current()) visit.locked.clear();
+        }
+    }
+    const Span span(update.call.trace, reactor_, "engine.commit");
+    co_return co_await committer_.commit(draft.take(), update.call.trace);
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,67 @@
+// Writer: updates, each done exactly once. Core 0 admits a transaction, reserves its space, and
+// commits it; in between it visits the cores that have its keys. In a pool on one core that is one
+// visit, which costs nothing. Part of an open pool, which owns it. Used on core 0.
+//
+//   seen before? ─ memory, space ─ locks ─ conditions ─ nodes, plan, old bytes ─ staged ─ committed
+//
+// Invariants
+// - Cores are visited in their order, so that transactions cannot wait for each other in a circle.
+// - All locks are held before anything is looked at, and until the group is published.
+// - Space is reserved, all or nothing, before anything has an effect.
+// - Of two updates with one operation id one is carried out, and the other gets its answer.
+#pragma once
+#include <set>
+
+#include "checkpointer.h"
+#include "draft.h"
+#include "ros2s/object/pins.h"
+#include "ros2s/runtime/trace.h"
+
+namespace ros2s::engine {
+
+class Writer {
+  public:
+    // `pins`: what conditions about pins ask. `staging_bytes`: payload of updates under way.
+    Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
+           object::PinTable& pins, uint64_t staging_bytes);
+
+    // ObjectStore::update(). Errors: its own; no_memory (more payload than `staging_bytes`).
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction);
+
+  private:
+    struct Update;
+    struct Visit;
+    // `id`: the transaction's, with its digest.
+    Task<Result<object::Commit>> update_once(const Call& call, object::ContainerId container,
+                                             const object::Transaction& transaction,
+                                             object::OperationId id);
+    Task<Result<>> reserve(const Call& call, Draft& draft);
+    Task<Result<>> reserve_in_place(const Call& call, Draft& draft);
+    Task<Result<>> reserve_for(const Call& call, Draft& draft, SpaceMap::Need need);
+    [[nodiscard]] bool try_reserve(Draft& draft, SpaceMap::Need need);
+    Task<Result<object::Commit>> carry_out(Update& update, std::span<Visit> visits);
+    // Between admission and join(), where nothing suspends.
+    [[nodiscard]] Result<> stage(Update& update);
+    Task<Result<>> prepare(Update& update, std::span<Visit> visits);
+    // On the core that is visited.
+    Task<> lock_at(Update& update, Visit& visit);
+    Task<Result<>> judge_at(Update& update, Visit& visit);
+    Task<Result<>> plan_at(Update& update, Visit& visit);
+    Task<Result<>> prepare_at(Update& update, Visit& visit);
+
+    Cores& cores_;
+    State& state_;
+    Committer& committer_;
+    Checkpointer& checkpointer_;
+    object::PinTable& pins_;
+    Reactor& reactor_;
+    const uint64_t staging_blocks_;
+    Semaphore staging_;        // blocks of payload
+    Semaphore in_place_turn_;  // for the blocks that a full pool keeps back
+    // Updates under way, by request slot: a repetition waits for the first.
+    std::set<ReplyKey> running_;
+    Event slot_done_;
+};
+
+}  // namespace ros2s::engine

@@ -1,0 +1,47 @@
+// A Writer without a pool: what it puts on the disk, once, and what it refuses.
+#include "writer.h"
+
+#include "commit_test_support.h"
+
+namespace ros2s::engine {
+namespace {
+
+struct WriterBench : CommitBench {
+    Task<Result<object::Commit>> write(ConstBytes bytes, uint64_t offset) {
+        object::Transaction transaction{.id = {.client = Uuid{{9}}, .sequence = offset + 1}};
+        transaction.operations.push_back({.kind = object::Operation::Kind::write,
+                                          .object = {1, 1},
+                                          .dkey = {"d"},
+                                          .akey = {"a"},
+                                          .extent = {offset, bytes.size()},
+                                          .window = object::Window::local(bytes)});
+        co_return co_await writer.update(call, Twenty::id, transaction);
+    }
+    object::PinTable pins;
+    Writer writer{cores, state, committer, checkpointer, pins, 1 << 20};
+};
+
+Task<> write_a_block(WriterBench& bench) {
+    const AlignedBuffer buffer(block_bytes), found(block_bytes), more(20 * block_bytes);
+    std::memset(buffer.data(), 7, block_bytes);
+    std::memset(more.data(), 8, more.size());
+    const auto done = co_await bench.write(buffer.bytes(), 0);
+    EXPECT_TRUE(done && !done->replayed);
+    const Node* const node =
+        bench.cores.home().cache.find(entry_key(Twenty::id, {1, 1}, "d", "a", 0).view());
+    const BlockAddress place = node->entry()->map.at(0).address;
+    bench.disk.peek(place.block() * block_bytes, found.bytes());
+    EXPECT_TRUE(std::ranges::equal(found.bytes(), buffer.bytes()));
+    // Sent again it has been done; and there are not twenty blocks more.
+    const auto again = co_await bench.write(buffer.bytes(), 0);
+    EXPECT_TRUE(again && again->replayed);
+    EXPECT_EQ((co_await bench.write(more.bytes(), block_bytes)).error().code, Code::no_space);
+    EXPECT_EQ(bench.state.space.used_blocks(), 1U);
+}
+TEST(Writer, WritesOnceAndWithinItsSpace) {
+    WriterBench bench;
+    bench.run(write_a_block(bench));
+}
+
+}  // namespace
+}  // namespace ros2s::engine
