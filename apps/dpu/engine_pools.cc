@@ -14,12 +14,13 @@ constexpr Duration glance = std::chrono::milliseconds(500);
 
 }  // namespace
 
-Task<Result<>> EnginePools::open(direct::DirectOptions options, const Log& log, Report& report) {
+Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& log,
+                                 Report& report) {
     const std::string name = options.pool;
     // Hosts hear that this process is there, and the engine is not.
     options.absence_errno = rpc::absent_behind;
     ROS2S_CO_TRY_ASSIGN(auto pool,
-                        co_await direct::DirectPool::open(reactor_, options, log, report));
+                        co_await connection::DirectPool::open(reactor_, options, log, report));
     log.info(fmt::format("the pool '{}': {}", name, pool->path()));
     pools_.emplace(name, Pool{.direct = std::move(pool), .engine = options.control});
     co_return Result<>{};

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/control_server.h"
-#include "ros2s/direct/direct_pool.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
@@ -19,7 +19,7 @@ class EnginePools {
   public:
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
     // One more. Errors: those of DirectPool::open().
-    Task<Result<>> open(direct::DirectOptions options, const Log& log, Report& report);
+    Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);
     // Looks after the engine, until stop(): one line in the log when it cannot be reached, one when
     // it can again, and a call of `heard`.
     using Heard = std::function<void(const std::string& pool, bool reachable)>;
@@ -50,7 +50,7 @@ class EnginePools {
 
   private:
     struct Pool {
-        std::unique_ptr<direct::DirectPool> direct;
+        std::unique_ptr<connection::DirectPool> direct;
         std::string engine;                   // its control plane's address
         std::optional<WallTime> told_absent;  // the log says so; since when
     };

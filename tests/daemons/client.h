@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "ros2s/direct/direct_pool.h"
+#include "ros2s/connection/direct_pool.h"
+#include "ros2s/connection/host_files.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/offload/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 
@@ -16,10 +16,10 @@ namespace ros2s::tests {
 class Client {
   public:
     // Errors, with a sentence: those of opening.
-    Result<> open(OsReactor& reactor, const direct::DirectOptions& options, Report& report) {
+    Result<> open(OsReactor& reactor, const connection::DirectOptions& options, Report& report) {
         return run_blocking(reactor, [&] { return open_direct(reactor, options, report); });
     }
-    Result<> open(OsReactor& reactor, const offload::HostOptions& options, Report& report) {
+    Result<> open(OsReactor& reactor, const connection::HostOptions& options, Report& report) {
         return run_blocking(reactor, [&] { return open_host(reactor, options, report); });
     }
     void close(OsReactor& reactor) {
@@ -28,9 +28,10 @@ class Client {
     [[nodiscard]] fs::FileSystem& files() { return host_ ? host_->file_system() : *files_; }
 
   private:
-    Task<Result<>> open_direct(OsReactor& reactor, direct::DirectOptions options, Report& report) {
+    Task<Result<>> open_direct(OsReactor& reactor, connection::DirectOptions options,
+                               Report& report) {
         ROS2S_CO_TRY_ASSIGN(
-            pool_, co_await direct::DirectPool::open(reactor, std::move(options), {}, report));
+            pool_, co_await connection::DirectPool::open(reactor, std::move(options), {}, report));
         const auto containers = co_await pool_->store().list_containers({});
         if (!containers) co_return fail(containers.error());
         ROS2S_CO_TRY_ASSIGN(
@@ -38,9 +39,9 @@ class Client {
                                             report));
         co_return Result<>{};
     }
-    Task<Result<>> open_host(OsReactor& reactor, offload::HostOptions options, Report& report) {
-        ROS2S_CO_TRY_ASSIGN(host_,
-                            co_await offload::HostFiles::open(reactor, std::move(options), report));
+    Task<Result<>> open_host(OsReactor& reactor, connection::HostOptions options, Report& report) {
+        ROS2S_CO_TRY_ASSIGN(
+            host_, co_await connection::HostFiles::open(reactor, std::move(options), report));
         co_return Result<>{};
     }
     Task<> close_here() {
@@ -51,9 +52,9 @@ class Client {
         if (host_) co_await host_->close();
         host_.reset();
     }
-    std::unique_ptr<direct::DirectPool> pool_;
+    std::unique_ptr<connection::DirectPool> pool_;
     std::unique_ptr<fs::FileSystem> files_;
-    std::unique_ptr<offload::HostFiles> host_;
+    std::unique_ptr<connection::HostFiles> host_;
 };
 
 }  // namespace ros2s::tests

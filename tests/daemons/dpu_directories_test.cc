@@ -11,15 +11,15 @@
 #include <sstream>
 
 #include "dpu_process.h"
-#include "ros2s/offload/host_files.h"
+#include "ros2s/connection/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 
 namespace ros2s::tests {
 namespace {
 
+using connection::HostFiles;
 using fs::Window;
-using offload::HostFiles;
 using testing::HasSubstr;
 
 const Call call;

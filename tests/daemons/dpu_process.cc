@@ -80,14 +80,14 @@ std::string DpuProcess::metrics() const {
                       password_in(places_.run + "/dpu.metrics"));
 }
 
-offload::HostOptions DpuProcess::options(const std::string& pool,
-                                         const std::string& container) const {
-    offload::HostOptions options{.control = "unix:" + places_.dpu_control,
-                                 .server_name = "localhost",
-                                 .identity = pki::identity_in(places_.host_certs, "client"),
-                                 .pool = pool,
-                                 .container = container,
-                                 .program = "test"};
+connection::HostOptions DpuProcess::options(const std::string& pool,
+                                            const std::string& container) const {
+    connection::HostOptions options{.control = "unix:" + places_.dpu_control,
+                                    .server_name = "localhost",
+                                    .identity = pki::identity_in(places_.host_certs, "client"),
+                                    .pool = pool,
+                                    .container = container,
+                                    .program = "test"};
     if (!adapter_.empty()) {
         options.providers = {"ofi+verbs"};
         options.ucx_device = adapter_;

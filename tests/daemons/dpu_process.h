@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "engine_process.h"
-#include "ros2s/offload/host_files.h"
+#include "ros2s/connection/host_files.h"
 
 namespace ros2s::tests {
 
@@ -37,8 +37,8 @@ class DpuProcess {
     // What it exports for Prometheus now.
     [[nodiscard]] std::string metrics() const;
     // How a host reaches it.
-    [[nodiscard]] offload::HostOptions options(const std::string& pool = "pool",
-                                               const std::string& container = "main") const;
+    [[nodiscard]] connection::HostOptions options(const std::string& pool = "pool",
+                                                  const std::string& container = "main") const;
     [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
 
   private:

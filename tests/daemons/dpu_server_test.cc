@@ -16,14 +16,14 @@
 #include "dpu_process.h"
 #include "name_load.h"
 #include "peers.h"
-#include "ros2s/offload/host_files.h"
+#include "ros2s/connection/host_files.h"
 #include "scraped.h"
 
 namespace ros2s::tests {
 namespace {
 
+using connection::HostFiles;
 using fs::Window;
-using offload::HostFiles;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -151,7 +151,7 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
     EXPECT_THAT(peers.inet, IsEmpty());
     for (const char* provider : {"shm", "ucx+tcp"}) {  // which would be seen
         const auto trusted = run_blocking(*reactor, [&] {
-            return direct::DirectPool::open(*reactor, engine.options(provider), {}, report);
+            return connection::DirectPool::open(*reactor, engine.options(provider), {}, report);
         });
         ASSERT_TRUE(trusted) << report.text();
         const Peers now = peers_of_this_process();
@@ -160,10 +160,10 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
         run_blocking(*reactor, [&] { return (*trusted)->close(); });
     }
     // Its certificate opens nothing at the engine.
-    direct::DirectOptions stolen = engine.options("shm");
+    connection::DirectOptions stolen = engine.options("shm");
     stolen.identity = dpu.options().identity;
     const auto direct = run_blocking(
-        *reactor, [&] { return direct::DirectPool::open(*reactor, stolen, {}, report); });
+        *reactor, [&] { return connection::DirectPool::open(*reactor, stolen, {}, report); });
     EXPECT_FALSE(direct);
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -52,7 +52,7 @@ std::string EngineProcess::metrics() const {
     return metrics_at(metrics_port_, password_in(path("engine.metrics")));
 }
 
-direct::DirectOptions EngineProcess::options(const std::string& provider) const {
+connection::DirectOptions EngineProcess::options(const std::string& provider) const {
     return {.control = "unix:" + places().engine_control,
             .server_name = "localhost",
             .identity = pki::identity_in(places().storage_certs, "client"),

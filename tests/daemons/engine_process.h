@@ -5,7 +5,7 @@
 
 #include "daemon_process.h"
 #include "ros2s/api/service_places.h"
-#include "ros2s/direct/direct_pool.h"
+#include "ros2s/connection/direct_pool.h"
 
 namespace ros2s::tests {
 
@@ -23,7 +23,7 @@ class EngineProcess {
     [[nodiscard]] std::string log() const { return process_.log(); }
 
     // How a client reaches it over that provider.
-    [[nodiscard]] direct::DirectOptions options(const std::string& provider) const;
+    [[nodiscard]] connection::DirectOptions options(const std::string& provider) const;
     [[nodiscard]] std::string path(const std::string& name) const { return directory_.path(name); }
     // The `dir` of URIs.
     [[nodiscard]] std::string pool_directory() const { return path("pool"); }

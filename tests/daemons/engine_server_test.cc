@@ -21,14 +21,14 @@
 namespace ros2s::tests {
 namespace {
 
-using direct::DirectPool;
+using connection::DirectPool;
 using fs::Window;
 
 const Call call;
 
 // A client with its file system on the engine's container "main".
 struct Client {
-    Task<> open(OsReactor& reactor, direct::DirectOptions options) {
+    Task<> open(OsReactor& reactor, connection::DirectOptions options) {
         Report report;
         auto opened = co_await DirectPool::open(reactor, std::move(options), {}, report);
         EXPECT_TRUE(opened) << report.text();
@@ -143,7 +143,7 @@ TEST_P(EngineServer, ServesAFileSystem) {
 
 // ---- an engine that goes while somebody comes
 
-Task<> open_meanwhile(Client& client, OsReactor& reactor, direct::DirectOptions options,
+Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::DirectOptions options,
                       std::atomic<bool>& opened) {
     co_await client.open(reactor, std::move(options));
     opened = true;
@@ -272,7 +272,7 @@ TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
 class EngineRefuses : public testing::Test {
   protected:
     // The error of opening, which has a sentence.
-    Error open(direct::DirectOptions options, std::string& sentence) {
+    Error open(connection::DirectOptions options, std::string& sentence) {
         Report report;
         auto reactor = OsReactor::create({.thread_name = "client"}, report);
         EXPECT_TRUE(reactor && (*reactor)->start(report)) << report.text();

@@ -104,23 +104,23 @@ Result<> open(Client& client, OsReactor& reactor, const std::string& control,
     const auto identity = pki::identity_in(certificates, "client");
     if (dpu) {
         return client.open(reactor,
-                           offload::HostOptions{.control = control,
-                                                .server_name = "localhost",
-                                                .identity = identity,
-                                                .pool = "pool",
-                                                .container = "main",
-                                                .program = "hostile",
-                                                .providers = {provider},
-                                                .ucx_device = device},
+                           connection::HostOptions{.control = control,
+                                                   .server_name = "localhost",
+                                                   .identity = identity,
+                                                   .pool = "pool",
+                                                   .container = "main",
+                                                   .program = "hostile",
+                                                   .providers = {provider},
+                                                   .ucx_device = device},
                            report);
     }
     return client.open(reactor,
-                       direct::DirectOptions{.control = control,
-                                             .server_name = "localhost",
-                                             .identity = identity,
-                                             .pool = "pool",
-                                             .program = "hostile",
-                                             .providers = {provider}},
+                       connection::DirectOptions{.control = control,
+                                                 .server_name = "localhost",
+                                                 .identity = identity,
+                                                 .pool = "pool",
+                                                 .program = "hostile",
+                                                 .providers = {provider}},
                        report);
 }
 

@@ -10,9 +10,9 @@
 
 #include "dpu_process.h"
 #include "ros2s/base/random.h"
-#include "ros2s/direct/direct_pool.h"
+#include "ros2s/connection/direct_pool.h"
+#include "ros2s/connection/host_files.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/offload/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/trace.h"
@@ -20,8 +20,8 @@
 namespace ros2s::tests {
 namespace {
 
+using connection::HostFiles;
 using fs::Window;
-using offload::HostFiles;
 
 constexpr uint64_t mib = uint64_t{1} << 20;
 const Call call;
@@ -219,9 +219,10 @@ TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
 
 // The engine takes a large write from its client's memory, too: what it keeps it has copied first.
 struct Direct {
-    Task<> open(OsReactor& reactor, direct::DirectOptions options) {
+    Task<> open(OsReactor& reactor, connection::DirectOptions options) {
         Report report;
-        auto opened = co_await direct::DirectPool::open(reactor, std::move(options), {}, report);
+        auto opened =
+            co_await connection::DirectPool::open(reactor, std::move(options), {}, report);
         EXPECT_TRUE(opened) << report.text();
         if (!opened) co_return;
         pool = std::move(*opened);
@@ -238,7 +239,7 @@ struct Direct {
         if (pool) co_await pool->close();
         pool.reset();
     }
-    std::unique_ptr<direct::DirectPool> pool;
+    std::unique_ptr<connection::DirectPool> pool;
     std::unique_ptr<fs::FileSystem> files;
 };
 

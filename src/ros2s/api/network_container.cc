@@ -7,9 +7,9 @@
 #include <cstdlib>
 
 #include "ros2s/api/server_place.h"
-#include "ros2s/direct/direct_pool.h"
+#include "ros2s/connection/direct_pool.h"
+#include "ros2s/connection/host_files.h"
 #include "ros2s/fs/container.h"
-#include "ros2s/offload/host_files.h"
 #include "ros2s/pki/certificate.h"
 
 namespace ros2s::api {
@@ -54,9 +54,9 @@ Result<Way> way_to(const ServerPlace& server, const Uri& uri, Report& report) {
 }  // namespace
 
 struct NetworkContainer::Parts {
-    std::unique_ptr<direct::DirectPool> pool;  // direct
+    std::unique_ptr<connection::DirectPool> pool;  // direct
     std::unique_ptr<fs::FileSystem> dfs;
-    std::unique_ptr<offload::HostFiles> host;  // offload
+    std::unique_ptr<connection::HostFiles> host;  // offload
 
     Task<Result<>> open(const Call& call, Environment environment, Uri uri, NetworkOptions options,
                         Report& report);
@@ -71,7 +71,7 @@ Task<Result<>> NetworkContainer::Parts::open(const Call& call, Environment envir
         "{}, process {}",
         options.program.empty() ? ::program_invocation_short_name : options.program, ::getpid());
     if (uri.transport == Uri::Transport::dpu) {
-        ROS2S_CO_TRY_ASSIGN(host, co_await offload::HostFiles::open(
+        ROS2S_CO_TRY_ASSIGN(host, co_await connection::HostFiles::open(
                                       environment.reactor,
                                       {.control = server.control,
                                        .server_name = server.name,
@@ -85,7 +85,7 @@ Task<Result<>> NetworkContainer::Parts::open(const Call& call, Environment envir
                                       report));
         co_return Result<>{};
     }
-    ROS2S_CO_TRY_ASSIGN(pool, co_await direct::DirectPool::open(
+    ROS2S_CO_TRY_ASSIGN(pool, co_await connection::DirectPool::open(
                                   environment.reactor,
                                   {.control = server.control,
                                    .server_name = server.name,

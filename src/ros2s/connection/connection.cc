@@ -35,38 +35,26 @@ Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Opt
     }
 }
 
-Connection::~Connection() { ROS2S_CHECK(control_ == nullptr); }
-
 Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(control_, control::ControlClient::create(reactor, options.control, report));
+    ROS2S_CO_TRY_ASSIGN(
+        control_, stack_.push("ControlClient",
+                              control::ControlClient::create(reactor, options.control, report)));
     client_ = Uuid::make(reactor.secrets());
     options.wish.client = client_;
-    tickets_ = std::make_unique<control::SessionTickets>(*control_, std::move(options.wish));
+    tickets_ = stack_.push("SessionTickets", std::make_unique<control::SessionTickets>(
+                                                 *control_, std::move(options.wish)));
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));
-    ROS2S_CO_TRY_ASSIGN(domain_,
-                        fabric::open_domain(reactor, opened.provider, options.ucx_device, report));
-    ROS2S_CO_TRY_ASSIGN(
-        channel_,
-        co_await rpc::Channel::open(
-            reactor, *domain_, opened.address, *tickets_,
-            {.service = options.service, .client = client_, .absence_errno = options.absence_errno},
-            report));
+    ROS2S_CO_TRY_ASSIGN(auto* const domain,
+                        stack_.push("Domain", fabric::open_domain(reactor, opened.provider,
+                                                                  options.ucx_device, report)));
+    ROS2S_CO_TRY_ASSIGN(channel_,
+                        stack_.push("Channel", co_await rpc::Channel::open(
+                                                   reactor, *domain, opened.address, *tickets_,
+                                                   {.service = options.service,
+                                                    .client = client_,
+                                                    .absence_errno = options.absence_errno},
+                                                   report)));
     co_return Result<>{};
-}
-
-Task<> Connection::close() {
-    if (channel_) co_await channel_->close();
-    channel_.reset();
-    if (domain_) co_await domain_->close();
-    domain_.reset();
-    if (tickets_) co_await tickets_->close();
-    tickets_.reset();
-    control_.reset();
-}
-
-void Connection::visit_metrics(const MetricVisitor& visit) const {
-    channel_->metrics().visit(visit);
-    domain_->counters().list(visit);
 }
 
 }  // namespace ros2s::connection

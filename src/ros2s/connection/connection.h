@@ -13,6 +13,7 @@
 #include "ros2s/control/session_tickets.h"
 #include "ros2s/fabric/domain.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/runtime/stack.h"
 
 namespace ros2s::connection {
 
@@ -33,28 +34,26 @@ class Connection {
     [[nodiscard]] static Task<Result<std::unique_ptr<Connection>>> open(Reactor& reactor,
                                                                         Options options,
                                                                         Report& report);
-    ~Connection();
-    Connection(const Connection&) = delete;
-    Connection& operator=(const Connection&) = delete;
     // Ends the session. What was made on the channel and the control client is gone before.
-    Task<> close();
+    Task<Result<>> close() { return stack_.close(); }
 
     [[nodiscard]] control::ControlClient& control() { return *control_; }
     [[nodiscard]] rpc::Channel& channel() { return *channel_; }
     // They know the session that there is now.
     [[nodiscard]] control::SessionTickets& tickets() { return *tickets_; }
     [[nodiscard]] const Uuid& client() const { return client_; }
-    void visit_metrics(const MetricVisitor& visit) const;
+    void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
+    [[nodiscard]] std::string layers() const { return stack_.names(); }
 
   private:
     Connection() = default;
     Task<Result<>> begin(Reactor& reactor, Options options, Report& report);
 
     Uuid client_;
-    std::unique_ptr<control::ControlClient> control_;
-    std::unique_ptr<control::SessionTickets> tickets_;
-    std::unique_ptr<fabric::Domain> domain_;
-    std::unique_ptr<rpc::Channel> channel_;
+    Stack stack_;
+    control::ControlClient* control_ = nullptr;
+    control::SessionTickets* tickets_ = nullptr;
+    rpc::Channel* channel_ = nullptr;
 };
 
 }  // namespace ros2s::connection

@@ -15,7 +15,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/session/mooring.h"
 
-namespace ros2s::offload {
+namespace ros2s::connection {
 
 class HostMooring final : public session::Mooring {
   public:
@@ -23,9 +23,11 @@ class HostMooring final : public session::Mooring {
                 std::string container, bool read_only);
     // Mounts in the session that there is. Errors: those of ControlClient::mount().
     Task<Result<>> mount(Report& report);
-    // Follows the session from here on; `link` outlives it, up to close().
+    // Follows the session from here on; `link` outlives it, up to stop().
     Task<> follow(hostlink::LinkClient& link);
-    // Follows no more. Idempotent.
+    // Follows no more.
+    Task<> stop();
+    // Unmounts, where the server is there; the end of the session does that, too.
     Task<> close();
 
     [[nodiscard]] session::Place place() const override { return place_; }
@@ -50,4 +52,4 @@ class HostMooring final : public session::Mooring {
     Nursery reopening_;
 };
 
-}  // namespace ros2s::offload
+}  // namespace ros2s::connection

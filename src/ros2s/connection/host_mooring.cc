@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-namespace ros2s::offload {
+namespace ros2s::connection {
 namespace {
 
-constexpr Duration pause = std::chrono::milliseconds(5);
+constexpr Duration mooring_pause = std::chrono::milliseconds(5);
 // How long a call waits for the mount to be found again.
-constexpr Duration patience = std::chrono::seconds(30);
+constexpr Duration call_patience = std::chrono::seconds(30);
 
 constexpr Duration opening_patience = std::chrono::seconds(10);
 
@@ -45,7 +45,7 @@ Task<Result<>> HostMooring::mount(Report& report) {
         if (!may_come_back || reactor_.now() >= until) {
             co_return report.fail(mounted.error(), attempt.text());
         }
-        (void)co_await sleep_for(reactor_, 10 * pause);
+        (void)co_await sleep_for(reactor_, 10 * mooring_pause);
     }
 }
 
@@ -61,11 +61,17 @@ Task<> HostMooring::follow(hostlink::LinkClient& link) {
     co_await keeping_.spawn(keep(*this, link));
 }
 
-Task<> HostMooring::close() {
+Task<> HostMooring::stop() {
     stop_.request_stop();
     tickets_.opened().wake_all();
     co_await keeping_.join();
     co_await reopening_.join();
+}
+
+Task<> HostMooring::close() {
+    const Call call;  // the other one is stopped
+    Report ignored;
+    (void)co_await control_.unmount(call, place_.session, place_.mount, ignored);
 }
 
 Task<> HostMooring::keep(HostMooring& self, hostlink::LinkClient& link) {
@@ -84,7 +90,7 @@ Task<> HostMooring::keep(HostMooring& self, hostlink::LinkClient& link) {
             continue;
         }
         if (is_final(mounted.error().code)) self.failure_ = mounted.error();
-        (void)co_await sleep_for(self.reactor_, 10 * pause, self.stop_.token());
+        (void)co_await sleep_for(self.reactor_, 10 * mooring_pause, self.stop_.token());
     }
 }
 
@@ -96,11 +102,11 @@ Task<bool> HostMooring::moved(const Call& call, session::Place from) {
         // The session is there: what was asked about is not.
         if (alive) co_return place_ != from;
     }
-    const Time until = std::min(call.deadline, reactor_.now() + patience);
+    const Time until = std::min(call.deadline, reactor_.now() + call_patience);
     while (place_ == from && !failure_ && reactor_.now() < until && !stop_.stop_requested()) {
-        if (!co_await sleep_for(reactor_, pause, call.stop)) break;
+        if (!co_await sleep_for(reactor_, mooring_pause, call.stop)) break;
     }
     co_return place_ != from;
 }
 
-}  // namespace ros2s::offload
+}  // namespace ros2s::connection

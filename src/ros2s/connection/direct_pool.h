@@ -20,8 +20,16 @@
 #include "ros2s/pki/certificate.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stack.h"
 
-namespace ros2s::direct {
+namespace ros2s::client {
+class ClientStore;
+}
+namespace ros2s::remote {
+class RemoteStore;
+}
+
+namespace ros2s::connection {
 
 struct DirectOptions {
     std::string control;        // "engine-1:7400", "unix:/run/ros2store/control.sock"
@@ -41,10 +49,7 @@ class DirectPool {
     [[nodiscard]] static Task<Result<std::unique_ptr<DirectPool>>> open(Reactor& reactor,
                                                                         DirectOptions options,
                                                                         Log log, Report& report);
-    ~DirectPool();
-    DirectPool(const DirectPool&) = delete;
-    DirectPool& operator=(const DirectPool&) = delete;
-    Task<> close();
+    Task<Result<>> close() { return stack_.close(); }
 
     [[nodiscard]] object::ObjectStore& store();
     // "ucx+tcp to 127.0.0.1:7401, engine, io_uring, O_DIRECT, 1 device".
@@ -55,12 +60,17 @@ class DirectPool {
     [[nodiscard]] std::string provider() const;
     // While the engine cannot be reached.
     [[nodiscard]] const std::optional<rpc::Absence>& absence() const;
-    void visit_metrics(const MetricVisitor& visit) const;
+    void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
+    [[nodiscard]] std::string layers() const { return stack_.names(); }
 
   private:
-    struct Parts;
-    explicit DirectPool(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+    DirectPool() = default;
+    Task<Result<>> begin(Reactor& reactor, DirectOptions options, Log log, Report& report);
+
+    Stack stack_;
+    rpc::Channel* channel_ = nullptr;
+    remote::RemoteStore* remote_ = nullptr;
+    client::ClientStore* client_ = nullptr;
 };
 
-}  // namespace ros2s::direct
+}  // namespace ros2s::connection

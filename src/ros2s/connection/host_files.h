@@ -20,8 +20,18 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stack.h"
 
-namespace ros2s::offload {
+namespace ros2s::hostlink {
+class LinkClient;
+}
+namespace ros2s::rpc {
+class Channel;
+}
+
+namespace ros2s::connection {
+
+class HostMooring;
 
 struct HostOptions {
     std::string control;        // "dpu-1:7500", "unix:/run/ros2store/dpu-control.sock"
@@ -41,21 +51,23 @@ class HostFiles {
     [[nodiscard]] static Task<Result<std::unique_ptr<HostFiles>>> open(Reactor& reactor,
                                                                        HostOptions options,
                                                                        Report& report);
-    ~HostFiles();
-    HostFiles(const HostFiles&) = delete;
-    HostFiles& operator=(const HostFiles&) = delete;
     // Closes what is open, unmounts, and ends the session.
-    Task<> close();
+    Task<Result<>> close() { return stack_.close(); }
 
     [[nodiscard]] fs::FileSystem& file_system();
     // "offload over shm to the DPU at /run/ros2store/dpu.sock".
     [[nodiscard]] std::string path() const;
-    void visit_metrics(const MetricVisitor& visit) const;
+    void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
+    [[nodiscard]] std::string layers() const { return stack_.names(); }
 
   private:
-    struct Parts;
-    explicit HostFiles(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+    HostFiles() = default;
+    Task<Result<>> begin(Reactor& reactor, HostOptions options, Report& report);
+
+    Stack stack_;
+    rpc::Channel* channel_ = nullptr;
+    HostMooring* mooring_ = nullptr;
+    hostlink::LinkClient* link_ = nullptr;
 };
 
-}  // namespace ros2s::offload
+}  // namespace ros2s::connection

@@ -1,0 +1,57 @@
+#include "direct_pool.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/client/client_store.h"
+#include "ros2s/connection/connection.h"
+#include "ros2s/remote/remote_store.h"
+
+namespace ros2s::connection {
+
+Task<Result<std::unique_ptr<DirectPool>>> DirectPool::open(Reactor& reactor, DirectOptions options,
+                                                           Log log, Report& report) {
+    std::unique_ptr<DirectPool> pool(new DirectPool);
+    const auto begun = co_await pool->begin(reactor, std::move(options), std::move(log), report);
+    if (begun) co_return std::move(pool);
+    co_await pool->close();
+    co_return fail(begun.error());
+}
+
+Task<Result<>> DirectPool::begin(Reactor& reactor, DirectOptions options, Log log, Report& report) {
+    const Call call;
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const connection,
+        stack_.push("Connection",
+                    co_await Connection::open(reactor,
+                                              {.control = {.address = options.control,
+                                                           .identity = options.identity,
+                                                           .server_name = options.server_name},
+                                               .wish = {.purpose = session::Purpose::store,
+                                                        .pool = options.pool,
+                                                        .program = options.program,
+                                                        .providers = options.providers},
+                                               .service = remote::object_service,
+                                               .ucx_device = options.ucx_device,
+                                               .absence_errno = options.absence_errno},
+                                              report)));
+    channel_ = &connection->channel();
+    ROS2S_CO_TRY_ASSIGN(remote_, stack_.push("RemoteStore", co_await remote::RemoteStore::open(
+                                                                call, *channel_, report)));
+    client_ = stack_.push("ClientStore",
+                          std::make_unique<client::ClientStore>(reactor, *remote_, std::move(log)));
+    co_return Result<>{};
+}
+
+object::ObjectStore& DirectPool::store() { return *client_; }
+
+std::string DirectPool::path() const { return client_->path(); }
+
+std::string DirectPool::path_without_address() const {
+    return fmt::format("{} to its {}", provider(), remote_->path_there());
+}
+
+std::string DirectPool::provider() const { return channel_->provider(); }
+
+const std::optional<rpc::Absence>& DirectPool::absence() const { return channel_->absence(); }
+
+}  // namespace ros2s::connection

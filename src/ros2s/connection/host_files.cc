@@ -1,0 +1,72 @@
+#include "host_files.h"
+
+#include <fmt/format.h>
+
+#include "host_mooring.h"
+#include "ros2s/connection/connection.h"
+#include "ros2s/control/remote_namespace.h"
+#include "ros2s/hostlink/link_client.h"
+
+namespace ros2s::connection {
+
+namespace {
+
+// Follows the session while the layers below are there.
+struct Following {
+    HostMooring& mooring;
+    Task<> close() { return mooring.stop(); }
+};
+
+}  // namespace
+
+Task<Result<std::unique_ptr<HostFiles>>> HostFiles::open(Reactor& reactor, HostOptions options,
+                                                         Report& report) {
+    std::unique_ptr<HostFiles> host(new HostFiles);
+    const auto begun = co_await host->begin(reactor, std::move(options), report);
+    if (begun) co_return std::move(host);
+    co_await host->close();
+    co_return fail(begun.error());
+}
+
+Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const connection,
+        stack_.push("Connection",
+                    co_await Connection::open(reactor,
+                                              {.control = {.address = options.control,
+                                                           .identity = options.identity,
+                                                           .server_name = options.server_name},
+                                               .wish = {.purpose = session::Purpose::link,
+                                                        .pool = options.pool,
+                                                        .program = options.program,
+                                                        .providers = options.providers},
+                                               .service = hostlink::file_service,
+                                               .ucx_device = options.ucx_device},
+                                              report)));
+    channel_ = &connection->channel();
+    mooring_ = stack_.push("HostMooring", std::make_unique<HostMooring>(
+                                              reactor, connection->control(), connection->tickets(),
+                                              options.container, options.read_only));
+    ROS2S_CO_TRY(co_await mooring_->mount(report));
+    auto* const names =
+        stack_.push("RemoteNamespace", std::make_unique<control::RemoteNamespace>(
+                                           connection->control(), *mooring_, connection->client()));
+    link_ = stack_.push("LinkClient", std::make_unique<hostlink::LinkClient>(
+                                          reactor, *channel_, *names, *mooring_,
+                                          hostlink::LinkClient::Options{
+                                              .client = connection->client(),
+                                              .behind = "the DPU at " + channel_->address()}));
+    co_await mooring_->follow(*link_);
+    stack_.push("Following", std::make_unique<Following>(*mooring_));
+    co_return Result<>{};
+}
+
+fs::FileSystem& HostFiles::file_system() { return *link_; }
+
+std::string HostFiles::path() const {
+    const std::string keeper = mooring_->keeper();
+    return fmt::format("offload over {} to the DPU at {}{}{}", channel_->provider(),
+                       channel_->address(), keeper.empty() ? "" : ", ", keeper);
+}
+
+}  // namespace ros2s::connection
