@@ -101,6 +101,9 @@ TEST_F(DpuDirectories, AHostWorksInADirectoryWithoutAnyEngine) {
     // It is there for everybody else, too.
     EXPECT_TRUE(content_of(served + "/directory/file") == content);
     EXPECT_THAT(host->path(), HasSubstr("lustre/train"));
+    EXPECT_EQ(host->layers(),
+              "Following → LinkClient → RemoteNamespace → HostMooring → Channel → Domain → "
+              "SessionTickets → ControlClient");
     close(other);
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -111,6 +111,8 @@ TEST_P(EngineServer, ServesAFileSystem) {
     ASSERT_NE(client.files, nullptr);
     EXPECT_TRUE(client.pool->path().starts_with(GetParam().provider + " to "))
         << client.pool->path();
+    EXPECT_EQ(client.pool->layers(),
+              "ClientStore → RemoteStore → Channel → Domain → SessionTickets → ControlClient");
     run_blocking(*reactor, [&] { return write_and_read(client); });
     // Each reactor had its part of it.
     const std::string counters = engine.metrics();

@@ -1,85 +1,198 @@
 #include "ros2s/api/deployment.h"
 
+#include <errno.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
+#include "ros2s/api/server_place.h"
 #include "ros2s/api/service_places.h"
+#include "ros2s/connection/direct_pool.h"
+#include "ros2s/connection/host_files.h"
 #include "ros2s/foreign/local_fs.h"
+#include "ros2s/fs/container.h"
+#include "ros2s/pki/certificate.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::api {
+namespace {
+
+// The owner says where it mounts before it has mounted, and a killed one leaves a dead mount.
+Result<> check_mounted(const std::string& mount_point, const std::string& refusal, Report& report) {
+    struct statfs status{};
+    struct stat root{};
+    const bool found =
+        ::statfs(mount_point.c_str(), &status) == 0 && ::stat(mount_point.c_str(), &root) == 0;
+    if (found && status.f_type == FUSE_SUPER_MAGIC && root.st_ino == fs::root_node.value) return {};
+    return report.fail(Code::busy,
+                       fmt::format("{} (nothing is mounted there now: {})", refusal,
+                                   found ? "no FUSE file system's root" : std::strerror(errno)));
+}
+
+bool is_mount_of(const pool::OwnerRecord& owner, const Uri& uri) {
+    return !owner.mount_point.empty() && owner.container == uri.container;
+}
+
+// For the server's people.
+std::string name_of(const DeploymentOptions& options) {
+    return fmt::format("{}, process {}",
+                       options.embedded.program.empty() ? ::program_invocation_short_name
+                                                        : options.embedded.program,
+                       ::getpid());
+}
+
+}  // namespace
 
 Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
                                                            Environment environment, Uri uri,
                                                            DeploymentOptions options,
                                                            Report& report) {
-    std::unique_ptr<Deployment> deployment(new Deployment(uri));
-    if (uri.transport == Uri::Transport::local) {
-        ROS2S_CO_TRY(co_await deployment->open_pool(call, environment, std::move(options), report));
-    } else {
-        ROS2S_CO_TRY_ASSIGN(
-            deployment->network_,
-            co_await NetworkContainer::open(
-                call, environment, std::move(uri),
-                {.program = options.embedded.program, .read_only = options.read_only}, report));
-        deployment->path_ = deployment->network_->path();
-    }
-    co_return std::move(deployment);
+    std::unique_ptr<Deployment> deployment(
+        new Deployment(std::move(environment), std::move(uri), std::move(options)));
+    const auto composed = co_await deployment->compose(call, report);
+    if (composed) co_return std::move(deployment);
+    co_await deployment->close();
+    co_return fail(composed.error());
 }
 
-Task<Result<>> Deployment::open_pool(const Call& call, Environment environment,
-                                     DeploymentOptions options, Report& report) {
+Task<> Deployment::close() { co_await stack_.close(); }
+
+Task<Result<>> Deployment::compose(const Call& call, Report& report) {
+    const bool local = uri_.transport == Uri::Transport::local;
     pool::OwnerRecord owner;
+    if (options_.in_forked_child) {
+        if (local) owner = pool::find_owner(uri_.dir).value_or(pool::OwnerRecord{});
+        if (is_mount_of(owner, uri_)) co_return co_await through_mount(owner, report);
+        co_return report.fail(Code::unsupported,
+                              "this process was forked from one that had opened a pool, and can "
+                              "open none itself: start it as a new program (exec; in Python, "
+                              "multiprocessing's start method 'spawn')");
+    }
+    if (!local) co_return co_await network(call, uri_, report);
     Report refusal;
-    auto pool =
-        co_await pool::EmbeddedPool::open(environment, uri_.dir, options.embedded, owner, refusal);
-    if (!pool) {
-        if (pool.error().code != Code::busy || !options.through_owner || !stands_in(owner, uri_)) {
-            co_return report.fail(pool.error(), refusal.text());
-        }
-        ROS2S_CO_TRY_ASSIGN(
-            auto through,
-            co_await open_through_owner(
-                call, environment, uri_, owner,
-                {.program = options.embedded.program, .read_only = options.read_only}, report));
-        file_system_ = std::move(through.file_system);
-        network_ = std::move(through.network);
-        path_ = std::move(through.path);
-        mount_point_ = owner.mount_point;
-        co_return Result<>{};
+    const auto opened = co_await embedded(call, owner, refusal);
+    if (opened) co_return opened;
+    if (opened.error().code == Code::busy && options_.through_owner) {
+        if (is_mount_of(owner, uri_)) co_return co_await through_mount(owner, report);
+        if (is_served(uri_.dir, owner)) co_return co_await through_engine(call, owner, report);
     }
-    pool_ = std::move(*pool);
+    co_return report.fail(opened.error(), refusal.text());
+}
+
+// Dfs → ClientStore → EngineStore
+Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(pool_, stack_.push("EmbeddedPool", co_await pool::EmbeddedPool::open(
+                                                               environment_, uri_.dir,
+                                                               options_.embedded, owner, report)));
     path_ = pool_->path();
-    Result<> opened = check_pool_name(uri_, pool_->name(), report);
-    if (opened) {
-        auto container = co_await pool_->open_container(call, uri_.container,
-                                                        {.reaps = !options.read_only}, report);
-        if (container) {
-            file_system_ = std::move(*container);
-            co_return Result<>{};
-        }
-        opened = fail(container.error());
+    ROS2S_CO_TRY(check_pool_name(uri_, pool_->name(), report));
+    ROS2S_CO_TRY_ASSIGN(file_system_, co_await mount(call, uri_.container, report));
+    co_return Result<>{};
+}
+
+// LocalFs ~> the owner's mount
+Task<Result<>> Deployment::through_mount(pool::OwnerRecord owner, Report& report) {
+    ROS2S_CO_TRY(check_mounted(owner.mount_point, pool::describe_owner(uri_.dir, owner), report));
+    ROS2S_CO_TRY_ASSIGN(file_system_,
+                        stack_.push("LocalFs", co_await foreign::open_local_fs(
+                                                   owner.mount_point, environment_.reactor,
+                                                   environment_.blocking, report)));
+    path_ = fmt::format("through the mount at {} (FUSE) of process {} ({})", owner.mount_point,
+                        owner.pid, owner.program);
+    mount_point_ = owner.mount_point;
+    through_owner_ = true;
+    co_return Result<>{};
+}
+
+Task<Result<>> Deployment::through_engine(const Call& call, pool::OwnerRecord owner,
+                                          Report& report) {
+    Uri served = uri_;
+    served.transport = Uri::Transport::direct;
+    served.provider = "shm";
+    ROS2S_CO_TRY(co_await network(call, std::move(served), report));
+    path_ = fmt::format("through process {} ({}), which has the pool open: {}", owner.pid,
+                        owner.program, path_);
+    through_owner_ = true;
+    co_return Result<>{};
+}
+
+Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
+    const bool dpu = uri.transport == Uri::Transport::dpu;
+    auto opening = dpu ? offload(uri, report) : direct(call, uri, report);
+    const auto opened = co_await std::move(opening);
+    if (opened) co_return opened;
+    if (opened.error().code == Code::not_found &&
+        report.text().contains(client_certificates() + "/")) {
+        report.say("or name the directory that has them in ROS2STORE_CERTS");
     }
-    co_await close();
+    // A killed daemon leaves its sockets, so that the way to it seemed to be there.
+    if (opened.error().code == Code::disconnected && !uri.dir.empty()) {
+        report.say(fmt::format("start what does not run: ros2store up {}", uri.dir));
+    }
     co_return opened;
 }
 
-Deployment::~Deployment() = default;
-
-Task<> Deployment::close() {
-    if (file_system_) co_await file_system_->close_all();
-    file_system_.reset();
-    if (network_) co_await network_->close();
-    network_.reset();
-    if (pool_) co_await pool_->close();
-    pool_.reset();
+// Dfs → ClientStore → RemoteStore ~> ros2store-engine
+Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const ServerPlace server, server_place(uri, report));
+    ROS2S_CO_TRY_ASSIGN(const DataWay way, data_way(server, uri, report));
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const pool,
+        stack_.push("DirectPool", co_await connection::DirectPool::open(
+                                      environment_.reactor,
+                                      {.control = server.control,
+                                       .server_name = server.name,
+                                       .identity = pki::identity_in(server.certificates, "client"),
+                                       .pool = uri.pool,
+                                       .program = name_of(options_),
+                                       .providers = way.providers,
+                                       .ucx_device = way.ucx_device},
+                                      environment_.log, report)));
+    ROS2S_CO_TRY_ASSIGN(
+        file_system_, stack_.push("Dfs", co_await fs::open_container(
+                                             call, environment_.reactor, pool->store(),
+                                             fmt::format("the pool '{}'", uri.pool), uri.container,
+                                             {.reaps = !options_.read_only}, report)));
+    path_ = pool->path();
+    co_return Result<>{};
 }
+
+// LinkClient ~> ros2store-dpu
+Task<Result<>> Deployment::offload(Uri uri, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const ServerPlace server, server_place(uri, report));
+    ROS2S_CO_TRY_ASSIGN(const DataWay way, data_way(server, uri, report));
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const host,
+        stack_.push("HostFiles", co_await connection::HostFiles::open(
+                                     environment_.reactor,
+                                     {.control = server.control,
+                                      .server_name = server.name,
+                                      .identity = pki::identity_in(server.certificates, "client"),
+                                      .pool = uri.pool,
+                                      .container = uri.container,
+                                      .read_only = options_.read_only,
+                                      .program = name_of(options_),
+                                      .providers = way.providers,
+                                      .ucx_device = way.ucx_device},
+                                     report)));
+    file_system_ = &host->file_system();
+    path_ = host->path();
+    co_return Result<>{};
+}
+
+Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string container,
+                                                Report& report) {
+    co_return stack_.push("Dfs",
+                          co_await pool_->open_container(call, std::move(container),
+                                                         {.reaps = !options_.read_only}, report));
+}
+
+Task<> Deployment::unmount(fs::FileSystem& file_system) { co_await stack_.close(&file_system); }
 
 Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
                                                   std::string thread_name) {
@@ -101,54 +214,10 @@ Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report
                                    name, uri.pool, right.to_string()));
 }
 
-namespace {
-
-// The owner says where it mounts before it has mounted, and a killed one leaves a dead mount.
-Result<> check_mounted(const std::string& mount_point, const std::string& refusal, Report& report) {
-    struct statfs status{};
-    struct stat root{};
-    const bool found =
-        ::statfs(mount_point.c_str(), &status) == 0 && ::stat(mount_point.c_str(), &root) == 0;
-    if (found && status.f_type == FUSE_SUPER_MAGIC && root.st_ino == fs::root_node.value) return {};
-    return report.fail(Code::busy,
-                       fmt::format("{} (nothing is mounted there now: {})", refusal,
-                                   found ? "no FUSE file system's root" : std::strerror(errno)));
-}
-
-}  // namespace
-
 bool is_served(const std::string& directory, const pool::OwnerRecord& owner) {
     std::error_code ignored;
     return owner.program == pool::engine_program &&
            std::filesystem::exists(ServicePlaces(directory).engine_control, ignored);
-}
-
-bool stands_in(const pool::OwnerRecord& owner, const Uri& uri) {
-    const bool mounted = !owner.mount_point.empty() && owner.container == uri.container;
-    return mounted || is_served(uri.dir, owner);
-}
-
-Task<Result<ThroughOwner>> open_through_owner(const Call& call, Environment environment, Uri uri,
-                                              pool::OwnerRecord owner, NetworkOptions how,
-                                              Report& report) {
-    ThroughOwner through;
-    if (owner.mount_point.empty()) {
-        uri.transport = Uri::Transport::direct;
-        uri.provider = "shm";
-        ROS2S_CO_TRY_ASSIGN(through.network,
-                            co_await NetworkContainer::open(call, environment, std::move(uri),
-                                                            std::move(how), report));
-        through.path = fmt::format("through process {} ({}), which has the pool open: {}",
-                                   owner.pid, owner.program, through.network->path());
-        co_return std::move(through);
-    }
-    ROS2S_CO_TRY(check_mounted(owner.mount_point, pool::describe_owner(uri.dir, owner), report));
-    ROS2S_CO_TRY_ASSIGN(through.file_system,
-                        co_await foreign::open_local_fs(owner.mount_point, environment.reactor,
-                                                        environment.blocking, report));
-    through.path = fmt::format("through the mount at {} (FUSE) of process {} ({})",
-                               owner.mount_point, owner.pid, owner.program);
-    co_return std::move(through);
 }
 
 }  // namespace ros2s::api

@@ -1,93 +1,117 @@
 // Deployment: what a URI stands for, opened: the container's FileSystem and all that carries it.
 // For programs that run their own reactor (the CLI, the mount); libros2store wraps it in a thread.
 //
-// ros2s+local opens the pool directory itself or, where a mount of the same container owns it,
-// works through that mount point, and where an engine that `ros2store up` started owns it, through
-// that engine, over shm; path() says so. ros2s and ros2s+dpu: network_container.h.
+//     ros2s+local://  Dfs → ClientStore → EngineStore
+//                     or, where another process owns the pool, through that owner: LocalFs on the
+//                     mount of the same container; as ros2s:// over shm by the engine that
+//                     `ros2store up` started. path() says so
+//     ros2s://        Dfs → ClientStore → RemoteStore ~> ros2store-engine
+//     ros2s+dpu://    LinkClient ~> ros2store-dpu
 //
-// Owned by who opened it; used on the environment's core; close() before destruction.
+// How a URI names a server: `dir` is a directory in which `ros2store up` started the daemons
+// (service_places.h says where their sockets and certificates are); otherwise `socket` is the Unix
+// socket of a control plane, or host[:port] its address. The certificates (ca.crt, client.crt,
+// client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
+// else in /etc/ros2store/certs. `provider` is the one that the data shall take, and opening fails
+// where it is not to be had; without it the best that both sides have is taken.
+// ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
+//
+// Owned by who opened it; used on the environment's core; close() before destruction. Fork rule: a
+// forked child must not use it, nor destroy it.
 #pragma once
 #include <memory>
 #include <string>
 
-#include "ros2s/api/network_container.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/base/metrics.h"
+#include "ros2s/fs/file_system.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/stack.h"
 
 namespace ros2s::api {
 
 struct DeploymentOptions {
+    // Who asks: the owner of a pool that is opened; a server is told the program alone.
     pool::EmbeddedOptions embedded;
     // Whether a mount or an engine that owns the pool may stand in for it.
     bool through_owner = true;
+    // The parent of this process has opened a pool or a network: RocksDB and gRPC keep helper
+    // threads for the whole process, which a child lacks. It can work through a mount alone.
+    bool in_forked_child = false;
     bool read_only = false;  // nothing is changed; a DPU sees to it
 };
 
 class Deployment {
   public:
-    // Errors: those of pool::EmbeddedPool::open and NetworkContainer::open, not_found also for the
-    // container and for a pool of another name.
+    // Errors, with a sentence: those of EmbeddedPool::open, DirectPool::open and HostFiles::open;
+    // not_found also for the container and for a pool of another name; invalid (the URI names no
+    // server); unsupported also in a forked child.
     [[nodiscard]] static Task<Result<std::unique_ptr<Deployment>>> open(const Call& call,
                                                                         Environment environment,
                                                                         Uri uri,
                                                                         DeploymentOptions options,
                                                                         Report& report);
-    ~Deployment();
     Deployment(const Deployment&) = delete;
     Deployment& operator=(const Deployment&) = delete;
     Task<> close();
 
     [[nodiscard]] const Uri& uri() const { return uri_; }
-    [[nodiscard]] fs::FileSystem& file_system() {
-        return network_ ? network_->file_system() : *file_system_;
-    }
-    // "embedded: engine in this process" or "through the mount at /mnt/x of process 4711 …".
+    [[nodiscard]] fs::FileSystem& file_system() { return *file_system_; }
+    // "embedded engine, io_uring, …" or "through the mount at /mnt/x of process 4711 …".
     [[nodiscard]] const std::string& path() const { return path_; }
+    // Another process owns the pool and stands in for it.
+    [[nodiscard]] bool is_through_owner() const { return through_owner_; }
     // Where it works through a mount: its mount point; otherwise "".
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
-    [[nodiscard]] pool::EmbeddedPool* pool() { return pool_.get(); }
+    [[nodiscard]] pool::EmbeddedPool* pool() { return pool_; }
+    // The counters below the file system; nothing where it works through a mount.
+    void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
+    // From the top down: "Dfs → ClientStore → EngineStore → Ownership".
+    [[nodiscard]] std::string layers() const { return stack_.names(); }
+
+    // Another container of the pool that is open in this process; unmount() before close(), or
+    // close() does it. Errors: those of EmbeddedPool::open_container().
+    Task<Result<fs::FileSystem*>> mount(const Call& call, std::string container, Report& report);
+    // Of file_system() too, which is then gone.
+    Task<> unmount(fs::FileSystem& file_system);
 
   private:
-    explicit Deployment(Uri uri) : uri_(std::move(uri)) {}
-    Task<Result<>> open_pool(const Call& call, Environment environment, DeploymentOptions options,
-                             Report& report);
+    Deployment(Environment environment, Uri uri, DeploymentOptions options)
+        : environment_(std::move(environment)),
+          uri_(std::move(uri)),
+          options_(std::move(options)) {}
+    Task<Result<>> compose(const Call& call, Report& report);
+    Task<Result<>> embedded(const Call& call, pool::OwnerRecord& owner, Report& report);
+    Task<Result<>> through_mount(pool::OwnerRecord owner, Report& report);
+    Task<Result<>> through_engine(const Call& call, pool::OwnerRecord owner, Report& report);
+    Task<Result<>> network(const Call& call, Uri uri, Report& report);
+    Task<Result<>> direct(const Call& call, Uri uri, Report& report);
+    Task<Result<>> offload(Uri uri, Report& report);
 
-    Uri uri_;
+    const Environment environment_;
+    const Uri uri_;
+    const DeploymentOptions options_;
+    Stack stack_;
     std::string path_;
     std::string mount_point_;
-    std::unique_ptr<pool::EmbeddedPool> pool_;
-    std::unique_ptr<fs::FileSystem> file_system_;
-    std::unique_ptr<NetworkContainer> network_;
+    bool through_owner_ = false;
+    pool::EmbeddedPool* pool_ = nullptr;
+    fs::FileSystem* file_system_ = nullptr;
 };
 
 // The reactor that a URI wants: as the settings of the pool in its directory say; on a host of a
-// DPU one that asks nothing of the kernel's block layer. Errors: those of
-// pool::read_pool_directory() and of OsReactor::create().
+// DPU one that asks nothing of the kernel's block layer. Errors: those of read_pool_directory() and
+// of OsReactor::create().
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(
     const Uri& uri, Report& report, std::string thread_name = "ros2store");
-
-// The parts of open(), for libros2store, which shares pools within a process.
 
 // Errors: not_found (the sentence has the right URI).
 [[nodiscard]] Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report);
 
-// What stands in for a pool that another process owns.
-struct ThroughOwner {
-    std::unique_ptr<fs::FileSystem> file_system;  // on a mount point, or
-    std::unique_ptr<NetworkContainer> network;    // by an engine
-    std::string path;
-};
 // Whether the owner is an engine that clients find in the pool's directory.
 [[nodiscard]] bool is_served(const std::string& directory, const pool::OwnerRecord& owner);
-// Whether the owner can: it is a mount of that container, or such an engine.
-[[nodiscard]] bool stands_in(const pool::OwnerRecord& owner, const Uri& uri);
-// Errors: those of opening the mount point's directory, and of NetworkContainer::open().
-[[nodiscard]] Task<Result<ThroughOwner>> open_through_owner(const Call& call,
-                                                            Environment environment, Uri uri,
-                                                            pool::OwnerRecord owner,
-                                                            NetworkOptions how, Report& report);
 
 }  // namespace ros2s::api

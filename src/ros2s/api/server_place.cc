@@ -17,11 +17,15 @@ bool is_loopback(const std::string& host) {
     return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+std::string from_environment(const char* name, std::string otherwise) {
+    const char* value = std::getenv(name);
+    return value == nullptr || *value == '\0' ? std::move(otherwise) : value;
+}
+
 }  // namespace
 
 std::string client_certificates() {
-    const char* set = std::getenv("ROS2STORE_CERTS");
-    return set == nullptr || *set == '\0' ? "/etc/ros2store/certs" : set;
+    return from_environment("ROS2STORE_CERTS", "/etc/ros2store/certs");
 }
 
 ServerPlace server_in(const std::string& directory, Uri::Transport transport) {
@@ -69,6 +73,31 @@ Result<ServerPlace> server_place(const Uri& uri, Report& report) {
                        .name = uri.host,
                        .certificates = client_certificates(),
                        .same_machine = is_loopback(uri.host)};
+}
+
+Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report) {
+    // The host link is for hosts that nobody trusts: over shm, but for a URI that names ofi+verbs.
+    const bool dpu = uri.transport == Uri::Transport::dpu;
+    const std::string device =
+        from_environment("ROS2STORE_UCX_DEVICE", server.same_machine ? "lo" : "");
+    DataWay way{.ucx_device = device};
+    if (!uri.provider.empty()) {
+        way.providers = {uri.provider};
+    } else if (dpu || server.same_machine) {
+        way.providers = {"shm"};
+    } else if (device.contains(':')) {
+        way.providers = {"ofi+verbs", "ucx+rc"};
+    } else {
+        way.providers = {"ucx+tcp"};
+    }
+    if (device.empty() && way.providers.front() != "shm") {
+        return report.fail(Code::invalid,
+                           fmt::format("name the network device by which {} is reached in the "
+                                       "environment: ROS2STORE_UCX_DEVICE=eth0, or mlx5_0:1 for "
+                                       "RDMA; `ip -brief address` lists those of this machine",
+                                       server.control));
+    }
+    return way;
 }
 
 }  // namespace ros2s::api

@@ -4,6 +4,7 @@
 // A plain value; any thread.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "ros2s/api/uri.h"
 #include "ros2s/base/result.h"
@@ -23,6 +24,14 @@ struct ServerPlace {
 // Errors: invalid (no server, or more than one), not_found (none of `dir` is running); the report
 // says what to write or start.
 [[nodiscard]] Result<ServerPlace> server_place(const Uri& uri, Report& report);
+
+// How the data travels there.
+struct DataWay {
+    std::vector<std::string> providers;  // best first: "ofi+verbs", "ucx+rc"
+    std::string ucx_device;              // of all but shm: $ROS2STORE_UCX_DEVICE
+};
+// Errors: invalid (no network device is named, and one is needed).
+[[nodiscard]] Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report);
 
 // The engine or DPU daemon that `ros2store up DIR` starts, whether it runs or not.
 [[nodiscard]] ServerPlace server_in(const std::string& directory, Uri::Transport transport);

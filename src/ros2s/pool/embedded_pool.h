@@ -13,9 +13,18 @@
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pool/owner.h"
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/environment.h"
+#include "ros2s/runtime/stack.h"
 #include "ros2s/runtime/task.h"
+
+namespace ros2s::client {
+class ClientStore;
+}
+namespace ros2s::engine {
+class EngineStore;
+}
 
 namespace ros2s::pool {
 
@@ -34,13 +43,10 @@ class EmbeddedPool {
                                                                           EmbeddedOptions options,
                                                                           OwnerRecord& present,
                                                                           Report& report);
-    ~EmbeddedPool();
-    EmbeddedPool(const EmbeddedPool&) = delete;
-    EmbeddedPool& operator=(const EmbeddedPool&) = delete;
     Task<> close();
 
-    [[nodiscard]] const std::string& name() const;
-    [[nodiscard]] const std::string& directory() const;
+    [[nodiscard]] const std::string& name() const { return directory_.config.pool; }
+    [[nodiscard]] const std::string& directory() const { return directory_.directory; }
     // The top of the stack: create, list and destroy containers, ask for space here.
     [[nodiscard]] object::ObjectStore& store();
     // Errors: not_found (the report lists what there is).
@@ -55,7 +61,7 @@ class EmbeddedPool {
     [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
         const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report);
     // "embedded engine, io_uring O_DIRECT, 1 device".
-    [[nodiscard]] const std::string& path() const;
+    [[nodiscard]] const std::string& path() const { return path_; }
     // Partitions of its dkeys, fixed when it was made.
     [[nodiscard]] uint32_t targets() const;
     // Empty: the pool takes updates. Otherwise a sentence for people.
@@ -63,10 +69,20 @@ class EmbeddedPool {
     // The counters of every layer below the file system.
     void visit_metrics(const MetricVisitor& visit) const;
 
+    [[nodiscard]] std::string layers() const { return stack_.names(); }
+
   private:
-    struct Parts;
-    explicit EmbeddedPool(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+    EmbeddedPool(Environment environment, PoolDirectory directory)
+        : environment_(std::move(environment)), directory_(std::move(directory)) {}
+    Task<Result<>> begin(bool serves, Report& report);
+    [[nodiscard]] std::string shown() const;
+
+    Environment environment_;
+    PoolDirectory directory_;
+    std::string path_;
+    Stack stack_;
+    engine::EngineStore* engine_ = nullptr;
+    client::ClientStore* client_ = nullptr;
 };
 
 }  // namespace ros2s::pool

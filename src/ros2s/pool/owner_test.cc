@@ -235,11 +235,12 @@ TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
         const pid_t child = fork();
         if (child == 0) {
             const auto taken = take({.pid = getpid(), .program = "x", .mount_point = "/not here"});
+            // First: the thread may end the process before this one runs on.
+            [[maybe_unused]] const auto said = write(up[1], taken ? "x" : &byte, 1);
             std::thread([&] {
                 ::poll(nullptr, 0, 5);
                 _exit(0);
             }).detach();
-            [[maybe_unused]] const auto said = write(up[1], taken ? "x" : &byte, 1);
             syscall(SYS_exit, 0);
         }
         ASSERT_EQ(read(up[0], &byte, 1), 1);

@@ -13,12 +13,13 @@
 #include <sstream>
 
 #include "device_files.h"
+#include "pool_engine.h"
 #include "pool_files.h"
+#include "ros2s/client/client_store.h"
 #include "ros2s/config/units.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/owner.h"
-#include "store_stack.h"
 
 namespace ros2s::pool {
 namespace {
@@ -127,18 +128,19 @@ Task<Result<>> make_devices(const Call& call, Environment environment, const Poo
     co_return {};
 }
 
-Task<Result<>> make_container(const Call& call, Environment environment,
-                              const PoolDirectory& directory, const std::string& container,
-                              Report& report) {
-    ROS2S_CO_TRY_ASSIGN(auto stack, co_await StoreStack::open(environment, directory, report));
+Task<Result<>> make_container(const Call& call, Environment environment, PoolDirectory& directory,
+                              const std::string& container, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(auto engine, co_await open_engine(environment, directory, report));
     Result<> made;
     if (!container.empty()) {
         const fs::Owner owner{.uid = ::geteuid(), .gid = ::getegid()};
-        const auto created = co_await fs::create_container(
-            call, environment.reactor, stack->store(), {.label = container}, owner, report);
+        client::ClientStore store(environment.reactor, *engine, environment.log,
+                                  client::ClientStore::Store::in_this_process);
+        const auto created = co_await fs::create_container(call, environment.reactor, store,
+                                                           {.label = container}, owner, report);
         if (!created) made = fail(created.error());
     }
-    const auto closed = co_await stack->close();
+    const auto closed = co_await engine->close();
     ROS2S_CO_TRY(made);
     if (!closed)
         co_return cannot("write out the new pool in", directory.directory, closed.error(), report);
@@ -162,7 +164,7 @@ Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCr
         pool.devices.push_back(in(directory, device_name(i)));
         pool.device_bytes += bytes_of(places[i], file_bytes);
     }
-    ROS2S_CO_TRY(co_await StoreStack::format(environment, pool, report));
+    ROS2S_CO_TRY(co_await format_engine(environment, pool, report));
     ROS2S_CO_TRY(co_await make_container(call, environment, pool, creation.container, report));
     if (call.stop.stop_requested()) {
         co_return report.fail(Code::cancelled, fmt::format("the creation of the pool in {} was "

@@ -8,10 +8,9 @@
 #include <filesystem>
 
 #include "device_files.h"
+#include "pool_engine.h"
 #include "pool_files.h"
 #include "ros2s/config/units.h"
-#include "ros2s/pool/owner.h"
-#include "settled_stack.h"
 
 namespace ros2s::pool {
 namespace {
@@ -67,9 +66,8 @@ Task<Result<>> write_file(const Call& call, Environment environment, const PoolD
 }
 
 Task<Result<>> grow(const Call& call, Environment environment, const PoolDirectory& pool,
-                    const PoolGrowth& growth, StoreStack& stack, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto place,
-                        plan(pool, growth, stack.engine().read_only_reason(), report));
+                    const PoolGrowth& growth, engine::EngineStore& engine, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto place, plan(pool, growth, engine.read_only_reason(), report));
     const std::string device = place.link.empty() ? place.path : place.link;
     const auto name = std::filesystem::path(device).filename().string();
     const auto marked = replace_file(in(pool.directory, growing_name), name + "\n");
@@ -88,7 +86,7 @@ Task<Result<>> grow(const Call& call, Environment environment, const PoolDirecto
     }
     ROS2S_CO_TRY_ASSIGN(auto opened,
                         co_await open_device(environment, device, pool.config.page_cache, report));
-    ROS2S_CO_TRY(co_await stack.engine().grow(std::move(opened), report));
+    ROS2S_CO_TRY(co_await engine.grow(std::move(opened), report));
     if (growth.progress) growth.progress(growth.bytes, growth.bytes);
     co_return end_growth(pool, report);
 }
@@ -97,17 +95,13 @@ Task<Result<>> grow(const Call& call, Environment environment, const PoolDirecto
 
 Task<Result<>> grow_pool(const Call& call, Environment environment, PoolGrowth growth,
                          Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto named, read_pool_directory(growth.directory, report));
     OwnerRecord present;
-    const OwnerRecord self{.pid = ::getpid(), .program = ::program_invocation_short_name};
-    ROS2S_CO_TRY_ASSIGN(auto ownership,
-                        co_await Ownership::take_patiently(environment.reactor, named.directory,
-                                                           self, present, report));
-    // Again, now that nobody else changes it.
-    ROS2S_CO_TRY_ASSIGN(auto pool, read_pool_directory(named.directory, report));
-    ROS2S_CO_TRY_ASSIGN(auto stack, co_await open_settled(environment, pool, report));
-    const auto grown = co_await grow(call, environment, pool, growth, *stack, report);
-    const auto closed = co_await stack->close();
+    ROS2S_CO_TRY_ASSIGN(
+        auto taken, co_await take_pool(environment.reactor, growth.directory, {}, present, report));
+    PoolDirectory& pool = taken.directory;
+    ROS2S_CO_TRY_ASSIGN(auto engine, co_await open_engine(environment, pool, report));
+    const auto grown = co_await grow(call, environment, pool, growth, *engine, report);
+    const auto closed = co_await engine->close();
     ROS2S_CO_TRY(grown);
     if (!closed) co_return cannot("write out the pool in", pool.directory, closed.error(), report);
     co_return {};

@@ -19,8 +19,6 @@
 
 namespace ros2s::pool {
 
-class StoreStack;
-
 struct PoolGrowth {
     std::string directory;
     uint64_t bytes = 0;  // of the new device file; at least pool_bytes_min

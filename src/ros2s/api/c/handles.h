@@ -20,7 +20,7 @@ struct ros2s_fs {
     // Files, directories, queues and buffers that are open, so that ros2s_close can refuse.
     std::atomic<uint32_t> users = 0;
 
-    [[nodiscard]] ros2s::fs::FileSystem& file_system() { return attachment.mounted->file_system(); }
+    [[nodiscard]] ros2s::fs::FileSystem& file_system() { return *attachment.mounted->file_system; }
     [[nodiscard]] ros2s::api::c::Instance& instance() { return *attachment.instance; }
     template <class F>
     auto run(F&& make) {

@@ -26,11 +26,6 @@ void Instance::remove_queue(Queue& queue) {
     std::erase(queues_, &queue);
 }
 
-void Instance::visit_metrics(const Mounted& mounted, const MetricVisitor& visit) const {
-    if (pool_ != nullptr) pool_->visit_metrics(visit);
-    if (mounted.network != nullptr) mounted.network->visit_metrics(visit);
-}
-
 void Instance::take_submitted() noexcept {
     for (Queue* queue : queues_) queue->take_all();
 }
@@ -59,18 +54,12 @@ class Instances {
   private:
     using Shared = std::shared_ptr<Instance>;
 
+    Result<Attachment> open(const Uri& uri, const std::string& program, const std::string& key,
+                            Report& report);
     Result<Attachment> join(Shared instance, const Uri& uri, Report& report);
-    Result<Attachment> attach_pool(const Uri& uri, const std::string& program,
-                                   const std::string& key, Report& report);
-    Result<Attachment> attach_network(const Uri& uri, const std::string& program,
-                                      const std::string& key, Report& report);
-    Result<Attachment> attach_owner(Shared instance, const Uri& uri, const pool::OwnerRecord& owner,
-                                    const std::string& program, Report& report);
-    Result<Attachment> refuse_in_child(Report& report);
-    void close_unused(const std::shared_ptr<Instance>& instance);
 
     ForkMark mark_;
-    bool used_ = false;  // a pool or a network was opened, or tried
+    bool used_ = false;  // uses_threads()
     bool forked_from_user_ = false;
     std::mutex mutex_;
     std::map<std::string, Shared> instances_;  // by key_of()
@@ -113,6 +102,17 @@ Result<std::string> key_of(Uri uri, Report& report) {
                                    uri.dir, std::strerror(cause), uri.dir));
 }
 
+// Whether RocksDB or gRPC were used, which keep threads for the whole process. They were not where
+// a mount, another process's, stands in, nor where an owner refuses: that comes before anything
+// else.
+bool uses_threads(const Uri& uri, const Result<std::unique_ptr<Deployment>>& opened) {
+    if (uri.transport != Uri::Transport::local) return true;
+    if (opened) return (*opened)->mount_point().empty();
+    if (opened.error().code != Code::busy) return true;
+    const auto owner = pool::find_owner(uri.dir);
+    return owner && is_served(uri.dir, *owner);
+}
+
 }  // namespace
 
 Result<Attachment> Instances::attach(const Uri& uri, const std::string& program, Report& report) {
@@ -121,139 +121,59 @@ Result<Attachment> Instances::attach(const Uri& uri, const std::string& program,
     if (const auto found = instances_.find(key); found != instances_.end()) {
         return join(found->second, uri, report);
     }
-    return uri.transport == Uri::Transport::local ? attach_pool(uri, program, key, report)
-                                                  : attach_network(uri, program, key, report);
+    return open(uri, program, key, report);
 }
 
-Result<Attachment> Instances::attach_pool(const Uri& uri, const std::string& program,
-                                          const std::string& key, Report& report) {
-    if (forked_from_user_) {
-        // A mount is another process's, and so can be used.
-        const auto owner = pool::find_owner(uri.dir);
-        if (!owner || owner->mount_point.empty() || !stands_in(*owner, uri)) {
-            return refuse_in_child(report);
-        }
-        ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, report));
-        return attach_owner(std::move(instance), uri, *owner, program, report);
-    }
+Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
+                                   const std::string& key, Report& report) {
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, report));
-    pool::OwnerRecord owner;
-    Report refusal;
-    auto pool = instance->run([&] {
-        return pool::EmbeddedPool::open(instance->environment(), uri.dir, {.program = program},
-                                        owner, refusal);
-    });
-    // A refusal for its owner's sake comes before anything of the pool is touched.
-    used_ = used_ || pool || pool.error().code != Code::busy;
-    if (!pool) {
-        if (pool.error().code == Code::busy && stands_in(owner, uri)) {
-            return attach_owner(std::move(instance), uri, owner, program, report);
-        }
-        return report.fail(pool.error(), refusal.text());
-    }
-    instance->pool_ = std::move(*pool);
-    instances_.emplace(key, instance);
-    auto attached = join(instance, uri, report);
-    if (!attached) close_unused(instance);
-    return attached;
-}
-
-Result<Attachment> Instances::attach_network(const Uri& uri, const std::string& program,
-                                             const std::string& key, Report& report) {
-    if (forked_from_user_) return refuse_in_child(report);
-    ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, report));
-    used_ = true;
     const Call call;
-    ROS2S_TRY_ASSIGN(auto network, instance->run([&] {
-        return NetworkContainer::open(call, instance->environment(), uri, {.program = program},
-                                      report);
-    }));
+    auto opened = instance->run([&] {
+        return Deployment::open(
+            call, instance->environment(), uri,
+            {.embedded = {.program = program}, .in_forked_child = forked_from_user_}, report);
+    });
+    used_ = used_ || uses_threads(uri, opened);
+    if (!opened) return fail(opened.error());
+    instance->deployment_ = std::move(*opened);
+    // Whether the owner still stands in is asked each time.
+    if (!instance->deployment_->is_through_owner()) instances_.emplace(key, instance);
     Mounted& mounted = instance->mounted_[uri.container];
-    mounted.network = std::move(network);
-    mounted.path = mounted.network->path();
-    mounted.users = 1;
-    instances_.emplace(key, instance);
+    mounted = {.file_system = &instance->deployment_->file_system(), .users = 1};
     return Attachment{std::move(instance), &mounted};
 }
 
-// The index library and gRPC keep helper threads for the whole process, which a child lacks: it
-// would wait for them for ever.
-Result<Attachment> Instances::refuse_in_child(Report& report) {
-    return report.fail(Code::unsupported,
-                       "this process was forked from one that had opened a pool, and can open none "
-                       "itself: start it as a new program (exec; in Python, multiprocessing's "
-                       "start method 'spawn')");
-}
-
 Result<Attachment> Instances::join(Shared instance, const Uri& uri, Report& report) {
-    if (instance->pool_ != nullptr)
-        ROS2S_TRY(check_pool_name(uri, instance->pool_->name(), report));
+    Deployment& deployment = *instance->deployment_;
+    if (deployment.pool() != nullptr)
+        ROS2S_TRY(check_pool_name(uri, deployment.pool()->name(), report));
     auto found = instance->mounted_.find(uri.container);
     if (found == instance->mounted_.end()) {
         const Call call;
-        ROS2S_TRY_ASSIGN(auto opened, instance->run([&] {
-            return instance->pool_->open_container(call, uri.container, {}, report);
+        ROS2S_TRY_ASSIGN(auto* const opened, instance->run([&] {
+            return deployment.mount(call, uri.container, report);
         }));
-        found = instance->mounted_.try_emplace(uri.container).first;
-        found->second.own = std::move(opened);
-        found->second.path = instance->pool_->path();
+        found = instance->mounted_.emplace(uri.container, Mounted{.file_system = opened}).first;
     }
     ++found->second.users;
     return Attachment{std::move(instance), &found->second};
 }
 
-// Such an instance is in no table: whether the owner still stands in is asked each time.
-Result<Attachment> Instances::attach_owner(Shared instance, const Uri& uri,
-                                           const pool::OwnerRecord& owner,
-                                           const std::string& program, Report& report) {
-    used_ = used_ || owner.mount_point.empty();
-    const Call call;
-    ROS2S_TRY_ASSIGN(auto through, instance->run([&] {
-        return open_through_owner(call, instance->environment(), uri, owner, {.program = program},
-                                  report);
-    }));
-    Mounted& mounted = instance->mounted_[uri.container];
-    mounted.own = std::move(through.file_system);
-    mounted.network = std::move(through.network);
-    mounted.path = std::move(through.path);
-    mounted.users = 1;
-    return Attachment{std::move(instance), &mounted};
-}
-
-namespace {
-
-Task<> close_mounted(Mounted& mounted) {
-    if (mounted.own) co_await mounted.own->close_all();
-    mounted.own.reset();
-    if (mounted.network) co_await mounted.network->close();
-    mounted.network.reset();
-}
-
-Task<> close_pool(std::unique_ptr<pool::EmbeddedPool> pool) { co_await pool->close(); }
-
-}  // namespace
-
 void Instances::detach(Attachment attachment) {
     const std::scoped_lock lock(mutex_);
     if (--attachment.mounted->users > 0) return;
     Instance& instance = *attachment.instance;
-    for (auto it = instance.mounted_.begin(); it != instance.mounted_.end(); ++it) {
-        if (&it->second != attachment.mounted) continue;
-        instance.run([&] { return close_mounted(it->second); });
-        instance.mounted_.erase(it);
-        break;
+    if (instance.mounted_.size() > 1) {
+        instance.run(
+            [&] { return instance.deployment_->unmount(*attachment.mounted->file_system); });
+        std::erase_if(instance.mounted_,
+                      [&](const auto& each) { return &each.second == attachment.mounted; });
+        return;
     }
-    close_unused(attachment.instance);
-}
-
-void Instances::close_unused(const std::shared_ptr<Instance>& instance) {
-    if (!instance->mounted_.empty()) return;
-    if (instance->pool_ != nullptr) {
-        instance->run([&] { return close_pool(std::move(instance->pool_)); });
-    }
-    std::erase_if(instances_, [&](const auto& entry) { return entry.second == instance; });
-    instance->reactor_->stop();
-    instance->reactor_->join();
+    instance.run([&] { return instance.deployment_->close(); });
+    std::erase_if(instances_, [&](const auto& each) { return each.second == attachment.instance; });
+    instance.reactor_->stop();
+    instance.reactor_->join();
 }
 
 Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report) {

@@ -17,7 +17,6 @@
 #include "queue.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/uri.h"
-#include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -28,12 +27,8 @@ class Instance;
 
 // A container of an instance, mounted.
 struct Mounted {
-    std::unique_ptr<fs::FileSystem> own;        // in this process or on a mount point, or
-    std::unique_ptr<NetworkContainer> network;  // behind a network
-    std::string path;                           // how its I/O travels, in words
+    fs::FileSystem* file_system = nullptr;
     size_t users = 0;
-
-    [[nodiscard]] fs::FileSystem& file_system() { return network ? network->file_system() : *own; }
 };
 
 struct Attachment {
@@ -42,7 +37,7 @@ struct Attachment {
 };
 
 // Opens what the URI names, or joins what this process has open of it already. Errors: those of
-// pool::EmbeddedPool::open and open_container, and of NetworkContainer::open.
+// Deployment::open.
 [[nodiscard]] Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
 // Closes what nobody else uses.
 void detach(Attachment attachment);
@@ -59,11 +54,8 @@ class Instance {
     [[nodiscard]] Environment environment() {
         return {.reactor = *reactor_, .blocking = blocking_, .log = log_};
     }
-    // The counters below the file system; nothing where it works through a mount.
-    void visit_metrics(const Mounted& mounted, const MetricVisitor& visit) const;
-    [[nodiscard]] bool has_metrics(const Mounted& mounted) const {
-        return pool_ != nullptr || mounted.network != nullptr;
-    }
+    // Whole until the last container is detached.
+    [[nodiscard]] const Deployment& deployment() const { return *deployment_; }
     // Runs make() on the core, awaits the Task it returns, and blocks for the result.
     template <class F>
     auto run(F&& make) {
@@ -83,7 +75,7 @@ class Instance {
     std::unique_ptr<OsReactor> reactor_;
     Log log_;
     ThreadPool blocking_{blocking_threads_max};
-    std::unique_ptr<pool::EmbeddedPool> pool_;
+    std::unique_ptr<Deployment> deployment_;
     std::map<std::string, Mounted> mounted_;  // by container; under the table's lock
     std::vector<Queue*> queues_;
 };

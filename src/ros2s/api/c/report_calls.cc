@@ -20,14 +20,10 @@ ReportFormat format_of(ros2s_format format) {
 
 Task<Result<std::string>> report_path(ros2s_file& file, ReportFormat format) {
     ROS2S_CO_TRY_ASSIGN(auto io, file.fs.file_system().path_report(file.core.handle));
-    FileReport report{
-        .file = file.path, .deployment = file.fs.attachment.mounted->path, .io = std::move(io)};
-    Instance& instance = file.fs.instance();
-    const Mounted& mounted = *file.fs.attachment.mounted;
-    if (instance.has_metrics(mounted)) {
-        report.counters = [&](const MetricVisitor& visit) {
-            instance.visit_metrics(mounted, visit);
-        };
+    const Deployment& deployment = file.fs.instance().deployment();
+    FileReport report{.file = file.path, .deployment = deployment.path(), .io = std::move(io)};
+    if (deployment.mount_point().empty()) {
+        report.counters = [&](const MetricVisitor& visit) { deployment.visit_metrics(visit); };
     }
     co_return format_report(report, format);
 }

@@ -1,0 +1,76 @@
+#include "ros2s/api/deployment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ros2s/pool/pool_directory.h"
+#include "ros2s/runtime/thread_pool.h"
+
+namespace ros2s::api {
+namespace {
+
+using testing::HasSubstr;
+
+class DeploymentTest : public testing::Test {
+  protected:
+    DeploymentTest() {
+        const pool::PoolCreation creation{.directory = directory_, .bytes = pool::pool_bytes_min};
+        EXPECT_TRUE(reactor_->run(pool::create_pool({}, {*reactor_, blocking_}, creation, report_)))
+            << report_.text();
+    }
+    ~DeploymentTest() override { std::filesystem::remove_all(directory_); }
+
+    Result<std::unique_ptr<Deployment>> open(std::string pool, std::string container) {
+        Uri uri{.pool = std::move(pool), .container = std::move(container), .dir = directory_};
+        return reactor_->run(
+            Deployment::open({}, {*reactor_, blocking_}, std::move(uri), {}, report_));
+    }
+
+    const std::string directory_ = testing::TempDir() + "deployment_test";
+    Report report_;
+    ThreadPool blocking_{2};
+    std::unique_ptr<OsReactor> reactor_ = *OsReactor::create({}, report_);
+};
+
+TEST_F(DeploymentTest, APoolDirectoryIsComposedAsTheArchitectureSays) {
+    const auto opened = open("pool", "main");
+    ASSERT_TRUE(opened) << report_.text();
+    EXPECT_EQ((*opened)->layers(), "Dfs → ClientStore → EngineStore → Ownership");
+    EXPECT_FALSE((*opened)->is_through_owner());
+    size_t counters = 0;
+    (*opened)->visit_metrics([&](std::string_view, std::string_view, uint64_t) { ++counters; });
+    EXPECT_GT(counters, 0U);
+    reactor_->run((*opened)->close());
+    EXPECT_EQ((*opened)->layers(), "");
+}
+
+TEST_F(DeploymentTest, AnotherContainerOfThePoolIsMountedAndUnmountedAlone) {
+    const auto opened = open("pool", "main");
+    ASSERT_TRUE(opened) << report_.text();
+    ASSERT_TRUE(reactor_->run(
+        (*opened)->pool()->create_container({}, {.label = "other"}, fs::Owner{}, report_)));
+    const auto other = reactor_->run((*opened)->mount({}, "other", report_));
+    ASSERT_TRUE(other) << report_.text();
+    EXPECT_NE(*other, &(*opened)->file_system());
+    EXPECT_EQ((*opened)->layers(), "Dfs → Dfs → ClientStore → EngineStore → Ownership");
+    // In either order: the first container goes, the other stays.
+    reactor_->run((*opened)->unmount((*opened)->file_system()));
+    EXPECT_EQ((*opened)->layers(), "Dfs → ClientStore → EngineStore → Ownership");
+    EXPECT_TRUE(reactor_->run((*other)->get_attributes({}, fs::root_node)));
+    reactor_->run((*opened)->close());
+}
+
+TEST_F(DeploymentTest, WhatIsRefusedLeavesThePoolToTheNext) {
+    EXPECT_FALSE(open("other", "main"));
+    EXPECT_THAT(report_.text(), HasSubstr("is named 'pool', not 'other'"));
+    EXPECT_FALSE(open("pool", "none"));
+    EXPECT_THAT(report_.text(), HasSubstr("has no container 'none'; it has: main"));
+    const auto opened = open("pool", "main");
+    ASSERT_TRUE(opened) << report_.text();
+    reactor_->run((*opened)->close());
+}
+
+}  // namespace
+}  // namespace ros2s::api

@@ -1,0 +1,155 @@
+#include "pool_engine.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "device_files.h"
+#include "pool_files.h"
+#include "ros2s/engine/index/rocksdb/rocksdb_index.h"
+
+namespace ros2s::pool {
+namespace {
+
+using Devices = engine::EngineStore::Devices;
+
+Task<> close_all(Devices& devices) {
+    for (auto& each : devices) co_await each->close();
+}
+
+Task<Result<Devices>> open_devices(Environment environment, PoolDirectory directory,
+                                   Report& report) {
+    Devices devices;
+    for (const auto& path : directory.devices) {
+        auto opened = co_await open_device(environment, path, directory.config.page_cache, report);
+        if (!opened) {
+            co_await close_all(devices);
+            co_return fail(opened.error());
+        }
+        devices.push_back(std::move(*opened));
+    }
+    co_return std::move(devices);
+}
+
+engine::EngineOptions options_of(const PoolConfig& config) {
+    return {.memory_bytes = config.memory_bytes,
+            .groups_in_flight = config.groups_in_flight,
+            .accept_copies = config.accept_copies,
+            .discard = config.discard,
+            .rest_after = std::chrono::seconds(5)};
+}
+
+engine::EngineOptions options_in(const Environment& environment, const PoolConfig& config) {
+    auto options = options_of(config);
+    options.more_reactors.assign(environment.more_reactors.begin(),
+                                 environment.more_reactors.end());
+    return options;
+}
+
+engine::IndexFactory index_in(const PoolDirectory& directory, const Log& log) {
+    const engine::RocksDbOptions options{.memory_bytes = options_of(directory.config).index_share(),
+                                         .log = log};
+    return [options, parent = directory.directory](std::string_view name, bool create,
+                                                   Report& report) {
+        const auto path = in(parent, name);
+        return create ? engine::create_rocksdb_index(path, options, report)
+                      : engine::open_rocksdb_index(path, options, report);
+    };
+}
+
+engine::Env engine_environment(const Environment& environment) {
+    return {
+        .reactor = environment.reactor, .blocking = environment.blocking, .log = environment.log};
+}
+
+Task<Result<std::unique_ptr<engine::EngineStore>>> open_as_it_is(Environment environment,
+                                                                 PoolDirectory directory,
+                                                                 EngineRole role, Report& report) {
+    auto options = options_in(environment, directory.config);
+    options.name = role.name;
+    options.pin_grace = role.pin_grace;
+    options.begins_with_grace = role.begins_with_grace;
+    ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
+    co_return co_await engine::EngineStore::open(
+        engine_environment(environment), std::move(devices), index_in(directory, environment.log),
+        std::move(options), report);
+}
+
+}  // namespace
+
+Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory, OwnerRecord self,
+                                  OwnerRecord& present, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto named, read_pool_directory(directory, report));
+    self.pid = ::getpid();
+    if (self.program.empty()) self.program = ::program_invocation_short_name;
+    ROS2S_CO_TRY_ASSIGN(auto ownership,
+                        co_await Ownership::take_patiently(reactor, named.directory,
+                                                           std::move(self), present, report));
+    // Again, now that nobody else changes it.
+    ROS2S_CO_TRY_ASSIGN(auto found, read_pool_directory(named.directory, report));
+    co_return TakenPool{std::move(ownership), std::move(found)};
+}
+
+Task<Result<>> format_engine(Environment environment, PoolDirectory directory, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
+    std::vector<device::BlockDevice*> borrowed;
+    for (const auto& each : devices) borrowed.push_back(each.get());
+    const auto made =
+        co_await engine::EngineStore::create(engine_environment(environment), borrowed,
+                                             index_in(directory, environment.log), {}, report);
+    co_await close_all(devices);
+    co_return made;
+}
+
+Result<> end_growth(const PoolDirectory& directory, Report& report) {
+    const auto marker = in(directory.directory, growing_name);
+    if (::unlink(marker.c_str()) != 0 && errno != ENOENT) {
+        return cannot("finish the growth of the pool: remove", marker, fail_errno(errno).error(),
+                      report);
+    }
+    if (const auto synced = sync_directory(directory.directory); !synced) {
+        return cannot("make durable", directory.directory, synced.error(), report);
+    }
+    return {};
+}
+
+Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment environment,
+                                                               PoolDirectory& directory,
+                                                               Report& report, EngineRole role) {
+    if (directory.growing.empty()) {
+        co_return co_await open_as_it_is(environment, directory, role, report);
+    }
+    const std::string added = std::exchange(directory.growing, {});
+    Report refusal;
+    auto engine = co_await open_as_it_is(environment, directory, role, refusal);
+    std::error_code error;
+    if (!engine && engine.error().code == Code::invalid && std::filesystem::exists(added, error)) {
+        // An older device knows of the new one, so it belongs to the pool.
+        directory.devices.push_back(added);
+        directory.device_bytes += device_bytes(added).value_or(0);
+        refusal = {};
+        engine = co_await open_as_it_is(environment, directory, role, refusal);
+        if (engine) {
+            environment.log.info(fmt::format(
+                "a growth that was interrupted is finished: the pool has {} now", added));
+        }
+    } else if (engine) {
+        if (const auto removed = remove_device(added); !removed) {
+            co_await (*engine)->close();
+            co_return cannot("remove what an interrupted growth left:", added, removed.error(),
+                             report);
+        }
+        environment.log.info(
+            fmt::format("a growth that was interrupted is undone: {} is gone", added));
+    }
+    if (!engine) co_return report.fail(engine.error(), refusal.text());
+    if (const auto ended = end_growth(directory, report); !ended) {
+        co_await (*engine)->close();
+        co_return fail(ended.error());
+    }
+    co_return std::move(engine);
+}
+
+}  // namespace ros2s::pool

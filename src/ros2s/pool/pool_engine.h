@@ -1,0 +1,47 @@
+// The engine over a pool's files:
+//
+//     EngineStore → FileDevice, NvmeDevice or PmemDevice, and the RocksDB index
+//
+// That nobody else has the pool open is the caller's business; the devices' locks stand behind it.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ros2s/engine/engine_store.h"
+#include "ros2s/pool/owner.h"
+#include "ros2s/pool/pool_directory.h"
+
+namespace ros2s::pool {
+
+// A pool's directory that is this process's, and what is in it now.
+struct TakenPool {
+    std::unique_ptr<Ownership> ownership;
+    PoolDirectory directory;
+};
+// `self` is this process; an empty program is its name. Errors: those of read_pool_directory() and
+// of Ownership::take_patiently(), which fills `present`.
+[[nodiscard]] Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory,
+                                                OwnerRecord self, OwnerRecord& present,
+                                                Report& report);
+
+// EngineOptions' of that name.
+struct EngineRole {
+    std::string_view name = "embedded engine";
+    Duration pin_grace{};
+    bool begins_with_grace = false;
+};
+
+// Makes an empty pool on device files that exist. Errors: those of EngineStore::create.
+[[nodiscard]] Task<Result<>> format_engine(Environment environment, PoolDirectory directory,
+                                           Report& report);
+
+// Where a growth was interrupted (pool_growth.h), it is finished or undone, and `directory` brought
+// up to date. Errors: those of open_device() and EngineStore::open, and of removing files.
+[[nodiscard]] Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(
+    Environment environment, PoolDirectory& directory, Report& report, EngineRole role = {});
+
+// Growth is over: DIR/growing goes, durably. Errors: those of the file system.
+[[nodiscard]] Result<> end_growth(const PoolDirectory& directory, Report& report);
+
+}  // namespace ros2s::pool
