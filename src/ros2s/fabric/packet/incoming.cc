@@ -30,25 +30,15 @@ void PacketEndpoint::frame_came(ConstBytes frame) noexcept {
 
 void PacketEndpoint::on_message(const PacketView& packet) noexcept {
     const uint64_t size = packet.header.operation;
-    if (assembling_ == nullptr) {
+    if (!in_pieces()) {
         if (packet.header.offset != 0) return end(End::violation);
-        if (size > limits_.message_bytes_max ||
-            size + message_overhead > limits_.incoming_bytes_max - held_) {
-            return end(End::over_budget);
-        }
-        held_ += size + message_overhead;
-        assembling_ = message_memory(size);
-        assembling_size_ = size;
-        assembling_have_ = 0;
+        if (size > limits_.message_bytes_max || !has_budget(size)) return end(End::over_budget);
+        begin_pieces(size);
     }
-    if (size != assembling_size_ || packet.header.offset != assembling_have_) {
-        return end(End::violation);
-    }
-    if (!packet.bytes.empty()) {
-        std::memcpy(assembling_ + assembling_have_, packet.bytes.data(), packet.bytes.size());
-    }
-    assembling_have_ += packet.bytes.size();
-    if (assembling_have_ == size) deliver(std::exchange(assembling_, nullptr), size);
+    std::byte* const to = place_of_piece(size, packet.header.offset);
+    if (to == nullptr) return end(End::violation);
+    if (!packet.bytes.empty()) std::memcpy(to, packet.bytes.data(), packet.bytes.size());
+    took_piece(packet.bytes.size());
 }
 
 void PacketEndpoint::on_released(size_t size) noexcept {
@@ -142,7 +132,7 @@ void PacketEndpoint::on_credit(uint64_t count) noexcept {
     const uint64_t all = session_info_.peer.incoming_bytes_max;
     if (count > all - credit_) return end(End::violation);
     credit_ += count;
-    if (first_ != nullptr) want_flush();
+    if (first() != nullptr) want_flush();
 }
 
 }  // namespace ros2s::fabric

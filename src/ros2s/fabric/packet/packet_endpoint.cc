@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "ros2s/runtime/frame_pool.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fabric {
@@ -43,8 +42,7 @@ bool Flusher::flush() noexcept {
 }
 
 Limits PacketEndpoint::settle(Limits limits) noexcept {
-    limits.incoming_bytes_max =
-        std::max(limits.incoming_bytes_max, 2 * (limits.message_bytes_max + message_overhead));
+    limits = MessageEndpoint::settle(limits);
     limits.operations_max = std::clamp<uint32_t>(limits.operations_max, 1, 65536);
     return limits;
 }
@@ -57,7 +55,7 @@ void PacketEndpoint::introduce(Hello& hello, const Limits& limits) noexcept {
 
 PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher,
                                Limits limits, PacketSession session, std::unique_ptr<Wire> wire)
-    : Endpoint(reactor, counters, settle(limits), session.initiates),
+    : MessageEndpoint(reactor, counters, settle(limits), session.initiates),
       session_info_(std::move(session)),
       flusher_(flusher),
       wire_(std::move(wire)),
@@ -83,10 +81,7 @@ PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& fl
     wire_->start(*this);
 }
 
-PacketEndpoint::~PacketEndpoint() {
-    ROS2S_CHECK(closed_);
-    if (assembling_ != nullptr) drop(assembling_, assembling_size_);
-}
+PacketEndpoint::~PacketEndpoint() { ROS2S_CHECK(closed_); }
 
 Result<Bytes> PacketEndpoint::allocate(uint64_t size) {
     if (initiates()) return fail(Code::denied);
@@ -125,55 +120,10 @@ uint64_t PacketEndpoint::outgoing_room() const noexcept {
     return limits_.outgoing_bytes_max - std::min(limits_.outgoing_bytes_max, replies_bytes_);
 }
 
-Task<Result<>> PacketEndpoint::send(ConstBytes head, ConstBytes body, StopToken stop) {
-    const Use use(*this);
-    const uint64_t size = head.size() + body.size();
-    if (size > send_bytes_max_) co_return fail(Code::too_large, send_bytes_max_);
-    if (!alive()) co_return fail(Code::disconnected);
-    if (stop.stop_requested()) co_return fail(Code::cancelled);
-    if (!write_at_once(head, body)) {
-        struct Wait : StopCallback {
-            Wait(StopToken token, PacketEndpoint& self, Outgoing& queued) noexcept
-                : StopCallback(token.source(), fire), endpoint(self), outgoing(queued) {}
-            static void fire(StopCallback& callback) noexcept {
-                auto& wait = static_cast<Wait&>(callback);
-                // What has begun stays, and what the end woke is not queued any more.
-                if (wait.outgoing.sent > 0 || wait.outgoing.done || !wait.endpoint.alive()) return;
-                wait.cancelled = true;
-                wait.endpoint.unlink(wait.outgoing);
-                wait.endpoint.reactor_.post(wait.outgoing.waiter);
-            }
-            bool await_ready() const noexcept { return false; }
-            void await_suspend(std::coroutine_handle<> handle) noexcept {
-                outgoing.waiter = handle;
-                endpoint.push(outgoing);
-            }
-            void await_resume() const noexcept {}
-            PacketEndpoint& endpoint;
-            Outgoing& outgoing;
-            bool cancelled = false;
-        };
-        counters_.waits_for_room.add();
-        Outgoing outgoing{.head = head, .body = body};
-        Wait wait(stop, *this, outgoing);
-        co_await wait;
-        if (wait.cancelled) co_return fail(Code::cancelled);
-        if (!outgoing.done) co_return fail(Code::disconnected);
-    }
-    counters_.messages_sent.add();
-    counters_.message_bytes_sent.add(size);
-    co_return Result<>{};
-}
-
 Result<> PacketEndpoint::do_reply(ConstBytes head, ConstBytes body) {
-    if (write_at_once(head, body)) return {};
-    const size_t size = head.size() + body.size();
-    auto* memory = static_cast<std::byte*>(allocate_frame(sizeof(Outgoing) + size));
-    auto* bytes = memory + sizeof(Outgoing);
-    if (!head.empty()) std::memcpy(bytes, head.data(), head.size());
-    if (!body.empty()) std::memcpy(bytes + head.size(), body.data(), body.size());
-    replies_bytes_ += size;
-    push(*new (memory) Outgoing{.head = ConstBytes{bytes, size}, .owned = true});
+    if (first() == nullptr && write_at_once(head, body)) return {};
+    replies_bytes_ += head.size() + body.size();
+    queue_copy(head, body);
     return {};
 }
 
@@ -251,15 +201,7 @@ void PacketEndpoint::on_end() noexcept {
     grants_.revoke_all();
     notices_.clear();
     for (Fence* fence : fences_) fence->changed.wake_all();
-    while (first_ != nullptr) {
-        Outgoing& outgoing = *first_;
-        unlink(outgoing);
-        if (outgoing.owned) {
-            free_frame(&outgoing, sizeof(Outgoing) + outgoing.head.size());
-        } else {
-            reactor_.post(outgoing.waiter);
-        }
-    }
+    end_queue();
     replies_bytes_ = 0;
     served_.clear();
     dones_.clear();

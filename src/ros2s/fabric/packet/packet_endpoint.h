@@ -17,9 +17,9 @@
 #include <memory>
 #include <vector>
 
-#include "ros2s/fabric/endpoint.h"
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/message_endpoint.h"
 #include "ros2s/fabric/packet/lent.h"
 #include "ros2s/fabric/packet/wire.h"
 
@@ -61,13 +61,10 @@ struct PacketSession {
     bool initiates = false;
 };
 
-class PacketEndpoint final : public Endpoint, private WireUser {
+class PacketEndpoint final : public MessageEndpoint, private WireUser {
   public:
-    static constexpr uint64_t message_overhead = 64;
     // Frames of one connection: filled and not yet sent.
     static constexpr size_t frames_max = 32;
-    // A piece smaller than this waits for the next frame rather than cut a transfer into crumbs.
-    static constexpr size_t piece_bytes_least = 4096;
 
     PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher, Limits limits,
                    PacketSession session, std::unique_ptr<Wire> wire);
@@ -75,11 +72,9 @@ class PacketEndpoint final : public Endpoint, private WireUser {
 
     // What this side says of itself in its hello.
     static void introduce(Hello& hello, const Limits& limits) noexcept;
-    // Limits as they are kept: incoming_bytes_max is at least two messages.
     [[nodiscard]] static Limits settle(Limits limits) noexcept;
 
     const std::string& provider() const noexcept override { return session_info_.provider; }
-    Task<Result<>> send(ConstBytes head, ConstBytes body, StopToken stop) override;
     Result<Bytes> allocate(uint64_t size) override;
     void free(Bytes memory) noexcept override;
     Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
@@ -90,16 +85,6 @@ class PacketEndpoint final : public Endpoint, private WireUser {
   private:
     friend class Flusher;
 
-    // A message on its way out. Lives in send()'s frame, or owns its bytes (a reply).
-    struct Outgoing {
-        ConstBytes head, body;
-        uint64_t sent = 0;
-        bool owned = false;  // a reply: in memory of its own, behind this
-        bool done = false;
-        std::coroutine_handle<> waiter{};
-        Outgoing* next = nullptr;
-        [[nodiscard]] uint64_t size() const noexcept { return head.size() + body.size(); }
-    };
     // A put or get that this side initiates. Lives in its coroutine's frame.
     struct Operation {
         RemoteKey key;
@@ -165,10 +150,8 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     bool add_message() noexcept;
     bool add_put() noexcept;
     bool add_served() noexcept;
-    void finish(Outgoing& outgoing) noexcept;
-    void unlink(Outgoing& outgoing) noexcept;
-    void push(Outgoing& outgoing) noexcept;
-    bool write_at_once(ConstBytes head, ConstBytes body) noexcept;
+    bool write_at_once(ConstBytes head, ConstBytes body) noexcept override;
+    void queue_changed(bool grew) noexcept override;
     [[nodiscard]] bool queues_empty() const noexcept;
 
     // Incoming (incoming.cc).
@@ -213,15 +196,9 @@ class PacketEndpoint final : public Endpoint, private WireUser {
     bool data_first_ = false;  // in the frame to come, so that neither kind starves the other
     size_t frames_out_ = 0;
 
-    Outgoing* first_ = nullptr;
-    Outgoing* last_ = nullptr;
     uint64_t credit_;             // what the peer still takes
     uint64_t replies_bytes_ = 0;  // owned by us, not yet in frames
 
-    std::byte* assembling_ = nullptr;
-    uint64_t assembling_size_ = 0;
-    uint64_t assembling_have_ = 0;
-    uint64_t held_ = 0;        // of our incoming budget, as the peer knows it
     uint64_t credit_due_ = 0;  // released and not told
 
     Semaphore operation_slots_;

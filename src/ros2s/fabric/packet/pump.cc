@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "ros2s/fabric/packet/packet_endpoint.h"
-#include "ros2s/runtime/frame_pool.h"
 
 namespace ros2s::fabric {
 
@@ -69,8 +68,8 @@ bool PacketEndpoint::add_control() noexcept {
 }
 
 bool PacketEndpoint::add_message() noexcept {
-    if (first_ == nullptr) return false;
-    Outgoing& outgoing = *first_;
+    if (first() == nullptr) return false;
+    Outgoing& outgoing = *first();
     const uint64_t size = outgoing.size();
     if (outgoing.sent == 0) {
         // The whole message's credit at its start: what has begun never waits for credit.
@@ -81,22 +80,17 @@ bool PacketEndpoint::add_message() noexcept {
     const uint64_t from = outgoing.sent;
     const uint64_t count = std::min<uint64_t>(frame_room(), size - from);
     if (count == 0 && size > 0) return false;
-    ConstBytes head;
-    ConstBytes body;
-    if (from < outgoing.head.size()) {
-        head = outgoing.head.subspan(from, std::min<uint64_t>(count, outgoing.head.size() - from));
-    }
-    if (head.size() < count) {
-        const uint64_t skip = from + head.size() - outgoing.head.size();
-        body = outgoing.body.subspan(skip, count - head.size());
-    }
+    const auto [head, body] = outgoing.piece(count);
     append({.type = Packet::Type::message,
             .length = static_cast<uint32_t>(count),
             .operation = size,
             .offset = from},
            head, body);
     outgoing.sent += count;
-    if (outgoing.sent == size) finish(outgoing);
+    if (outgoing.sent == size) {
+        if (!outgoing.waiter) replies_bytes_ -= size;
+        finish(outgoing);
+    }
     return true;
 }
 
@@ -203,15 +197,14 @@ void PacketEndpoint::pump() noexcept {
 }
 
 bool PacketEndpoint::queues_empty() const noexcept {
-    return first_ == nullptr && puts_.empty() && served_.empty() && dones_.empty() &&
+    return first() == nullptr && puts_.empty() && served_.empty() && dones_.empty() &&
            notices_.empty();
 }
 
 // The short way: into the open frame, where nothing waits before it.
 bool PacketEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
     const size_t size = head.size() + body.size();
-    if (first_ != nullptr || !notices_.empty() || credit_ < size + message_overhead ||
-        !open_frame()) {
+    if (!notices_.empty() || credit_ < size + message_overhead || !open_frame()) {
         return false;
     }
     if (frame_room() < size) {
@@ -228,29 +221,10 @@ bool PacketEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
     return true;
 }
 
-void PacketEndpoint::push(Outgoing& outgoing) noexcept {
-    (last_ != nullptr ? last_->next : first_) = &outgoing;
-    last_ = &outgoing;
+void PacketEndpoint::queue_changed(bool grew) noexcept {
+    if (!grew) return;
     drained_.reset();
     want_flush();
-}
-
-void PacketEndpoint::unlink(Outgoing& outgoing) noexcept {
-    Outgoing* before = nullptr;
-    for (Outgoing* each = first_; each != &outgoing; each = each->next) before = each;
-    (before != nullptr ? before->next : first_) = outgoing.next;
-    if (last_ == &outgoing) last_ = before;
-}
-
-void PacketEndpoint::finish(Outgoing& outgoing) noexcept {
-    unlink(outgoing);
-    outgoing.done = true;
-    if (!outgoing.owned) {
-        reactor_.post(outgoing.waiter);
-        return;
-    }
-    replies_bytes_ -= outgoing.head.size();
-    free_frame(&outgoing, sizeof(Outgoing) + outgoing.head.size());
 }
 
 void PacketEndpoint::frame_sent(Frame& frame) noexcept {

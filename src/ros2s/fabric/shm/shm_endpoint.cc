@@ -69,16 +69,10 @@ void Sessions::woke() noexcept {
     for (size_t i = 0; i < std::min(asked_, all_.size()); ++i) all_[i]->woke();
 }
 
-Limits ShmEndpoint::settle(Limits limits) noexcept {
-    limits.incoming_bytes_max =
-        std::max(limits.incoming_bytes_max, 2 * (limits.message_bytes_max + message_overhead));
-    return limits;
-}
-
 ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
                          const ShmSession& session, Segment control, Segment payload,
                          Descriptor socket, Sessions::Room room)
-    : Endpoint(reactor, counters, settle(limits), session.initiates),
+    : MessageEndpoint(reactor, counters, settle(limits), session.initiates),
       sessions_(sessions),
       memory_(std::move(room)),
       settled_(session),
@@ -119,10 +113,7 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
     ROS2S_CHECK(started);
 }
 
-ShmEndpoint::~ShmEndpoint() {
-    ROS2S_CHECK(closed_);
-    if (assembling_ != nullptr) drop(assembling_, assembling_size_);
-}
+ShmEndpoint::~ShmEndpoint() { ROS2S_CHECK(closed_); }
 
 const std::string ShmEndpoint::provider_name = "shm";
 
@@ -155,7 +146,7 @@ void ShmEndpoint::hung_up() noexcept {
 
 bool ShmEndpoint::poll() noexcept {
     // Quiet, and with nothing to do for it: what comes comes with a byte on its socket.
-    if (!alive() || (armed_ && wake_for_ == 0 && first_ == nullptr && revoking_.empty())) {
+    if (!alive() || (armed_ && wake_for_ == 0 && first() == nullptr && revoking_.empty())) {
         return false;
     }
     disarm();
@@ -164,7 +155,7 @@ bool ShmEndpoint::poll() noexcept {
         return true;
     }
     bool found = in_.available() > 0 && take(limits_.messages_per_turn, false);
-    if (alive() && (first_ != nullptr || wants_answer_room())) {
+    if (alive() && (first() != nullptr || wants_answer_room())) {
         if (!out_.refresh()) {
             end(End::violation);
             return true;
@@ -186,7 +177,7 @@ bool ShmEndpoint::poll() noexcept {
 bool ShmEndpoint::prepare_sleep() noexcept { return !alive() || arm(); }
 
 bool ShmEndpoint::arm() noexcept {
-    const bool needs_room = first_ != nullptr || wants_answer_room();
+    const bool needs_room = first() != nullptr || wants_answer_room();
     const uint64_t wants =
         wants_entries | (needs_room ? wants_room : 0) | (revoking_.empty() ? 0 : wants_release);
     shared(wants_.value).store(wants, std::memory_order_seq_cst);
@@ -225,11 +216,7 @@ void ShmEndpoint::on_end() noexcept {
     // The peer's hang-up: it hears of it at once, and we touch its memory no more.
     shutdown(socket_.get(), SHUT_RDWR);
     stop_.request_stop();
-    while (first_ != nullptr) {
-        Outgoing& outgoing = *first_;
-        unlink(outgoing);
-        reactor_.post(outgoing.waiter);
-    }
+    end_queue();
     drained_.set();
     released_.wake_all();
 }

@@ -11,9 +11,9 @@
 
 #include "extents.h"
 #include "ring.h"
-#include "ros2s/fabric/endpoint.h"
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/message_endpoint.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "segment.h"
 
@@ -72,19 +72,15 @@ struct ShmSession {
     bool initiates = false;
 };
 
-class ShmEndpoint final : public Endpoint {
+class ShmEndpoint final : public MessageEndpoint {
   public:
     ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
                 const ShmSession& session, Segment control, Segment payload, Descriptor socket,
                 Sessions::Room room = {});
     ~ShmEndpoint() override;
 
-    // Limits as they are kept: the incoming budget is at least two messages.
-    [[nodiscard]] static Limits settle(Limits limits) noexcept;
-
     static const std::string provider_name;
     const std::string& provider() const noexcept override;
-    Task<Result<>> send(ConstBytes head, ConstBytes body, StopToken stop) override;
     Result<Bytes> allocate(uint64_t size) override;
     void free(Bytes memory) noexcept override;
     Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
@@ -97,18 +93,8 @@ class ShmEndpoint final : public Endpoint {
     void woke() noexcept;
 
   private:
-    static constexpr uint64_t message_overhead = 64;
     // Copied between two looks at the key and at other work.
     static constexpr uint64_t slice_bytes = uint64_t{64} << 10;
-
-    struct Outgoing {
-        ConstBytes head, body;
-        uint64_t sent = 0;
-        bool done = false;
-        std::coroutine_handle<> waiter{};
-        Outgoing* next = nullptr;
-        [[nodiscard]] uint64_t size() const noexcept { return head.size() + body.size(); }
-    };
 
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
     Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
@@ -122,11 +108,11 @@ class ShmEndpoint final : public Endpoint {
 
     // Messages (shm_messages.cc).
     [[nodiscard]] uint64_t room_for_sends() const noexcept;
-    bool write_whole(ConstBytes head, ConstBytes body) noexcept;
+    bool write_at_once(ConstBytes head, ConstBytes body) noexcept override;
+    void queue_changed(bool grew) noexcept override;
+    void write(ConstBytes head, ConstBytes body) noexcept;
     bool write_piece(Outgoing& outgoing) noexcept;
     bool push_queue() noexcept;
-    void push(Outgoing& outgoing) noexcept;
-    void unlink(Outgoing& outgoing) noexcept;
     // What is in the ring: up to `most` entries, as far as the budget goes unless it is the last.
     bool take(uint64_t most, bool last) noexcept;
     enum class Took : uint8_t { yes, later, ended };
@@ -172,13 +158,6 @@ class ShmEndpoint final : public Endpoint {
     uint32_t quiet_looks_ = 0;
     bool armed_ = false;
     bool closed_ = false;
-
-    Outgoing* first_ = nullptr;
-    Outgoing* last_ = nullptr;
-    std::byte* assembling_ = nullptr;
-    uint64_t assembling_size_ = 0;
-    uint64_t assembling_have_ = 0;
-    uint64_t held_ = 0;
 
     // The client's.
     Extents extents_;
