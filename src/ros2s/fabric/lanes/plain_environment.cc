@@ -10,12 +10,12 @@ std::mutex& PlainEnvironment::one_at_a_time() {
 }
 
 PlainEnvironment::PlainEnvironment(std::string_view prefix, std::vector<char*>& plain,
-                                   std::span<char* const> settings)
+                                   std::span<std::string> settings)
     : lock_(one_at_a_time()), before_(environ), plain_(plain) {
     for (char** each = before_; each != nullptr && *each != nullptr; ++each) {
         if (!std::string_view(*each).starts_with(prefix)) plain_.push_back(*each);
     }
-    plain_.insert(plain_.end(), settings.begin(), settings.end());
+    for (std::string& each : settings) plain_.push_back(each.data());
     plain_.push_back(nullptr);
     environ = plain_.data();
 }

@@ -6,6 +6,7 @@
 #pragma once
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,7 +17,7 @@ class PlainEnvironment {
     // `plain` becomes the environment's entries, and outlives this for long: another thread's
     // getenv() may still be looking there. So do the `settings` ("NAME=value").
     PlainEnvironment(std::string_view prefix, std::vector<char*>& plain,
-                     std::span<char* const> settings = {});
+                     std::span<std::string> settings = {});
     PlainEnvironment(const PlainEnvironment&) = delete;
     PlainEnvironment& operator=(const PlainEnvironment&) = delete;
     ~PlainEnvironment();

@@ -1,21 +1,17 @@
 #include "ofi_library.h"
 
-#include <dlfcn.h>
-
 #include <array>
-#include <filesystem>
 #include <span>
-#include <system_error>
 
 namespace ros2s::fabric::ofi {
 namespace {
 
-constexpr const char* remedy =
-    ": install libfabric (Debian, Ubuntu: apt-get install libfabric1), or use provider ucx+tcp";
+constexpr lanes::LibraryWords words{
+    "libfabric", "libfabric",
+    ": install libfabric (Debian, Ubuntu: apt-get install libfabric1), or use provider ucx+tcp"};
 
-constexpr size_t settings_count = 12;
-std::span<char* const> settings() {
-    static std::array<std::string, settings_count> texts{
+std::span<std::string> settings() {
+    static std::array<std::string, 12> all{
         // Others would look for their hardware, and start threads.
         "FI_PROVIDER=tcp,verbs,ofi_rxm",
         // Memory is registered for nobody, so nothing is to be remembered; it also keeps libfabric
@@ -43,27 +39,14 @@ std::span<char* const> settings() {
         // Microseconds between two looks at connections that come and go.
         "FI_OFI_RXM_CM_PROGRESS_INTERVAL=1000",
     };
-    static const std::array<char*, settings_count> all = [] {
-        std::array<char*, settings_count> pointers{};
-        for (size_t i = 0; i < texts.size(); ++i) pointers[i] = texts[i].data();
-        return pointers;
-    }();
     return all;
 }
 
-void* open_quietly(const char* name) {
+Result<> open_quietly(const char* name, OfiLibrary& library, Report& report) {
     static std::vector<char*> entries;  // for a getenv() of another thread: never freed
     entries.clear();
     const Settings ours(entries);
-    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-
-std::string file_of(const void* function) {
-    Dl_info where{};
-    if (dladdr(function, &where) == 0 || where.dli_fname == nullptr) return "";
-    std::error_code none;
-    const auto file = std::filesystem::canonical(where.dli_fname, none);
-    return none ? where.dli_fname : file.string();
+    return lanes::open_library(name, words, library, report);
 }
 
 std::string text_of(uint32_t version) {
@@ -76,43 +59,23 @@ Settings::Settings(std::vector<char*>& entries) : plain_("FI_", entries, setting
 
 Result<OfiLibrary> load_ofi_library(const char* name, Report& report) {
     OfiLibrary library;
-    library.handle = open_quietly(name);
-    if (library.handle == nullptr) {
-        const char* reason = dlerror();
-        return report.fail(Code::unsupported, std::string("libfabric cannot be loaded (") +
-                                                  (reason != nullptr ? reason : name) + ")" +
-                                                  remedy);
-    }
-    const char* missing = nullptr;
-#define ROS2S_OFI_LOOK_UP(function)                                                               \
-    library.function = reinterpret_cast<decltype(&::function)>(dlsym(library.handle, #function)); \
-    if (library.function == nullptr && missing == nullptr) missing = #function;
+    ROS2S_TRY(open_quietly(name, library, report));
+#define ROS2S_OFI_LOOK_UP(function) library.look_up(library.function, #function);
     ROS2S_OFI_FUNCTIONS(ROS2S_OFI_LOOK_UP)
 #undef ROS2S_OFI_LOOK_UP
-    if (missing != nullptr) {
-        return report.fail(
-            Code::unsupported,
-            std::string(name) + " is no libfabric that fits: it has no " + missing + remedy);
-    }
-    library.path = file_of(reinterpret_cast<const void*>(library.fi_version));
+    ROS2S_TRY(lanes::check_functions(name, words, library, report));
     const uint32_t version = library.fi_version();
     library.version = text_of(version);
     if (FI_MAJOR(version) != FI_MAJOR(api_version) || version < api_version) {
         return report.fail(Code::unsupported, library.path + " is libfabric " + library.version +
                                                   " where " + text_of(api_version) +
-                                                  " or a later 1.x is needed" + remedy);
+                                                  " or a later 1.x is needed" + words.remedy);
     }
     return library;
 }
 
 Result<const OfiLibrary*> ofi_library(Report& report) {
-    struct Outcome {
-        Report report;
-        Result<OfiLibrary> library = load_ofi_library("libfabric.so.1", report);
-    };
-    static const Outcome outcome;
-    if (!outcome.library) return report.fail(outcome.library.error(), outcome.report.text());
-    return &*outcome.library;
+    return lanes::load_once<load_ofi_library>("libfabric.so.1", report);
 }
 
 }  // namespace ros2s::fabric::ofi

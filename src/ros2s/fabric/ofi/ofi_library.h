@@ -4,10 +4,9 @@
 #pragma once
 #include <rdma/fabric.h>
 
-#include <string>
 #include <vector>
 
-#include "ros2s/base/result.h"
+#include "ros2s/fabric/lanes/loaded_library.h"
 #include "ros2s/fabric/lanes/plain_environment.h"
 
 namespace ros2s::fabric::ofi {
@@ -28,14 +27,10 @@ inline constexpr uint32_t api_version = FI_VERSION(1, 15);
 // rxm_close_conn() takes the message off another list than the one that it empties).
 inline constexpr size_t buffer_bytes = 16384;
 
-struct OfiLibrary {
+struct OfiLibrary : lanes::LoadedLibrary {
 #define ROS2S_OFI_MEMBER(name) decltype(&::name) name = nullptr;
     ROS2S_OFI_FUNCTIONS(ROS2S_OFI_MEMBER)
 #undef ROS2S_OFI_MEMBER
-
-    void* handle = nullptr;
-    std::string path;     // the file that was loaded, without symbolic links
-    std::string version;  // "1.17"
 };
 
 // While one exists, the process's environment has our settings of libfabric and no others of it:

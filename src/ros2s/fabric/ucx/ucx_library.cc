@@ -1,38 +1,29 @@
 #include "ucx_library.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
-#include <system_error>
 
 #include "ros2s/fabric/lanes/plain_environment.h"
 
 namespace ros2s::fabric::ucx {
 namespace {
 
-constexpr const char* remedy =
-    ": install UCX (Debian, Ubuntu: apt-get install libucx0), or use provider shm on one machine";
+constexpr lanes::LibraryWords words{
+    "the library of UCX", "library of UCX",
+    ": install UCX (Debian, Ubuntu: apt-get install libucx0), or use provider shm on one machine"};
 
 // What UCX's start would otherwise do to the whole process: handlers of crashes that print a
 // backtrace, one of SIGHUP that makes it talk, a log, and new code over the beginnings of libc's
 // mmap(), munmap(), brk() and their like.
-constexpr size_t settings_count = 4;
-std::array<std::string, settings_count>& settings() {
-    static std::array<std::string, settings_count> all{
-        "UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0", "UCX_LOG_LEVEL=fatal", "UCX_MEM_EVENTS=no"};
-    return all;
-}
-
-void* open_quietly(const char* name) {
+Result<> open_quietly(const char* name, UcxLibrary& library, Report& report) {
+    static std::array<std::string, 4> settings{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0",
+                                               "UCX_LOG_LEVEL=fatal", "UCX_MEM_EVENTS=no"};
     static std::vector<char*> entries;  // for a getenv() of another thread: never freed
-    std::array<char*, settings_count> ours{};
-    for (size_t i = 0; i < ours.size(); ++i) ours[i] = settings()[i].data();
     entries.clear();
-    const lanes::PlainEnvironment plain("UCX_", entries, ours);
-    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    const lanes::PlainEnvironment plain("UCX_", entries, settings);
+    return lanes::open_library(name, words, library, report);
 }
 
 // UCX does what a file of this name in the current directory says, up to the folder from which it
@@ -46,40 +37,16 @@ Result<> check_current_directory(Report& report) {
                                          "directory, or remove that file");
 }
 
-std::string file_of(const void* function) {
-    Dl_info where{};
-    if (dladdr(function, &where) == 0 || where.dli_fname == nullptr) return "";
-    std::error_code none;
-    const auto file = std::filesystem::canonical(where.dli_fname, none);
-    return none ? where.dli_fname : file.string();
-}
-
 }  // namespace
-
-void* UcxLibrary::find(const char* name) const noexcept { return dlsym(handle, name); }
 
 Result<UcxLibrary> load_ucx_library(const char* name, Report& report) {
     ROS2S_TRY(check_current_directory(report));
     UcxLibrary library;
-    library.handle = open_quietly(name);
-    if (library.handle == nullptr) {
-        const char* reason = dlerror();
-        return report.fail(Code::unsupported, std::string("the library of UCX cannot be loaded (") +
-                                                  (reason != nullptr ? reason : name) + ")" +
-                                                  remedy);
-    }
-    const char* missing = nullptr;
-#define ROS2S_UCX_LOOK_UP(function)                                                           \
-    library.function = reinterpret_cast<decltype(library.function)>(library.find(#function)); \
-    if (library.function == nullptr && missing == nullptr) missing = #function;
+    ROS2S_TRY(open_quietly(name, library, report));
+#define ROS2S_UCX_LOOK_UP(function) library.look_up(library.function, #function);
     ROS2S_UCX_FUNCTIONS(ROS2S_UCX_LOOK_UP)
 #undef ROS2S_UCX_LOOK_UP
-    if (missing != nullptr) {
-        return report.fail(
-            Code::unsupported,
-            std::string(name) + " is no library of UCX that fits: it has no " + missing + remedy);
-    }
-    library.path = file_of(reinterpret_cast<const void*>(library.ucp_get_version_string));
+    ROS2S_TRY(lanes::check_functions(name, words, library, report));
     library.version = library.ucp_get_version_string();
     unsigned major = 0;
     unsigned minor = 0;
@@ -91,19 +58,13 @@ Result<UcxLibrary> load_ucx_library(const char* name, Report& report) {
                                                   " where " + std::to_string(UCP_API_MAJOR) + "." +
                                                   std::to_string(UCP_API_MINOR) + " or a later " +
                                                   std::to_string(UCP_API_MAJOR) + ".x is needed" +
-                                                  remedy);
+                                                  words.remedy);
     }
     return library;
 }
 
 Result<const UcxLibrary*> ucx_library(Report& report) {
-    struct Outcome {
-        Report report;
-        Result<UcxLibrary> library = load_ucx_library("libucp.so.0", report);
-    };
-    static const Outcome outcome;
-    if (!outcome.library) return report.fail(outcome.library.error(), outcome.report.text());
-    return &*outcome.library;
+    return lanes::load_once<load_ucx_library>("libucp.so.0", report);
 }
 
 }  // namespace ros2s::fabric::ucx

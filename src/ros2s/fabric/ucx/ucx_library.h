@@ -10,9 +10,7 @@
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
 
-#include <string>
-
-#include "ros2s/base/result.h"
+#include "ros2s/fabric/lanes/loaded_library.h"
 
 namespace ros2s::fabric::ucx {
 
@@ -41,17 +39,10 @@ namespace ros2s::fabric::ucx {
     EACH(ucs_global_opts_set_value)      \
     EACH(ucs_status_string)
 
-struct UcxLibrary {
+struct UcxLibrary : lanes::LoadedLibrary {
 #define ROS2S_UCX_MEMBER(name) decltype(&::name) name = nullptr;
     ROS2S_UCX_FUNCTIONS(ROS2S_UCX_MEMBER)
 #undef ROS2S_UCX_MEMBER
-
-    // Any other function of UCX; null where it has none of that name.
-    [[nodiscard]] void* find(const char* name) const noexcept;
-
-    void* handle = nullptr;
-    std::string path;     // the file that was loaded, without symbolic links
-    std::string version;  // "1.13.1"
 };
 
 // The one of this process: the first call loads it, from any thread, and its outcome is that of all
