@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "ros2s/object/validate.h"
-#include "scan.h"
 
 namespace ros2s::engine {
 
@@ -174,7 +173,7 @@ Task<Result<>> Containers::purge(object::ContainerId container) {
     PurgeSteps steps;
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(Loader::Page page,
-                            co_await scan(cores_, std::move(from), entries_end, purge_entries_max));
+                            co_await cores_.scan(std::move(from), entries_end, purge_entries_max));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);

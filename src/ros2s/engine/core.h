@@ -151,6 +151,9 @@ class Cores {
                            std::vector<Node*>& pins);
     // Of nodes of any cores. Called on core 0.
     Task<> unpin(std::vector<Node*> pins);
+    // As Loader::scan(), of all cores' keys; on several cores items are raw. Called on core 0.
+    Task<Result<Loader::Page>> scan(std::string from, std::string to, size_t limit,
+                                    bool reverse = false);
     // Gives each core the containers that may be seen. Called on core 0.
     Task<> share_containers(std::set<object::ContainerId> containers);
 

@@ -1,31 +1,133 @@
 #include "engine_store.h"
 
-#include "parts.h"
+#include <fmt/format.h>
+
+#include "open_pool.h"
 
 namespace ros2s::engine {
 
-object::PoolId EngineStore::pool() const { return {parts_->superblock.pool}; }
-std::string EngineStore::read_only_reason() const { return parts_->read_only_reason(); }
-uint64_t EngineStore::replayed_groups() const { return parts_->replayed_groups; }
-uint32_t EngineStore::targets() const { return parts_->superblock.targets; }
-uint32_t EngineStore::cores() const { return parts_->cores.size(); }
+// ---- opening and closing -------------------------------------------------------------------
+
+namespace {
+
+// Puts a pool's devices and its index together; nothing is written. The devices are the pool's
+// where it succeeds.
+Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Devices& devices,
+                                                          const IndexFactory& factory,
+                                                          const EngineOptions& options,
+                                                          Report& report) {
+    if (devices.empty()) {
+        co_return report.fail(Code::invalid, "a pool needs at least one device");
+    }
+    std::vector<Superblock> found;
+    for (const auto& device : devices) {
+        ROS2S_CO_TRY_ASSIGN(found.emplace_back(), co_await read_superblock(*device, report));
+    }
+    ROS2S_CO_TRY_ASSIGN(Superblock superblock,
+                        match_devices(devices, found, rules_of(options), report));
+    ROS2S_CO_TRY(check_identities(devices, superblock, options.accept_copies, report));
+    const std::string& directory = superblock.index_directory;
+    Report said;
+    auto index =
+        co_await env.blocking.run(env.reactor, [&] { return factory(directory, false, said); });
+    if (!index) {
+        co_return report.fail(
+            index.error(), said.empty()
+                               ? fmt::format("the pool's index (directory {}) cannot be opened: {}",
+                                             directory, describe(index.error()))
+                               : said.text());
+    }
+    co_return std::make_unique<RecoveredPool>(env, std::move(devices), std::move(superblock),
+                                              std::move(*index), options);
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Devices devices,
+                                                             IndexFactory factory,
+                                                             EngineOptions options,
+                                                             Report& report) {
+    auto pool = co_await put_together(env, devices, factory, options, report);
+    if (!pool) {
+        co_await close_all(devices);
+        co_return fail(pool.error());
+    }
+    Result<Recovered> recovered = co_await Opening(**pool).run(report);
+    if (!recovered) {
+        co_await (*pool)->close();
+        co_return fail(recovered.error());
+    }
+    std::unique_ptr<EngineStore> store(
+        new EngineStore(std::make_unique<OpenPool>(std::move(*pool), std::move(*recovered))));
+    co_await store->pool_->start();
+    co_return store;
+}
+
+EngineStore::EngineStore(std::unique_ptr<OpenPool> pool) : pool_(std::move(pool)) {}
+EngineStore::~EngineStore() = default;
+
+Task<Result<>> EngineStore::close() {
+    RecoveredPool& base = *pool_->base;
+    Cores& cores = base.cores;
+    for (uint32_t i = 0; i < cores.size(); ++i) {
+        co_await at(cores[i], cores.home(), cores[i].gate.wait_idle());
+    }
+    Result<> result;
+    if (co_await pool_->stop()) {
+        const std::string& reason = pool_->committer.read_only_reason();
+        if (reason.empty()) result = co_await pool_->checkpointer.checkpoint();
+        // A copy of one device that was taken while the pool was open is an old one from now on.
+        if (base.devices.size() > 1 && reason.empty() && result) {
+            Report report;
+            result = co_await renew_superblocks(base.env.reactor, base.devices, base.superblock,
+                                                cores.rules(), report);
+            if (!result) base.env.log.warning(report.text());
+        }
+    }
+    co_await base.close();
+    co_return result;
+}
+
+Task<Result<>> EngineStore::checkpoint() {
+    Checkpointer& checkpointer = pool_->checkpointer;
+    const Gate::Hold hold(pool_->base->cores.home().gate);
+    if (!read_only_reason().empty()) co_return fail(Code::read_only);
+    const uint64_t before = checkpointer.counters.checkpoints.value();
+    // One that is under way may have cut too early for the caller: wait for a whole one.
+    checkpointer.request();
+    co_await checkpointer.finished();
+    if (checkpointer.is_requested() && !pool_->committer.is_dead()) {
+        co_await checkpointer.finished();
+    }
+    if (checkpointer.counters.checkpoints.value() == before) co_return fail(Code::read_only);
+    co_return Result<>();
+}
+
+// ---- what it is ----------------------------------------------------------------------------
+
+object::PoolId EngineStore::pool() const { return {pool_->base->superblock.pool}; }
+std::string EngineStore::read_only_reason() const { return pool_->committer.read_only_reason(); }
+uint64_t EngineStore::replayed_groups() const { return pool_->recovered.replayed_groups; }
+uint32_t EngineStore::targets() const { return pool_->base->superblock.targets; }
+uint32_t EngineStore::cores() const { return pool_->base->cores.size(); }
 
 uint64_t EngineStore::memory_bytes() const {
-    const Parts& p = *parts_;
+    const RecoveredPool& p = *pool_->base;
     uint64_t bounced = 0;
     for (uint32_t i = 0; i < p.cores.size(); ++i) {
         bounced += p.cores[i].metrics.bounce_bytes.value();
     }
-    return p.cores.cache_bytes() + p.committer->chunks.memory_bytes() + bounced +
+    return p.cores.cache_bytes() + pool_->committer.chunks.memory_bytes() + bounced +
            p.state.space.memory_bytes() + p.state.replies.memory_bytes() +
-           p.checkpointer->batch_bytes();
+           pool_->checkpointer.batch_bytes();
 }
 
 std::vector<const device::BlockDevice*> EngineStore::devices() const {
     std::vector<const device::BlockDevice*> devices;
-    for (const auto& device : parts_->devices) devices.push_back(device.get());
-    for (uint32_t i = 1; i < parts_->cores.size(); ++i) {
-        for (const auto& device : parts_->cores[i].own_devices) devices.push_back(device.get());
+    for (const auto& device : pool_->base->devices) devices.push_back(device.get());
+    for (uint32_t i = 1; i < pool_->base->cores.size(); ++i) {
+        for (const auto& device : pool_->base->cores[i].own_devices)
+            devices.push_back(device.get());
     }
     return devices;
 }
@@ -39,8 +141,8 @@ object::Features EngineStore::features() const {
 }
 
 std::string EngineStore::path() const {
-    const size_t count = parts_->devices.size();
-    return std::string(parts_->options.name) + ", " + parts_->devices[0]->path() + ", " +
+    const size_t count = pool_->base->devices.size();
+    return std::string(pool_->base->options.name) + ", " + pool_->base->devices[0]->path() + ", " +
            std::to_string(count) + (count == 1 ? " device" : " devices") +
            (cores() == 1 ? "" : ", " + std::to_string(cores()) + " cores");
 }
@@ -76,51 +178,54 @@ Task<R> at_home(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, 
 
 Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
                                   std::span<object::FetchItem> items) {
-    return parts_->reader.fetch(call, container, items);
+    return pool_->reader.fetch(call, container, items);
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
                                                  const object::Transaction& transaction) {
-    return at_home(parts_->cores, *parts_->writer, &Writer::update, call, container, transaction);
+    return at_home(pool_->base->cores, pool_->writer, &Writer::update, call, container,
+                   transaction);
 }
 Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
                                                   const object::ListRequest& request) {
-    return at_home(parts_->cores, parts_->lister, &Lister::list, call, container, request);
+    return at_home(pool_->base->cores, pool_->lister, &Lister::list, call, container, request);
 }
 Task<Result<object::QueryReply>> EngineStore::query(const Call& call, object::ContainerId container,
                                                     object::ObjectId object,
                                                     const object::Akey& akey) {
-    return at_home(parts_->cores, parts_->lister, &Lister::query, call, container, object, akey);
+    return at_home(pool_->base->cores, pool_->lister, &Lister::query, call, container, object,
+                   akey);
 }
 Task<Result<object::ContainerRecord>> EngineStore::create_container(
     const Call& call, const object::ContainerProperties& properties) {
-    return at_home(parts_->cores, *parts_->containers, &Containers::create, call, properties);
+    return at_home(pool_->base->cores, pool_->containers, &Containers::create, call, properties);
 }
 Task<Result<>> EngineStore::destroy_container(const Call& call, object::ContainerId container) {
-    return at_home(parts_->cores, *parts_->containers, &Containers::destroy, call, container);
+    return at_home(pool_->base->cores, pool_->containers, &Containers::destroy, call, container);
 }
 Task<Result<std::vector<object::ContainerRecord>>> EngineStore::list_containers(const Call& call) {
-    return at_home(parts_->cores, *parts_->containers, &Containers::list, call);
+    return at_home(pool_->base->cores, pool_->containers, &Containers::list, call);
 }
 Task<Result<object::PoolSpace>> EngineStore::space(const Call& call) {
-    return at_home(parts_->cores, *parts_->containers, &Containers::space, call);
+    return at_home(pool_->base->cores, pool_->containers, &Containers::space, call);
 }
 Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
                                 const object::Holder& holder, object::FetchItem& item) {
-    return at_home(parts_->cores, parts_->reader, &Reader::pin, call, container, holder, item);
+    return at_home(pool_->base->cores, pool_->reader, &Reader::pin, call, container, holder, item);
 }
 Task<Result<bool>> EngineStore::unpin(const Call& call, object::ContainerId container,
                                       const object::Holder& holder, object::ObjectId object) {
-    return at_home(parts_->cores, parts_->reader, &Reader::unpin, call, container, holder, object);
+    return at_home(pool_->base->cores, pool_->reader, &Reader::unpin, call, container, holder,
+                   object);
 }
 void EngineStore::session_ended(uint64_t session) {
-    const Time now = parts_->env.reactor.now();
-    parts_->pins.session_ended(session, now, now + parts_->options.pin_grace);
+    const Time now = pool_->base->env.reactor.now();
+    pool_->pins.session_ended(session, now, now + pool_->base->options.pin_grace);
 }
 
 // ---- metrics -------------------------------------------------------------------------------
 
 void EngineStore::visit_metrics(const MetricVisitor& visit) const {
-    const Parts& p = *parts_;
+    const RecoveredPool& p = *pool_->base;
     const auto counter = [&](std::string_view name, std::string_view help, const Counter& value) {
         visit(name, help, value.value());
     };
@@ -163,7 +268,7 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
         [](const Core& core) -> const Counter& { return core.loader.counters.scans; });
     visit("ros2store_engine_targets", "Partitions of the dkeys.", targets());
     visit("ros2store_engine_cores", "Cores that the targets are spread over.", cores());
-    const Committer::Counters& c = p.committer->counters;
+    const Committer::Counters& c = pool_->committer.counters;
     counter("ros2store_engine_groups_total", "Groups committed.", c.groups);
     counter("ros2store_engine_empty_groups_total", "Groups committed to prove earlier ones.",
             c.empty_groups);
@@ -173,22 +278,22 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     counter("ros2store_engine_journal_bytes_total", "Bytes of journal records.", c.record_bytes);
     counter("ros2store_engine_journal_waits_total", "Times a full journal held a group up.",
             c.journal_waits);
-    const Checkpointer::Counters& k = p.checkpointer->counters;
+    const Checkpointer::Counters& k = pool_->checkpointer.counters;
     counter("ros2store_engine_checkpoints_total", "Checkpoints written.", k.checkpoints);
     counter("ros2store_engine_checkpoint_bytes_total", "Bytes of their batches.", k.batch_bytes);
     visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.cores.cache_bytes());
     visit("ros2store_engine_recovery_cache_bytes",
           "The most that cached entries took while the journal was replayed.",
-          p.recovery_cache_bytes_max);
+          pool_->recovered.cache_bytes_max);
     visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.", p.cores.dirty_bytes());
     visit("ros2store_engine_memory_bytes", "Memory that the cap bounds.", memory_bytes());
     visit("ros2store_engine_staging_bytes", "Of it, for payload being written, and spare",
-          p.committer->chunks.memory_bytes());
+          pool_->committer.chunks.memory_bytes());
     visit("ros2store_engine_journal_used_bytes", "Journal in use.",
           p.journal.used_blocks() * block_bytes);
     visit("ros2store_engine_quarantined_bytes", "Displaced blocks not yet free.",
           p.state.space.quarantined_blocks() * block_bytes);
-    const Discarder::Counters& d = p.committer->discarder().counters;
+    const Discarder::Counters& d = pool_->committer.discarder().counters;
     counter("ros2store_engine_discards_total", "Discards (TRIM) that devices carried out.",
             d.discards);
     counter("ros2store_engine_discarded_bytes_total", "Bytes of them.", d.bytes);

@@ -92,9 +92,9 @@ class EngineStore final : public object::ObjectStore {
     void session_ended(uint64_t session) override;
 
   private:
-    class Parts;
-    explicit EngineStore(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+    class OpenPool;
+    explicit EngineStore(std::unique_ptr<OpenPool> pool);
+    std::unique_ptr<OpenPool> pool_;
 };
 
 }  // namespace ros2s::engine

@@ -6,7 +6,6 @@
 #include "draft.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/trace.h"
-#include "scan.h"
 
 namespace ros2s::engine {
 
@@ -107,7 +106,7 @@ Task<Result<ListReply>> Lister::list_dkeys(object::ContainerId container,
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(
             const Loader::Page page,
-            co_await scan(cores_, from, prefix_end(prefix.view()), page_size(request)));
+            co_await cores_.scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -148,7 +147,7 @@ Task<Result<ListReply>> Lister::list_akeys(object::ContainerId container,
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(
             const Loader::Page page,
-            co_await scan(cores_, from, prefix_end(prefix.view()), page_size(request)));
+            co_await cores_.scan(from, prefix_end(prefix.view()), page_size(request)));
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -191,7 +190,7 @@ Task<Result<>> Lister::find_highest(object::ContainerId container, object::Objec
     std::string to = prefix_end(prefix.view());
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
-                            co_await scan(cores_, prefix.take(), to, 64, true));
+                            co_await cores_.scan(prefix.take(), to, 64, true));
         const SummaryValue* const now = summary.summary();
         if (now == nullptr || now->last_epoch != epoch || now->highest_known) {
             co_return Result<>();

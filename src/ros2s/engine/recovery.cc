@@ -320,7 +320,7 @@ Task<Result<Recovered>> Recovery::run(Report& report) {
         proven = std::max(proven, *evidence);
     }
     if (proven >= next_.sequence) {
-        out.damage = fmt::format(
+        out.read_only_reason = fmt::format(
             "{}: the journal record of group {} is damaged, and group {} was committed after it. "
             "The pool is read-only, as it was before that group. Copy out what you need",
             devices_[0]->name(), next_.sequence, proven);
@@ -376,7 +376,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             ++out.replayed_groups;
             record.reset();
             chain.next_epoch = state_.next_epoch;
-            const bool durable = header.sequence <= proven && out.damage.empty();
+            const bool durable = header.sequence <= proven && out.read_only_reason.empty();
             ROS2S_CO_TRY(co_await relieve(chain, out, durable));
         }
         if (header.sequence > proven) unproven_.push_back(candidate);

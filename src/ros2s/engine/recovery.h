@@ -29,8 +29,10 @@ struct Recovered {
     Committer::Chain chain;
     uint64_t checkpoint_number = 0;
     uint64_t replayed_groups = 0;
-    // Not empty: the journal is damaged; the state is the one before the damage, for reading only.
-    std::string damage;
+    uint64_t cache_bytes_max = 0;  // of cached entries, while it was replayed; for relieve() to set
+    // Empty: the pool may be written to. Otherwise a sentence for people; where the journal is
+    // damaged, the state is the one before the damage.
+    std::string read_only_reason;
 };
 
 class Recovery {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "conditions.h"
 #include "reader.h"
 #include "ros2s/object/validate.h"
 
@@ -202,9 +201,72 @@ Task<> Writer::lock_at(Update& update, Visit& visit) {
     co_await visit.locked.lock(update.draft.locks(visit.core.number));
 }
 
-Task<Result<>> Writer::judge_at(Update& update, Visit& visit) {
-    return judge(visit.core, update.container, update.transaction, update.draft);
+// ---- conditions ----------------------------------------------------------------------------
+
+// A key being built is a kilobyte that a coroutine's frame need not hold.
+static std::string keys_of_dkey(object::ContainerId container, const object::Condition& condition) {
+    return KeyBuilder(Table::entries)
+        .container(container)
+        .object(condition.object)
+        .string(condition.dkey.bytes)
+        .take();
 }
+
+static Task<Result<bool>> holds(Core& core, object::ContainerId container,
+                                const object::Condition& condition) {
+    using Kind = object::Condition::Kind;
+    if (condition.kind == Kind::no_dkeys) {
+        std::string key = summary_key(container, condition.object, condition.akey.bytes).take();
+        ROS2S_CO_TRY_ASSIGN(Node * summary, co_await core.loader.load(std::move(key)));
+        core.cache.unpin(*summary);
+        co_return summary->is_absent() || summary->summary()->entries == 0;
+    }
+    if (condition.akey.bytes.empty()) {
+        std::string from = keys_of_dkey(container, condition);
+        const std::string to = prefix_end(from);
+        bool exists = false;
+        for (bool more = true; more && !exists;) {
+            ROS2S_CO_TRY_ASSIGN(const Loader::Page page, co_await core.loader.scan(from, to, 16));
+            exists = !page.items.empty();
+            more = page.more;
+            from = page.next;
+        }
+        co_return exists == (condition.kind == Kind::exists);
+    }
+    std::string key =
+        entry_key(container, condition.object, condition.dkey.bytes, condition.akey.bytes, 0)
+            .take();
+    ROS2S_CO_TRY_ASSIGN(Node * node, co_await core.loader.load(std::move(key)));
+    core.cache.unpin(*node);
+    const EntryValue* const entry = node->entry();
+    switch (condition.kind) {
+        case Kind::exists: co_return entry != nullptr;
+        case Kind::absent: co_return entry == nullptr;
+        case Kind::epoch_equals:
+            co_return (entry == nullptr ? 0 : entry->epoch.value) == condition.value;
+        default: co_return (entry == nullptr ? 0 : entry->size) == condition.value;
+    }
+}
+
+Task<Result<>> Writer::judge_at(Update& update, Visit& visit) {
+    // Those that this core has the keys of.
+    Core& core = visit.core;
+    const std::vector<object::Condition>& conditions = update.transaction.conditions;
+    for (size_t i = 0; i < conditions.size(); ++i) {
+        const object::Condition& condition = conditions[i];
+        if (condition.is_about_pins()) continue;  // stage()
+        const bool here =
+            condition.kind == object::Condition::Kind::no_dkeys
+                ? core.number == 0
+                : update.draft.is_on(core.number, condition.object, condition.dkey.bytes);
+        if (!here) continue;
+        ROS2S_CO_TRY_ASSIGN(const bool held, co_await holds(core, update.container, condition));
+        if (!held) co_return fail(Code::condition_failed, i);
+    }
+    co_return Result<>();
+}
+
+// ---- partly written blocks, and nodes ------------------------------------------------------
 
 // Old bytes of blocks that are written in part: verified, so that rot is never given a new CRC.
 // Those that this core has planned; the others have theirs already, or get them later.

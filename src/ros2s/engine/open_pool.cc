@@ -1,0 +1,63 @@
+#include "open_pool.h"
+
+#include "ros2s/runtime/rest.h"
+
+namespace ros2s::engine {
+
+EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered what)
+    : base(std::move(pool)),
+      recovered(std::move(what)),
+      committer(base->env, base->cores.home().devices, base->cores, base->publisher, base->state,
+                base->journal, base->options, base->cores.rules(), recovered.chain,
+                recovered.read_only_reason),
+      checkpointer(base->env, *base->index, *base->devices[0], base->cores, base->publisher,
+                   base->state, base->journal, committer, base->superblock.pool,
+                   base->superblock.checkpoint_first, recovered.checkpoint_number),
+      reader(base->cores, base->state, base->publisher, pins),
+      lister(base->cores, base->state),
+      writer(base->cores, base->state, committer, checkpointer, pins,
+             base->options.staging_share()),
+      containers(base->cores, base->state, committer, checkpointer, base->journal) {
+    base->publisher.reads_moved = [this] { committer.release_space(); };
+    committer.want_checkpoint = [this] { checkpointer.request(); };
+    if (base->options.begins_with_grace) {
+        pins.begin_grace(base->env.reactor.now() + base->options.pin_grace);
+    }
+}
+
+Task<> EngineStore::OpenPool::start() {
+    if (!committer.read_only_reason().empty()) co_return;
+    Cores& cores = base->cores;
+    background_.emplace(base->env.reactor, 3 + cores.size());
+    for (uint32_t i = 1; i < cores.size(); ++i) {
+        co_await background_->spawn(base->publisher.listen(cores[i]));
+    }
+    co_await background_->spawn(committer.run());
+    co_await background_->spawn(checkpointer.run());
+    co_await background_->spawn(containers.resume_purges());
+    if (base->options.rest_after > Duration{}) {
+        co_await background_->spawn(give_back_at_rest());
+    }
+    if (base->journal.used_blocks() > base->journal.blocks() / 2) checkpointer.request();
+}
+
+Task<bool> EngineStore::OpenPool::stop() {
+    if (!background_) co_return false;
+    closing_.request_stop();
+    checkpointer.stop();
+    committer.stop();
+    co_await base->publisher.stop_listening();
+    co_await background_->join();
+    co_return true;
+}
+
+Task<> EngineStore::OpenPool::give_back_at_rest() {
+    RestWatch rest;
+    while (co_await sleep_for(base->env.reactor, base->options.rest_after, closing_.token())) {
+        if (rest.came_to_rest(committer.counters.transactions.value())) {
+            committer.chunks.drop_spare();
+        }
+    }
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,47 @@
+// An Opening without a store that takes requests: what it makes of media on which a pool was made.
+#include "opening.h"
+
+#include "engine_test_support.h"
+
+namespace ros2s::engine {
+namespace {
+
+// Opens the pool of `bench` so far, and closes it.
+Task<Recovered> open_only(Bench& bench, EngineOptions options = {}) {
+    auto devices = co_await bench.devices();
+    EXPECT_OK(devices);
+    auto superblock = co_await read_superblock(*(*devices)[0], bench.report);
+    EXPECT_OK(superblock);
+    RecoveredPool pool(bench.env, std::move(*devices), std::move(*superblock),
+                       bench.index_medium.open(), options);
+    Result<Recovered> opened = co_await Opening(pool).run(bench.report);
+    EXPECT_OK(opened);
+    EXPECT_EQ(pool.state.applied, opened->chain.last_sequence);
+    co_await pool.close();
+    co_return std::move(*opened);
+}
+
+Task<> open_twice(Bench& bench) {
+    EXPECT_OK(co_await bench.create());
+    // Each opening adds a restart record, which the next one replays.
+    const Recovered first = co_await open_only(bench);
+    const Recovered second = co_await open_only(bench);
+    EXPECT_EQ(first.read_only_reason, "");
+    EXPECT_EQ(first.replayed_groups, 0U);
+    EXPECT_EQ(second.replayed_groups, 1U);
+    EXPECT_EQ(second.chain.last_sequence, first.chain.last_sequence + 1);
+    EXPECT_NE(second.chain.last_id, first.chain.last_id);
+    // For reading alone it adds none.
+    for (int turn = 0; turn < 2; ++turn) {
+        const Recovered reading = co_await open_only(bench, {.read_only = true});
+        EXPECT_EQ(reading.read_only_reason, "the pool was opened read-only, as asked");
+        EXPECT_EQ(reading.replayed_groups, 2U);
+    }
+}
+TEST(Opening, AddsARestartRecordWhereItMayWrite) {
+    Bench bench(1);
+    bench.world.run(open_twice(bench));
+}
+
+}  // namespace
+}  // namespace ros2s::engine

@@ -1,0 +1,109 @@
+#include "recovered_pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::engine {
+
+CommitRules rules_of(const EngineOptions& options) {
+    return options.rules != nullptr ? *options.rules : default_rules();
+}
+
+Task<> close_all(Devices& devices) {
+    for (auto& device : devices) {
+        if (device != nullptr) co_await device->close();
+    }
+    devices.clear();
+}
+
+namespace {
+
+RepliesOptions replies_options(const EngineOptions& options) {
+    const CommitRules rules = rules_of(options);
+    const size_t most = std::max<size_t>(options.replies_share() / Replies::slot_bytes, 4096);
+    return {.per_owner_max = std::min<size_t>(options.replies_per_owner, most / 4),
+            .slots_max = most,
+            .lease = options.reply_lease,
+            .expire_unknown = rules.expire_unknown,
+            .keep_for_lease = rules.keep_for_lease};
+}
+
+Task<> add_handles(Core& core, Devices handles) {
+    for (auto& handle : handles) {
+        core.devices.push_back(handle.get());
+        core.own_devices.push_back(std::move(handle));
+    }
+    co_return;
+}
+Task<> close_handles(Core& core) {
+    core.devices.clear();
+    co_await close_all(core.own_devices);
+}
+
+}  // namespace
+
+RecoveredPool::RecoveredPool(const Env& environment, Devices pool_devices,
+                             Superblock pool_superblock, std::unique_ptr<Index> pool_index,
+                             const EngineOptions& pool_options)
+    : env(environment),
+      options(pool_options),
+      superblock(std::move(pool_superblock)),
+      devices(std::move(pool_devices)),
+      index(std::move(pool_index)),
+      state(replies_options(options)),
+      journal(superblock.journal_first, superblock.journal_blocks),
+      cores(env, *index, superblock.targets, rules_of(options), options),
+      publisher(env, cores, state) {
+    for (uint32_t d = 0; d < devices.size(); ++d) {
+        add_space(d);
+        cores.home().devices.push_back(devices[d].get());
+    }
+}
+RecoveredPool::~RecoveredPool() { ROS2S_CHECK(is_closed_); }
+
+void RecoveredPool::add_space(uint32_t device) {
+    // What a full pool needs to be written to in place: 16 MiB of a large device.
+    constexpr uint64_t part = 64, blocks_least = 4, blocks_most = 4096;
+    const uint64_t first = superblock.data_first(device), end = superblock.data_end(device);
+    state.space.add_device(first, end);
+    state.space.keep_back(device, std::clamp((end - first) / part, blocks_least, blocks_most));
+    state.placement = state.placement->with_device(devices[device]->is_memory());
+}
+
+Task<Result<>> RecoveredPool::open_handles(size_t first, Report& report) {
+    for (uint32_t i = 1; i < cores.size(); ++i) {
+        Devices handles;
+        Result<> result;
+        for (size_t d = first; d < devices.size() && result; ++d) {
+            auto handle = devices[d]->handle_on(cores[i].env.reactor);
+            if (handle) {
+                handles.push_back(std::move(*handle));
+            } else {
+                result = report.fail(handle.error(),
+                                     fmt::format("{}: cannot be used by a second core: {}",
+                                                 devices[d]->name(), describe(handle.error())));
+            }
+        }
+        co_await at(cores[i], cores.home(), add_handles(cores[i], std::move(handles)));
+        ROS2S_CO_TRY(result);
+    }
+    co_return Result<>();
+}
+
+Task<> RecoveredPool::close() {
+    co_await publisher.join();
+    for (uint32_t i = 1; i < cores.size(); ++i) {
+        co_await at(cores[i], cores.home(), close_handles(cores[i]));
+    }
+    const Result<> closed = co_await env.blocking.run(env.reactor, [&] { return index->close(); });
+    if (!closed) {
+        env.log.warning("closing the pool's index failed: " + describe(closed.error()));
+    }
+    co_await close_all(devices);
+    is_closed_ = true;
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,45 @@
+// RecoveredPool: a pool's media, and what Opening brings up from them: the state after the last
+// committed group, in memory. It takes no requests; EngineStore::OpenPool adds what does. Owns the
+// devices and the index. Used on core 0; the cores' handles of the devices are theirs.
+#pragma once
+#include <memory>
+
+#include "journal.h"
+#include "publisher.h"
+#include "superblocks.h"
+
+namespace ros2s::engine {
+
+class RecoveredPool {
+  public:
+    // In the superblock's order. `environment` is copied.
+    RecoveredPool(const Env& environment, Devices pool_devices, Superblock pool_superblock,
+                  std::unique_ptr<Index> pool_index, const EngineOptions& pool_options);
+    ~RecoveredPool();
+
+    const Env env;
+    const EngineOptions options;
+    Superblock superblock;
+    Devices devices;
+    std::unique_ptr<Index> index;
+    State state;
+    Journal journal;
+    Cores cores;
+    Publisher publisher;
+
+    // The space map and the placement learn of a device that the superblock has.
+    void add_space(uint32_t device);
+    // Each core's own handles of the devices from number `first` on. Errors: those of handle_on().
+    Task<Result<>> open_handles(size_t first, Report& report);
+    // Must be called, when nothing runs any more.
+    Task<> close();
+
+  private:
+    bool is_closed_ = false;
+};
+
+[[nodiscard]] CommitRules rules_of(const EngineOptions& options);
+// Closes what is there.
+Task<> close_all(Devices& devices);
+
+}  // namespace ros2s::engine
