@@ -1,10 +1,10 @@
 // status: what is in a pool directory and who has it open, without disturbing the owner.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
+#include <sys/xattr.h>
 
+#include <array>
+#include <charconv>
 #include <optional>
 
 #include "daemon_control.h"
@@ -12,7 +12,7 @@
 #include "pool_access.h"
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/mount_status.h"
+#include "ros2s/api/mount_trace.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_directory.h"
 #include "services.h"
@@ -33,15 +33,16 @@ struct Content {
 
 // The mount's process answers; one that cannot leaves what it does not say unknown.
 void ask_mount(const std::string& mount_point, Content& content) {
-    const int root = ::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0) return;
-    api::MountStatus status;
-    if (::ioctl(root, api::mount_status_ioctl, &status) == 0 &&
-        status.version == api::mount_status_version) {
-        content.targets = status.targets;
-        content.read_only = status.read_only != 0 ? api::reason_of(status) : "";
-    }
-    ::close(root);
+    std::array<char, 4096> told{};
+    const ssize_t bytes =
+        ::getxattr(mount_point.c_str(), api::mount_status_attribute, told.data(), told.size());
+    if (bytes <= 0) return;
+    const char* const end = told.data() + bytes;
+    uint32_t targets = 0;
+    const auto [at, error] = std::from_chars(told.data(), end, targets);
+    if (error != std::errc() || at == end || *at != ' ') return;
+    content.targets = targets;
+    content.read_only.emplace(at + 1, end);
 }
 
 // A status of daemons that hang is a status, too.

@@ -2,23 +2,22 @@
 // KiB, step by step. With --write also one write, of the very bytes that were read.
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 
-#include "mounted_why.h"
 #include "places.h"
-#include "ros2s/api/file_trace.h"
+#include "ros2s/api/mount_trace.h"
+#include "ros2s/api/report.h"
 #include "ros2s/api/trace_file.h"
 
 namespace ros2s::cli {
 namespace {
 
-double microseconds(Duration duration) {
-    return std::chrono::duration<double, std::micro>(duration).count();
-}
+using api::microseconds;
 
 Json value_of(const api::RequestTrace& request) {
     std::vector<Json> steps;
@@ -51,10 +50,11 @@ struct Shown {
     const Place& place;
     const api::FileTrace& trace;
     uint64_t size = 0;
-    const MountedTrace* mounted = nullptr;  // where the mount's process made the trace
+    // Where the mount's process made the trace: what the kernel and FUSE added to the question.
+    std::optional<Duration> around;
 
     [[nodiscard]] std::string_view travels() const {
-        if (mounted != nullptr && place.local) return "a local path in a mounted container (FUSE)";
+        if (around && place.local) return "a local path in a mounted container (FUSE)";
         return place.travels;
     }
 };
@@ -63,11 +63,11 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
     const api::FileTrace& trace = shown.trace;
     session.say(fmt::format("{}, {} bytes", shown.place.shown, shown.size));
     session.say(fmt::format("opened    {}\nI/O path  {}", shown.travels(), trace.io.path));
-    if (shown.mounted != nullptr) {
+    if (shown.around) {
         session.say(
             fmt::format("the steps are those of the mount's process; the kernel and FUSE added "
                         "{:.1f} µs to the request for them",
-                        microseconds(shown.mounted->around)));
+                        microseconds(*shown.around)));
     }
     if (trace.read.bytes == 0) {
         session.say(fmt::format("there is nothing to read at {}: the file has {} bytes",
@@ -76,21 +76,20 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
     say(session, fmt::format("one read of {} bytes at {}", trace.read.bytes, options.offset),
         trace.read);
     if (trace.write) {
-        const std::string where = shown.mounted != nullptr
-                                      ? "to a file of its own in the same directory"
-                                      : fmt::format("at {}", options.offset);
+        const std::string where = shown.around ? "to a file of its own in the same directory"
+                                               : fmt::format("at {}", options.offset);
         say(session, fmt::format("one durable write of {} bytes {}", trace.write->bytes, where),
             *trace.write);
     }
-    session.answer(Json::object(
-        {{"path", shown.place.shown},
-         {"bytes", shown.size},
-         {"opened", shown.travels()},
-         {"io_path", trace.io.path},
-         {"staged", trace.io.staged},
-         {"fuse_us", shown.mounted != nullptr ? Json(microseconds(shown.mounted->around)) : Json()},
-         {"read", value_of(trace.read)},
-         {"write", trace.write ? value_of(*trace.write) : Json()}}));
+    session.answer(
+        Json::object({{"path", shown.place.shown},
+                      {"bytes", shown.size},
+                      {"opened", shown.travels()},
+                      {"io_path", trace.io.path},
+                      {"staged", trace.io.staged},
+                      {"fuse_us", shown.around ? Json(microseconds(*shown.around)) : Json()},
+                      {"read", value_of(trace.read)},
+                      {"write", trace.write ? value_of(*trace.write) : Json()}}));
 }
 
 Result<> write_trace_file(const Workplace& work, const std::string& path,
@@ -107,6 +106,86 @@ Result<> write_trace_file(const Workplace& work, const std::string& path,
         fmt::format("cannot write the trace file {}: {}", path, std::strerror(cause)));
 }
 
+struct MountedTrace {
+    api::FileTrace trace;
+    Duration around{};
+};
+
+// Errors: no_attribute, unsupported (it is in no mount of ours), those of the mount's process.
+Task<Result<MountedTrace>> ask_mount(Workplace work, const Place& place, fs::NodeId node,
+                                     api::MountQuestion question) {
+    Reactor& reactor = work.environment.reactor;
+    // The file system asks on a thread of the pool; the way there and back is none of the kernel's.
+    Time begin = reactor.now();
+    co_await work.environment.blocking.run(reactor, [] { return Result<>(); });
+    const Duration way = reactor.now() - begin;
+    begin = reactor.now();
+    const auto text =
+        co_await place.file_system->get_xattr(work.call, node, api::to_attribute(question));
+    const Duration took = reactor.now() - begin;
+    ROS2S_CO_TRY(text);
+    auto answer = api::parse_answer(*text);
+    if (!answer) co_return fail(Code::no_attribute);
+    co_return MountedTrace{.trace = std::move(answer->trace),
+                           .around = std::max(took - answer->handled - way, Duration())};
+}
+
+// One write to a file beside the one that was asked about, because somebody may be writing to that.
+// It has lost its name, so that nothing is left of it.
+Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(Workplace work,
+                                                                   const Place& place) {
+    fs::FileSystem& files = *place.file_system;
+    ROS2S_CO_TRY_ASSIGN(const Slot beside, co_await find_slot(work, place));
+    const std::string name = fmt::format(".ros2store-why.{}", ::getpid());
+    ROS2S_CO_TRY_ASSIGN(const fs::Opened scratch,
+                        co_await files.create(work.call, beside.directory, name, 0600,
+                                              {.write = true, .exclusive = true},
+                                              {.uid = geteuid(), .gid = getegid()}));
+    const AlignedBuffer block(block_bytes);
+    std::memset(block.data(), 0x5a, block.size());
+    const auto unlinked = co_await files.unlink(work.call, beside.directory, name);
+    const auto wrote =
+        co_await files.pwrite(work.call, scratch.handle, fs::Window::local(block.bytes()), 0);
+    auto asked = co_await ask_mount(work, place, scratch.attributes.node,
+                                    {.kinds = api::TraceKinds::read_and_write});
+    (void)co_await files.close(work.call, scratch.handle);
+    ROS2S_CO_TRY(unlinked);
+    ROS2S_CO_TRY(wrote);
+    ROS2S_CO_TRY(asked);
+    co_return std::move(asked->trace.write);
+}
+
+// By the mount's process, which has the pool (api/mount_trace.h). Nothing where the file is in no
+// mount of ours. Errors: reported.
+Task<Result<std::optional<MountedTrace>>> trace_through_mount(Workplace work, const Place& place,
+                                                              fs::NodeId node,
+                                                              const WhyOptions& options) {
+    if (place.host.empty()) co_return std::optional<MountedTrace>();
+    auto asked = co_await ask_mount(work, place, node, {.offset = options.offset});
+    if (!asked &&
+        (asked.error().code == Code::no_attribute || asked.error().code == Code::unsupported)) {
+        if (place.local) co_return std::optional<MountedTrace>();  // somebody else's mount, or none
+        co_return work.report.fail(
+            asked.error(),
+            fmt::format("{}: the process that has it mounted is of another version and cannot say "
+                        "how I/O on it travels; unmount it (ros2store down) and ask again",
+                        place.shown));
+    }
+    if (!asked) co_return explain(work, place.shown, asked.error());
+    if (options.write) {
+        auto write = co_await trace_mounted_write(work, place);
+        if (!write) {
+            co_return explain(work,
+                              place.shown +
+                                  ": cannot trace a write, which takes a file of its own in the "
+                                  "same directory (ask without --write, or unmount and ask again)",
+                              write.error());
+        }
+        asked->trace.write = std::move(*write);
+    }
+    co_return std::move(*asked);
+}
+
 Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options) {
     ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(options.place));
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await find(work, place, Follow::yes));
@@ -118,10 +197,11 @@ Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options
                 "`ros2store ls -R {}` shows",
                 place.shown, shell_word(place.shown)));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await trace_through_mount(work, place, options));
+    ROS2S_CO_TRY_ASSIGN(const auto mounted,
+                        co_await trace_through_mount(work, place, found.node, options));
     if (mounted) {
         ROS2S_CO_TRY(write_trace_file(work, options.trace_file, mounted->trace));
-        tell(work.session, options, {place, mounted->trace, mounted->size, &*mounted});
+        tell(work.session, options, {place, mounted->trace, found.size, mounted->around});
         co_return Result<>{};
     }
     const auto opened = co_await place.file_system->open(work.call, found.node,

@@ -85,10 +85,21 @@ bool is_refused(std::string_view name) noexcept {
     return name.starts_with("system.") || name == "security.capability";
 }
 
+// What a person asks this process is answered here; all else is the file's.
+Task<Result<std::string>> value_of(Server& server, fs::NodeId node, std::string name, uid_t asker) {
+    if (const auto question = api::parse_question(name)) {
+        co_return co_await answer_why(server, node, asker, *question);
+    }
+    if (node == fs::root_node && name == api::mount_status_attribute && server.options().status) {
+        co_return server.options().status();
+    }
+    const Call call;
+    co_return co_await server.file_system().get_xattr(call, node, name);
+}
+
 Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
                      size_t room) {
-    const Call call;
-    const auto value = co_await server.file_system().get_xattr(call, node, name);
+    const auto value = co_await value_of(server, node, std::move(name), fuse_req_ctx(request)->uid);
     if (!value) {
         reply_error(request, value.error());
     } else if (room == 0) {

@@ -1,5 +1,6 @@
 // ros2store-fuse: mounts a container. Parses, opens the deployment on a reactor in this thread, and
 // serves the kernel's requests until the file system is unmounted.
+#include <fmt/format.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -43,9 +44,11 @@ Sharing sharing_of(const api::Uri& uri) {
     return uri.transport == api::Uri::Transport::local ? Sharing::exclusive : Sharing::shared;
 }
 
-std::function<api::MountStatus()> status_source(api::Deployment& deployment) {
+std::function<std::string()> status_source(api::Deployment& deployment) {
     if (deployment.pool() == nullptr) return {};
-    return [&deployment] { return api::status_of(*deployment.pool()); };
+    return [&pool = *deployment.pool()] {
+        return fmt::format("{} {}", pool.targets(), pool.read_only_reason());
+    };
 }
 
 Task<Result<>> serve(const Options& options, const std::string& mount_point,

@@ -73,7 +73,6 @@ fuse_lowlevel_ops operations(Sharing sharing) noexcept {
     add_file_operations(table);
     add_directory_operations(table);
     if (sharing == Sharing::shared) add_lock_operations(table);
-    add_why_operation(table);
     return table;
 }
 

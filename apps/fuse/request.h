@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "ros2s/api/mount_trace.h"
 #include "ros2s/fs/file_system.h"
 #include "server.h"
 
@@ -38,6 +39,10 @@ void add_attribute_operations(fuse_lowlevel_ops& table) noexcept;  // attributes
 void add_file_operations(fuse_lowlevel_ops& table) noexcept;       // files.cc
 void add_directory_operations(fuse_lowlevel_ops& table) noexcept;  // directories.cc
 void add_lock_operations(fuse_lowlevel_ops& table) noexcept;       // locks.cc
-void add_why_operation(fuse_lowlevel_ops& table) noexcept;         // why.cc
+
+// The value of the attribute that `ros2store why` reads (why.cc). Errors also: those of
+// api::trace_file(); denied (a write to a file that is not the asker's, or has a name).
+Task<Result<std::string>> answer_why(Server& server, fs::NodeId node, uid_t asker,
+                                     api::MountQuestion question);
 
 }  // namespace ros2s::fuse

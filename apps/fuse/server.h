@@ -23,7 +23,6 @@
 #include "buffers.h"
 #include "fuse_api.h"
 #include "poll_wait.h"
-#include "ros2s/api/mount_status.h"
 #include "ros2s/base/log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/nursery.h"
@@ -52,8 +51,8 @@ struct ServerOptions {
     bool read_only = false;
     bool allow_other = false;
     size_t requests_max = 128;
-    // What is told of the pool to who asks; empty: nothing.
-    std::function<api::MountStatus()> status{};
+    // What is told of the pool to who asks (api/mount_trace.h); empty: nothing.
+    std::function<std::string()> status{};
     Log log{};
 };
 

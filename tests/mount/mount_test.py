@@ -434,29 +434,49 @@ def down_removes_what_a_killed_process_left():
 
 
 @test
-def what_ioctl_refuses():
+def what_the_owner_answers_and_to_whom():
     with Pool() as pool:
         pid = pool.mount()
         content = pattern(4096, 1)
         write(pool.path("f"), content)
-        size = 4432
-        question = 3 << 30 | size << 16 | ord("R") << 8 | 0x52
-        with open(pool.path("f"), "r+b") as file:
-            for number, version, kind, expected in (
-                    (question, 1, 1, errno.EPERM),  # a write to a file that others can open
-                    (question, 9, 0, errno.EOPNOTSUPP),
-                    (question + 1, 1, 0, errno.ENOTTY),
-                    (question - (8 << 16), 1, 0, errno.ENOTTY)):
-                buffer = bytearray(struct.pack("<II", version, kind).ljust(size, b"\0"))
+        asks = "user.ros2store.why."
+        assert b"embedded engine" in os.getxattr(pool.path("f"), asks + "0")
+        for path, attribute, expected in (
+                ("f", asks + "write", errno.EPERM),  # others can open it
+                ("f", asks + "4x", errno.ENODATA),
+                ("", asks + "0", errno.EISDIR),
+                ("f", "user.ros2store.status", errno.ENODATA)):
+            try:
+                os.getxattr(pool.path(path), attribute)
+                raise AssertionError(f"{attribute} of '{path}' was answered")
+            except OSError as error:
+                assert error.errno == expected, (path, attribute, error)
+        assert os.listxattr(pool.path("f")) == [] and read(pool.path("f")) == content
+        pool.unmount(pid)
+
+
+@test
+def only_its_owner_traces_a_write_to_an_unlinked_file():
+    if os.geteuid() != 0:
+        return
+    with Pool("64MiB") as pool:
+        os.chmod(pool.top, 0o755)
+        pid = pool.mount("--allow-other")
+        with open(pool.path("f"), "w+b", buffering=0) as file:
+            file.write(bytes(4096))
+            os.fchmod(file.fileno(), 0o644)
+            os.fchown(file.fileno(), 1234, 1234)
+            os.unlink(pool.path("f"))
+            for user, expected in ((0, "answer"), (1234, "answer"), (65534, "EPERM")):
+                os.seteuid(user)
                 try:
-                    fcntl.ioctl(file, number, buffer)
-                    raise AssertionError(f"ioctl {number:#x} with {version}, {kind} was taken")
+                    answer = os.getxattr(file.fileno(), "user.ros2store.why.write")
+                    found = "answer" if b"fs.pwrite" in answer else answer
                 except OSError as error:
-                    assert error.errno == expected, (number, version, kind, error)
-            buffer = bytearray(struct.pack("<II", 1, 0).ljust(size, b"\0"))
-            fcntl.ioctl(file, question, buffer)
-            assert b"embedded engine" in buffer, buffer[:600]
-        assert read(pool.path("f")) == content
+                    found = errno.errorcode[error.errno]
+                finally:
+                    os.seteuid(0)
+                assert found == expected, (user, found)
         pool.unmount(pid)
 
 

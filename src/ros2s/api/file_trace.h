@@ -1,6 +1,6 @@
 // What `ros2store why` shows of an open file: the path that its I/O takes (promise P8), and one
 // request of 4 KiB of each kind with its steps. Whoever has the pool open does it: the program
-// itself, or the mount's process on behalf of one that asks it (mount_why.h).
+// itself, or the mount's process on behalf of one that asks it (mount_trace.h).
 #pragma once
 #include <optional>
 #include <string>

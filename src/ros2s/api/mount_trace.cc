@@ -1,0 +1,88 @@
+#include "ros2s/api/mount_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+namespace ros2s::api {
+namespace {
+
+constexpr std::string_view attribute_prefix = "user.ros2store.why.";
+constexpr std::string_view asks_write = "write";
+constexpr int depth_max = 40;
+
+void append_request(std::string& text, const RequestTrace& request) {
+    text += fmt::format("{} {} {}\n", request.bytes, request.whole.count(), request.steps.size());
+    for (const RequestTrace::Step& step : request.steps) {
+        text += fmt::format("{} {} {} {}\n", step.depth, step.begin.count(), step.takes.count(),
+                            step.name);
+    }
+}
+
+Duration take_duration(std::istream& in) {
+    Duration::rep count = 0;
+    in >> count;
+    return Duration(count);
+}
+
+RequestTrace take_request(std::istream& in) {
+    RequestTrace request;
+    size_t steps = 0;
+    in >> request.bytes;
+    request.whole = take_duration(in);
+    for (in >> steps; in && request.steps.size() < steps;) {
+        RequestTrace::Step& step = request.steps.emplace_back();
+        in >> step.depth;
+        step.depth = std::clamp(step.depth, 0, depth_max);
+        step.begin = take_duration(in);
+        step.takes = take_duration(in);
+        in >> step.name;
+    }
+    return request;
+}
+
+}  // namespace
+
+std::string to_attribute(MountQuestion question) {
+    return question.kinds == TraceKinds::read
+               ? fmt::format("{}{}", attribute_prefix, question.offset)
+               : fmt::format("{}{}", attribute_prefix, asks_write);
+}
+
+std::optional<MountQuestion> parse_question(std::string_view attribute) {
+    if (!attribute.starts_with(attribute_prefix)) return {};
+    attribute.remove_prefix(attribute_prefix.size());
+    MountQuestion question;
+    if (attribute == asks_write) {
+        question.kinds = TraceKinds::read_and_write;
+        return question;
+    }
+    const char* const end = attribute.data() + attribute.size();
+    const auto parsed = std::from_chars(attribute.data(), end, question.offset);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return {};
+    return question;
+}
+
+std::string to_text(const MountTrace& answer) {
+    std::string text = fmt::format("{} {} {}\n", answer.handled.count(), answer.trace.io.staged,
+                                   answer.trace.io.path);
+    append_request(text, answer.trace.read);
+    if (answer.trace.write) append_request(text, *answer.trace.write);
+    return text;
+}
+
+std::optional<MountTrace> parse_answer(const std::string& text) {
+    std::istringstream in(text);
+    MountTrace answer{.handled = take_duration(in)};
+    in >> answer.trace.io.staged >> std::ws;
+    std::getline(in, answer.trace.io.path);
+    answer.trace.read = take_request(in);
+    if (!in) return {};
+    RequestTrace write = take_request(in);
+    if (in) answer.trace.write = std::move(write);
+    return answer;
+}
+
+}  // namespace ros2s::api

@@ -1,0 +1,55 @@
+#include "ros2s/api/mount_trace.h"
+
+#include <gtest/gtest.h>
+
+namespace ros2s::api {
+namespace {
+
+using std::chrono::nanoseconds;
+
+TEST(MountTrace, AnAnswerComesBackAsItWas) {
+    MountTrace answer{.handled = nanoseconds(777)};
+    answer.trace.io = {.path = "embedded engine, io_uring O_DIRECT, 1 device", .staged = 3};
+    answer.trace.read = {.bytes = 4096,
+                         .whole = nanoseconds(12345),
+                         .steps = {{"fs.pread", 0, nanoseconds(0), nanoseconds(9)},
+                                   {"device.read", 1, nanoseconds(2), nanoseconds(5)}}};
+    for (const bool write : {false, true}) {
+        if (write) answer.trace.write = {.bytes = 5, .whole = nanoseconds(6), .steps = {}};
+        const auto back = parse_answer(to_text(answer));
+        ASSERT_TRUE(back);
+        EXPECT_EQ(back->handled, answer.handled);
+        EXPECT_EQ(back->trace.io.path, answer.trace.io.path);
+        EXPECT_EQ(back->trace.io.staged, 3u);
+        EXPECT_EQ(back->trace.read, answer.trace.read);
+        EXPECT_EQ(back->trace.write, answer.trace.write);
+    }
+}
+
+TEST(MountTrace, AnyTextIsTaken) {
+    for (const char* text : {"", "7", "7 0 path", "7 0 path\n1 2 18446744073709551615\n0 1 2 x",
+                             "7 0 path\n1 2 -1\n", "\n\n\n", "x y z"}) {
+        EXPECT_FALSE(parse_answer(text)) << text;
+    }
+    const auto deep = parse_answer("7 0 path\n1 2 2\n2000000000 1 2 x\n-5 1 2 y\n");
+    ASSERT_TRUE(deep);
+    EXPECT_EQ(deep->trace.read.steps[0].depth, 40);
+    EXPECT_EQ(deep->trace.read.steps[1].depth, 0);
+}
+
+TEST(MountTrace, AQuestionIsAnAttribute) {
+    const auto read = parse_question(to_attribute({.offset = 8192}));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->offset, 8192u);
+    EXPECT_EQ(read->kinds, TraceKinds::read);
+    const auto write = parse_question(to_attribute({.kinds = TraceKinds::read_and_write}));
+    ASSERT_TRUE(write);
+    EXPECT_EQ(write->kinds, TraceKinds::read_and_write);
+    for (const char* other : {"user.origin", "user.ros2store.why.", "user.ros2store.why.1x",
+                              "user.ros2store.why.-1", mount_status_attribute}) {
+        EXPECT_FALSE(parse_question(other)) << other;
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::api
