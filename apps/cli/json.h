@@ -1,6 +1,5 @@
 // Json: a value that is printed once, for --json. Object members keep the order in which they were
-// set. Bytes that are no UTF-8 (file names may hold any) become lone surrogates U+DC80..U+DCFF, the
-// way Python writes them, so that os.fsencode(json.loads(…)) gives the very name back.
+// set. Bytes that are no UTF-8 (file names may hold any) are kept (api::NotUtf8).
 #pragma once
 #include <concepts>
 #include <string>
@@ -8,14 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/api/report.h"
+
 namespace ros2s::cli {
 
 class Json {
   public:
     Json() : text_("null") {}
-    Json(std::string_view text) : text_(quoted(text)) {}
-    Json(const std::string& text) : text_(quoted(text)) {}
-    Json(const char* text) : text_(quoted(text)) {}
+    Json(std::string_view text) : text_(api::json_string(text, api::NotUtf8::kept)) {}
+    Json(const std::string& text) : Json(std::string_view(text)) {}
+    Json(const char* text) : Json(std::string_view(text)) {}
     Json(bool value) : text_(value ? "true" : "false") {}
     template <std::integral T>
     Json(T value) : text_(std::to_string(value)) {}
@@ -28,7 +29,6 @@ class Json {
     [[nodiscard]] const std::string& text() const { return text_; }
 
   private:
-    static std::string quoted(std::string_view text);
     std::string text_;
 };
 

@@ -29,13 +29,14 @@ size_t utf8_length(std::string_view text) {
 
 double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1000.0; }
 
-std::string json_string(std::string_view text) {
+std::string json_string(std::string_view text, NotUtf8 bytes) {
     std::string out = "\"";
     while (!text.empty()) {
         const size_t length = utf8_length(text);
         const char c = text[0];
         if (length == 0) {
-            out += "\\ufffd";
+            out += bytes == NotUtf8::replaced ? "\\ufffd"
+                                              : fmt::format("\\udc{:02x}", static_cast<uint8_t>(c));
         } else if (c == '"' || c == '\\') {
             out += '\\';
             out += c;

@@ -31,7 +31,10 @@ struct TracedRead {
                                        ReportFormat format);
 
 [[nodiscard]] double microseconds(Duration duration);
-// "a\"b" with its quotes. Bytes that are not UTF-8 come out as \ufffd.
-[[nodiscard]] std::string json_string(std::string_view text);
+// How bytes that are no UTF-8 come out in JSON: as \ufffd, or each as a lone surrogate \udc80 to
+// \udcff. The latter is Python's way: os.fsencode(json.loads(…)) gives the very bytes back.
+enum class NotUtf8 : uint8_t { replaced, kept };
+// "a\"b" with its quotes.
+[[nodiscard]] std::string json_string(std::string_view text, NotUtf8 bytes = NotUtf8::replaced);
 
 }  // namespace ros2s::api
