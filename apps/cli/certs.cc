@@ -13,10 +13,6 @@
 namespace ros2s::cli {
 namespace {
 
-pki::Seconds now(const Workplace& work) {
-    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
-}
-
 Json shown(const pki::IssuedCertificate& issued) {
     return Json::object({{"name", issued.name},
                          {"certificate", issued.certificate_file},
@@ -56,7 +52,7 @@ Task<Result<>> certs_init(Workplace work, CertificateOptions options) {
             {.name = "server", .alternative_names = names, .server = true, .lifetime = lifetime},
             {.name = "client", .lifetime = lifetime}}};
     ROS2S_CO_TRY_ASSIGN(const auto issued,
-                        pki::make_authority(options.directory, request, now(work), work.report));
+                        pki::make_authority(options.directory, request, now_by(work), work.report));
     work.session.say(
         fmt::format("a development authority in {} (until {}); {} signs more and stays "
                     "here: whoever has it can pose as anybody",
@@ -81,7 +77,7 @@ Task<Result<>> certs_issue(Workplace work, CertificateOptions options) {
                                           .server = options.server,
                                           .lifetime = std::chrono::days(options.days)};
     ROS2S_CO_TRY_ASSIGN(const auto issued, pki::issue(options.directory, request, options.replace,
-                                                      now(work), work.report));
+                                                      now_by(work), work.report));
     say_where_to_copy(work, issued, options.directory,
                       options.server ? "the machine of the engine or DPU daemon"
                                      : "the machine of the one who uses it");
@@ -91,7 +87,7 @@ Task<Result<>> certs_issue(Workplace work, CertificateOptions options) {
 
 Task<Result<>> certs_show(Workplace work, CertificateOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto facts, pki::read_certificate(options.directory, work.report));
-    const pki::Seconds time = now(work);
+    const pki::Seconds time = now_by(work);
     const std::string_view state = time < facts.begins    ? "not valid yet"
                                    : time > facts.expires ? "expired"
                                                           : "valid";

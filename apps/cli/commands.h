@@ -2,6 +2,7 @@
 // from the command line; every command says its results through the workplace's session, and its
 // one sentence of failure through the workplace's report.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ struct Workplace {
     const Call& call;
     Report& report;
 };
+[[nodiscard]] inline std::chrono::sys_seconds now_by(const Workplace& work) {
+    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+}
 
 struct UpOptions {
     std::string directory;

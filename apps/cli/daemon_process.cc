@@ -185,12 +185,6 @@ Task<Result<>> wait_for_end(Workplace work, const DaemonPlaces& places, const Lo
     co_return Result<>{};
 }
 
-int64_t seconds_now(const Workplace& work) {
-    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time())
-        .time_since_epoch()
-        .count();
-}
-
 }  // namespace
 
 std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places) {
@@ -220,7 +214,7 @@ Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places) {
     const auto child =
         plan.spawn({program, "--config", places.settings}, environment_with(*notify));
     if (!child) co_return cannot_start(places, child.error(), program, work.report);
-    Running running{.pid = *child, .since = seconds_now(work)};
+    Running running{.pid = *child, .since = now_by(work).time_since_epoch().count()};
     const auto first = lock.write(running);
     ROS2S_CO_TRY_ASSIGN(running.addresses,
                         co_await wait_until_ready(work, places, *notify, *child));

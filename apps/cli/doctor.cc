@@ -85,10 +85,6 @@ class Findings {
     std::vector<Finding> all_;
 };
 
-pki::Seconds now_by(const Workplace& work) {
-    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
-}
-
 // Of the daemons that `ros2store up DIR` starts, those that were stopped in good order.
 std::vector<Finding> look_for_daemons(const std::string& directory) {
     std::vector<Finding> findings;

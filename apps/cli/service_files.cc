@@ -58,14 +58,13 @@ Result<> renew_certificates(const Workplace& work, const std::string& directory,
 
 Result<> make_certificates(const Workplace& work, const std::string& directory,
                            const std::string& network) {
-    const auto now = std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
-    if (exists(directory + "/ca.key")) return renew_certificates(work, directory, now);
+    if (exists(directory + "/ca.key")) return renew_certificates(work, directory, now_by(work));
     // An authority whose key is elsewhere is its owner's to keep.
     if (exists(directory + "/ca.crt")) return {};
     const pki::AuthorityRequest request{
         .name = fmt::format("ros2store development CA, {}", network),
         .certificates = certificate_requests()};
-    ROS2S_TRY(pki::make_authority(directory, request, now, work.report));
+    ROS2S_TRY(pki::make_authority(directory, request, now_by(work), work.report));
     return {};
 }
 
