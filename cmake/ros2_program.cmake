@@ -1,15 +1,16 @@
 # ros2_program(<name> <dir> [MODULES <modules>] [LIBS <libs>] [TEST_MODULES <modules>])
 #
 # <dir>/*.cc (apps/cli, apps/fuse, …) becomes the program <name> in build/<preset>/bin. main.cc
-# parses, composes and runs; the rest of the directory is linked into the program and into
-# <name>_test, which is made of the *_test.cc beside it. Programs export nothing.
+# parses, composes and runs; the rest, also in folders one below, is linked into the program and
+# into <name>_test, which is made of the *_test.cc beside it. Sources include headers of another
+# folder as "<folder>/<header>". Programs export nothing.
 function(ros2_program name dir)
   cmake_parse_arguments(A "" "" "MODULES;LIBS;TEST_MODULES" ${ARGN})
   if(A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "ros2_program(${name}): unknown arguments ${A_UNPARSED_ARGUMENTS}")
   endif()
   set(dir ${PROJECT_SOURCE_DIR}/${dir})
-  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc ${dir}/*/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -26,6 +27,7 @@ function(ros2_program name dir)
   if(parts)
     add_library(${name}_parts OBJECT ${parts})
     target_link_libraries(${name}_parts PUBLIC ${A_MODULES} ${A_LIBS})
+    target_include_directories(${name}_parts PUBLIC ${dir})
     target_compile_definitions(${name}_parts PRIVATE ${version})
     set(objects ${name}_parts)
   endif()

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "pool_place.h"
+#include "pool/pool_place.h"
 #include "ros2s/config/units.h"
 
 namespace ros2s::cli {

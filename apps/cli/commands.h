@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "output/session.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/task.h"
-#include "session.h"
 
 namespace ros2s::cli {
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "arguments.h"
-#include "held_log.h"
-#include "pool_place.h"
+#include "output/held_log.h"
+#include "pool/pool_place.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "daemon_process.h"
-#include "describe.h"
-#include "json.h"
-#include "progress.h"
-#include "session.h"
+#include "daemons/daemon_process.h"
+#include "output/describe.h"
+#include "output/json.h"
+#include "output/progress.h"
+#include "output/session.h"
 
 namespace ros2s::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "output/progress.h"
 #include "places.h"
-#include "progress.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::cli {

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "output/progress.h"
 #include "places.h"
-#include "progress.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "describe.h"
+#include "output/describe.h"
 #include "places.h"
 
 namespace ros2s::cli {

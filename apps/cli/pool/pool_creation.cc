@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "doctor_machine.h"
+#include "doctor/doctor_machine.h"
+#include "output/progress.h"
 #include "pool_place.h"
-#include "progress.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/pool/pool_growth.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "session.h"
+#include "output/session.h"
 
 namespace ros2s::cli {
 

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "commands.h"
-#include "pool_access.h"
-#include "pool_creation.h"
-#include "pool_place.h"
+#include "pool/pool_access.h"
+#include "pool/pool_creation.h"
+#include "pool/pool_place.h"
 #include "process.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/pool/pool_directory.h"

@@ -7,7 +7,8 @@
 #include <charconv>
 #include <optional>
 
-#include "daemon_control.h"
+#include "daemons/daemon_control.h"
+#include "daemons/services.h"
 #include "dead_mounts.h"
 #include "pool_access.h"
 #include "pool_place.h"
@@ -15,7 +16,6 @@
 #include "ros2s/api/mount_trace.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_directory.h"
-#include "services.h"
 
 namespace ros2s::cli {
 namespace {

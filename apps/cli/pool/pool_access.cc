@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "daemon_control.h"
+#include "daemons/daemon_control.h"
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/control/control_client.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <ranges>
 
-#include "describe.h"
+#include "output/describe.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::cli {

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "output/session.h"
 #include "ros2s/api/server_place.h"
 #include "ros2s/api/service_places.h"
 #include "ros2s/pki/certificate.h"
-#include "session.h"
 
 namespace ros2s::cli {
 namespace {

@@ -10,10 +10,10 @@
 #include "doctor_machine.h"
 #include "doctor_providers.h"
 #include "doctor_server.h"
-#include "pool_place.h"
+#include "output/session.h"
+#include "pool/pool_place.h"
 #include "ros2s/api/service_places.h"
 #include "ros2s/pool/owner.h"
-#include "session.h"
 
 namespace ros2s::cli {
 namespace {

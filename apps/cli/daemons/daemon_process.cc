@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "notify_socket.h"
+#include "output/waiting.h"
 #include "process.h"
 #include "ros2s/runtime/reactor.h"
-#include "waiting.h"
 
 namespace ros2s::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "describe.h"
+#include "output/describe.h"
 
 namespace ros2s::cli {
 namespace {

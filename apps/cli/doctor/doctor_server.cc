@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <array>
 
-#include "describe.h"
 #include "doctor_certificates.h"
+#include "output/describe.h"
+#include "output/session.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/pki/handshake.h"
-#include "session.h"
 
 namespace ros2s::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "pool_place.h"
+#include "pool/pool_place.h"
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/path_walk.h"
 

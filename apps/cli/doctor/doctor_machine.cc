@@ -13,11 +13,11 @@
 #include <climits>
 #include <cstring>
 
-#include "process.h"
+#include "daemons/process.h"
+#include "output/session.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
-#include "session.h"
 
 namespace ros2s::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "describe.h"
+#include "output/describe.h"
 #include "pool_access.h"
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"

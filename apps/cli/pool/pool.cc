@@ -9,11 +9,11 @@
 #include <cstring>
 #include <memory>
 
+#include "daemons/service_files.h"
+#include "daemons/services.h"
 #include "pool_place.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/pool/pool_remains.h"
-#include "service_files.h"
-#include "services.h"
 
 namespace ros2s::cli {
 namespace {

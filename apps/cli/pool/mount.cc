@@ -8,8 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemons/process.h"
 #include "pool_place.h"
-#include "process.h"
 
 namespace ros2s::cli {
 namespace {

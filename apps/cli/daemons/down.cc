@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <ranges>
 
-#include "dead_mounts.h"
-#include "pool_place.h"
+#include "pool/dead_mounts.h"
+#include "pool/pool_place.h"
 #include "process.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_directory.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "describe.h"
+#include "output/describe.h"
 #include "places.h"
 
 namespace ros2s::cli {
