@@ -32,8 +32,8 @@ constexpr Duration glance = 10ms;
 constexpr int lock_descriptor = 3;
 
 // The environment of this process without what is meant for it alone.
-std::vector<std::string> environment_with(const NotifySocket& notify) {
-    std::vector<std::string> environment{"NOTIFY_SOCKET=" + notify.name()};
+std::vector<std::string> environment_with(const std::string& notify) {
+    std::vector<std::string> environment{"NOTIFY_SOCKET=" + notify};
     for (char** each = environ; *each != nullptr; ++each) {
         const std::string_view variable = *each;
         if (variable.starts_with("NOTIFY_SOCKET=") || variable.starts_with("JOURNAL_STREAM=") ||
@@ -45,54 +45,38 @@ std::vector<std::string> environment_with(const NotifySocket& notify) {
     return environment;
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-    std::vector<char*> pointers;
-    for (auto& text : texts) pointers.push_back(text.data());
-    pointers.push_back(nullptr);
-    return pointers;
+// In a session of its own, without the terminal, with `lock` and its messages in `log`.
+Result<pid_t> spawn_daemon(std::vector<std::string> arguments, std::vector<std::string> environment,
+                           const std::string& log, int lock) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, lock, lock_descriptor);
+    posix_spawn_file_actions_addclosefrom_np(&actions, lock_descriptor + 1);
+    // It may run for months, and holds no directory that is not the pool's.
+    posix_spawn_file_actions_addchdir_np(&actions, "/");
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(
+        &attributes,
+        static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+    pid_t child = 0;
+    const int failed =
+        ::posix_spawn(&child, arguments[0].c_str(), &actions, &attributes,
+                      pointers_to(arguments).data(), pointers_to(environment).data());
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    if (failed != 0) return fail_errno(failed);
+    return child;
 }
-
-class SpawnPlan {
-  public:
-    SpawnPlan(const std::string& log, int lock) {
-        posix_spawn_file_actions_init(&actions_);
-        posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, log.c_str(),
-                                         O_WRONLY | O_CREAT | O_APPEND, 0600);
-        posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
-        posix_spawn_file_actions_adddup2(&actions_, lock, lock_descriptor);
-        posix_spawn_file_actions_addclosefrom_np(&actions_, lock_descriptor + 1);
-        // It may run for months, and holds no directory that is not the pool's.
-        posix_spawn_file_actions_addchdir_np(&actions_, "/");
-        sigset_t none, all;
-        sigemptyset(&none);
-        sigfillset(&all);
-        posix_spawnattr_init(&attributes_);
-        posix_spawnattr_setsigmask(&attributes_, &none);
-        posix_spawnattr_setsigdefault(&attributes_, &all);
-        posix_spawnattr_setflags(&attributes_,
-                                 static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                                    POSIX_SPAWN_SETSIGDEF));
-    }
-    SpawnPlan(const SpawnPlan&) = delete;
-    SpawnPlan& operator=(const SpawnPlan&) = delete;
-    ~SpawnPlan() {
-        posix_spawn_file_actions_destroy(&actions_);
-        posix_spawnattr_destroy(&attributes_);
-    }
-    Result<pid_t> spawn(std::vector<std::string> arguments, std::vector<std::string> environment) {
-        pid_t child = 0;
-        const int failed =
-            ::posix_spawn(&child, arguments[0].c_str(), &actions_, &attributes_,
-                          pointers_to(arguments).data(), pointers_to(environment).data());
-        if (failed != 0) return fail_errno(failed);
-        return child;
-    }
-
-  private:
-    posix_spawn_file_actions_t actions_{};
-    posix_spawnattr_t attributes_{};
-};
 
 bool has_ended(pid_t child) {
     int status = 0;
@@ -125,7 +109,7 @@ Task<Result<std::vector<std::string>>> wait_until_ready(Workplace work, const Da
     Waiting waiting(fmt::format("waiting for {}", places.program), !work.session.json());
     const Time until = reactor.now() + start_max;
     for (;;) {
-        if (auto addresses = notify.ready(child)) co_return std::move(*addresses);
+        if (auto addresses = notify.ready()) co_return std::move(*addresses);
         if (has_ended(child)) co_return did_not_start(places, work.report);
         Result<> go_on = work.call.check(reactor.now());
         if (go_on && reactor.now() > until) go_on = fail(Code::deadline);
@@ -207,12 +191,12 @@ Result<std::string> daemon_program(const std::string& name, Report& report) {
 Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places) {
     ROS2S_CO_TRY_ASSIGN(const std::string program, daemon_program(places.program, work.report));
     ROS2S_CO_TRY_ASSIGN(const RunLock lock, take_lock(places, work.report));
-    const auto notify = NotifySocket::open();
+    const std::string socket = places.pid + ".ready";
+    const auto notify = NotifySocket::open(socket);
     if (!notify) co_return cannot_start(places, notify.error(), "a socket", work.report);
     turn_log(places.log);
-    SpawnPlan plan(places.log, lock.descriptor());
-    const auto child =
-        plan.spawn({program, "--config", places.settings}, environment_with(*notify));
+    const auto child = spawn_daemon({program, "--config", places.settings},
+                                    environment_with(socket), places.log, lock.descriptor());
     if (!child) co_return cannot_start(places, child.error(), program, work.report);
     Running running{.pid = *child, .since = now_by(work).time_since_epoch().count()};
     const auto first = lock.write(running);

@@ -41,13 +41,13 @@ Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazi
     std::vector<std::string> helper{"fusermount3", "-u"};
     if (lazily) helper.emplace_back("-z");
     helper.push_back(mount_point);
-    const Result<int> status = co_await work.environment.blocking.run(
-        work.environment.reactor, [&] { return run_program(helper); });
-    if (!status) {
+    const auto said = co_await work.environment.blocking.run(work.environment.reactor,
+                                                             [&] { return run_program(helper); });
+    if (!said) {
         co_return work.report.fail(
-            status.error(), "cannot run fusermount3; install it: sudo apt-get install fuse3");
+            said.error(), "cannot run fusermount3; install it: sudo apt-get install fuse3");
     }
-    if (*status != 0) {
+    if (said->status != 0) {
         co_return work.report.fail(
             Code::io,
             fmt::format("fusermount3 could not unmount {} (its message is above)", mount_point));

@@ -1,8 +1,7 @@
 // NotifySocket: where a daemon that this process starts says that it is ready. Source of the
 // messages: sd_notify(3); beside READY=1 they have a line X_ROS2STORE_ADDRESS=… for each address.
+// It lies in DIR/run, which no other user can enter.
 #pragma once
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,23 +13,21 @@ namespace ros2s::cli {
 
 class NotifySocket {
   public:
-    // Errors: those of socket(2).
-    [[nodiscard]] static Result<NotifySocket> open();
+    // `path` is for the environment's NOTIFY_SOCKET. Errors: those of socket(2) and bind(2).
+    [[nodiscard]] static Result<NotifySocket> open(std::string path);
     NotifySocket(NotifySocket&& other) noexcept
-        : descriptor_(std::exchange(other.descriptor_, -1)), name_(std::move(other.name_)) {}
+        : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
     NotifySocket& operator=(NotifySocket&&) = delete;
     ~NotifySocket();
 
-    // For the environment's NOTIFY_SOCKET.
-    [[nodiscard]] const std::string& name() const { return name_; }
-    // The addresses, once process `pid` has said that it is ready. Does not wait.
-    [[nodiscard]] std::optional<std::vector<std::string>> ready(pid_t pid) const;
+    // The addresses, once the daemon has said that it is ready. Does not wait.
+    [[nodiscard]] std::optional<std::vector<std::string>> ready() const;
 
   private:
-    NotifySocket(int descriptor, std::string name)
-        : descriptor_(descriptor), name_(std::move(name)) {}
+    NotifySocket(int descriptor, std::string path)
+        : descriptor_(descriptor), path_(std::move(path)) {}
     int descriptor_;
-    std::string name_;
+    std::string path_;
 };
 
 }  // namespace ros2s::cli

@@ -11,18 +11,18 @@ namespace ros2s::cli {
 [[nodiscard]] std::string sibling_program(const std::string& name);
 // Where files that come with this program are found: its directory. Empty: not to be told.
 [[nodiscard]] std::string own_directory();
-// Runs it to its end; its exit status. Its standard output goes to the file `output` where one is
-// named. Blocks. Errors: those of posix_spawnp.
-[[nodiscard]] Result<int> run_program(const std::vector<std::string>& arguments,
-                                      const std::string& output = {});
+
+// As execve(2) wants them, as long as `texts` stays.
+[[nodiscard]] std::vector<char*> pointers_to(std::vector<std::string>& texts);
 
 struct ProgramSaid {
-    int status = 0;
+    int status = 0;      // as a shell counts it
     std::string output;  // the first KiBs of both
-    std::string errors;
+    std::string errors;  // empty where they are shown
 };
-// The same; what it and its children wrote until all of them have ended or let go of it. Blocks.
-// Errors: those of pipe2() and posix_spawnp().
-[[nodiscard]] Result<ProgramSaid> hear_program(const std::vector<std::string>& arguments);
+enum class ProgramErrors : uint8_t { shown, kept };
+// Runs it to its end. Blocks. Errors: those of memfd_create() and posix_spawnp().
+[[nodiscard]] Result<ProgramSaid> run_program(std::vector<std::string> arguments,
+                                              ProgramErrors errors = ProgramErrors::shown);
 
 }  // namespace ros2s::cli

@@ -130,32 +130,6 @@ std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& w
         yaml_text(places.run + "/dpu.metrics"));
 }
 
-// The daemon itself writes the file that people edit: with every setting and what it means.
-Result<> write_settings(const DaemonPlaces& daemon, const std::string& wish, Report& report) {
-    ROS2S_TRY_ASSIGN(const std::string program, daemon_program(daemon.program, report));
-    const std::string wished = daemon.settings + ".wish", fresh = daemon.settings + ".new";
-    std::ofstream file(wished, std::ios::trunc);
-    file << wish;
-    file.close();
-    if (!file) return cannot("write", wished, EIO, report);
-    const auto status = run_program({program, "--config", wished, "--print-config"}, fresh);
-    ::unlink(wished.c_str());
-    if (!status) {
-        return report.fail(status.error(),
-                           fmt::format("cannot run {}: {}", program, describe(status.error())));
-    }
-    if (*status != 0) {
-        ::unlink(fresh.c_str());
-        return report.fail(Code::io, fmt::format("{} wrote no settings (its message is above); is "
-                                                 "it of the same version as this program?",
-                                                 program));
-    }
-    if (::rename(fresh.c_str(), daemon.settings.c_str()) != 0) {
-        return cannot("write", daemon.settings, errno, report);
-    }
-    return {};
-}
-
 Result<> replace_file(const std::string& path, const std::string& text, Report& report) {
     const std::string fresh = path + ".new";
     std::ofstream file(fresh, std::ios::trunc);
@@ -163,6 +137,25 @@ Result<> replace_file(const std::string& path, const std::string& text, Report& 
     file.close();
     if (file && ::rename(fresh.c_str(), path.c_str()) == 0) return {};
     return cannot("write", path, errno, report);
+}
+
+// The daemon itself writes the file that people edit: with every setting and what it means.
+Result<> write_settings(const DaemonPlaces& daemon, const std::string& wish, Report& report) {
+    ROS2S_TRY_ASSIGN(const std::string program, daemon_program(daemon.program, report));
+    const std::string wished = daemon.log + ".wish";  // in DIR/run
+    ROS2S_TRY(replace_file(wished, wish, report));
+    const auto said = run_program({program, "--config", wished, "--print-config"});
+    ::unlink(wished.c_str());
+    if (!said) {
+        return report.fail(said.error(),
+                           fmt::format("cannot run {}: {}", program, describe(said.error())));
+    }
+    if (said->status != 0) {
+        return report.fail(Code::io, fmt::format("{} wrote no settings (its message is above); is "
+                                                 "it of the same version as this program?",
+                                                 program));
+    }
+    return replace_file(daemon.settings, said->output, report);
 }
 
 // In the line of the file that `up` made; people may have edited the others.
@@ -271,8 +264,7 @@ Result<> remove_service_files(const std::string& directory, Report& report) {
     const api::ServicePlaces places(directory);
     for (const std::string& path :
          {places.run, places.storage_certs, places.host_certs, places.engine_settings,
-          places.engine_settings + ".new", places.engine_settings + ".wish", places.dpu_settings,
-          places.dpu_settings + ".new", places.dpu_settings + ".wish"}) {
+          places.engine_settings + ".new", places.dpu_settings, places.dpu_settings + ".new"}) {
         std::error_code failed;
         std::filesystem::remove_all(path, failed);
         if (failed) return cannot("remove", path, failed.value(), report);

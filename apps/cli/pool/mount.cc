@@ -49,7 +49,7 @@ Task<Result<>> mount_and_answer(Workplace work, MountOptions options,
     }
     arguments.insert(arguments.begin() + 1, "--print-pid");
     const auto said = co_await work.environment.blocking.run(
-        work.environment.reactor, [&] { return hear_program(arguments); });
+        work.environment.reactor, [&] { return run_program(arguments, ProgramErrors::kept); });
     if (!said) co_return cannot_run(work, arguments[0], said.error().os_errno);
     int pid = 0;
     const std::string& number = said->output;
@@ -77,11 +77,7 @@ Task<Result<>> mount(Workplace work, MountOptions options) {
     if (work.session.json()) {
         co_return co_await mount_and_answer(work, std::move(options), std::move(arguments));
     }
-    std::vector<char*> values;
-    values.reserve(arguments.size() + 1);
-    for (auto& argument : arguments) values.push_back(argument.data());
-    values.push_back(nullptr);
-    execvp(values[0], values.data());
+    execvp(arguments[0].c_str(), pointers_to(arguments).data());
     co_return cannot_run(work, arguments[0], errno);
 }
 
