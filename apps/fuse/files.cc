@@ -92,9 +92,6 @@ Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHa
     const auto got = co_await server.file_system().pread(
         call, handle, fs::Window::local(buffer.bytes().first(bytes)), offset);
     if (got) {
-        auto& counters = server.counters();
-        ++counters.reads;
-        counters.read_bytes += *got;
         fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
     } else {
         server.note_failure(node, got.error());
@@ -125,9 +122,6 @@ Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file
                   ReceiveBuffer received, ConstBytes data, uint64_t offset) {
     const auto written = co_await write_bytes(server, node, file, data, offset);
     if (written) {
-        auto& counters = server.counters();
-        ++counters.writes;
-        counters.written_bytes += *written;
         fuse_reply_write(request, *written);
     } else {
         server.note_failure(node, written.error());

@@ -242,7 +242,7 @@ void Server::dispatch() {
     buffer.mem = current_.get();
     buffer.size = current_bytes_;
     current_runs_ = false;
-    ++counters_.requests;
+    ++requests_taken_;
     fuse_session_process_buf(session_, &buffer);
     if (!current_runs_) slots_.release();
 }
@@ -290,7 +290,7 @@ Task<> Server::serve() {
 Task<> Server::give_memory_back_at_rest(StopToken stop) {
     RestWatch watch;
     while (co_await sleep_for(reactor_, rest_after, stop)) {
-        if (!watch.came_to_rest(counters_.requests)) continue;
+        if (!watch.came_to_rest(requests_taken_)) continue;
         receive_buffers_.drop();
         read_buffers_.drop();
         give_free_memory_back();

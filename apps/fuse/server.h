@@ -56,10 +56,6 @@ struct ServerOptions {
     Log log{};
 };
 
-struct ServerCounters {
-    uint64_t requests = 0, reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
-};
-
 class Server {
   public:
     Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions options);
@@ -81,6 +77,7 @@ class Server {
     void stop() noexcept;
     // Whenever a burst of work is over, gives back the memory that it took. Until `stop` is asked.
     Task<> give_memory_back_at_rest(StopToken stop);
+    [[nodiscard]] uint64_t requests_taken() const noexcept { return requests_taken_; }
     // After serve(): false when those 60 s were over.
     [[nodiscard]] bool answered_all() const noexcept { return answered_all_; }
     // co_await ready(): until the kernel has shaken hands, so that the mount answers. Also passes
@@ -93,7 +90,6 @@ class Server {
     [[nodiscard]] fs::FileSystem& file_system() noexcept { return file_system_; }
     [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
     [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
-    [[nodiscard]] ServerCounters& counters() noexcept { return counters_; }
     [[nodiscard]] ReadBuffers& read_buffers() noexcept { return read_buffers_; }
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     // Says which file, and where in it, where the error is `corrupt`: the caller learns EIO alone.
@@ -130,7 +126,7 @@ class Server {
     fs::FileSystem& file_system_;
     Reactor& reactor_;
     ServerOptions options_;
-    ServerCounters counters_;
+    uint64_t requests_taken_ = 0;
     fuse_session* session_ = nullptr;
     bool mounted_ = false;
     bool shaking_hands_ = false;  // the next thing that libfuse sends is its answer to FUSE_INIT

@@ -103,8 +103,6 @@ class LocalNodes {
     void opened_again(LocalNode& node, Descriptor path) {
         if (!node.is_open()) node.path = std::move(path);
     }
-    // Descriptors of nodes that are not used.
-    [[nodiscard]] size_t idle_descriptors() const { return idle_.size(); }
 
   private:
     void close_idle();

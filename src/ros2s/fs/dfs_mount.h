@@ -161,7 +161,6 @@ class DfsMount final : public Dfs {
     [[nodiscard]] static Result<Named> named_of(std::span<const FetchItem, 2> items,
                                                 const InodeRecord& parent,
                                                 const EntryRecord& entry);
-    Task<Result<std::pair<Inode, Inode>>> fetch_pair(const Call& call, NodeId a, NodeId b);
     [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
     // Puts a new node under a name. Errors also: exists, condition_failed never.
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, std::string_view name,
