@@ -105,6 +105,7 @@ TEST(Words, ProgressLine) {
     EXPECT_EQ(progress_line("removing", Progress::Unit::files, 30, 0, 3, 200),
               "removing  30 files  10 files/s");
     EXPECT_EQ(progress_line("copying", Progress::Unit::bytes, 1, 2, 1, 7), "copying");
+    EXPECT_EQ(progress_line("waiting", Progress::Unit::seconds, 0, 0, 3.9, 80), "waiting: 3 s");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "notify_socket.h"
-#include "output/waiting.h"
+#include "output/progress.h"
 #include "process.h"
 #include "ros2s/runtime/reactor.h"
 
@@ -106,7 +106,8 @@ std::unexpected<Error> did_not_start(const DaemonPlaces& places, Report& report)
 Task<Result<std::vector<std::string>>> wait_until_ready(Workplace work, const DaemonPlaces& places,
                                                         const NotifySocket& notify, pid_t child) {
     Reactor& reactor = work.environment.reactor;
-    Waiting waiting(fmt::format("waiting for {}", places.program), !work.session.json());
+    Progress waiting(fmt::format("waiting for {}", places.program), Progress::Unit::seconds,
+                     !work.session.json());
     const Time until = reactor.now() + start_max;
     for (;;) {
         if (auto addresses = notify.ready()) co_return std::move(*addresses);
@@ -149,7 +150,8 @@ Result<RunLock> take_lock(const DaemonPlaces& places, Report& report) {
 
 Task<Result<>> wait_for_end(Workplace work, const DaemonPlaces& places, const LockHolder& holder) {
     Reactor& reactor = work.environment.reactor;
-    Waiting waiting(fmt::format("waiting for {} to end", places.program), !work.session.json());
+    Progress waiting(fmt::format("waiting for {} to end", places.program), Progress::Unit::seconds,
+                     !work.session.json());
     const Time until = reactor.now() + stop_max;
     while (!holder.has_ended()) {
         ROS2S_CO_TRY(work.call.check(reactor.now()));

@@ -46,7 +46,9 @@ std::string progress_line(const std::string& what, Progress::Unit unit, uint64_t
     const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
     const std::string speed = amount(unit, static_cast<uint64_t>(rate)) + "/s";
     std::string line;
-    if (total == 0) {
+    if (unit == Progress::Unit::seconds) {
+        line = fmt::format("{}: {} s", what, static_cast<uint64_t>(seconds));
+    } else if (total == 0) {
         line = fmt::format("{}  {}  {}", what, amount(unit, done), speed);
     } else {
         const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));

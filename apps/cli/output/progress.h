@@ -2,6 +2,7 @@
 // error is no terminal, and with --json.
 //
 //     copying  [#########-----------]  45 %  312 MiB of 690 MiB  156 MiB/s  2 s left
+//     waiting for ros2store-engine: 3 s
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -11,14 +12,14 @@ namespace ros2s::cli {
 
 class Progress {
   public:
-    enum class Unit : uint8_t { bytes, files };
+    enum class Unit : uint8_t { bytes, files, seconds };
     Progress(std::string what, Unit unit, bool shown);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress();
 
-    // total 0: not known.
-    void update(uint64_t done, uint64_t total);
+    // total 0: not known. Of seconds neither matters.
+    void update(uint64_t done = 0, uint64_t total = 0);
 
   private:
     using Clock = std::chrono::steady_clock;
