@@ -207,6 +207,14 @@ class Attacked : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Of, Attacked, testing::Values("engine", "dpu", "dpu_verbs"),
                          [](const auto& info) { return std::string(info.param); });
 
+class AttackedOverShm : public Attacked {};
+INSTANTIATE_TEST_SUITE_P(Of, AttackedOverShm, testing::Values("engine", "dpu"),
+                         [](const auto& info) { return std::string(info.param); });
+
+class AttackedOverUcx : public Attacked {};
+INSTANTIATE_TEST_SUITE_P(Of, AttackedOverUcx, testing::Values("engine"),
+                         [](const auto& info) { return std::string(info.param); });
+
 // ---- strangers
 
 // What a daemon may have grown by when strangers are gone. A sanitizer's allocator keeps 256 MiB of
@@ -351,8 +359,7 @@ std::string hello_of(const Door& door, std::string_view appended = {}) {
 
 // They speak our protocol, ask for all the memory that there is, have no ticket, and stay; more of
 // them come all the time. Whoever has a ticket gets in.
-TEST_P(Attacked, AListenerFullOfStrangersLetsTicketHoldersIn) {
-    if (is_over_verbs()) GTEST_SKIP() << "of shm";
+TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
     Door door = over_shm();
     const std::filesystem::path place(door.address);
     for (const auto& entry : std::filesystem::directory_iterator(place.parent_path())) {
@@ -385,8 +392,7 @@ TEST_P(Attacked, AListenerFullOfStrangersLetsTicketHoldersIn) {
 
 // As a peer says where its library is, but not whether it may: UCX would read these bytes, which it
 // does not check, and connect to where they point.
-TEST_P(Attacked, AddressesOfStrangersAreNotLookedAt) {
-    if (is_dpu()) GTEST_SKIP() << "it listens on no such provider";
+TEST_P(AttackedOverUcx, AddressesOfStrangersAreNotLookedAt) {
     const Door door = data_doors().back();
     ASSERT_EQ(door.name, "ucx+tcp");
     Random random(11);
