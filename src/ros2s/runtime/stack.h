@@ -57,7 +57,9 @@ class Stack {
     template <class T>
     Task<Result<>> close(T* layer) {
         const auto is_it = [layer](const auto& each) { return each->address() == layer; };
-        const auto closed = co_await (*std::ranges::find_if(layers_, is_it))->close();
+        const auto found = std::ranges::find_if(layers_, is_it);
+        ROS2S_CHECK(found != layers_.end());
+        const auto closed = co_await (*found)->close();
         std::erase_if(layers_, is_it);
         co_return closed;
     }
