@@ -28,14 +28,12 @@ struct Stubs {
     explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
         : server(channel),
           sessions(channel),
-          regions(channel),
           pools(channel),
           containers(channel),
           mounts(channel),
           files(channel) {}
     v1::Server::Stub server;
     v1::Sessions::Stub sessions;
-    v1::Regions::Stub regions;
     v1::Pools::Stub pools;
     v1::Containers::Stub containers;
     v1::Mounts::Stub mounts;
@@ -140,7 +138,6 @@ Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
 
 using ServerAsync = v1::Server::StubInterface::async_interface;
 using SessionsAsync = v1::Sessions::StubInterface::async_interface;
-using RegionsAsync = v1::Regions::StubInterface::async_interface;
 using PoolsAsync = v1::Pools::StubInterface::async_interface;
 using ContainersAsync = v1::Containers::StubInterface::async_interface;
 using MountsAsync = v1::Mounts::StubInterface::async_interface;

@@ -169,9 +169,6 @@ Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, Sessio
     request.set_pool(wish.pool);
     request.set_program(wish.program);
     for (const std::string& provider : wish.providers) request.add_providers(provider);
-    request.mutable_qos()->set_weight(wish.terms.weight);
-    request.mutable_qos()->set_operations_per_second(wish.terms.operations_per_second);
-    request.mutable_qos()->set_bytes_per_second(wish.terms.bytes_per_second);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Open, call,
                                      std::move(request), report));
@@ -180,10 +177,7 @@ Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, Sessio
                             .ticket = ticket,
                             .provider = reply.provider(),
                             .address = reply.address(),
-                            .idle_max = std::chrono::milliseconds(reply.idle_ms()),
-                            .terms = {.weight = reply.qos().weight(),
-                                      .operations_per_second = reply.qos().operations_per_second(),
-                                      .bytes_per_second = reply.qos().bytes_per_second()}};
+                            .idle_max = std::chrono::milliseconds(reply.idle_ms())};
 }
 
 Task<Result<Duration>> ControlClient::keep_alive(const Call& call, session::SessionId id,
@@ -211,34 +205,6 @@ Task<Result<>> ControlClient::close_session(const Call& call, session::SessionId
     v1::CloseSessionRequest request;
     request.set_session(id.value);
     ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Close, call,
-                              std::move(request), report));
-    co_return Result<>{};
-}
-
-Task<Result<uint64_t>> ControlClient::add_region(const Call& call, session::SessionId id,
-                                                 session::Region region, Report& report) {
-    v1::AddRegionRequest request;
-    request.set_session(id.value);
-    v1::Region& into = *request.mutable_region();
-    into.set_provider(region.provider);
-    into.set_address(region.address);
-    into.set_length(region.length);
-    into.set_readable(region.readable);
-    into.set_writable(region.writable);
-    into.set_memory(static_cast<v1::MemoryKind>(region.memory));
-    into.set_device(region.device);
-    into.set_key(std::move(region.key));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::regions, &RegionsAsync::Add,
-                                                       call, std::move(request), report));
-    co_return reply.region();
-}
-
-Task<Result<>> ControlClient::remove_region(const Call& call, session::SessionId id,
-                                            uint64_t region, Report& report) {
-    v1::RemoveRegionRequest request;
-    request.set_session(id.value);
-    request.set_region(region);
-    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::regions, &RegionsAsync::Remove, call,
                               std::move(request), report));
     co_return Result<>{};
 }

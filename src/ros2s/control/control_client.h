@@ -27,7 +27,6 @@
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/task.h"
 #include "ros2s/session/mounts.h"
-#include "ros2s/session/regions.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::control {
@@ -47,7 +46,6 @@ struct SessionWish {
     std::string pool;
     std::string program{};               // for people
     std::vector<std::string> providers;  // of the data plane, best first
-    session::ServiceTerms terms{};
 };
 
 struct GivenTicket {
@@ -62,7 +60,6 @@ struct OpenedSession {
     std::string address;  // of the data plane
     // A session that has no connection and sees no call for this long is ended.
     Duration idle_max{};
-    session::ServiceTerms terms;  // as kept
 };
 
 struct MountedAt {
@@ -103,12 +100,6 @@ class ControlClient {
     Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id, Report& report);
     Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id, Report& report);
     Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report);
-
-    // The number by which requests name the region.
-    Task<Result<uint64_t>> add_region(const Call& call, session::SessionId id,
-                                      session::Region region, Report& report);
-    Task<Result<>> remove_region(const Call& call, session::SessionId id, uint64_t region,
-                                 Report& report);
 
     Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report);
     Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report);

@@ -89,7 +89,6 @@ struct ControlServer::Parts {
     Audit audit;
     ServerService about{ground};
     SessionService sessions{ground};
-    RegionService regions{ground};
     PoolService pools{ground};
     ContainerService containers{ground};
     MountService mounts{ground};
@@ -127,7 +126,7 @@ Result<> ControlServer::Parts::build(Report& report) {
     credentials = server_credentials(options.identity, ground.parts.log);
     using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor = builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
-    std::vector<OfferedService*> offered{&about, &sessions, &regions, &pools, &containers, &health};
+    std::vector<OfferedService*> offered{&about, &sessions, &pools, &containers, &health};
     if (ground.parts.mounts != nullptr) offered.insert(offered.end(), {&mounts, &files});
     std::vector<std::string> names;
     for (const OfferedService* service : offered) names.push_back(service->name());

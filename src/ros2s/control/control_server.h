@@ -1,5 +1,5 @@
 // ControlServer: the control plane of a daemon: gRPC over mutual TLS 1.3, on TCP and Unix sockets.
-// Sessions and their tickets, memory regions, pools and containers, and, where there are mounts,
+// Sessions and their tickets, pools and containers, and, where there are mounts,
 // names and open files. Its services are thin: they check what came, and call the tables and file
 // systems that the data plane works with too.
 //

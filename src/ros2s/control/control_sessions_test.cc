@@ -1,4 +1,4 @@
-// Sessions, tickets, regions, pools and containers over the wire; one server, real TLS.
+// Sessions, tickets, pools and containers over the wire; one server, real TLS.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -39,13 +39,10 @@ TEST_F(Control, ASessionComesWithAllThatTheDataPlaneNeeds) {
     const auto client = rig.client();
     SessionWish wish = Rig::wish();
     wish.providers = {"ofi+verbs", "ucx+tcp", "shm"};
-    wish.terms = {.weight = 7, .operations_per_second = 1000, .bytes_per_second = 1 << 20};
     const auto opened = rig.here([&] { return client->open_session(call_, wish, report_); });
     ASSERT_TRUE(opened) << report_.text();
     EXPECT_EQ(opened->provider, "ucx+tcp") << "the first of the client's that the server has";
     EXPECT_EQ(opened->address, "10.0.0.1:7401");
-    EXPECT_EQ(opened->terms.weight, 7u);
-    EXPECT_EQ(opened->terms.operations_per_second, 1000u);
     EXPECT_EQ(opened->idle_max, 60s);
     EXPECT_GT(opened->ticket.lifetime, 0s);
     rig.do_there([&] {
@@ -54,7 +51,6 @@ TEST_F(Control, ASessionComesWithAllThatTheDataPlaneNeeds) {
         EXPECT_EQ(all.front()->request.subject, "CN=alice");
         EXPECT_EQ(all.front()->request.client, alice);
         EXPECT_EQ(all.front()->request.program, "test");
-        EXPECT_EQ(all.front()->terms.bytes_per_second, 1u << 20);
     });
     const auto lives = rig.here([&] { return client->keep_alive(call_, opened->id, report_); });
     ASSERT_TRUE(lives) << report_.text();
@@ -167,34 +163,6 @@ TEST_F(Control, AnUnusedSessionEnds) {
     rig.open(*client);
     EXPECT_TRUE(eventually(*rig.client_reactor,
                            [&] { return rig.sessions.metrics().reaped.value() == 1; }));
-}
-
-TEST_F(Control, RegionsAreTheSessions) {
-    Rig rig;
-    const auto client = rig.client();
-    const OpenedSession opened = rig.open(*client);
-    const session::Region region{.provider = "shm",
-                                 .address = 4096,
-                                 .length = 1 << 20,
-                                 .readable = true,
-                                 .memory = object::MemoryKind::gpu,
-                                 .device = 3,
-                                 .key = std::string("\0\xff key", 6)};
-    const auto number =
-        rig.here([&] { return client->add_region(call_, opened.id, region, report_); });
-    ASSERT_TRUE(number) << report_.text();
-    rig.do_there([&] {
-        const auto session = rig.sessions.find(opened.id, "CN=alice");
-        const auto kept = (*session)->regions.check(*number, 0, 1 << 20, session::Access::get);
-        EXPECT_TRUE(kept && **kept == region);
-        EXPECT_EQ((*session)->regions.check(*number, 0, 1, session::Access::put).error().code,
-                  Code::denied);
-    });
-    EXPECT_TRUE(
-        rig.here([&] { return client->remove_region(call_, opened.id, *number, report_); }));
-    const auto again =
-        rig.here([&] { return client->remove_region(call_, opened.id, *number, report_); });
-    EXPECT_EQ(again.error().code, Code::stale);
 }
 
 TEST_F(Control, PoolsAndContainers) {

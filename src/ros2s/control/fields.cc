@@ -77,16 +77,6 @@ Result<> check_xattr_name(std::string_view name, Report& report) {
                                    name.size(), fs::name_bytes_max));
 }
 
-Result<session::ServiceTerms> decode(const v1::QosToken& token, Report& report) {
-    if (token.weight() > weight_max) {
-        return report.fail(Code::invalid, fmt::format("qos.weight is {}; it goes from 1 to {}",
-                                                      token.weight(), weight_max));
-    }
-    return session::ServiceTerms{.weight = std::max(1U, token.weight()),
-                                 .operations_per_second = token.operations_per_second(),
-                                 .bytes_per_second = token.bytes_per_second()};
-}
-
 Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, std::string subject,
                                        Report& report) {
     session::SessionRequest wanted{
@@ -120,37 +110,6 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
         ROS2S_TRY(check_text("a name in providers", provider, provider_bytes_max, report));
     }
     return wanted;
-}
-
-Result<session::Region> decode(const v1::Region& region, Report& report) {
-    ROS2S_TRY(check_text("region.provider", region.provider(), provider_bytes_max, report));
-    if (!v1::MemoryKind_IsValid(region.memory())) {
-        return report.fail(Code::invalid,
-                           fmt::format("region.memory is {}; give 0 (host), 1 (DPU) or 2 (GPU)",
-                                       static_cast<int>(region.memory())));
-    }
-    if (region.key().size() > session::region_key_bytes_max) {
-        return report.fail(Code::invalid,
-                           fmt::format("region.key has {} bytes; at most {} are taken",
-                                       region.key().size(), session::region_key_bytes_max));
-    }
-    if (region.length() == 0 || region.address() + region.length() < region.address()) {
-        return report.fail(Code::invalid,
-                           fmt::format("the region at {} has {} bytes: it is empty, or wraps",
-                                       region.address(), region.length()));
-    }
-    if (!region.readable() && !region.writable()) {
-        return report.fail(Code::invalid,
-                           "the region is neither readable nor writable; grant at least one");
-    }
-    return session::Region{.provider = region.provider(),
-                           .address = region.address(),
-                           .length = region.length(),
-                           .readable = region.readable(),
-                           .writable = region.writable(),
-                           .memory = static_cast<object::MemoryKind>(region.memory()),
-                           .device = region.device(),
-                           .key = region.key()};
 }
 
 Result<fs::SetAttributes> decode(const v1::SetAttributesRequest& request, Report& report) {

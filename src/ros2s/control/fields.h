@@ -8,7 +8,6 @@
 
 #include "files.pb.h"
 #include "ros2s/fs/file_system.h"
-#include "ros2s/session/regions.h"
 #include "ros2s/session/sessions.h"
 #include "session.pb.h"
 
@@ -18,7 +17,6 @@ inline constexpr size_t label_bytes_max = 127;
 inline constexpr size_t program_bytes_max = 256;
 inline constexpr size_t provider_bytes_max = 32;
 inline constexpr int providers_max = 16;
-inline constexpr uint32_t weight_max = 1000;
 inline constexpr int forgets_max = 1024;
 
 // Errors: invalid, name_too_long.
@@ -32,8 +30,6 @@ inline constexpr int forgets_max = 1024;
 
 [[nodiscard]] Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request,
                                                      std::string subject, Report& report);
-[[nodiscard]] Result<session::ServiceTerms> decode(const v1::QosToken& token, Report& report);
-[[nodiscard]] Result<session::Region> decode(const v1::Region& region, Report& report);
 [[nodiscard]] Result<fs::SetAttributes> decode(const v1::SetAttributesRequest& request,
                                                Report& report);
 [[nodiscard]] fs::OpenFlags decode(const v1::OpenFlags& flags);

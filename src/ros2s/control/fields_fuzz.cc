@@ -21,18 +21,6 @@ void session_of(const v1::OpenSessionRequest& message) {
         ROS2S_CHECK(!request->client.is_nil() && object::is_valid_label(request->pool));
         ROS2S_CHECK(request->program.size() <= program_bytes_max);
     }
-    Report of_terms;
-    const auto terms = decode(message.qos(), of_terms);
-    if (decided(terms, of_terms)) ROS2S_CHECK(terms->weight >= 1 && terms->weight <= weight_max);
-}
-
-void region_of(const v1::Region& message) {
-    Report report;
-    const auto region = decode(message, report);
-    if (!decided(region, report)) return;
-    ROS2S_CHECK(region->length > 0 && region->address + region->length >= region->address);
-    session::RegionTable table;
-    ROS2S_CHECK(table.add(*region));
 }
 
 void file_of(const v1::SetAttributesRequest& attributes, const v1::CreateFileRequest& create) {
@@ -57,8 +45,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
     const std::string text(reinterpret_cast<const char*>(bytes), count);
     v1::OpenSessionRequest session;
     if (session.ParseFromString(text)) session_of(session);
-    v1::Region region;
-    if (region.ParseFromString(text)) region_of(region);
     v1::SetAttributesRequest attributes;
     v1::CreateFileRequest create;
     if (attributes.ParseFromString(text) && create.ParseFromString(text)) {

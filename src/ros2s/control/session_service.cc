@@ -117,7 +117,6 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     Report& report = served.report;
     ROS2S_CO_TRY_ASSIGN(auto wanted, decode(request, served.subject, report));
     wanted.from = served.peer;
-    ROS2S_CO_TRY_ASSIGN(const auto terms, decode(request.qos(), report));
     if (ground_.draining) {
         co_return report.fail(Code::closed,
                               "the server is being stopped; use another, or come "
@@ -139,7 +138,7 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                                           fmt::join(ground_.pools_for(served), ", ")));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
-    const auto opened = enter(served, std::move(wanted), terms, *reply.mutable_ticket());
+    const auto opened = enter(served, std::move(wanted), *reply.mutable_ticket());
     if (!opened) co_return fail(opened.error());
     if (!opened->ticket) {  // nobody could use the session
         co_await ground_.parts.sessions.close(opened->id);
@@ -154,10 +153,6 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     reply.set_provider(address->provider);
     reply.set_address(std::move(*door));
     reply.set_idle_ms(milliseconds(ground_.parts.sessions.options().idle_max));
-    v1::QosToken& qos = *reply.mutable_qos();
-    qos.set_weight(terms.weight);
-    qos.set_operations_per_second(terms.operations_per_second);
-    qos.set_bytes_per_second(terms.bytes_per_second);
     co_return Result<>{};
 }
 
@@ -170,7 +165,6 @@ Task<Result<std::string>> SessionService::door(session::SessionId id, const Data
 
 Result<SessionService::Entered> SessionService::enter(Served& served,
                                                       session::SessionRequest wanted,
-                                                      const session::ServiceTerms& terms,
                                                       v1::Ticket& ticket) {
     const auto opened = ground_.parts.sessions.open(std::move(wanted));
     if (!opened) {
@@ -180,7 +174,6 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
                         opened.error().code == Code::closed ? "the server is being stopped"
                                                             : "there are too many; close some"));
     }
-    (*opened)->terms = terms;
     (*opened)->credential = served.credential;
     return Entered{(*opened)->id, give_ticket(served, **opened, ticket)};
 }
@@ -204,34 +197,6 @@ Task<Result<>> SessionService::close(Served& served, const v1::CloseSessionReque
     ROS2S_CO_TRY(ground_.session(served, request.session()));
     co_await ground_.parts.sessions.close({request.session()});
     co_return Result<>{};
-}
-
-Task<Result<>> RegionService::add(Served& served, const v1::AddRegionRequest& request,
-                                  v1::AddRegionReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto region, decode(request.region(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
-    const auto number = session->regions.add(std::move(region));
-    if (!number) {
-        co_return served.report.fail(
-            number.error(), number.error().code == Code::busy
-                                ? fmt::format("the session has {} regions, which is the most; "
-                                              "remove some",
-                                              session::regions_max)
-                                : "the region makes no sense; give a range, a right and a key");
-    }
-    reply.set_region(*number);
-    co_return Result<>{};
-}
-
-Task<Result<>> RegionService::remove(Served& served, const v1::RemoveRegionRequest& request,
-                                     v1::RemoveRegionReply&) {
-    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
-    const auto removed = session->regions.remove(request.region());
-    if (removed) co_return Result<>{};
-    co_return served.report.fail(removed.error(),
-                                 fmt::format("the session has no region {}; it was removed, or "
-                                             "never added",
-                                             request.region()));
 }
 
 }  // namespace ros2s::control

@@ -1,4 +1,4 @@
-// Sessions and Regions: the session table by gRPC.
+// Sessions: the session table by gRPC.
 #pragma once
 #include "control_server.h"
 #include "served_call.h"
@@ -41,25 +41,12 @@ class SessionService final : public OfferedService {
         session::SessionId id{};
         Result<> ticket;  // whether there was one to be had
     };
-    Result<Entered> enter(Served& served, session::SessionRequest wanted,
-                          const session::ServiceTerms& terms, v1::Ticket& ticket);
+    Result<Entered> enter(Served& served, session::SessionRequest wanted, v1::Ticket& ticket);
     // Where the session enters the data plane. Errors: stale, those of Doors::open().
     Task<Result<std::string>> door(session::SessionId id, const DataAddress& address,
                                    Report& report);
     Result<> give_ticket(Served& served, const session::Session& session, v1::Ticket& into);
     Result<const DataAddress*> choose(const v1::OpenSessionRequest& request, Report& report) const;
-
-    Ground& ground_;
-};
-
-class RegionService final : public OfferedService {
-  public:
-    explicit RegionService(Ground& ground)
-        : OfferedService(ground.gate, v1::Regions::service_full_name()), ground_(ground) {}
-
-  private:
-    ROS2S_SERVE(Add, AddRegionRequest, AddRegionReply, add)
-    ROS2S_SERVE(Remove, RemoveRegionRequest, RemoveRegionReply, remove)
 
     Ground& ground_;
 };

@@ -16,11 +16,10 @@
 //
 // Invariants
 // - A session is found by its own subject alone; to others it does not exist.
-// - Numbers of sessions begin anywhere: a client of an earlier process does not meet another's
-// session
-//   under its old number.
+// - Numbers of sessions begin anywhere: a client of an earlier process does not meet
+//   another's session under its old number.
 // - A Session stays where it is while a SessionUse holds it; ending waits for that.
-// - Bounded: sessions in all and per subject, regions and tickets per session and subject.
+// - Bounded: sessions in all and per subject, tickets per session and subject.
 #pragma once
 #include <map>
 #include <memory>
@@ -34,17 +33,9 @@
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
 #include "ros2s/session/audit_lines.h"
-#include "ros2s/session/regions.h"
 #include "ros2s/session/tickets.h"
 
 namespace ros2s::session {
-
-// What is enforced later, and carried from the first day. 0: no limit.
-struct ServiceTerms {
-    uint32_t weight = 1;
-    uint64_t operations_per_second = 0;
-    uint64_t bytes_per_second = 0;
-};
 
 struct SessionRequest {
     std::string subject;
@@ -76,9 +67,7 @@ class Session {
     const SessionId id;
     const uint64_t tenant;
     const SessionRequest request;
-    const Uuid owner;  // of the client's names, whatever it calls itself
-    RegionTable regions;
-    ServiceTerms terms;
+    const Uuid owner;          // of the client's names, whatever it calls itself
     Credential credential;     // the one that its subject showed last
     uint32_t connections = 0;  // of the data plane
     Time last_use{};

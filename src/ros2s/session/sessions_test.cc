@@ -1,4 +1,4 @@
-// Sessions, regions and mounts, on the simulated clock over the oracle.
+// Sessions and mounts, on the simulated clock over the oracle.
 #include "sessions.h"
 
 #include <gtest/gtest.h>
@@ -302,41 +302,6 @@ Task<> desert(Rig& rig) {
 TEST(Sessions, OfADeadClientEndSoon) {
     Rig rig;
     rig.world.run(desert(rig));
-}
-
-// ---- regions -------------------------------------------------------------------------------
-
-TEST(Regions, AreCheckedWithoutOverflow) {
-    RegionTable table;
-    const auto number =
-        table.add({.provider = "shm", .address = 4096, .length = 1000, .readable = true});
-    ASSERT_TRUE(number);
-    EXPECT_TRUE(table.check(*number, 0, 1000, Access::get));
-    EXPECT_TRUE(table.check(*number, 1000, 0, Access::get));
-    EXPECT_EQ(table.check(*number, 0, 1001, Access::get).error().code, Code::invalid);
-    EXPECT_EQ(table.check(*number, 1, UINT64_MAX, Access::get).error().code, Code::invalid);
-    EXPECT_EQ(table.check(*number, UINT64_MAX, 2, Access::get).error().code, Code::invalid);
-    EXPECT_EQ(table.check(*number, 0, 10, Access::put).error().code, Code::denied);
-    EXPECT_EQ(table.check(*number + 1, 0, 1, Access::get).error().code, Code::stale);
-    EXPECT_TRUE(table.remove(*number));
-    EXPECT_EQ(table.check(*number, 0, 10, Access::get).error().code, Code::stale);
-    EXPECT_EQ(table.remove(*number).error().code, Code::stale);
-    const auto next = table.add({.length = 1, .writable = true});
-    EXPECT_NE(*next, *number) << "a number names one region for ever";
-}
-
-TEST(Regions, ThatMakeNoSenseAreRefused) {
-    RegionTable table;
-    EXPECT_EQ(table.add({.length = 0, .readable = true}).error().code, Code::invalid);
-    EXPECT_EQ(table.add({.length = 8}).error().code, Code::invalid);
-    EXPECT_EQ(table.add({.address = UINT64_MAX, .length = 2, .readable = true}).error().code,
-              Code::invalid);
-    EXPECT_EQ(
-        table.add({.length = 8, .readable = true, .key = std::string(5000, 'k')}).error().code,
-        Code::invalid);
-    for (size_t i = 0; i < regions_max; ++i)
-        ASSERT_TRUE(table.add({.length = 8, .readable = true}));
-    EXPECT_EQ(table.add({.length = 8, .readable = true}).error().code, Code::busy);
 }
 
 // ---- mounts --------------------------------------------------------------------------------
