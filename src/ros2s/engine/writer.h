@@ -32,15 +32,17 @@ class Writer {
   private:
     struct Update;
     struct Visit;
-    // `id`: the transaction's, with its digest.
-    Task<Result<object::Commit>> update_once(const Call& call, object::ContainerId container,
-                                             const object::Transaction& transaction,
-                                             object::OperationId id);
+    // `id`: the transaction's, with its digest. Not inlined, like carry_out(): a frame that has
+    // another one's inside is larger than the frame pool keeps.
+    [[gnu::noinline]] Task<Result<object::Commit>> update_once(
+        const Call& call, object::ContainerId container, const object::Transaction& transaction,
+        object::OperationId id);
     Task<Result<>> reserve(const Call& call, Draft& draft);
     Task<Result<>> reserve_in_place(const Call& call, Draft& draft);
     Task<Result<>> reserve_for(const Call& call, Draft& draft, SpaceMap::Need need);
     [[nodiscard]] bool try_reserve(Draft& draft, SpaceMap::Need need);
-    Task<Result<object::Commit>> carry_out(Update& update, std::span<Visit> visits);
+    [[gnu::noinline]] Task<Result<object::Commit>> carry_out(Update& update,
+                                                             std::span<Visit> visits);
     // Between admission and join(), where nothing suspends.
     [[nodiscard]] Result<> stage(Update& update);
     Task<Result<>> prepare(Update& update, std::span<Visit> visits);
