@@ -42,17 +42,17 @@ Result<> check(const DirectorySettings& directories, const std::vector<std::stri
         const auto [pool, container] = split(name);
         if (!object::is_valid_label(pool) || !object::is_valid_label(container)) {
             return no(
-                "is no POOL/CONTAINER, by which hosts name it: two names of A-Z a-z 0-9 . _ "
-                "- with a slash between them");
+                "is not of the form POOL/CONTAINER: two names of A-Z a-z 0-9 . _ - with a "
+                "slash between them");
         }
         if (std::ranges::find(pools, pool) != pools.end()) {
             return no(
-                fmt::format("is in the pool '{}', which is one of the engine's ('pools'); "
+                fmt::format("is in the pool '{}', which belongs to the engine ('pools'); "
                             "choose another name",
                             pool));
         }
         if (!path.starts_with('/')) {
-            return no(fmt::format("has the path '{}'; give one that begins with /", path));
+            return no(fmt::format("has the path '{}'; give a path that begins with /", path));
         }
     }
     return {};
@@ -73,8 +73,8 @@ Task<Result<>> Directories::add(std::string name, std::string path, const Log& l
     log.info(fmt::format("the directory '{}': {} on {}", name, path, directory.kind));
     if (::geteuid() != 0) {
         log.info(
-            fmt::format("'{}': what hosts create there belongs to user {}, as which this "
-                        "process runs, where it may not give files away",
+            fmt::format("'{}': files that hosts create there belong to user {}, as which this "
+                        "process runs, if it may not give them away",
                         name, ::geteuid()));
     }
     directories_.emplace(split(name), std::move(directory));
@@ -103,8 +103,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool
     const auto found = directories_.find({pool, container});
     if (found == directories_.end()) {
         co_return report.fail(Code::not_found,
-                              fmt::format("the pool '{}' has no container '{}'; list what there "
-                                          "is",
+                              fmt::format("the pool '{}' has no container '{}'; list the "
+                                          "pool's containers",
                                           pool, container));
     }
     co_return co_await foreign::open_local_fs(found->second.path, reactor_, blocking_, report,
@@ -115,8 +115,8 @@ std::string Directories::keeper(const std::string& pool, const std::string& cont
     const auto found = directories_.find({pool, container});
     if (found == directories_.end()) return {};
     return fmt::format(
-        "which keeps {}/{} in a directory on {}: durable on fsync alone, without "
-        "checksums on the media",
+        "which keeps {}/{} in a directory on {}: durable only after fsync, without checksums "
+        "on the media",
         pool, container, found->second.kind);
 }
 

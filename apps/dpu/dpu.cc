@@ -142,7 +142,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                link_.metrics().visit(visit);
                                group_.admission.metrics().visit(visit);
                                visit("ros2store_shm_segments_bytes",
-                                     "Shared memory mapped for hosts, of all tenants",
+                                     "Shared memory mapped for the hosts of all tenants",
                                      tenants_.segments_bytes());
                            },
                        .times =

@@ -58,9 +58,9 @@ void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
     if (absence) {
         log.warning(fmt::format(
             "the engine at {}, which has the pool '{}', cannot be reached ({}): start "
-            "ros2store-engine there, or mend the way to it; what hosts ask of it waits 30 s, then "
-            "it fails",
-            pool.engine, name, absence->why.empty() ? "it ended the connection" : absence->why));
+            "ros2store-engine there, or repair the connection to it. Requests of hosts wait 30 "
+            "s, then they fail",
+            pool.engine, name, absence->why.empty() ? "it closed the connection" : absence->why));
         return;
     }
     const auto away =

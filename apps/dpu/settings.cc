@@ -12,75 +12,74 @@ namespace {
 config::Table describe(Settings& s) {
     return {
         {"",
-         "ros2store-dpu: the storage client of hosts that are not trusted.",
+         "ros2store-dpu: the storage client for untrusted hosts.",
          {config::text("pools", s.pools,
-                       "The pools of the engine that hosts may use, separated by commas. Empty: "
-                       "none, and no engine is needed; then `directories` names what there is.")}},
+                       "The pools of the engine that hosts may use, separated by commas. "
+                       "Empty: none, and no engine is needed; then set `directories`.")}},
         {"directories",
-         "Directories of this machine that hosts may use, also those of other file systems "
-         "(Lustre, "
-         "NFS), one a line: POOL/CONTAINER: /its/path. Hosts name them as ros2s+dpu://…/POOL/"
-         "CONTAINER; the pool is none of the engine's. Nothing outside is reached by them, and no "
-         "file system that is mounted below. Data there is durable on fsync alone and has no "
-         "checksums of ours (docs/decisions/0532).",
+         "Directories of this machine that hosts may use, also on other file systems (Lustre, "
+         "NFS), one per line: POOL/CONTAINER: /its/path. Hosts use them as "
+         "ros2s+dpu://…/POOL/CONTAINER. The pool must not be one of the engine's. Hosts cannot "
+         "reach anything outside the directory, or file systems mounted below it. Data there "
+         "is durable only after fsync, and ROS2 adds no checksums (docs/decisions/0532).",
          {},
          &s.directories},
         {"access",
-         "What hosts may do, by the subject of their certificate, as `ros2store certs show FILE` "
-         "tells it. Who is not named here, and what is not given here, is refused, and the log has "
-         "a line of it. Each right is given for containers: POOL/CONTAINER, separated by commas; a "
-         "* at the end stands for the rest of a name. Users and modes of files are not looked at: "
-         "who may write to a container may read, change and remove everything in it. Read at "
-         "start.",
+         "What hosts may do, by the subject of their certificate, as printed by `ros2store "
+         "certs show FILE`. Everything else is refused, with a line in the log. Each right is "
+         "for containers: POOL/CONTAINER, separated by commas; a * at the end matches the rest "
+         "of a name. Users and modes of files are not checked: a host that may write to a "
+         "container may read, change and remove everything in it. Read at start.",
          {},
          nullptr,
-         {{{"read", "containers that it may mount, for reading."},
-           {"write", "containers that it may mount and change; they may be read, too."},
-           {"create", "containers that it may make."},
-           {"destroy", "containers that it may destroy, with all that is in them."}},
+         {{{"read", "containers that it may mount for reading."},
+           {"write", "containers that it may mount, read and change."},
+           {"create", "containers that it may create."},
+           {"destroy", "containers that it may destroy, with their contents."}},
           &s.access_given,
           R"("CN=alice": {write: pool/alice-*, create: pool/alice-*, read: pool/images})"}},
         {"engine",
-         "The storage server behind.",
+         "The storage server behind this DPU.",
          {config::text("control", s.engine,
                        "Its control plane: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
           config::text("name", s.engine_name,
                        "The name that its certificate must have; empty: the host above."),
           config::text(
               "providers", s.engine_providers,
-              "Providers to reach it by, best first, separated by commas: shm (on this machine), "
-              "ofi+verbs, or, where `trusted_network` allows it, ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, "
-              "ucx+dc_x, ofi+verbs;ofi_rxm."),
+              "Providers for the connection, best first, separated by commas: shm (on this "
+              "machine), ofi+verbs, or, if `trusted_network` allows it, ucx+tcp, "
+              "ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x, ofi+verbs;ofi_rxm."),
           daemon::describe_trusted_network(s.trusted_network),
           config::text("certificates", s.engine_certificates,
-                       "A directory with ca.crt, client.crt and client.key, by which the engine "
-                       "knows this DPU."),
+                       "A directory with ca.crt, client.crt and client.key, which identify "
+                       "this DPU to the engine."),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx and ofi providers: lo, eth0, or "
-                       "mlx5_0:1. Several, separated by commas: each provider takes the first "
-                       "that suits it, so that ucx+tcp and ucx+rc go side by side.")}},
+                       "mlx5_0:1. In a list with commas, each provider uses the first device "
+                       "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
         {"control",
          "The control plane for hosts: gRPC over mutual TLS 1.3.",
          {config::text("listen", s.control,
                        "Addresses, separated by commas: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
           config::text("certificates", s.certificates,
-                       "A directory with ca.crt, server.crt and server.key. Another authority than "
-                       "the engine's keeps hosts from speaking to the engine.")}},
+                       "A directory with ca.crt, server.crt and server.key. Use another "
+                       "authority than the engine's, so that hosts cannot connect to the "
+                       "engine.")}},
         {"data",
          "The host link: bytes of files.",
          {config::text(
               "listen", s.data,
               "Where it listens, separated by commas: shm PATH, ofi+verbs IP:PORT. Each "
-              "tenant, which is the subject of a certificate, gets a protection domain, "
-              "and a socket of its own beside it, PATH.<16 digits>, or one of the thousand "
-              "ports behind PORT. The other providers are for trusted peers, and hosts "
-              "are none."),
-          config::text("device", s.data_device,
-                       "The RDMA adapter of ofi+verbs towards hosts: mlx5_0."),
+              "tenant, which is the subject of a certificate, gets a protection domain and a "
+              "listener of its own: a socket PATH.<16 digits>, or one of the thousand ports "
+              "after PORT. Other providers are for trusted peers only, and hosts are not "
+              "trusted."),
+          config::text("device", s.data_device, "The RDMA adapter of ofi+verbs for hosts: mlx5_0."),
           config::choice("placement", s.placement, {"dpu", "host"},
-                         "Where large reads and writes lie meanwhile: in memory of this process, "
-                         "from and to which they are copied (dpu), or in that of the host, which "
-                         "can change it while it is used, to its own harm (host).")}},
+                         "Where the payload of large reads and writes is while they are "
+                         "processed. dpu: in memory of this process, with a copy. host: in the "
+                         "host's memory; the host can change it meanwhile, and damages only "
+                         "its own data.")}},
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};
 }
@@ -90,9 +89,9 @@ Result<> check_length(const std::string& path, std::string_view where, Report& r
     constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1 - door_suffix_bytes;
     if (path.size() <= most) return {};
     return report.fail(Code::invalid,
-                       fmt::format("{}: 'data: listen' has the path {}, which is too long by {} "
-                                   "bytes: with the name of a tenant behind it a socket's path "
-                                   "would be over what the kernel takes",
+                       fmt::format("{}: 'data: listen' has the path {}, which is too long by "
+                                   "{} bytes: the name of a tenant is appended to it, and the "
+                                   "kernel limits the path of a socket",
                                    where, path, path.size() - most));
 }
 
@@ -101,9 +100,8 @@ Result<> check_port(const std::string& address, std::string_view where, Report& 
     if (door_address({.provider = "ofi+verbs", .address = address}, "anybody")) return {};
     return report.fail(
         Code::invalid,
-        fmt::format("{}: 'data: listen' has the address {} for ofi+verbs, which is no "
-                    "IP:PORT or [IPv6]:PORT with {} ports behind it for tenants: "
-                    "choose a port up to {}",
+        fmt::format("{}: 'data: listen' has the address {} for ofi+verbs, which is not IP:PORT "
+                    "or [IPv6]:PORT with {} further ports for tenants: choose a port up to {}",
                     where, address, door_ports, 65535 - door_ports));
 }
 
@@ -118,8 +116,9 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     };
     const std::vector<std::string> pools = daemon::parts_of(settings.pools);
     if (pools.empty() && settings.directories.empty()) {
-        return report.fail(Code::invalid, fmt::format("{}: there is nothing to serve: name 'pools' "
-                                                      "of an engine, 'directories', or both",
+        return report.fail(Code::invalid, fmt::format("{}: there is nothing to serve: set "
+                                                      "'pools' of an engine, 'directories', or "
+                                                      "both",
                                                       where));
     }
     if (!pools.empty()) {
@@ -147,8 +146,8 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
         }
         return report.fail(
             Code::invalid,
-            fmt::format("{}: 'data: listen' has {}, which is for trusted peers alone, "
-                        "and hosts are none: use shm or ofi+verbs",
+            fmt::format("{}: 'data: listen' has {}, which is for trusted peers only, and hosts "
+                        "are not trusted: use shm or ofi+verbs",
                         where, place.provider));
     }
     return settings;

@@ -25,7 +25,8 @@ class TenantDomains::Door final : public rpc::Gate {
     void misused(const rpc::Guest& guest, const fabric::Peer& peer) override {
         sessions_.audit().refused(
             subject_,
-            fmt::format("session {} of {} ({}) named memory of somebody else in a request: refused",
+            fmt::format("session {} of {} ({}) named memory of another session in a request: "
+                        "refused",
                         guest.session, subject_, peer.name),
             log_fields({{"session", fmt::to_string(guest.session)},
                         {"tenant", subject_},

@@ -39,7 +39,8 @@ Result<> Engine::start_reactors(Report& report) {
     const uint32_t count = choose_reactors(settings_.reactors, cpus);
     if (count > cpus) {
         environment_.log.warning(fmt::format(
-            "{} reactors share {} CPUs, which is slower than fewer: see 'reactors' in the settings",
+            "{} reactors share {} CPUs, which is slower than fewer reactors: see 'reactors' in "
+            "the settings",
             count, cpus));
     }
     ROS2S_TRY(reactors_.start(count - 1, settings_.common.poll, report));

@@ -24,8 +24,8 @@ Task<Result<>> Pools::open(Environment environment, std::string directory, Repor
             environment, directory, {.program = std::string(pool::engine_program)}, owner, report));
     if (const auto same = pools_.find(pool->name()); same != pools_.end()) {
         report.say(
-            fmt::format("the pools in {} and {} are both named '{}', and clients name pools: "
-                        "change 'pool' in one's config.yaml",
+            fmt::format("the pools in {} and {} are both named '{}'. Clients use pools by "
+                        "name: change 'pool' in one config.yaml",
                         same->second->directory(), directory, pool->name()));
         co_await pool->close();
         co_return fail(Code::exists);

@@ -12,44 +12,43 @@ config::Group describe_service(Settings& s) {
     auto service = daemon::describe_service(s.common);
     service.fields.push_back(config::count(
         "reactors", s.reactors, 0, 64,
-        "Threads that the targets of each pool are spread over, so that reads of one pool use as "
-        "many CPUs. 0: one for every four CPUs that the process may use, 4 at most. A pool has 16 "
-        "targets and uses no more threads than that. More threads than CPUs are slower than fewer, "
-        "and the log says so."));
+        "Threads that serve the targets of each pool. Reads of one pool can use as many CPUs. "
+        "0: one for every four CPUs that the process may use, at most 4. A pool has 16 targets "
+        "and uses at most 16 threads. More threads than CPUs are slower than fewer; the log "
+        "then has a warning."));
     return service;
 }
 
 config::Table describe(Settings& s) {
-    return {
-        {"",
-         "ros2store-engine: serves pools to clients on other machines, and on this one.",
-         {config::text("pools", s.pools,
-                       "The directories of the pools, separated by commas, as `ros2store pool "
-                       "create` makes them. Each is owned by this process alone "
-                       "while it runs.")
-              .required()}},
-        {"control",
-         "The control plane: gRPC over mutual TLS 1.3.",
-         {config::text("listen", s.control,
-                       "Addresses, separated by commas: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
-          config::text("certificates", s.certificates,
-                       "A directory with ca.crt, server.crt and server.key, as `ros2store certs "
-                       "init` makes them. Renewed files are taken up without a restart.")}},
-        {"data",
-         "The data plane: bytes of trusted clients, whom the control plane has let in.",
-         {config::text(
-              "listen", s.data,
-              "Providers and where each listens, separated by commas: shm PATH (this "
-              "machine), ofi+verbs IP:PORT (RDMA), or, where `trusted_network` allows it, the same "
-              "with ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x and ofi+verbs;ofi_rxm. Clients take "
-              "the first of these that they were told to use."),
-          daemon::describe_trusted_network(s.trusted_network),
-          config::text("ucx_device", s.ucx_device,
-                       "The network device of the ucx and ofi providers: lo, eth0, or "
-                       "mlx5_0:1. Several, separated by commas: each provider takes the first "
-                       "that suits it, so that ucx+tcp and ucx+rc go side by side.")}},
-        daemon::describe_metrics(s.common),
-        describe_service(s)};
+    return {{"",
+             "ros2store-engine: serves pools to clients on other machines, and on this one.",
+             {config::text("pools", s.pools,
+                           "The directories of the pools, separated by commas, as made by "
+                           "`ros2store pool create`. This process owns them exclusively while it "
+                           "runs.")
+                  .required()}},
+            {"control",
+             "The control plane: gRPC over mutual TLS 1.3.",
+             {config::text("listen", s.control,
+                           "Addresses, separated by commas: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
+              config::text("certificates", s.certificates,
+                           "A directory with ca.crt, server.crt and server.key, as made by "
+                           "`ros2store certs init`. Renewed files are used without a restart.")}},
+            {"data",
+             "The data plane: bytes of trusted clients that the control plane has admitted.",
+             {config::text(
+                  "listen", s.data,
+                  "Providers and their addresses, separated by commas: shm PATH (this machine), "
+                  "ofi+verbs IP:PORT (RDMA), or, if `trusted_network` allows it, IP:PORT with "
+                  "ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x or ofi+verbs;ofi_rxm. A client uses "
+                  "the first of its own providers that is listed here."),
+              daemon::describe_trusted_network(s.trusted_network),
+              config::text("ucx_device", s.ucx_device,
+                           "The network device of the ucx and ofi providers: lo, eth0, or "
+                           "mlx5_0:1. In a list with commas, each provider uses the first device "
+                           "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
+            daemon::describe_metrics(s.common),
+            describe_service(s)};
 }
 
 }  // namespace

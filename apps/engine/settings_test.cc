@@ -18,7 +18,7 @@ TEST(EngineSettings, Nonsense) {
     refused("pools: /a\ncontrol: {listen: ''}", "no address");
     refused("pools: /a\ndata: {listen: ''}", "no provider");
     refused("pools: /a\ndata: {listen: tcp 1.2.3.4:5}", "tcp 1.2.3.4:5");
-    refused("pools: /a\ndata: {listen: shm}", "no address behind 'shm'");
+    refused("pools: /a\ndata: {listen: shm}", "the provider 'shm' has no address");
 }
 
 // Whoever reaches the library's port writes into the process: of every user of this machine, too.

@@ -75,14 +75,14 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         co_await server.ready();
         if (const auto set = set_read_ahead(mount_point, transfer_bytes_max); !set) {
             environment.log.info(
-                "read-ahead stays at 128 KiB, which makes reading large files in "
-                "order slower: " +
+                "read-ahead stays at 128 KiB, which makes sequential reads of large files "
+                "slower: " +
                 describe(set.error()));
         }
         if (!server.maps_shared()) {
             environment.log.info(
                 "this kernel is older than Linux 6.6: mmap with MAP_SHARED fails in " +
-                mount_point + " (ENODEV), because its files are read past the page cache");
+                mount_point + " (ENODEV), because reads of its files bypass the page cache");
         }
         environment.log.info(options.uri.to_string() + " is mounted on " + mount_point);
         if (options.print_pid) {
@@ -92,8 +92,9 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         starter.ready();
         co_await nursery.join();
         if (!server.answered_all()) {
-            environment.log.error("programs went on using " + mount_point +
-                                  " for a minute after it was to end: what they did last failed");
+            environment.log.error("programs still used " + mount_point +
+                                  " a minute after it was told to end: their last operations "
+                                  "failed");
         }
         server.unmount();
         environment.log.info(mount_point + " is unmounted");

@@ -114,7 +114,7 @@ Result<> check_fuse(bool allow_other, Report& report) {
     }
     if (!is_root && !has_helper) {
         return report.fail(Code::denied,
-                           "an ordinary user mounts with the help of fusermount3, which is not "
+                           "an ordinary user needs fusermount3 to mount, and it is not "
                            "installed: `apt-get install fuse3`, or run this as root");
     }
     if (!is_root && allow_other) {
@@ -124,8 +124,8 @@ Result<> check_fuse(bool allow_other, Report& report) {
             if (line.starts_with("user_allow_other")) return {};
         }
         return report.fail(Code::denied,
-                           "--allow-other is refused to ordinary users here: have root add the "
-                           "line user_allow_other to /etc/fuse.conf, or leave the option out");
+                           "ordinary users may not use --allow-other here: let root add the "
+                           "line user_allow_other to /etc/fuse.conf, or omit the option");
     }
     return {};
 }
@@ -170,8 +170,8 @@ Result<std::string> prepare_mount_point(const std::string& path, bool allow_othe
         if (::umount2(dead_path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0 &&
             run_fusermount(dead_path, true) != 0) {
             return report.fail(Code::busy, path +
-                                               " is a mount whose process died, and it is not "
-                                               "ours to take away: unmount it with `umount -l " +
+                                               " is a mount whose process died, and this user "
+                                               "may not unmount it: run `umount -l " +
                                                path + "` as root");
         }
     }
@@ -183,7 +183,7 @@ Result<std::string> prepare_mount_point(const std::string& path, bool allow_othe
                                                     " does not exist: make it with `mkdir -p " +
                                                     path + "`");
         }
-        return report.fail(Code::denied, "the mount point " + path + " cannot be looked at (" +
+        return report.fail(Code::denied, "the mount point " + path + " cannot be examined (" +
                                              std::strerror(error) + ")");
     }
     const std::string absolute = resolved;

@@ -57,11 +57,11 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     app.add_flag("-f,--foreground", options.foreground,
                  "stay in the foreground and log to standard error");
     app.add_flag("--allow-other", options.allow_other,
-                 "let other users in, as far as file permissions do (for an ordinary user "
-                 "/etc/fuse.conf must say user_allow_other)");
+                 "let other users use the mount, as file permissions allow (an ordinary user "
+                 "needs user_allow_other in /etc/fuse.conf)");
     app.add_flag("-r,--read-only", options.read_only, "refuse changes through this mount");
     bool no_cache = false;
-    app.add_flag("--no-cache", no_cache, "let the kernel cache nothing");
+    app.add_flag("--no-cache", no_cache, "disable the kernel's caches");
     app.add_flag("--print-pid", options.print_pid,
                  "write the number of the process that serves the mount to standard output");
     app.set_version_flag("--version", "ros2store-fuse " ROS2STORE_VERSION);
@@ -74,7 +74,7 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
             app.exit(error);
         } else {
             std::cerr << "ros2store-fuse: " << error.what()
-                      << "; `ros2store-fuse --help` shows how it is called\n";
+                      << "; `ros2store-fuse --help` shows the usage\n";
         }
         exit_status = asked ? 0 : 2;
         return std::nullopt;
@@ -83,7 +83,7 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     Report report;
     auto parsed = api::Uri::parse(uri, report);
     if (parsed && !parsed->path.empty()) {
-        report.say("a mount is of a whole container: leave out \"/" + parsed->path +
+        report.say("only a whole container can be mounted: leave out \"/" + parsed->path +
                    "\" and find it below the mount point");
         parsed = fail(Code::invalid);
     }

@@ -106,9 +106,9 @@ Result<> Server::mount(Report& report) {
         return report.fail(Code::denied,
                            "cannot mount on " + options_.mount_point + ": " +
                                (said.empty() ? "libfuse gave no reason" : said) +
-                               "; in a container give it --device /dev/fuse --cap-add SYS_ADMIN, "
-                               "as an ordinary user install the package fuse3 and own the mount "
-                               "point; `ros2store doctor` checks both");
+                               "; in a container add --device /dev/fuse --cap-add SYS_ADMIN; "
+                               "an ordinary user needs the package fuse3 and must own the "
+                               "mount point; `ros2store doctor` checks both");
     }
     mounted_ = true;
     const int descriptor = fuse_session_fd(session_);
@@ -131,8 +131,8 @@ void Server::note_failure(fs::NodeId node, const Error& error) {
     constexpr uint32_t lines_max = 100;
     if (error.code != Code::corrupt || ++corrupt_ > lines_max) return;
     options_.log.error(fmt::format(
-        "inode {0} on {1}: {2}; `find {1} -xdev -inum {0}` names the file: restore it from a copy, "
-        "and look at the disk",
+        "inode {0} on {1}: {2}; `find {1} -xdev -inum {0}` names the file: restore it from a "
+        "copy, and check the disk",
         node.value, options_.mount_point, describe(error)));
 }
 
@@ -140,11 +140,10 @@ void Server::note_cut_time(fs::NodeId node, int64_t seconds) {
     constexpr uint32_t lines_max = 100;
     if (++cut_times_ > lines_max) return;
     options_.log.warning(
-        fmt::format("inode {} on {}: a time was set to {} s from 1970 and became the nearest that "
-                    "is kept here: "
-                    "times are of the years 1677 to 2262{}",
+        fmt::format("inode {} on {}: a time was set to {} s from 1970 and became the nearest "
+                    "possible one: times are of the years 1677 to 2262{}",
                     node.value, options_.mount_point, seconds,
-                    cut_times_ == lines_max ? " (further ones are not said)" : ""));
+                    cut_times_ == lines_max ? " (further ones are not logged)" : ""));
 }
 
 void Server::unmount() noexcept {

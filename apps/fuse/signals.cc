@@ -44,12 +44,12 @@ Task<> SignalWatch::watch(Server& server, std::string mount_point) {
         co_await blocking_.run(reactor_, [&mount_point] { return unmount_cleanly(mount_point); });
     if (unmounted) co_return;  // the kernel hung up, which ends the server
     log_.warning(mount_point + " is in use (" + describe(unmounted.error()) +
-                 "): it is unmounted nevertheless; what is open in it fails from now on");
+                 "): it is unmounted anyway; operations on its open files fail from now on");
     const auto written =
         co_await blocking_.run(reactor_, [&mount_point] { return write_back(mount_point); });
     if (!written) {
-        log_.error("what programs changed through shared mappings of files in " + mount_point +
-                   " may be lost (" + describe(written.error()) + ")");
+        log_.error("changes through shared mappings of files in " + mount_point + " may be lost (" +
+                   describe(written.error()) + ")");
     }
     server.stop();
 }

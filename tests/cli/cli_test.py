@@ -120,7 +120,7 @@ class Certificates(Refusal):
         self.refused("certs", "issue", certs, "../up", says="cannot be a certificate's name")
         self.refused("certs", "issue", certs, "s", "--server", says="names and addresses")
         self.refused("certs", "issue", self.scratch / "none", "s", says="certs init")
-        self.refused("certs", "show", certs / "client.key", says="holds no certificate")
+        self.refused("certs", "show", certs / "client.key", says="has no certificate")
         self.refused("certs", "init", says="directory is required", status=2)
 
 

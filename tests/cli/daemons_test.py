@@ -210,7 +210,7 @@ class Life(WithDirectory):
             wait_until(lambda: pid not in processes_of(self.scratch), "its end")
             for command in ("ls", "cat", "stat"):
                 said = self.refused(command, uris[way],
-                                    says=["does not answer: nobody listens there",
+                                    says=["does not answer: nothing listens there",
                                           f"ros2store up {self.pool}"])
                 for word in ("failed to connect", "UNKNOWN", "last error", "errno"):
                     self.assertNotIn(word, said)
@@ -571,13 +571,13 @@ class Refusals(WithDirectory):
             address = "127.0.0.1:{}".format(other.getsockname()[1])
             told(control, address, address, "`ss -ltnp`", "choose another", "'control: listen'")
             told(data, f"ucx+tcp {address}", address, "in use", "choose another")
-        told(control, "192.0.2.1:0", "192.0.2.1 is no address of this machine", "ip -brief address")
+        told(control, "192.0.2.1:0", "192.0.2.1 is not an address of this machine", "ip -brief address")
         told(data, "ucx+tcp 192.0.2.1:0", "no address of this machine", "ip -brief address")
         told("/certs/storage", "/certs/none", "cannot read", "ros2store certs init")
         told(data, "ucx+rc 127.0.0.1:0", "provider ucx+rc")
         told(data, "ucx_tcp 127.0.0.1:0", "'ucx_tcp 127.0.0.1:0'", "the providers are shm, ucx+tcp")
         trust = 'trusted_network: "loopback"'
-        told(trust, "trusted_network: yes", "every user of this machine reaches",
+        told(trust, "trusted_network: yes", "every user of this machine can reach",
              "'trusted_network: loopback'")
         told(trust, "trusted_network: no", "without a ticket", "trusted_network: yes")
         # Devices for several providers: each takes its own.

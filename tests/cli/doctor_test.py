@@ -75,19 +75,19 @@ class Running(Doctor):
         # A host's certificate is none for the storage network.
         findings = self.ask(self.engine(), "--certs", self.certs("hosts"))
         self.assert_good(findings, "connect", 1)
-        self.assert_wrong(findings, "TLS", "hangs up on our certificate", "certs issue DIR client")
+        self.assert_wrong(findings, "TLS", "closes the connection after our certificate", "certs issue DIR client")
         # The data plane's port is none of the control plane.
         port = next(each for each in data if each.startswith("ucx+tcp")).rpartition(":")[2]
         findings = self.ask(f"ros2s://127.0.0.1:{port}/pool/main", "--certs",
                             self.certs("storage"))
-        self.assert_wrong(findings, "TLS", "speaks no TLS", "not that of the data plane")
+        self.assert_wrong(findings, "TLS", "has no TLS", "not that of the data plane")
 
     def test_a_server_that_hangs(self):
         pid = self.daemons()["ros2store-engine"]["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
             findings = self.ask(self.engine(), "--certs", self.certs("storage"))
-            self.assert_wrong(findings, "TLS", "says nothing", "it may hang: see its log")
+            self.assert_wrong(findings, "TLS", "sends nothing", "it may hang: see its log")
             self.refused("ls", self.by_directory(), says=["the daemon hangs, or"])
         finally:
             os.kill(pid, signal.SIGCONT)

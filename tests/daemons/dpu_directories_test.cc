@@ -83,7 +83,7 @@ Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, const std::s
     EXPECT_TRUE(path);
     EXPECT_THAT(path->path, HasSubstr("host link over shm to the DPU at "));
     EXPECT_THAT(path->path, HasSubstr("which keeps lustre/train in a directory on "));
-    EXPECT_THAT(path->path, HasSubstr("durable on fsync alone, without checksums"));
+    EXPECT_THAT(path->path, HasSubstr("durable only after fsync, without checksums"));
     EXPECT_TRUE(co_await other.close(call, there->handle));
 }
 
@@ -284,12 +284,12 @@ TEST_F(DpuDirectories, WhatIsNotServedIsSaid) {
     Report report;
     EXPECT_EQ(open(report, "none"), nullptr);
     EXPECT_THAT(report.text(),
-                HasSubstr("the pool 'lustre' has no container 'none'; list what there is"));
+                HasSubstr("the pool 'lustre' has no container 'none'; list the pool's containers"));
     Report other;
     const auto opened = run_blocking(
         *reactor, [&] { return HostFiles::open(*reactor, dpu.options("pool", "main"), other); });
     EXPECT_FALSE(opened);
-    EXPECT_THAT(other.text(), HasSubstr("there is no pool 'pool' here; there is lustre"));
+    EXPECT_THAT(other.text(), HasSubstr("there is no pool 'pool' here; available: lustre"));
     // The directory goes away under the daemon.
     std::filesystem::remove(served);
     Report gone;
@@ -308,7 +308,7 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
     };
     const std::string here = directory.path("");
     for (const Bad& bad : {
-             Bad{"{}\n", "there is nothing to serve: name 'pools' of an engine, 'directories'"},
+             Bad{"{}\n", "there is nothing to serve: set 'pools' of an engine, 'directories'"},
              Bad{"directories: {a/b: /none/such}\n",
                  "directories: 'a/b': the directory /none/such cannot be opened: not found"},
              Bad{fmt::format("directories: {{a/b: {}}}\n", directory.path("file")),
@@ -316,13 +316,14 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
              Bad{fmt::format("directories:\n  a/b: {0}\n  a/b: {0}\n", here),
                  ":3: \"a/b\" is given twice, first in line 2; remove one of them"},
              Bad{fmt::format("pools: tank, pool\ndirectories: {{pool/b: {}}}\n", here),
-                 "'pool/b' is in the pool 'pool', which is one of the engine's"},
-             Bad{"directories: {b: /x}\n", "'b' is no POOL/CONTAINER, by which hosts name it"},
-             Bad{"directories: {a/b/c: /x}\n", "'a/b/c' is no POOL/CONTAINER"},
-             Bad{"directories: {a/b: x}\n", "'a/b' has the path 'x'; give one that begins with /"},
+                 "'pool/b' is in the pool 'pool', which belongs to the engine"},
+             Bad{"directories: {b: /x}\n", "'b' is not of the form POOL/CONTAINER"},
+             Bad{"directories: {a/b/c: /x}\n", "'a/b/c' is not of the form POOL/CONTAINER"},
+             Bad{"directories: {a/b: x}\n",
+                 "'a/b' has the path 'x'; give a path that begins with /"},
              Bad{"directories: {a/b: [x]}\n", "directories.a/b: one text is needed here"},
              Bad{"directories: {a/b: /}\ndata: {listen: \"shm /" + std::string(90, 'x') + "\"}\n",
-                 "which is too long by 1 bytes: with the name of a tenant behind it"},
+                 "which is too long by 1 bytes: the name of a tenant is appended to it"},
              Bad{"directories: /x\n", "\"directories\" is a group, not a setting"},
          }) {
         write_file(directory.path("dpu.yaml"), bad.yaml);

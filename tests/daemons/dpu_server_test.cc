@@ -354,7 +354,7 @@ TEST(DpuSettings, ProvidersForTrustedPeersAreNotForHosts) {
             run_program(fmt::format("'{}' --config '{}'", PROGRAM_DPU, directory.path("dpu.yaml")),
                         said),
             1);
-        EXPECT_NE(said.find(fmt::format("{}, which is for trusted peers alone", provider)),
+        EXPECT_NE(said.find(fmt::format("{}, which is for trusted peers only", provider)),
                   std::string::npos)
             << said;
     }

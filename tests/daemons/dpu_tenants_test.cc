@@ -297,7 +297,7 @@ Task<> use_anothers_key(OsReactor& reactor, Tenant& alice, Tenant& bob) {
 }
 
 TEST_F(DpuTenants, AKeyIsWorthNothingInAnothersRequest) {
-    run(use_anothers_key, {"of CN=bob (process ", "named memory of somebody else in a request"},
+    run(use_anothers_key, {"of CN=bob (process ", "named memory of another session in a request"},
         {R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=bob"} 1)",
          R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=alice"} 0)"});
 }
@@ -381,8 +381,8 @@ TEST_F(DpuTenants, AReaderChangesNothingOnEitherPlane) {
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_THAT(dpu.log(), HasSubstr("audit: CN=bob (unix:) mounted lustre/train for reading, for "
-                                     "it may not write"));
+    EXPECT_THAT(dpu.log(), HasSubstr("audit: CN=bob (unix:) mounted lustre/train for reading, "
+                                     "because it may not write"));
     EXPECT_THAT(dpu.log(), HasSubstr("audit: CN=alice (unix:) mounted lustre/train for reading and "
                                      "writing"));
 }

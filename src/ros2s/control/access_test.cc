@@ -144,7 +144,7 @@ TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
         code([&] { return names.create(call_, fs::root_node, "f", 0644, {.write = true}, {}); }),
         Code::read_only);
     EXPECT_EQ(code([&] { return names.get_attributes(call_, fs::root_node); }), done);
-    EXPECT_THAT(rig_->lines.with(") mounted pool/c for reading, for it may not write "
+    EXPECT_THAT(rig_->lines.with(") mounted pool/c for reading, because it may not write "
                                  "[tenant=\"CN=mallory\""),
                 SizeIs(1));
     // Writing, for who may.

@@ -48,17 +48,17 @@ struct Reason {
     std::string_view grpc, ours;
 };
 constexpr Reason reasons[] = {
-    {"certificate verify failed", "its certificate is not good here"},
-    {"peer did not return a certificate", "it showed no certificate"},
-    {"unsupported protocol", "it speaks an older TLS than 1.3"},
+    {"certificate verify failed", "its certificate is not valid here"},
+    {"peer did not return a certificate", "it presented no certificate"},
+    {"unsupported protocol", "its TLS is older than 1.3"},
     {"http request", "it does not speak TLS"},
     {"wrong version number", "it does not speak TLS"},
     {"Handshake timed out", "it did not finish the handshake in time"},
-    {"Did not receive HTTP/2 settings", "it did not go on after the handshake"},
+    {"Did not receive HTTP/2 settings", "it sent nothing after the handshake"},
     {"ALPN", "it does not speak HTTP/2"},
     {"alert", "it refused this server's certificate"},
-    {"Connection reset by peer", "it went away in the handshake"},
-    {"Socket closed", "it went away in the handshake"},
+    {"Connection reset by peer", "it disconnected during the handshake"},
+    {"Socket closed", "it disconnected during the handshake"},
 };
 
 }  // namespace
@@ -100,7 +100,7 @@ void Audit::refuse(std::string_view why) {
     }
     const std::string certificate = take_refused_certificate();
     const std::string more =
-        unsaid_ == 0 ? "" : fmt::format(" ({} more were refused before and not said)", unsaid_);
+        unsaid_ == 0 ? "" : fmt::format(" ({} earlier ones were refused and not logged)", unsaid_);
     unsaid_ = 0;
     log_.warning(fmt::format("audit: a connection to the control plane was refused: {}{}{}",
                              why_refused(why),

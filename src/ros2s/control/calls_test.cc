@@ -102,7 +102,7 @@ TEST_F(Calls, AServerThatStopsCancelsWhatRuns) {
     const auto after = rig_->here([&] { return client_->list_pools(call_, report_); });
     EXPECT_EQ(after.error().code, Code::disconnected);
     // What is going on, and nothing of gRPC's own words.
-    EXPECT_THAT(report_.text(), HasSubstr("does not answer: nobody listens there"));
+    EXPECT_THAT(report_.text(), HasSubstr("does not answer: nothing listens there"));
     EXPECT_THAT(report_.text(), testing::Not(HasSubstr("failed to connect")));
 }
 
@@ -213,13 +213,14 @@ TEST_F(Calls, SenselessSessionsAreRefused) {
     };
     using Q = v1::OpenSessionRequest;
     refused([](Q& q) { q.set_client("short"); }, "client has 5 bytes");
-    refused([](Q& q) { q.set_client(std::string(16, '\0')); }, "client is all zeros");
+    refused([](Q& q) { q.set_client(std::string(16, '\0')); }, "client of a change is all zeros");
     refused([](Q& q) { q.set_purpose(v1::PURPOSE_UNSPECIFIED); }, "purpose is 0");
     refused([](Q& q) { q.set_purpose(static_cast<v1::Purpose>(77)); }, "purpose is 77");
     refused([](Q& q) { q.set_pool("../etc"); }, "pool is not a label");
     refused([](Q& q) { q.set_pool(std::string(128, 'p')); }, "pool is not a label");
     refused([](Q& q) { q.set_program(std::string(257, 'p')); }, "program has 257 bytes");
-    refused([](Q& q) { q.set_program("two\nlines"); }, "program holds what cannot be printed");
+    refused([](Q& q) { q.set_program("two\nlines"); },
+            "program has characters that cannot be printed");
     refused([](Q& q) { q.clear_providers(); }, "providers has 0 entries");
     refused([](Q& q) { *q.mutable_providers()->Add() = std::string(33, 'x'); }, "in providers");
     refused(
@@ -264,8 +265,8 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
         return stub.MakeDirectory(&context, request, &node);
     };
     using D = v1::MakeDirectoryRequest;
-    expect(mkdir([](D& d) { d.set_name(""); }), Code::invalid, "name is not the name of an entry");
-    expect(mkdir([](D& d) { d.set_name("a/b"); }), Code::invalid, "not the name of an entry");
+    expect(mkdir([](D& d) { d.set_name(""); }), Code::invalid, "name is not a valid name");
+    expect(mkdir([](D& d) { d.set_name("a/b"); }), Code::invalid, "not a valid name");
     expect(mkdir([](D& d) { d.set_name(std::string("a\0b", 3)); }), Code::invalid, "NUL");
     expect(mkdir([](D& d) { d.set_name(std::string(256, 'n')); }), Code::name_too_long, "256");
     expect(mkdir([](D& d) { d.set_mode(040755); }), Code::invalid, "mode is 040755");
@@ -285,7 +286,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
         });
     };
     expect(named(4096, 1, false), Code::invalid, "slots are below 4096");
-    expect(named(1, 0, false), Code::invalid, "numbers begin at 1");
+    expect(named(1, 0, false), Code::invalid, "sequences begin at 1");
     EXPECT_TRUE(named(1, 1, false).ok());
     EXPECT_TRUE(named(1, 1, true).ok()) << "its own answer";
     expect(named(1, 2, true), Code::exists, "");
@@ -465,16 +466,16 @@ TEST_F(Calls, WhatCannotBeListenedOnIsSaid) {
         EXPECT_THAT(report.text(), HasSubstr(says));
     };
     const pki::Identity good = rig_->certificates.of("server");
-    refused({rig_->address()}, good, Code::busy, "`ss -ltnp` says which");
+    refused({rig_->address()}, good, Code::busy, "`ss -ltnp` shows which one");
     // An address for documentation, which no machine has.
-    refused({"192.0.2.1:0"}, good, Code::busy, "192.0.2.1 is no address of this machine");
+    refused({"192.0.2.1:0"}, good, Code::busy, "192.0.2.1 is not an address of this machine");
     refused({"127.0.0.1:65536"}, good, Code::invalid, "a number up to 65535");
-    refused({"::zz:7400"}, good, Code::not_found, "'::zz' is not known here");
+    refused({"::zz:7400"}, good, Code::not_found, "'::zz' is unknown");
     refused({"unix:/nowhere/at/all"}, good, Code::not_found, "mkdir -p /nowhere/at");
     refused({"unix:/" + std::string(200, 'x')}, good, Code::invalid, "longer than");
     refused({}, good, Code::invalid, "no address to listen on");
-    refused({"7400"}, good, Code::invalid, "is no address to listen on");
-    refused({"host:http"}, good, Code::invalid, "is no address to listen on");
+    refused({"7400"}, good, Code::invalid, "is not an address to listen on");
+    refused({"host:http"}, good, Code::invalid, "is not an address to listen on");
     refused({"127.0.0.1:0"}, rig_->certificates.of("nobody"), Code::not_found, "cannot read");
     EXPECT_TRUE(rig_->here([&] { return client_->list_pools(call_, report_); }));
 }

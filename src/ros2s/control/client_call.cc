@@ -29,27 +29,29 @@ std::string why_unanswered(std::string_view grpc_text) {
                                    [&](std::string_view each) { return grpc_text.contains(each); });
     };
     if (says({"Handshake read failed", "Handshake timed out"})) {
-        return "it takes the connection, and then says nothing or hangs up: the daemon hangs, or "
-               "this is no control plane (`ros2store doctor URI` says which)";
+        return "it accepts the connection, and then sends nothing or closes it: the daemon "
+               "hangs, or this is not a control plane (`ros2store doctor URI` finds out)";
     }
     // Before the rest: gRPC joins what it knows about each attempt.
     if (says({"handshake", "Handshake", "SSL", "TLS", "certificate"})) {
-        return "the TLS handshake with it fails: `ros2store doctor URI` says which of the "
-               "certificates does not fit";
+        return "the TLS handshake fails: `ros2store doctor URI` shows which certificate is "
+               "wrong";
     }
     if (says({"Connection refused", "No such file or directory"})) {
-        return "nobody listens there: the daemon does not run";
+        return "nothing listens there: the daemon does not run";
     }
     if (says({"Network is unreachable", "No route to host"})) {
         return "it is unreachable: this machine has no route to it";
     }
-    if (says({"Permission denied"})) return "permission denied: its socket is not for this user";
-    if (says({"DNS", "resolution"})) return "its name is not known here";
+    if (says({"Permission denied"}))
+        return "permission denied: this user may not use its "
+               "socket";
+    if (says({"DNS", "resolution"})) return "its host name is unknown";
     if (says({"Socket closed", "GOAWAY", "reset", "Broken pipe", "recvmsg"})) {
-        return "the connection to it ended: see that it runs, and that it takes this certificate "
+        return "the connection ended: check that it runs and accepts this certificate "
                "(`ros2store doctor URI`)";
     }
-    return "see that it runs, and that the way to it is open (`ros2store doctor URI`)";
+    return "check that it runs, and that no firewall blocks it (`ros2store doctor URI`)";
 }
 
 Error failure(const std::string& address, const grpc::Status& status, Report& report) {

@@ -12,11 +12,11 @@ TEST(WhyUnanswered, SaysWhatAPersonCanActOn) {
     const std::pair<const char*, const char*> cases[] = {
         {"failed to connect to all addresses; last error: UNKNOWN: Ssl handshake failed", "TLS"},
         {"last error: UNKNOWN: ipv4:10.0.0.1:7400: Handshake read failed", "the daemon hangs, or"},
-        {"last error: UNKNOWN: unix:/x: Connection refused", "nobody listens there"},
+        {"last error: UNKNOWN: unix:/x: Connection refused", "nothing listens there"},
         {"last error: UNKNOWN: ipv4:10.0.0.1:7400: Network is unreachable", "no route to it"},
-        {"last error: UNKNOWN: unix:/x: Permission denied", "not for this user"},
-        {"DNS resolution failed for nowhere:7400", "its name is not known here"},
-        {"Socket closed", "the connection to it ended"},
+        {"last error: UNKNOWN: unix:/x: Permission denied", "this user may not use"},
+        {"DNS resolution failed for nowhere:7400", "its host name is unknown"},
+        {"Socket closed", "the connection ended"},
         {"something new", "see that it runs"},
     };
     for (const auto& [text, says] : cases)

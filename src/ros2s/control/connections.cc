@@ -169,7 +169,9 @@ bool Connections::accept_one(int listening) {
         return false;
     }
     if (std::exchange(is_starved_, false)) {
-        log_.info("control plane: there are descriptors again; connections are accepted");
+        log_.info(
+            "control plane: file descriptors are available again; connections are "
+            "accepted");
     }
     Far far = far_of(socket.get());
     if (add({.watched = std::move(watched),
@@ -186,9 +188,9 @@ void Connections::starve(int error) {
     without_descriptors_.add();
     if (!std::exchange(is_starved_, true)) {
         log_.error(
-            fmt::format("control plane: a connection cannot be accepted ({}); it waits, and what "
-                        "has not shown a certificate makes room. Raise LimitNOFILE= if this "
-                        "comes again",
+            fmt::format("control plane: a connection cannot be accepted ({}). It waits; "
+                        "connections without a certificate are closed to make room. If this "
+                        "repeats, raise LimitNOFILE=",
                         std::strerror(error)));
     }
     const std::lock_guard lock(mutex_);

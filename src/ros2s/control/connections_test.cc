@@ -151,7 +151,7 @@ TEST_F(Connections, DescriptorsRunOutAndComeBack) {
     // Once for each time that they ran out.
     const size_t said = rig.lines.with("cannot be accepted").size();
     EXPECT_GE(said, 1u);
-    EXPECT_LE(said, rig.lines.with("there are descriptors again").size() + 1);
+    EXPECT_LE(said, rig.lines.with("file descriptors are available again").size() + 1);
     ::close(stranger);
 }
 

@@ -17,7 +17,7 @@ std::string bytes_of(const Uuid& uuid) {
 // What a server of ours says is checked too: it may be another's.
 std::unexpected<Error> nonsense(std::string_view what, Report& report) {
     return report.fail(Code::bad_version,
-                       fmt::format("the server's reply holds no {} that this program knows; use "
+                       fmt::format("the server's reply has no {} that this program knows; use "
                                    "programs of one version",
                                    what));
 }

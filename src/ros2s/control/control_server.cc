@@ -223,25 +223,22 @@ ControlCounters ControlServer::counters() const {
 void ControlServer::visit_metrics(const MetricVisitor& visit) const {
     const ControlCounters now = counters();
     visit("ros2store_control_calls_total", "Calls of the control plane that succeeded", now.served);
-    visit("ros2store_control_calls_failed_total", "Calls that failed, for whatever reason",
-          now.failed);
-    visit("ros2store_control_calls_cancelled_total", "Calls that their callers gave up",
+    visit("ros2store_control_calls_failed_total", "Calls that failed, for any reason", now.failed);
+    visit("ros2store_control_calls_cancelled_total", "Calls that the client cancelled",
           now.cancelled);
-    visit("ros2store_control_calls_refused_total", "Calls over a bound", now.refused_busy);
-    visit("ros2store_control_requests_late_total", "Requests that were not whole in time",
+    visit("ros2store_control_calls_refused_total", "Calls refused over a limit", now.refused_busy);
+    visit("ros2store_control_requests_late_total", "Requests that were not complete in time",
           now.refused_late);
     visit("ros2store_control_connections_refused_total",
-          "Connections that failed their handshake: no or wrong certificate, no TLS, too slow",
+          "Connections that failed the handshake: no or wrong certificate, no TLS, too slow",
           now.refused_connections);
     visit("ros2store_control_connections", "Connections of the control plane", now.connections);
-    visit("ros2store_control_connections_unproven", "Of these, without a call yet",
+    visit("ros2store_control_connections_unproven", "Connections without a call so far",
           now.unproven_connections);
     visit("ros2store_control_connections_ended_for_room_total",
-          "Connections without a call that were ended because there were too many",
-          now.ended_for_room);
+          "Connections without a call that were closed to make room", now.ended_for_room);
     visit("ros2store_control_descriptors_missing_total",
-          "Times that a connection had to wait because there was no descriptor",
-          now.without_descriptors);
+          "Times that a connection waited for a file descriptor", now.without_descriptors);
 }
 
 void ControlServer::visit_times(const HistogramVisitor& visit) const {

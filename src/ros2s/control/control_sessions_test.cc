@@ -135,14 +135,14 @@ TEST_F(Control, WhatCannotBeOpenedIsSaid) {
     refused(wish, Code::unsupported, "there is shm, ucx+tcp");
     wish = Rig::wish();
     wish.pool = "lake";
-    refused(wish, Code::not_found, "there is no pool 'lake' here; there is pool");
+    refused(wish, Code::not_found, "there is no pool 'lake' here; available: pool");
     wish = Rig::wish();
     wish.purpose = Purpose::store;
     refused(wish, Code::unsupported, "are for link, not for store");
     rig.open(*client);
     refused(Rig::wish(), Code::busy, "close some");
     rig.do_there([&] { rig.server->drain(); });
-    refused(Rig::wish(), Code::closed, "is being stopped");
+    refused(Rig::wish(), Code::closed, "is stopping");
 }
 
 TEST_F(Control, ASessionWithoutATicketIsNone) {
@@ -151,7 +151,7 @@ TEST_F(Control, ASessionWithoutATicketIsNone) {
     const OpenedSession opened = rig.open(*client);
     const auto second = rig.here([&] { return client->open_session(call_, Rig::wish(), report_); });
     EXPECT_EQ(second.error().code, Code::busy);
-    EXPECT_THAT(report_.text(), HasSubstr("too many tickets wait"));
+    EXPECT_THAT(report_.text(), HasSubstr("too many tickets are unused"));
     rig.do_there([&] { EXPECT_EQ(rig.sessions.all().size(), 1u); });
     EXPECT_EQ(redeem(rig, opened.ticket.ticket), admitted);
     EXPECT_GT(rig.open(*client).id.value, 0u);

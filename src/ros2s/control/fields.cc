@@ -12,13 +12,15 @@ namespace {
 Result<> check_text(std::string_view field, std::string_view text, size_t bytes_max,
                     Report& report) {
     if (text.size() > bytes_max) {
-        return report.fail(Code::invalid, fmt::format("{} has {} bytes; at most {} are taken",
-                                                      field, text.size(), bytes_max));
+        return report.fail(Code::invalid, fmt::format("{} has {} bytes; the limit is {}", field,
+                                                      text.size(), bytes_max));
     }
     const bool printable = std::ranges::all_of(text, [](char c) { return c >= ' ' && c != 0x7f; });
     if (!printable) {
         return report.fail(Code::invalid,
-                           fmt::format("{} holds what cannot be printed; give plain text", field));
+                           fmt::format("{} has characters that cannot be printed; give plain "
+                                       "text",
+                                       field));
     }
     return {};
 }
@@ -33,12 +35,13 @@ Result<> check_name(std::string_view field, std::string_view name, Report& repor
     const auto checked = fs::check_name(name);
     if (checked) return {};
     if (checked.error().code == Code::name_too_long) {
-        return report.fail(checked.error(), fmt::format("{} has {} bytes; a name has at most {}",
+        return report.fail(checked.error(), fmt::format("{} has {} bytes; the limit of a name "
+                                                        "is {}",
                                                         field, name.size(), fs::name_bytes_max));
     }
     return report.fail(checked.error(),
-                       fmt::format("{} is not the name of an entry: it is empty, \".\" or \"..\", "
-                                   "or holds '/' or NUL",
+                       fmt::format("{} is not a valid name: it is empty, \".\" or \"..\", or "
+                                   "contains '/' or NUL",
                                    field));
 }
 
@@ -52,8 +55,8 @@ Result<> check_label(std::string_view field, std::string_view label, Report& rep
 Result<> check_permissions(uint32_t mode, Report& report) {
     if ((mode & ~uint32_t{07777}) == 0) return {};
     return report.fail(Code::invalid,
-                       fmt::format("mode is 0{:o}; only permission and set-id bits are taken here "
-                                   "(0 to 07777)",
+                       fmt::format("mode is 0{:o}; only permission and set-id bits are valid "
+                                   "here (0 to 07777)",
                                    mode));
 }
 
@@ -63,8 +66,8 @@ Result<> check_node_mode(uint32_t mode, Report& report) {
                        type == S_IFREG;
     if (known && (mode & ~uint32_t{S_IFMT | 07777}) == 0) return {};
     return report.fail(Code::invalid,
-                       fmt::format("mode is 0{:o}; its type bits have to be a FIFO's, socket's, "
-                                   "device's or regular file's",
+                       fmt::format("mode is 0{:o}; the type must be FIFO, socket, device or "
+                                   "regular file",
                                    mode));
 }
 
@@ -73,7 +76,8 @@ Result<> check_xattr_name(std::string_view name, Report& report) {
         return {};
     }
     return report.fail(Code::invalid,
-                       fmt::format("name has {} bytes; an attribute's has 1 to {}, without NUL",
+                       fmt::format("name has {} bytes; the name of an attribute has 1 to {} "
+                                   "bytes, without NUL",
                                    name.size(), fs::name_bytes_max));
 }
 

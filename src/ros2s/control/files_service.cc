@@ -28,8 +28,8 @@ Result<Using> enter(const Ground& ground, Served& served, const v1::Place& place
     auto mount = ground.parts.mounts->find(*session, {place.mount()});
     if (!mount) {
         return served.report.fail(mount.error(),
-                                  fmt::format("session {} has no mount {}; it was unmounted, or is "
-                                              "another session's",
+                                  fmt::format("session {} has no mount {}; it was unmounted, "
+                                              "or belongs to another session",
                                               place.session(), place.mount()));
     }
     return Using{std::move(session), std::move(*mount)};
@@ -54,15 +54,15 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
     const v1::Place& place = request.place();
     if (!place.has_update()) {
         return served.report.fail(Code::invalid,
-                                  "a change without a name cannot be told from its repetition; set "
-                                  "place.update: a slot, and a sequence that rises by one for each "
-                                  "change in it");
+                                  "a change needs a name, so that a repetition is recognized; "
+                                  "set place.update: a slot, and a sequence that increases by "
+                                  "one for each change in the slot");
     }
     const v1::UpdateName& name = place.update();
     if (name.slot() >= UpdateName::slots_max || name.sequence() == 0) {
         return served.report.fail(
-            Code::invalid, fmt::format("an update has slot {} and number {}; slots are below {}, "
-                                       "and numbers begin at 1",
+            Code::invalid, fmt::format("an update has slot {} and sequence {}; slots are below "
+                                       "{}, and sequences begin at 1",
                                        name.slot(), name.sequence(), UpdateName::slots_max));
     }
     served.update = {.client = session.request.client,
@@ -83,8 +83,8 @@ Result<Using> enter_to_change(const Ground& ground, Served& served, const Reques
     if (!entered.mount->read_only()) return entered;
     return served.report.fail(
         Code::read_only,
-        fmt::format("the container was mounted for reading only: it was asked for so, or {} may "
-                    "read it alone, by 'access' in the server's settings",
+        fmt::format("the container is mounted for reading only: the client requested it, or "
+                    "'access' in the server's settings lets {} only read",
                     served.subject));
 }
 
@@ -105,8 +105,7 @@ Result<> give_node(Served& served, session::Mount& mount, const Result<fs::Attri
     if (const auto referred = mount.refer(attributes->node); !referred) {
         return served.report.fail(
             referred.error(),
-            "too many nodes are looked up in this mount, by this tenant, or in all; "
-            "forget some");
+            "too many nodes are in use in this mount, by this tenant, or in all; forget some");
     }
     encode(*attributes, *reply.mutable_attributes());
     return {};
@@ -163,7 +162,8 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     ground_.audit(served, fmt::format("mounted {}/{} for {}", pool, request.container(),
                                       !read_only            ? "reading and writing"
                                       : request.read_only() ? "reading"
-                                                            : "reading, for it may not write"));
+                                                            : "reading, because it may not "
+                                                              "write"));
     reply.set_mount(mounted.value);
     reply.set_keeper(ground_.parts.mounts->keeper(pool, request.container()));
     co_return Result<>{};
@@ -349,7 +349,7 @@ Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& re
 Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirectoryRequest& request,
                                            v1::ReadDirectoryReply& reply) {
     if (request.limit() == 0) {
-        co_return served.report.fail(Code::invalid, "limit is 0; ask for at least one entry");
+        co_return served.report.fail(Code::invalid, "limit is 0; request at least one entry");
     }
     ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
     ROS2S_CO_TRY(entered.mount->check({request.handle()}));
@@ -370,7 +370,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
                                    v1::EmptyReply&) {
     if (request.nodes_size() > forgets_max) {
         co_return served.report.fail(Code::invalid,
-                                     fmt::format("nodes has {} entries; at most {} are taken",
+                                     fmt::format("nodes has {} entries; the limit is {}",
                                                  request.nodes_size(), forgets_max));
     }
     ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));

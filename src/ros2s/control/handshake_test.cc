@@ -97,7 +97,7 @@ TEST_F(Handshake, SaysThatItIsNoServer) {
     auto shown = shake_with("HTTP/1.1 400 Bad Request\r\n\r\n");
     ASSERT_FALSE(shown);
     EXPECT_EQ(shown.error().code, Code::disconnected);
-    EXPECT_THAT(report_.text(), HasSubstr("speaks no TLS"));
+    EXPECT_THAT(report_.text(), HasSubstr("has no TLS"));
     shown = shake_with("");
     ASSERT_FALSE(shown);
     EXPECT_EQ(shown.error().code, Code::disconnected);
@@ -111,7 +111,7 @@ TEST_F(Handshake, DoesNotWaitForEver) {
         pki::shake_hands(pair[0], rig_.certificates.of("alice"), "localhost", now(), 20ms, report_);
     ASSERT_FALSE(shown);
     EXPECT_EQ(shown.error().code, Code::deadline);
-    EXPECT_THAT(report_.text(), HasSubstr("says nothing"));
+    EXPECT_THAT(report_.text(), HasSubstr("sends nothing"));
     ::close(pair[0]);
     ::close(pair[1]);
 }

@@ -34,14 +34,14 @@ std::unexpected<Error> no(const std::string& address, const Error& error, std::s
 std::string why_not(const std::string& host, int failed) {
     switch (failed) {
         case EADDRINUSE:
-            return "another process has that port: `ss -ltnp` says which; stop it, or choose "
-                   "another";
+            return "another process has that port: `ss -ltnp` shows which one; stop it, or "
+                   "choose another port";
         case EADDRNOTAVAIL:
             return fmt::format(
-                "{} is no address of this machine: choose one that `ip -brief "
-                "address` shows",
+                "{} is not an address of this machine: choose one that `ip -brief address` "
+                "shows",
                 host);
-        case EACCES: return "ports below 1024 are root's: choose another";
+        case EACCES: return "only root may use ports below 1024: choose another";
         default: return std::strerror(failed);
     }
 }
@@ -51,7 +51,7 @@ Result<sockaddr_un> name_of(const std::string& address, Report& report) {
     sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
     if (path.size() >= sizeof name.sun_path) {
         return no(address, {.code = Code::invalid},
-                  fmt::format("the path is longer than the {} bytes that a socket may have",
+                  fmt::format("the path is longer than {} bytes, the limit for a socket",
                               sizeof name.sun_path - 1),
                   report);
     }
@@ -68,7 +68,8 @@ Result<sockaddr_un> name_of(const std::string& address, Report& report) {
     if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 ||
         errno == EAGAIN) {
         return no(address, {.code = Code::busy},
-                  "another process listens there: `ss -lxp` says which; stop it, or choose another",
+                  "another process listens there: `ss -lxp` shows which one; stop it, or "
+                  "choose another path",
                   report);
     }
     return name;
@@ -133,7 +134,7 @@ Result<Listening> listen_at_port(const std::string& address, Report& report) {
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
     if (unknown != 0) {
         return no(address, {.code = Code::not_found},
-                  fmt::format("'{}' is not known here ({}): write an address of this machine", host,
+                  fmt::format("'{}' is unknown ({}): write an address of this machine", host,
                               ::gai_strerror(unknown)),
                   report);
     }
@@ -171,8 +172,8 @@ Result<> check_form(const std::string& address, Report& report) {
         whole && address.find_first_not_of("0123456789", colon + 1) == address.npos;
     if (whole && (numeric || is_path(address))) return {};
     return report.fail(Code::invalid,
-                       fmt::format("'{}' is no address to listen on; give HOST:PORT, [IPv6]:PORT "
-                                   "or unix:PATH",
+                       fmt::format("'{}' is not an address to listen on; give HOST:PORT, "
+                                   "[IPv6]:PORT or unix:PATH",
                                    address));
 }
 

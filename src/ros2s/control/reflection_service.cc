@@ -30,7 +30,7 @@ class ReflectionService::Talk final : public Arriving,
     void read() {
         if (subject_.empty() || !gate_.arrivals.begin(*this, subject_)) {
             return Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                           "too many requests are on their way in; try again later"});
+                           "too many requests are being received; try again later"});
         }
         StartRead(&request_);
     }
@@ -45,7 +45,7 @@ class ReflectionService::Talk final : public Arriving,
         read();
     }
     void too_late() override {
-        Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "no question came for some time"});
+        Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "no request came for some time"});
     }
     void OnDone() override { self_.reset(); }
 
@@ -86,7 +86,7 @@ ReflectionService::Reply ReflectionService::answer(const Request& request) const
     }
     if (file == nullptr) {
         reply.mutable_error_response()->set_error_code(grpc::StatusCode::NOT_FOUND);
-        reply.mutable_error_response()->set_error_message("there is nothing of that name");
+        reply.mutable_error_response()->set_error_message("nothing has that name");
         return reply;
     }
     // Our files stand alone, but for status.proto and the like: each comes with those that it uses.

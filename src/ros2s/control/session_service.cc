@@ -28,8 +28,8 @@ Result<session::SessionUse> Ground::session(Served& served, uint64_t number) con
         return found;
     }
     return served.report.fail(found.error(),
-                              fmt::format("{} has no session {}; it ended, or is another's. Open a "
-                                          "new one",
+                              fmt::format("{} has no session {}; it ended, or belongs to "
+                                          "another client. Open a new one",
                                           served.subject, number));
 }
 
@@ -49,8 +49,8 @@ Result<> refuse(const Ground& ground, Served& served, std::string_view what,
                     served.subject, served.peer, what, object, served.subject, setting),
         fields_of(served));
     return served.report.fail(
-        Code::denied, fmt::format("{} may not {} {}, or there is none; who runs this server can "
-                                  "allow it under 'access' in its settings",
+        Code::denied, fmt::format("{} may not {} {}, or it does not exist; the administrator "
+                                  "of the server can allow it under 'access' in its settings",
                                   served.subject, what, object));
 }
 
@@ -94,7 +94,7 @@ Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& 
     for (const DataAddress& each : ground_.options.data) ours.push_back(each.provider);
     return report.fail(
         Code::unsupported,
-        fmt::format("none of the providers {} is offered here; there is {}",
+        fmt::format("none of the providers {} is offered here; available: {}",
                     fmt::join(request.providers(), ", "),
                     ours.empty() ? "none" : fmt::format("{}", fmt::join(ours, ", "))));
 }
@@ -104,8 +104,8 @@ Result<> SessionService::give_ticket(Served& served, const session::Session& ses
     const auto issued = ground_.parts.sessions.issue_ticket(session);
     if (!issued) {
         return served.report.fail(issued.error(),
-                                  "too many tickets wait to be presented; use them, or wait until "
-                                  "they expire");
+                                  "too many tickets are unused; use them, or wait until they "
+                                  "expire");
     }
     into.set_ticket(std::string(issued->ticket.view()));
     into.set_lifetime_ms(milliseconds(issued->expires - ground_.gate.reactor.now()));
@@ -119,13 +119,13 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     wanted.from = served.peer;
     if (ground_.draining) {
         co_return report.fail(Code::closed,
-                              "the server is being stopped; use another, or come "
-                              "back when it is up again");
+                              "the server is stopping; use another one, or try again when it "
+                              "runs again");
     }
     if (wanted.purpose != ground_.options.purpose) {
         co_return report.fail(
             Code::unsupported,
-            fmt::format("sessions of this server are for {}, not for {}; use an engine's address "
+            fmt::format("this server has sessions for {}, not for {}; use an engine's address "
                         "for store and a DPU's for link",
                         session::to_string(ground_.options.purpose),
                         session::to_string(wanted.purpose)));
@@ -134,7 +134,7 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     PoolCatalog& pools = ground_.parts.pools;
     if (pools.find(wanted.pool) == nullptr && pools.directories(wanted.pool).empty()) {
         co_return report.fail(Code::not_found,
-                              fmt::format("there is no pool '{}' here; there is {}", wanted.pool,
+                              fmt::format("there is no pool '{}' here; available: {}", wanted.pool,
                                           fmt::join(ground_.pools_for(served), ", ")));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
@@ -170,8 +170,8 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
     if (!opened) {
         return served.report.fail(
             opened.error(),
-            fmt::format("no session could be opened for {}: {}", served.subject,
-                        opened.error().code == Code::closed ? "the server is being stopped"
+            fmt::format("cannot open a session for {}: {}", served.subject,
+                        opened.error().code == Code::closed ? "the server is stopping"
                                                             : "there are too many; close some"));
     }
     (*opened)->credential = served.credential;

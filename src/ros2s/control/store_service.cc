@@ -20,12 +20,13 @@ Result<object::ObjectStore*> find_pool(const Ground& ground, Served& served,
     if (!ground.parts.pools.directories(pool).empty()) {
         return served.report.fail(
             Code::unsupported,
-            fmt::format("the containers of '{}' are directories of the server: its settings name "
-                        "them, and nobody makes, removes or queries them over the network",
+            fmt::format("the containers of '{}' are directories of the server: its settings "
+                        "name them, and they cannot be created, removed or queried over the "
+                        "network",
                         pool));
     }
     return served.report.fail(Code::not_found,
-                              fmt::format("there is no pool '{}' here; there is {}", pool,
+                              fmt::format("there is no pool '{}' here; available: {}", pool,
                                           fmt::join(ground.pools_for(served), ", ")));
 }
 
@@ -37,8 +38,8 @@ Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store,
         if (each.properties.label == label) co_return each;
     }
     co_return served.report.fail(Code::not_found,
-                                 fmt::format("there is no container '{}' in pool '{}'; list what "
-                                             "there is",
+                                 fmt::format("there is no container '{}' in pool '{}'; list "
+                                             "the pool's containers",
                                              label, pool));
 }
 
@@ -113,8 +114,8 @@ Result<> name_change(Served& served, const Request& request) {
         change.slot() >= UpdateName::slots_max) {
         return served.report.fail(
             Code::invalid,
-            fmt::format("a change has a client of {} bytes, slot {} and number {}; a client has "
-                        "{}, slots are below {}, and numbers begin at 1",
+            fmt::format("a change has a client of {} bytes, slot {} and sequence {}; a client "
+                        "has {} bytes, slots are below {}, and sequences begin at 1",
                         change.client().size(), change.slot(), change.sequence(),
                         name.client.bytes.size(), UpdateName::slots_max));
     }
@@ -125,7 +126,9 @@ Result<> name_change(Served& served, const Request& request) {
     name.owner = session::owner_of(served.subject);
     name.digest = digest_without_change(request);
     if (name.client.is_nil()) {
-        return served.report.fail(Code::invalid, "a change's client is all zeros; draw a UUID");
+        return served.report.fail(Code::invalid,
+                                  "the client of a change is all zeros; use a "
+                                  "random UUID");
     }
     served.call.update = &name;
     return {};
@@ -203,7 +206,8 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
     ROS2S_CO_TRY(name_change(served, request));
     const auto done = co_await look_for_answer(served, *store);
     if (done) {
-        ground_.audit(served, fmt::format("destroyed the container {}/{}, as was asked before",
+        ground_.audit(served, fmt::format("destroyed the container {}/{} before (a repeated "
+                                          "request)",
                                           request.pool(), request.label()));
     }
     if (done || done.error().code != Code::not_found) co_return done;

@@ -137,7 +137,7 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
         "its certificate is not good here (of CN=server: unsuitable certificate purpose");
 
     handshake("");
-    expect_refused("it showed no certificate");
+    expect_refused("it presented no certificate");
 
     const auto expired = pki::issue(rig_->certificates.directory(),
                                     {.name = "late", .lifetime = std::chrono::days(1)}, false,
@@ -148,7 +148,7 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
 
     EXPECT_THAT(handshake("-tls1_2 " + shown(rig_->certificates.of("alice"))),
                 HasSubstr("Cipher is (NONE)"));
-    expect_refused("an older TLS than 1.3");
+    expect_refused("its TLS is older than 1.3");
 
     for (const char* words : {"GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
                               "\x01\x02\x03 what is this? not TLS in any case"}) {
@@ -169,7 +169,7 @@ TEST_F(Tls, AClientBelievesItsAuthorityAlone) {
     const auto opened =
         rig_->here([&] { return (*client)->open_session(call_, Rig::wish(), report_); });
     EXPECT_EQ(opened.error().code, Code::disconnected);
-    EXPECT_THAT(report_.text(), HasSubstr("does not answer: the TLS handshake with it fails"));
+    EXPECT_THAT(report_.text(), HasSubstr("does not answer: the TLS handshake fails"));
     EXPECT_THAT(report_.text(), HasSubstr("ros2store doctor"));
 }
 
@@ -231,7 +231,7 @@ TEST_F(Tls, RenewedFilesCountFromTheNextConnectionOn) {
     EXPECT_TRUE(rig_->here([&] { return known_->keep_alive(call_, session_, report_); }))
         << "what stood stands";
     EXPECT_GT(rig_->open(*rig_->client()).id.value, 0u);
-    EXPECT_THAT(rig_->lines.with("was read anew"), SizeIs(1));
+    EXPECT_THAT(rig_->lines.with("was read again"), SizeIs(1));
 
     // Files that do not fit are not used, and that is said once.
     std::ofstream(rig_->certificates.of("server").certificate_file) << "no certificate\n";
@@ -269,7 +269,7 @@ TEST_F(Tls, AThousandHalfOpenConnectionsHarmNobody) {
 TEST(Audit, KnowsWhatGrpcSays) {
     EXPECT_EQ(why_refused("UNKNOWN:Ssl handshake failed: SSL_ERROR_SSL: error:0A0000C7:SSL "
                           "routines::peer did not return a certificate {tsi_code:10}"),
-              "it showed no certificate");
+              "it presented no certificate");
     EXPECT_EQ(why_refused("UNKNOWN:something new {created_time:\"now\"}"), "UNKNOWN:something new");
 }
 

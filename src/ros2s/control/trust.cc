@@ -31,8 +31,9 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
                               Report& report) {
     if (chain.size() > chain_bytes_max) {
         return report.fail(Code::denied,
-                           fmt::format("the certificate of {} came with {} bytes of others, more "
-                                       "than {} in all; send the client's certificate alone",
+                           fmt::format("the certificate of {} came with other certificates, {} "
+                                       "bytes, more than {} in all; send only the client's "
+                                       "certificate",
                                        subject, chain.size(), chain_bytes_max));
     }
     const Known& known = know(chain);
@@ -42,7 +43,7 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
     if (reactor_.wall_time() < until) return until;
     return report.fail(
         Code::denied,
-        fmt::format("the certificate of {} is not good here any more: {}; get a new one", subject,
+        fmt::format("the certificate of {} is no longer valid here: {}; get a new one", subject,
                     known.why_not.empty() ? "it expired at " + pki::to_string(known.until)
                                           : known.why_not));
 }

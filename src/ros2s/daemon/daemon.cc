@@ -40,17 +40,17 @@ Result<> read_settings(const Program& program, const std::string& path, Report& 
     text << file.rdbuf();
     if (!file) {
         return report.fail(Code::not_found,
-                           fmt::format("cannot read the settings in {}; `{} --print-config` writes "
-                                       "a file with all of them and their defaults",
+                           fmt::format("cannot read the settings in {}; `{} --print-config` "
+                                       "writes a file with all settings and their defaults",
                                        path, program.name));
     }
     ROS2S_TRY(program.read(text.str(), path, report));
     const CommonSettings common = program.common();
     if (common.metrics.empty() || !common.metrics_password_file.empty()) return {};
     return report.fail(Code::invalid,
-                       fmt::format("{}: 'metrics: listen' wants 'password_file' beside it: without "
-                                   "a password every user of this machine could read them; a file "
-                                   "that is not there is made",
+                       fmt::format("{}: 'metrics: listen' needs 'password_file': without a "
+                                   "password every user of this machine could read the "
+                                   "metrics. If the file does not exist, it is created",
                                    path));
 }
 
@@ -92,8 +92,8 @@ void say_well(OsReactor& reactor, const Daemon& daemon, uint64_t& rounds, const 
     const uint64_t now = daemon.control_rounds();
     if (std::exchange(rounds, now) == now) {
         log.error(
-            "the control plane does not accept connections any more; systemd is not told "
-            "that all is well, and will restart this process");
+            "the control plane does not accept connections any more; the watchdog is not "
+            "answered, so that systemd restarts this process");
         return;
     }
     ::sd_notify(0, "WATCHDOG=1");
@@ -183,31 +183,31 @@ config::Group describe_metrics(CommonSettings& settings) {
     return {"metrics",
             "Counters for Prometheus.",
             {config::text("listen", settings.metrics,
-                          "HOST:PORT of an HTTP server that answers /metrics; empty: none. What it "
-                          "tells is not for everybody: the names of tenants, and how much they "
-                          "do."),
+                          "HOST:PORT of an HTTP server that answers /metrics; empty: none. The "
+                          "metrics name tenants and show their activity, so not everybody may "
+                          "read them."),
              config::text("password_file", settings.metrics_password_file,
-                          "A file whose first line is the password that a scraper presents, with "
-                          "any user name (HTTP basic authentication). Where there is no such file "
-                          "one is made. It goes over the network as it is: listen on loopback, or "
-                          "behind a proxy that speaks TLS.")}};
+                          "A file whose first line is the password of scrapers, with any user "
+                          "name (HTTP basic authentication). If it does not exist, it is "
+                          "created. The password is sent in clear text: listen on loopback, or "
+                          "behind a proxy with TLS.")}};
 }
 
 config::Group describe_service(CommonSettings& settings) {
     return {"service",
             "How the process behaves.",
             {config::duration("poll", settings.poll, 0s, 10ms,
-                              "How long the working thread looks for work before it sleeps."),
+                              "How long a thread without work polls before it sleeps."),
              config::duration("drain", settings.drain, 0s, 10min,
                               "How long requests of the control plane may take to end when the "
-                              "process is told to stop.")}};
+                              "process stops.")}};
 }
 
 int run_daemon(int count, char** arguments, const Program& program) {
     CLI::App app(program.description, program.name);
     std::string path;
     bool print = false;
-    app.add_option("-c,--config", path, "the file of settings");
+    app.add_option("-c,--config", path, "the settings file");
     app.add_flag("--print-config", print,
                  "write the settings (those of --config, or the defaults) with their "
                  "documentation, and end");

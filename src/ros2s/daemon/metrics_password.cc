@@ -67,8 +67,8 @@ Result<std::string> metrics_password(const std::string& path, Report& report) {
     password.resize(std::min(password.find('\n'), password.size()));
     if (!password.empty()) return password;
     return report.fail(Code::invalid,
-                       fmt::format("{} has an empty first line where the password of the metrics "
-                                   "should be; remove it, and a new one is made",
+                       fmt::format("{}: the first line, the password of the metrics, is empty; "
+                                   "remove the file, and a new one is created",
                                    path));
 }
 

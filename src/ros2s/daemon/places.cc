@@ -34,11 +34,13 @@ Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view
         const std::string provider = part.substr(0, space);
         if (!fabric::is_provider(provider)) {
             return report.fail(Code::invalid,
-                               fmt::format("{} has '{}', and the providers are {}: {}", where, part,
-                                           fabric::provider_names(), example));
+                               fmt::format("{}: '{}' is not a provider; the providers are {}: "
+                                           "{}",
+                                           where, part, fabric::provider_names(), example));
         }
         if (space == part.npos) {
-            return report.fail(Code::invalid, fmt::format("{} has no address behind '{}': {}",
+            return report.fail(Code::invalid, fmt::format("{}: the provider '{}' has no "
+                                                          "address: {}",
                                                           where, provider, example));
         }
         found.push_back(

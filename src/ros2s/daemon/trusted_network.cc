@@ -29,12 +29,12 @@ bool is_on_loopback(const Listen& place, std::string_view devices) {
 config::Field describe_trusted_network(std::string& value) {
     return config::choice(
         "trusted_network", value, {no, yes, loopback},
-        "Whether everybody who reaches the ports of UCX and libfabric may write into this process: "
-        "they listen by themselves and know no tickets, and over tcp whoever speaks their wire "
-        "format by hand writes anywhere. no: they are not used; shm and ofi+verbs alone are. yes: "
-        "they are, on a network of their own whose machines, and all users of this machine, are "
-        "trusted. loopback: on 127.0.0.1 too, which every user of this machine reaches: for "
-        "trials.");
+        "Whether the networks of UCX and libfabric are trusted. These libraries listen on "
+        "ports of their own without tickets. Over tcp, a peer that sends their wire format "
+        "itself can write anywhere in this process. no: they are not used, only shm and "
+        "ofi+verbs. yes: they are used, on a separate network; all its machines, and all users "
+        "of this machine, are trusted. loopback: also on 127.0.0.1, which every user of this "
+        "machine can reach; for trials.");
 }
 
 Result<> check_trust(std::string_view trusted_network, const std::vector<Listen>& places,
@@ -44,19 +44,19 @@ Result<> check_trust(std::string_view trusted_network, const std::vector<Listen>
         if (trusted_network != yes) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{} has {}, whose library takes bytes from whoever reaches its port, "
-                            "without a ticket, and lets them write into this process: use shm or "
-                            "ofi+verbs; or say 'trusted_network: yes' beside it where all machines "
-                            "of that network, and all users of this machine, are trusted",
+                fmt::format("{} has {}. Any peer that reaches the port of its library can "
+                            "write into this process without a ticket. Use shm or ofi+verbs; "
+                            "or, if all machines of that network and all users of this machine "
+                            "are trusted, set 'trusted_network: yes'",
                             where, described(place)));
         }
         if (is_on_loopback(place, devices)) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{} has {} (device {}), which every user of this machine reaches, and "
-                            "'trusted_network: yes' is for a network of its own: name the address "
-                            "and the device of that, or say 'trusted_network: loopback' where "
-                            "every user of this machine may write into this process",
+                fmt::format("{} has {} (device {}), which every user of this machine can "
+                            "reach. 'trusted_network: yes' is for a separate network: give an "
+                            "address and a device of it, or, if every user of this machine may "
+                            "write into this process, set 'trusted_network: loopback'",
                             where, described(place), devices));
         }
     }
@@ -68,8 +68,8 @@ std::vector<std::string> trust_warnings(const std::vector<Listen>& places) {
     for (const Listen& place : places) {
         if (!fabric::trusts_its_network(place.provider)) continue;
         lines.push_back(
-            fmt::format("{} trusts its network: whoever reaches the port of its library, every "
-                        "user of this machine among them, may write into this process without a "
+            fmt::format("{} trusts its network: any peer that reaches the port of its library, "
+                        "also any user of this machine, can write into this process without a "
                         "ticket (trusted_network in the settings)",
                         described(place)));
     }

@@ -184,9 +184,9 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(OsReactor& reactor,
             std::make_unique<Parts>(reactor, address, std::move(password), std::move(sources))));
     } catch (const std::exception&) {
         return report.fail(Code::busy,
-                           fmt::format("cannot serve metrics on {}: is the port taken, or the "
-                                       "address not one of this machine? `ss -ltnp` lists who "
-                                       "listens; another address, or none, is set in the settings",
+                           fmt::format("cannot serve metrics on {}: the port is taken, or the "
+                                       "address is not of this machine. `ss -ltnp` lists "
+                                       "listeners; change 'metrics: listen' in the settings",
                                        address));
     }
 }

@@ -32,8 +32,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
     });
     if (!proc) {
         co_return report.fail(Code::unsupported,
-                              "/proc is not mounted, and files are reached through it; mount it "
-                              "(mount -t proc proc /proc)");
+                              "/proc is not mounted; it is needed to open files. Mount it: "
+                              "mount -t proc proc /proc");
     }
     co_return std::make_unique<LocalDirectory>(std::move(path), std::move(*root), reactor, pool,
                                                options);

@@ -23,7 +23,7 @@ Task<Result<object::ContainerRecord>> container_record(const Call& call, object:
                                                        object::ContainerId container,
                                                        Report& report) {
     auto all = co_await store.list_containers(call);
-    if (!all) co_return report.fail(all.error(), "the pool's containers cannot be listed");
+    if (!all) co_return report.fail(all.error(), "cannot list the pool's containers");
     for (const object::ContainerRecord& record : *all) {
         if (record.id == container) co_return record;
     }
@@ -42,8 +42,8 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
     const uint64_t chunk_bytes = record.properties.chunk_bytes;
     if (chunk_bytes > object::transaction_bytes_max) {
         co_return report.fail(Code::too_large,
-                              fmt::format("a chunk of {} bytes is more than one transaction "
-                                          "carries; a file system takes at most {}",
+                              fmt::format("the chunk size is {} bytes, more than one "
+                                          "transaction can carry; choose at most {} bytes",
                                           chunk_bytes, object::transaction_bytes_max));
     }
     const int64_t now = to_ns(reactor.wall_time());
@@ -74,7 +74,7 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
     const auto done = co_await store.update(call, container, transaction);
     if (done) co_return Result<>();
     if (done.error().code == Code::condition_failed) {
-        co_return report.fail(Code::exists, fmt::format("container {} has a file system already",
+        co_return report.fail(Code::exists, fmt::format("container {} already has a file system",
                                                         record.properties.label));
     }
     co_return report.fail(done.error(),
@@ -95,8 +95,7 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     if (!superblock) {
         const Error error = superblock.error();
         if (error.code == Code::not_found) {
-            co_return report.fail(error,
-                                  "the container holds no file system; create one in it first");
+            co_return report.fail(error, "the container has no file system; create one first");
         }
         if (error.code == Code::bad_version) {
             co_return report.fail(error, fmt::format("the file system's superblock has version {}, "
@@ -131,9 +130,9 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
         // A pool that takes no writes is mounted as it is: reading must work.
         if (reaped.error().code != Code::read_only) {
             co_await mounted->close_all();
-            co_return report.fail(reaped.error(),
-                                  fmt::format("files left without a name cannot be removed: {}",
-                                              describe(reaped.error())));
+            co_return report.fail(
+                reaped.error(),
+                fmt::format("cannot remove files that have no name: {}", describe(reaped.error())));
         }
     }
     co_return std::unique_ptr<Dfs>(std::move(mounted));
@@ -243,11 +242,15 @@ void DfsMount::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_fs_writes_total", "Write calls", metrics_.writes.value());
     visit("ros2store_fs_written_bytes_total", "Bytes written to files",
           metrics_.written_bytes.value());
-    visit("ros2store_fs_size_queries_total", "Reads that had to ask for the file's size",
+    visit("ros2store_fs_size_queries_total",
+          "Reads that needed a second request for the "
+          "file's size",
           metrics_.size_queries.value());
-    visit("ros2store_fs_conflicts_total", "Transactions begun again because others were faster",
+    visit("ros2store_fs_conflicts_total",
+          "Transactions repeated after a conflict with another "
+          "one",
           metrics_.conflicts.value());
-    visit("ros2store_fs_orphans_reaped_total", "Files without a name that were punched",
+    visit("ros2store_fs_orphans_reaped_total", "Files without a name that were removed",
           metrics_.orphans_reaped.value());
     visit("ros2store_fs_set_ids_cleared_total", "Writes that cleared set-user or set-group bits",
           metrics_.set_ids_cleared.value());

@@ -10,20 +10,19 @@ namespace ros2s::hostlink {
 
 void LinkServerMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_link_reads_total", "Reads of files by hosts.", reads.value());
-    visit("ros2store_link_read_bytes_total", "Bytes that they got.", read_bytes.value());
+    visit("ros2store_link_read_bytes_total", "Bytes that hosts read.", read_bytes.value());
     visit("ros2store_link_writes_total", "Writes to files by hosts.", writes.value());
-    visit("ros2store_link_written_bytes_total", "Bytes that they wrote.", written_bytes.value());
-    visit("ros2store_link_lookups_total", "Names and attributes that hosts asked for.",
+    visit("ros2store_link_written_bytes_total", "Bytes that hosts wrote.", written_bytes.value());
+    visit("ros2store_link_lookups_total", "Names and attributes requested by hosts.",
           lookups.value());
     visit("ros2store_link_bad_checksums_total",
           "Writes refused because their bytes did not match the host's checksum.",
           bad_checksums.value());
     visit("ros2store_link_dpu_bytes_total",
-          "Bytes of reads and writes that lay in the DPU's memory and were copied.",
+          "Bytes of reads and writes that were copied through the DPU's memory.",
           dpu_bytes.value());
     visit("ros2store_link_host_bytes_total",
-          "Bytes of reads and writes that were used where they lie in the host's memory.",
-          host_bytes.value());
+          "Bytes of reads and writes that were used in the host's memory.", host_bytes.value());
 }
 
 LinkServer::LinkServer(Reactor& reactor, session::SessionTable& sessions, session::Mounts& mounts,

@@ -62,8 +62,8 @@ Result<> check(const CertificateRequest& request, Report& report) {
                                                 is_name_character);
         if (!is_address && !is_dns) {
             return report.fail(Code::invalid,
-                               fmt::format("'{}' is neither a DNS name nor an IP address; a "
-                                           "port or scheme does not belong to it",
+                               fmt::format("'{}' is neither a DNS name nor an IP address; "
+                                           "leave out port and scheme",
                                            other));
         }
     }
@@ -158,8 +158,9 @@ Result<Signed> sign(const CertificateRequest& request, const Signed& authority, 
     const Seconds last = to_seconds(X509_get0_notAfter(authority.certificate.get()));
     if (last <= now) {
         return report.fail(Code::deadline,
-                           fmt::format("the authority's certificate ended at {}; make a new "
-                                       "authority in another directory: ros2store certs init DIR",
+                           fmt::format("the authority's certificate expired at {}; make a new "
+                                       "authority in another directory: ros2store certs init "
+                                       "DIR",
                                        to_string(last)));
     }
     Signed made{.certificate = Certificate(X509_new()), .key = Key(EVP_EC_gen("P-256"))};
@@ -350,8 +351,8 @@ Result<IssuedCertificate> issue(const std::string& where, const CertificateReque
         if (!replace && access((stem + ending).c_str(), F_OK) == 0) {
             return report.fail(
                 Code::exists,
-                fmt::format("{}{} is there already; choose another name, or --replace it (running "
-                            "programs take the new one up by themselves)",
+                fmt::format("{}{} already exists; choose another name, or --replace it "
+                            "(running programs use the new one automatically)",
                             stem, ending));
         }
     }

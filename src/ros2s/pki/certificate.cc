@@ -162,7 +162,7 @@ Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
         return report.fail(
             Code::deadline,
             now < begins
-                ? fmt::format("{} is valid from {} on, and it is {} here: set the clock right",
+                ? fmt::format("{} is valid from {}, but the clock here says {}: set the clock",
                               identity.certificate_file, to_string(begins), to_string(now))
                 : fmt::format("{} expired at {}; issue a new one where the authority is: ros2store "
                               "certs issue DIR NAME --replace, and copy it here",
@@ -180,7 +180,7 @@ Result<Seconds> verify_client(const std::string& chain, const std::string& autho
                        X509_STORE_CTX_init(context.get(), store.get(),
                                            sk_X509_value(shown.get(), 0), shown.get()) == 1 &&
                        X509_STORE_CTX_set_default(context.get(), "ssl_client") == 1;
-    if (!ready) return report.fail(Code::invalid, "it is no certificate");
+    if (!ready) return report.fail(Code::invalid, "it is not a certificate");
     X509_STORE_CTX_set_time(context.get(), 0, now.time_since_epoch().count());
     if (X509_verify_cert(context.get()) != 1) {
         const int reason = X509_STORE_CTX_get_error(context.get());

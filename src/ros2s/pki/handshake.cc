@@ -111,8 +111,8 @@ std::unexpected<Error> explain(const Error& error, const std::string& why, bool 
                                Report& report) {
     if (error.code == Code::deadline) {
         return report.fail(error,
-                           "it takes the connection and says nothing: is it hung, or no "
-                           "server of TLS?");
+                           "it accepts the connection and sends nothing: it hangs, or is not a "
+                           "TLS server");
     }
     if (why.find("alert") != std::string::npos) {
         return report.fail(Code::denied, fmt::format("it refuses us: {}", why));
@@ -120,12 +120,12 @@ std::unexpected<Error> explain(const Error& error, const std::string& why, bool 
     // gRPC's servers do not say why.
     if (met) {
         return report.fail(Code::denied,
-                           "it hangs up on our certificate: its authority did not "
-                           "sign that, or it is no server of gRPC");
+                           "it closes the connection after our certificate: its authority did "
+                           "not sign the certificate, or it is not a gRPC server");
     }
     return report.fail(Code::disconnected, why.empty()
-                                               ? "it hangs up in the handshake"
-                                               : fmt::format("it speaks no TLS 1.3 ({})", why));
+                                               ? "it closes the connection during the handshake"
+                                               : fmt::format("it has no TLS 1.3 ({})", why));
 }
 
 }  // namespace

@@ -61,8 +61,7 @@ Result<std::string> read_file(const std::string& path, Report& report) {
                            fmt::format("cannot read {}: {}", path, std::strerror(failure)));
     }
     if (!S_ISREG(facts.st_mode) || facts.st_size > file_bytes_max) {
-        return report.fail(Code::invalid,
-                           fmt::format("{} is no file of a certificate or key", path));
+        return report.fail(Code::invalid, fmt::format("{} is not a certificate or key file", path));
     }
     std::string text(static_cast<size_t>(facts.st_size), '\0');
     size_t done = 0;
@@ -93,7 +92,7 @@ Result<Certificate> parse_certificate(const std::string& text, const std::string
     const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     Certificate certificate(PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr));
     if (certificate == nullptr) {
-        return report.fail(Code::invalid, fmt::format("{} holds no certificate in PEM form ({})",
+        return report.fail(Code::invalid, fmt::format("{} has no certificate in PEM form ({})",
                                                       path, openssl_error()));
     }
     return certificate;
@@ -107,7 +106,7 @@ Result<Key> parse_key(const std::string& text, const std::string& path, Report& 
     if (key == nullptr) {
         return report.fail(
             Code::invalid,
-            fmt::format("{} holds no private key in PEM form without a pass phrase ({})", path,
+            fmt::format("{} has no private key in PEM form without a pass phrase ({})", path,
                         openssl_error()));
     }
     return key;

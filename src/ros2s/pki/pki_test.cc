@@ -139,7 +139,7 @@ TEST_F(Pki, AClientIsVouchedForUntilTheFirstOfItsChainEnds) {
                                      file(directory_ + "/engine.crt"), std::string("nonsense")}) {
         EXPECT_EQ(verified(other, authority, now).error().code, Code::invalid);
     }
-    EXPECT_THAT(report_.text(), HasSubstr("it is no certificate"));
+    EXPECT_THAT(report_.text(), HasSubstr("it is not a certificate"));
 }
 
 TEST_F(Pki, OfTwoAuthoritiesEachSignsItsOwn) {
@@ -237,18 +237,18 @@ TEST_F(Pki, AnIdentityThatDoesNotServeSaysWhy) {
         EXPECT_THAT(report.text(), HasSubstr(says));
     };
     wrong(identity("host-1"), now + days(366), Code::deadline, "expired at 2028-01-15");
-    wrong(identity("host-1"), now - days(1), Code::deadline, "set the clock right");
+    wrong(identity("host-1"), now - days(1), Code::deadline, "set the clock");
     wrong(identity("nobody"), now, Code::not_found, "cannot read");
     Identity mixed = identity("host-1");
     mixed.key_file = directory_ + "/engine.key";
     wrong(mixed, now, Code::invalid, "is not the key of");
     mixed = identity("host-1");
     std::swap(mixed.key_file, mixed.certificate_file);
-    wrong(mixed, now, Code::invalid, "holds no certificate");
+    wrong(mixed, now, Code::invalid, "has no certificate");
     std::ofstream(base_ + "/garbage") << "no PEM at all\n";
     mixed = identity("host-1");
     mixed.authority_file = base_ + "/garbage";
-    wrong(mixed, now, Code::invalid, "holds no certificate");
+    wrong(mixed, now, Code::invalid, "has no certificate");
     mixed = identity("host-1");
     mixed.key_file = directory_;
     wrong(mixed, now, Code::invalid, "is no file");

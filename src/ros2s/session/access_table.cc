@@ -48,8 +48,8 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
         if (subject.find('=') == subject.npos) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{}: access: '{}' is no subject of a certificate; `ros2store certs "
-                            "show FILE.crt` tells it, for example CN={}",
+                fmt::format("{}: access: '{}' is not the subject of a certificate; `ros2store "
+                            "certs show FILE.crt` prints it, for example CN={}",
                             where, subject, subject.empty() ? "alice" : subject));
         }
         Rights& rights = access.subjects_[subject];
@@ -67,9 +67,9 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
                 if (!containers) {
                     return report.fail(
                         Code::invalid,
-                        fmt::format("{}: access: '{}': {}: '{}' is no POOL/CONTAINER; a * at the "
-                                    "end stands for the rest of a name: pool/main, pool/run-*, "
-                                    "pool/*",
+                        fmt::format("{}: access: '{}': {}: '{}' is not of the form "
+                                    "POOL/CONTAINER; a * at the end matches the rest of a "
+                                    "name: pool/main, pool/run-*, pool/*",
                                     where, subject, name, text));
                 }
                 rights[static_cast<size_t>(right - right_names.begin())].push_back(

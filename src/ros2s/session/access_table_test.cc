@@ -78,16 +78,18 @@ TEST(AccessTable, WhatMakesNoSenseIsRefused) {
     };
     for (const Case& each : std::initializer_list<Case>{
              {{{"alice", {{"read", "pool/x"}}}},
-              "f: access: 'alice' is no subject of a certificate; `ros2store certs show FILE.crt` "
-              "tells it, for example CN=alice"},
+              "f: access: 'alice' is not the subject of a certificate; `ros2store certs show "
+              "FILE.crt` "
+              "prints it, for example CN=alice"},
              {{{"CN=a", {{"own", "pool/x"}}}},
               "f: access: 'CN=a': there is no right 'own'; the rights are read, write, create, "
               "destroy"},
-             {{{"CN=a", {{"read", "pool"}}}}, "read: 'pool' is no POOL/CONTAINER; a * at the end"},
-             {{{"CN=a", {{"read", "*/x"}}}}, "'*/x' is no POOL/CONTAINER"},
-             {{{"CN=a", {{"read", "pool/*x"}}}}, "'pool/*x' is no POOL/CONTAINER"},
-             {{{"CN=a", {{"read", "pool/a/b"}}}}, "'pool/a/b' is no POOL/CONTAINER"},
-             {{{"CN=a", {{"read", "pool/a,,pool/b"}}}}, "'' is no POOL/CONTAINER"}}) {
+             {{{"CN=a", {{"read", "pool"}}}},
+              "read: 'pool' is not of the form POOL/CONTAINER; a * at the end"},
+             {{{"CN=a", {{"read", "*/x"}}}}, "'*/x' is not of the form POOL/CONTAINER"},
+             {{{"CN=a", {{"read", "pool/*x"}}}}, "'pool/*x' is not of the form POOL/CONTAINER"},
+             {{{"CN=a", {{"read", "pool/a/b"}}}}, "'pool/a/b' is not of the form POOL/CONTAINER"},
+             {{{"CN=a", {{"read", "pool/a,,pool/b"}}}}, "'' is not of the form POOL/CONTAINER"}}) {
         Report report;
         EXPECT_EQ(AccessTable::parse(each.settings, "f", report).error().code, Code::invalid);
         EXPECT_THAT(report.text(), HasSubstr(each.says));

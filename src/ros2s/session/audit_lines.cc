@@ -22,7 +22,7 @@ void AuditLines::say(LogLevel level, std::string_view subject, std::string_view 
         return;
     }
     const std::string more =
-        unsaid_ == 0 ? "" : fmt::format(" ({} more before were not said)", unsaid_);
+        unsaid_ == 0 ? "" : fmt::format(" ({} earlier ones were not logged)", unsaid_);
     unsaid_ = 0;
     log_.say(level, fmt::format("audit: {}{}{}", what, more, fields));
 }

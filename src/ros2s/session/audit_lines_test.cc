@@ -25,7 +25,7 @@ TEST(AuditLines, AFloodIsCountedAndNotWritten) {
     EXPECT_EQ(lines.front(), "audit: bob knocked");
     world.run(pass(world.core()));
     knock();
-    EXPECT_EQ(lines.back(), "audit: bob knocked (980 more before were not said)");
+    EXPECT_EQ(lines.back(), "audit: bob knocked (980 earlier ones were not logged)");
     knock();
     EXPECT_EQ(lines.back(), "audit: bob knocked");
     EXPECT_EQ(audit.count(), 1002U);
@@ -39,7 +39,7 @@ TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
                      }));
     for (int i = 0; i < 1000; ++i) audit.refused("CN=bob", "bob knocked");
     audit.done("CN=alice", "alice destroyed it");
-    EXPECT_EQ(lines.back(), "info: audit: alice destroyed it (980 more before were not said)");
+    EXPECT_EQ(lines.back(), "info: audit: alice destroyed it (980 earlier ones were not logged)");
     // Names are not a way around it.
     for (int i = 0; i < 1000; ++i) audit.refused(fmt::format("CN=bob-{}", i), "bob knocked");
     EXPECT_LE(lines.size(), audit_lines_per_second_max * 2 + audit_subjects_max);

@@ -23,10 +23,11 @@ Result<rpc::Guest> admit(SessionTable& sessions, Door door, std::string_view of,
     if (const auto guest = enter()) return guest;
     sessions.audit().refused(
         whose.subject,
-        fmt::format(
-            "a connection to the data plane{}{} by {} was refused: its ticket is {}",
-            of.empty() ? "" : " of ", of, peer.name,
-            whose.subject.empty() ? "none that is waited for" : whose.subject + "'s, for another"),
+        fmt::format("a connection to the data plane{}{} by {} was refused: its ticket is {}",
+                    of.empty() ? "" : " of ", of, peer.name,
+                    whose.subject.empty()
+                        ? "unknown, used or expired"
+                        : whose.subject + "'s, for another client, tenant or purpose"),
         log_fields({{"tenant", whose.subject}, {"peer", peer.name}}));
     return fail(Code::denied);
 }

@@ -108,11 +108,11 @@ Result<> Mounts::check_room(const Session& session, Report& report) const {
     size_t count = 0;
     for (auto i = first; i != mounts_.end() && i->first.first == session.id; ++i) ++count;
     if (count >= options_.per_session_max) {
-        return report.fail(Code::busy, "the session has too many mounts; unmount some first");
+        return report.fail(Code::busy, "the session has too many mounts; unmount some");
     }
     const auto tenant = tenants_.find(session.request.subject);
     if (tenant != tenants_.end() && tenant->second.mounts >= options_.tenant.mounts_max) {
-        return report.fail(Code::busy, fmt::format("{} has too many mounts; unmount some first",
+        return report.fail(Code::busy, fmt::format("{} has too many mounts; unmount some",
                                                    session.request.subject));
     }
     if (all_.mounts >= options_.all.mounts_max) {
@@ -139,8 +139,8 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string pool
     if (!entered) {
         --shared.users;  // not the last one: that has the turn
         co_return report.fail(entered.error(),
-                              fmt::format("container '{}' is being opened, or closed, for others, "
-                                          "which takes long; try again later",
+                              fmt::format("container '{}' is still being opened or closed for "
+                                          "other clients; try again later",
                                           container));
     }
     {

@@ -11,15 +11,15 @@
 namespace ros2s::session {
 
 void SessionMetrics::visit(const MetricVisitor& visit) const {
-    visit("ros2store_sessions", "Sessions that are open", live.value());
+    visit("ros2store_sessions", "Open sessions", live.value());
     visit("ros2store_sessions_opened_total", "Sessions opened", opened.value());
-    visit("ros2store_sessions_ended_total", "Sessions ended, for whatever reason", ended.value());
-    visit("ros2store_sessions_reaped_total", "Sessions ended because nobody used them",
+    visit("ros2store_sessions_ended_total", "Sessions that ended, for any reason", ended.value());
+    visit("ros2store_sessions_reaped_total", "Sessions ended because they were not used",
           reaped.value());
-    visit("ros2store_sessions_refused_total", "Sessions refused because there were too many",
+    visit("ros2store_sessions_refused_total", "Sessions refused because there are too many",
           refused.value());
     visit("ros2store_sessions_foreign_total",
-          "Requests for a session, mount or handle that is another's", foreign.value());
+          "Requests for a session, mount or handle of another client", foreign.value());
 }
 
 Uuid owner_of(std::string_view subject) { return pki::fingerprint(subject); }

@@ -33,18 +33,21 @@ Result<Ticket> Ticket::parse(std::string_view bytes) {
 }
 
 void TicketMetrics::visit(const MetricVisitor& visit) const {
-    visit("ros2store_tickets_issued_total", "Tickets for the data plane given out", issued.value());
-    visit("ros2store_tickets_redeemed_total", "Tickets that let a connection in", redeemed.value());
-    visit("ros2store_tickets_expired_total", "Tickets that nobody presented in time",
-          expired.value());
+    visit("ros2store_tickets_issued_total", "Tickets issued for the data plane", issued.value());
+    visit("ros2store_tickets_redeemed_total", "Tickets that admitted a connection",
+          redeemed.value());
+    visit("ros2store_tickets_expired_total", "Tickets that expired unused", expired.value());
     visit("ros2store_tickets_revoked_total", "Tickets ended with their session", revoked.value());
     visit("ros2store_tickets_refused_unknown_total",
-          "Tickets presented that were used, expired, revoked or made up", refused_unknown.value());
-    visit("ros2store_tickets_refused_secret_total", "Tickets presented with a wrong secret",
+          "Tickets refused because they were used, expired, revoked or invalid",
+          refused_unknown.value());
+    visit("ros2store_tickets_refused_secret_total", "Tickets refused for a wrong secret",
           refused_secret.value());
     visit("ros2store_tickets_refused_holder_total",
-          "Tickets presented by another client or for another purpose", refused_holder.value());
-    visit("ros2store_tickets_refused_tenant_total", "Tickets presented at another tenant's door",
+          "Tickets refused because of another client or purpose", refused_holder.value());
+    visit("ros2store_tickets_refused_tenant_total",
+          "Tickets refused at another tenant's "
+          "listener",
           refused_tenant.value());
 }
 
