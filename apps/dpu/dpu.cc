@@ -114,7 +114,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
                                                                 .pools = catalog_,
                                                                 .access = settings_.access,
                                                                 .mounts = &mounts_,
-                                                                .doors = &tenants_,
+                                                                .tenant_listeners = &tenants_,
                                                                 .log = environment_.log},
                                                                control_options(), report));
     co_return Result<>{};

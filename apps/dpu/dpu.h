@@ -54,7 +54,7 @@ class Dpu final : public daemon::Daemon {
     TenantDomains tenants_;
     hostlink::LinkServer link_;
     // At the addresses of the settings: says that the DPU is there, and lets nobody in.
-    ClosedDoor closed_;
+    ClosedGate closed_;
     daemon::DataPlane front_;
     std::unique_ptr<control::ControlServer> control_;
 };

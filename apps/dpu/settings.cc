@@ -86,7 +86,7 @@ config::Table describe(Settings& s) {
 
 // Each tenant's socket has a name of its own behind it.
 Result<> check_length(const std::string& path, std::string_view where, Report& report) {
-    constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1 - door_suffix_bytes;
+    constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1 - listener_suffix_bytes;
     if (path.size() <= most) return {};
     return report.fail(Code::invalid,
                        fmt::format("{}: 'data: listen' has the path {}, which is too long by "
@@ -95,14 +95,14 @@ Result<> check_length(const std::string& path, std::string_view where, Report& r
                                    where, path, path.size() - most));
 }
 
-// Each tenant's door has a port of its own behind it.
+// Each tenant's listener has a port of its own after it.
 Result<> check_port(const std::string& address, std::string_view where, Report& report) {
-    if (door_address({.provider = "ofi+verbs", .address = address}, "anybody")) return {};
+    if (listener_address({.provider = "ofi+verbs", .address = address}, "anybody")) return {};
     return report.fail(
         Code::invalid,
         fmt::format("{}: 'data: listen' has the address {} for ofi+verbs, which is not IP:PORT "
                     "or [IPv6]:PORT with {} further ports for tenants: choose a port up to {}",
-                    where, address, door_ports, 65535 - door_ports));
+                    where, address, listener_ports, 65535 - listener_ports));
 }
 
 }  // namespace

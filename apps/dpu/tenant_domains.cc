@@ -13,9 +13,9 @@
 namespace ros2s::dpud {
 
 // Lets the tenant's sessions in, and says who else came.
-class TenantDomains::Door final : public rpc::Gate {
+class TenantDomains::TenantGate final : public rpc::Gate {
   public:
-    Door(session::SessionTable& sessions, uint64_t tenant, std::string subject)
+    TenantGate(session::SessionTable& sessions, uint64_t tenant, std::string subject)
         : sessions_(sessions), tenant_(tenant), subject_(std::move(subject)) {}
     Result<rpc::Guest> admit(const rpc::HelloBody& hello, const fabric::Peer& peer) override {
         return session::admit(sessions_, {.purpose = session::Purpose::link, .tenant = tenant_},
@@ -45,13 +45,13 @@ struct TenantDomains::Tenant {
            const std::string& name)
         : number(number),
           subject(name),
-          door(table, number, name),
-          data(reactor, group, service, door, &segments),
+          gate(table, number, name),
+          data(reactor, group, service, gate, &segments),
           changing(reactor, 1) {}
 
     const uint64_t number;
     const std::string subject;
-    Door door;
+    TenantGate gate;
     daemon::DataPlane data;
     bool listens = false;
     std::set<session::SessionId> sessions;
@@ -104,26 +104,27 @@ uint64_t half_of_the_memory() {
 
 }  // namespace
 
-std::string door_suffix(std::string_view subject) {
+std::string listener_suffix(std::string_view subject) {
     return fmt::format(".{:016x}", number_of(subject));
 }
 
-std::optional<std::string> door_address(const daemon::Listen& place, std::string_view subject,
-                                        uint32_t attempt) {
+std::optional<std::string> listener_address(const daemon::Listen& place, std::string_view subject,
+                                            uint32_t attempt) {
     if (place.provider == "shm") {
         if (attempt > 0) return std::nullopt;
-        return place.address + door_suffix(subject);
+        return place.address + listener_suffix(subject);
     }
     const size_t colon = place.address.rfind(':');
     if (colon == std::string::npos || colon == 0) return std::nullopt;
     const char* const end = place.address.data() + place.address.size();
     uint32_t port = 0;
     const auto read = std::from_chars(place.address.data() + colon + 1, end, port);
-    if (read.ec != std::errc{} || read.ptr != end || port > 65535 - door_ports) return std::nullopt;
-    if (attempt >= (port == 0 ? 1 : door_ports)) return std::nullopt;
+    if (read.ec != std::errc{} || read.ptr != end || port > 65535 - listener_ports)
+        return std::nullopt;
+    if (attempt >= (port == 0 ? 1 : listener_ports)) return std::nullopt;
     if (port == 0) return place.address;
     return fmt::format("{}:{}", place.address.substr(0, colon),
-                       port + 1 + (number_of(subject) + attempt) % door_ports);
+                       port + 1 + (number_of(subject) + attempt) % listener_ports);
 }
 
 TenantDomains::TenantDomains(Reactor& reactor, rpc::ServerGroup& group,
@@ -152,10 +153,12 @@ void TenantDomains::begin(std::vector<daemon::Listen> places, std::string device
         for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), failed)) {
             const std::string name = entry.path().filename();
             const std::string ours = path.filename();
-            const bool is_door =
-                name.size() == ours.size() + door_suffix_bytes && name.starts_with(ours + ".") &&
+            const bool is_listener =
+                name.size() == ours.size() + listener_suffix_bytes &&
+                name.starts_with(ours + ".") &&
                 name.find_first_not_of("0123456789abcdef", ours.size() + 1) == name.npos;
-            if (is_door && entry.is_socket(failed)) std::filesystem::remove(entry.path(), failed);
+            if (is_listener && entry.is_socket(failed))
+                std::filesystem::remove(entry.path(), failed);
         }
     }
 }
@@ -200,7 +203,7 @@ Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& pl
                                         Report& report) {
     Result<> listening = fail(Code::busy);
     for (uint32_t attempt = 0;; ++attempt) {
-        const auto address = door_address(place, tenant.subject, attempt);
+        const auto address = listener_address(place, tenant.subject, attempt);
         if (!address) co_return listening;  // others have them all
         report = {};
         listening = co_await tenant.data.listen({.provider = place.provider, .address = *address},

@@ -1,15 +1,15 @@
-// TenantDomains: a protection domain of the data plane for each tenant, with a door of its own.
+// TenantDomains: a protection domain and a listener of the data plane for each tenant.
 //
-//     first session of a tenant ─► domain, listener at door_address()        (DataPlane)
-//     last one ended            ─► connections end, listener and domain go
+//     first session of a tenant ─► domain, listener at listener_address()        (DataPlane)
+//     last session ended        ─► connections end, listener and domain are closed
 //
-// So segments, keys and their accounting are one tenant's, and what one does to a listener is its
-// own trouble. A door lets in tickets of its tenant alone. Where a tenant's door is follows from
-// its name, unless somebody listens there already; a host is told with its session. One tenant's
-// coming and going takes turns, and takes no time of others'.
+// Segments, keys and their accounting therefore belong to one tenant, and an attack on a listener
+// affects only its tenant. A listener admits tickets of its tenant only. Its address follows from
+// the tenant's name, unless it is taken. A host gets the address with its session. Opening and
+// closing are serialized per tenant, and do not delay other tenants.
 //
-// Owned by Dpu; used on the reactor's core; stop() before destruction. Watches the session table:
-// it is made before who keeps answers for sessions, so that connections end first.
+// Owned by Dpu; used on the reactor's core; stop() before destruction. It watches the session table
+// and must be created before the owner of replies of sessions, so that connections end first.
 #pragma once
 #include <map>
 #include <memory>
@@ -26,21 +26,21 @@
 
 namespace ros2s::dpud {
 
-// What a tenant's address has behind the one in the settings: ".0123456789abcdef".
-inline constexpr size_t door_suffix_bytes = 17;
-[[nodiscard]] std::string door_suffix(std::string_view subject);
-// Where a tenant's door is at the `attempt`th attempt, from 0: a socket's path with the suffix, or,
-// for a provider on the network, one of the ports behind the one in the settings (0: any). None:
-// the address has no room for so many.
-inline constexpr uint32_t door_ports = 1000;
-[[nodiscard]] std::optional<std::string> door_address(const daemon::Listen& place,
-                                                      std::string_view subject,
-                                                      uint32_t attempt = 0);
+// The suffix of a tenant's address after the one in the settings: ".0123456789abcdef".
+inline constexpr size_t listener_suffix_bytes = 17;
+[[nodiscard]] std::string listener_suffix(std::string_view subject);
+// The address of a tenant's listener at the `attempt`th attempt, from 0: a socket's path with the
+// suffix, or, for a network provider, one of the ports after the one in the settings (0: any).
+// Empty: the address has no room for that many.
+inline constexpr uint32_t listener_ports = 1000;
+[[nodiscard]] std::optional<std::string> listener_address(const daemon::Listen& place,
+                                                          std::string_view subject,
+                                                          uint32_t attempt = 0);
 
-// For the addresses that the settings name: there is no tenant whose sessions enter by them.
-class ClosedDoor final : public rpc::Gate {
+// For the addresses in the settings: no tenant has sessions there.
+class ClosedGate final : public rpc::Gate {
   public:
-    explicit ClosedDoor(session::SessionTable& sessions) : sessions_(sessions) {}
+    explicit ClosedGate(session::SessionTable& sessions) : sessions_(sessions) {}
     Result<rpc::Guest> admit(const rpc::HelloBody& hello, const fabric::Peer& peer) override {
         return session::admit(sessions_, {.purpose = session::Purpose::link, .tenant = 0}, "nobody",
                               hello, peer);
@@ -51,7 +51,7 @@ class ClosedDoor final : public rpc::Gate {
     session::SessionTable& sessions_;
 };
 
-class TenantDomains final : public control::Doors, public session::SessionWatcher {
+class TenantDomains final : public control::TenantListeners, public session::SessionWatcher {
   public:
     // Tenants with counters of their own in the metrics; all further ones are "(others)" together.
     static constexpr size_t labels_max = 64;
@@ -62,9 +62,9 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     TenantDomains(const TenantDomains&) = delete;
     TenantDomains& operator=(const TenantDomains&) = delete;
 
-    // Tenants' doors are beside these, and serve `service`. Removes sockets that an earlier process
-    // left there: whoever listens at the places themselves has them all.
-    // `device`: of providers on the network.
+    // Listeners of tenants have addresses next to these and serve `service`. Removes sockets that
+    // an earlier process left: the process that listens at `places` owns all of them. `device`: for
+    // network providers.
     void begin(std::vector<daemon::Listen> places, std::string device, rpc::Service& service);
 
     Task<Result<std::string>> open(const session::Session& session, std::string provider,
@@ -80,7 +80,7 @@ class TenantDomains final : public control::Doors, public session::SessionWatche
     [[nodiscard]] uint64_t segments_bytes() const { return segments_.bytes; }
 
   private:
-    class Door;
+    class TenantGate;
     struct Tenant;
     class Turn;
     Tenant& tenant_of(const session::Session& session);

@@ -46,9 +46,9 @@ struct Rig {
                                            .pool = "pool",
                                            .program = {}});
         EXPECT_TRUE(opened);
-        const auto door = co_await domains.open(**opened, provider, report);
-        EXPECT_TRUE(door) << report.text();
-        address = door.value_or("");
+        const auto listener = co_await domains.open(**opened, provider, report);
+        EXPECT_TRUE(listener) << report.text();
+        address = listener.value_or("");
         co_return (*opened)->id;
     }
     Reactor& reactor;
@@ -122,14 +122,14 @@ Task<> come_and_go(TenantDomainsTest&, Rig& rig) {
 }
 TEST_F(TenantDomainsTest, ATenantHasADomainWhileItHasSessions) { run(come_and_go); }
 
-// On a network a door is one of a thousand ports: names meet.
+// On a network a listener has one of a thousand ports: hashes of names collide.
 Task<> meet(TenantDomainsTest&, Rig& rig) {
     const daemon::Listen any{.provider = rig.provider, .address = "127.0.0.1:7600"};
     std::map<std::string, std::string> names;
     std::string one, other;
     for (int i = 0; other.empty(); ++i) {
         const std::string name = fmt::format("CN=tenant {}", i);
-        const auto [met, is_new] = names.emplace(*door_address(any, name), name);
+        const auto [met, is_new] = names.emplace(*listener_address(any, name), name);
         if (!is_new) std::tie(one, other) = std::pair(met->second, name);
     }
     std::string first, second, again;
@@ -167,7 +167,7 @@ TEST_F(TenantDomainsTest, OneTenantsComingTakesNoTimeOfOthers) {
     const daemon::Listen place{
         .provider = "ofi+tcp;ofi_rxm",
         .address = fmt::format("127.0.0.1:{}", 20000 + (getpid() + 5000) % 20000)};
-    const std::string taken = door_address(place, "CN=slow").value_or("");
+    const std::string taken = listener_address(place, "CN=slow").value_or("");
     const int port = std::stoi(taken.substr(taken.rfind(':') + 1));
     const sockaddr_in address{.sin_family = AF_INET,
                               .sin_port = htons(static_cast<uint16_t>(port)),
@@ -202,14 +202,14 @@ Task<> be_many(TenantDomainsTest&, Rig& rig) {
 TEST_F(TenantDomainsTest, LabelsAreBounded) { run(be_many); }
 
 // A socket without anybody behind it, as after kill -9.
-Task<> leave_a_door(Reactor& reactor, std::string directory) {
+Task<> leave_a_socket(Reactor& reactor, std::string directory) {
     Report report;
     const auto domain = fabric::open_domain(reactor, "shm", {}, report);
     const std::string elsewhere = directory + "/left";
     auto listener = co_await (*domain)->listen(elsewhere, {}, report);
     EXPECT_TRUE(listener) << report.text();
     // Closing removes it by its name.
-    std::filesystem::rename(elsewhere, directory + "/door" + door_suffix("CN=alice"));
+    std::filesystem::rename(elsewhere, directory + "/door" + listener_suffix("CN=alice"));
     co_await (*listener)->close();
     listener->reset();
     co_await (*domain)->close();
@@ -220,7 +220,7 @@ Task<> nothing(TenantDomainsTest&, Rig&) { co_return; }
 TEST_F(TenantDomainsTest, DoorsOfAKilledProcessAreClearedAway) {
     const std::string others = directory + "/door.notes";
     std::ofstream(others) << "no socket";
-    run_blocking(*reactor, [&] { return leave_a_door(*reactor, directory); });
+    run_blocking(*reactor, [&] { return leave_a_socket(*reactor, directory); });
     EXPECT_EQ(sockets(), 1U);
     run(nothing);
     EXPECT_TRUE(std::filesystem::exists(others));
@@ -228,30 +228,30 @@ TEST_F(TenantDomainsTest, DoorsOfAKilledProcessAreClearedAway) {
 
 TEST(DoorAddress, FollowsFromTheTenantsName) {
     const daemon::Listen shm{.provider = "shm", .address = "/run/dpu.sock"};
-    EXPECT_EQ(door_address(shm, "a"), "/run/dpu.sock" + door_suffix("a"));
+    EXPECT_EQ(listener_address(shm, "a"), "/run/dpu.sock" + listener_suffix("a"));
     const daemon::Listen verbs{.provider = "ofi+verbs", .address = "[fe80::1]:7600"};
-    const auto door = door_address(verbs, "a");
-    ASSERT_TRUE(door);
-    EXPECT_EQ(door, door_address(verbs, "a"));
-    EXPECT_NE(door, door_address(verbs, "b"));
-    ASSERT_TRUE(door->starts_with("[fe80::1]:")) << *door;
-    const int port = std::stoi(door->substr(door->rfind(':') + 1));
+    const auto listener = listener_address(verbs, "a");
+    ASSERT_TRUE(listener);
+    EXPECT_EQ(listener, listener_address(verbs, "a"));
+    EXPECT_NE(listener, listener_address(verbs, "b"));
+    ASSERT_TRUE(listener->starts_with("[fe80::1]:")) << *listener;
+    const int port = std::stoi(listener->substr(listener->rfind(':') + 1));
     EXPECT_GT(port, 7600);
-    EXPECT_LE(port, 7600 + static_cast<int>(door_ports));
+    EXPECT_LE(port, 7600 + static_cast<int>(listener_ports));
     std::set<std::string> all;
-    for (uint32_t attempt = 0; attempt < door_ports; ++attempt) {
-        all.insert(door_address(verbs, "a", attempt).value_or(""));
+    for (uint32_t attempt = 0; attempt < listener_ports; ++attempt) {
+        all.insert(listener_address(verbs, "a", attempt).value_or(""));
     }
-    EXPECT_EQ(all.size(), door_ports);
+    EXPECT_EQ(all.size(), listener_ports);
     EXPECT_TRUE(all.contains("[fe80::1]:7601") && all.contains("[fe80::1]:8600"));
-    EXPECT_FALSE(door_address(verbs, "a", door_ports));
-    EXPECT_FALSE(door_address(shm, "a", 1));
+    EXPECT_FALSE(listener_address(verbs, "a", listener_ports));
+    EXPECT_FALSE(listener_address(shm, "a", 1));
     const daemon::Listen any{.provider = "ofi+verbs", .address = "192.0.2.1:0"};
-    EXPECT_EQ(door_address(any, "a"), "192.0.2.1:0");
-    EXPECT_FALSE(door_address(any, "a", 1));
+    EXPECT_EQ(listener_address(any, "a"), "192.0.2.1:0");
+    EXPECT_FALSE(listener_address(any, "a", 1));
     for (const char* none :
          {"192.0.2.1", ":7600", "192.0.2.1:", "192.0.2.1:65000", "192.0.2.1:-1", "192.0.2.1:76x"}) {
-        EXPECT_FALSE(door_address({.provider = "ofi+verbs", .address = none}, "a")) << none;
+        EXPECT_FALSE(listener_address({.provider = "ofi+verbs", .address = none}, "a")) << none;
     }
 }
 

@@ -129,24 +129,24 @@ class Attacked : public testing::TestWithParam<const char*> {
     [[nodiscard]] std::string certificates() const {
         return is_dpu() ? places().host_certs : places().storage_certs;
     }
-    [[nodiscard]] Door control() const {
+    [[nodiscard]] ListenAddress control() const {
         return {"control", is_dpu() ? places().dpu_control : places().engine_control};
     }
-    [[nodiscard]] Door over_shm() const {
+    [[nodiscard]] ListenAddress over_shm() const {
         return {"shm", is_dpu() ? places().dpu_data : places().engine_data};
     }
-    [[nodiscard]] std::vector<Door> data_doors() const {
-        std::vector<Door> doors{over_shm()};
-        if (is_over_verbs()) doors.push_back({"ofi+verbs", DpuProcess::verbs_address()});
-        // A DPU has no such door (0531).
+    [[nodiscard]] std::vector<ListenAddress> data_listeners() const {
+        std::vector<ListenAddress> listeners{over_shm()};
+        if (is_over_verbs()) listeners.push_back({"ofi+verbs", DpuProcess::verbs_address()});
+        // A DPU has no such listener (0531).
         if (!is_dpu())
-            doors.push_back({"ucx+tcp", fmt::format("127.0.0.1:{}", engine.data_port())});
-        return doors;
+            listeners.push_back({"ucx+tcp", fmt::format("127.0.0.1:{}", engine.data_port())});
+        return listeners;
     }
-    [[nodiscard]] std::vector<Door> doors() const {
-        auto doors = data_doors();
-        doors.push_back(control());
-        return doors;
+    [[nodiscard]] std::vector<ListenAddress> listeners() const {
+        auto listeners = data_listeners();
+        listeners.push_back(control());
+        return listeners;
     }
 
     [[nodiscard]] int pid() const { return is_dpu() ? dpu.pid() : engine.pid(); }
@@ -243,16 +243,17 @@ TEST_P(Attacked, AThousandHalfOpenConnectionsAtEachDoor) {
     const uint64_t memory = resident_kib();
     {
         std::vector<Stranger> strangers;
-        for (const Door& door : doors()) {
+        for (const ListenAddress& listener : listeners()) {
             for (size_t i = 0; i < connections; ++i) {
-                strangers.emplace_back(door);
-                ASSERT_TRUE(strangers.back().is_connected()) << door.name << ", " << i;
+                strangers.emplace_back(listener);
+                ASSERT_TRUE(strangers.back().is_connected()) << listener.name << ", " << i;
                 // Half of them begin to say something.
-                if (i % 2 == 1) strangers.back().say(door.name == "control" ? "\x16\x03\x01" : "R");
+                if (i % 2 == 1)
+                    strangers.back().say(listener.name == "control" ? "\x16\x03\x01" : "R");
             }
             load->expect_progress(20);
             // The data plane has few handshakes under way, the control plane all of its own.
-            EXPECT_LE(descriptors(), before + connections + 200) << door.name;
+            EXPECT_LE(descriptors(), before + connections + 200) << listener.name;
         }
         // Others are turned away for the while that a handshake may take, at most.
         Client another;
@@ -262,7 +263,7 @@ TEST_P(Attacked, AThousandHalfOpenConnectionsAtEachDoor) {
     expect_closed(before);
     EXPECT_LE(resident_kib(), memory + growth_kib_max);
     EXPECT_LE(count_of(log(), audited), connections / 2) << "a flood does not fill the log";
-    expect_counted({refused_at_data}, connections * static_cast<double>(data_doors().size()));
+    expect_counted({refused_at_data}, connections * static_cast<double>(data_listeners().size()));
     expect_counted({refused_at_control}, connections);
 }
 
@@ -291,10 +292,10 @@ TEST_P(Attacked, OtherProtocolsAtEachDoor) {
     const size_t before = descriptors();
     const auto protocols = other_protocols();
     std::vector<Stranger> strangers;
-    for (const Door& door : doors()) {
+    for (const ListenAddress& listener : listeners()) {
         for (const auto& bytes : protocols) {
-            strangers.emplace_back(door);
-            ASSERT_TRUE(strangers.back().is_connected()) << door.name;
+            strangers.emplace_back(listener);
+            ASSERT_TRUE(strangers.back().is_connected()) << listener.name;
             strangers.back().say(bytes);
         }
     }
@@ -306,36 +307,37 @@ TEST_P(Attacked, OtherProtocolsAtEachDoor) {
         return count_of(log(), audited) > 0 && log().contains("it does not speak TLS");
     })) << log();
     expect_closed(before);
-    expect_counted({refused_at_data}, static_cast<double>(protocols.size() * data_doors().size()));
+    expect_counted({refused_at_data},
+                   static_cast<double>(protocols.size() * data_listeners().size()));
     expect_counted({refused_at_control}, static_cast<double>(protocols.size()));
 }
 
 TEST_P(Attacked, TheWrongProviderOrVersionIsTold) {
-    for (const Door& door : data_doors()) {
+    for (const ListenAddress& listener : data_listeners()) {
         fabric::Hello hello{.domain = 1, .message_bytes_max = 65536, .operations_max = 16};
-        hello.set_provider(door.name == "shm" ? "ucx+tcp" : "shm");
+        hello.set_provider(listener.name == "shm" ? "ucx+tcp" : "shm");
         hello.seal();
-        const Stranger other(door);
+        const Stranger other(listener);
         other.say({reinterpret_cast<const char*>(&hello), sizeof hello});
         std::string heard = other.hear(sizeof hello);
         auto answer = fabric::Hello::decode(std::as_bytes(std::span(heard)));
-        ASSERT_TRUE(answer) << door.name;
+        ASSERT_TRUE(answer) << listener.name;
         EXPECT_EQ(answer->answer, fabric::Answer::other_provider);
-        EXPECT_EQ(answer->provider_name(), door.name) << "and is told which one";
+        EXPECT_EQ(answer->provider_name(), listener.name) << "and is told which one";
         EXPECT_TRUE(other.is_hung_up());
 
-        hello.set_provider(door.name);
+        hello.set_provider(listener.name);
         hello.version = 7;
         hello.seal();
-        const Stranger newer(door);
+        const Stranger newer(listener);
         newer.say({reinterpret_cast<const char*>(&hello), sizeof hello});
         heard = newer.hear(sizeof hello);
         answer = fabric::Hello::decode(std::as_bytes(std::span(heard)));
-        ASSERT_TRUE(answer) << door.name;
+        ASSERT_TRUE(answer) << listener.name;
         EXPECT_EQ(answer->answer, fabric::Answer::other_version);
         EXPECT_TRUE(newer.is_hung_up());
     }
-    expect_counted({refused_at_data}, 2 * static_cast<double>(data_doors().size()));
+    expect_counted({refused_at_data}, 2 * static_cast<double>(data_listeners().size()));
 }
 
 // Shared memory of sessions, as the daemon has mapped it.
@@ -345,14 +347,14 @@ size_t segments_of(int pid) {
     return count_of(all, "/memfd:ros2store-control") + count_of(all, "/memfd:ros2store-payload");
 }
 
-std::string hello_of(const Door& door, std::string_view appended = {}) {
+std::string hello_of(const ListenAddress& listener, std::string_view appended = {}) {
     fabric::Hello hello{.domain = 1,
                         .message_bytes_max = 65536,
                         .incoming_bytes_max = 1 << 20,
                         .memory_bytes = UINT64_MAX,
                         .operations_max = 16};
     hello.appended_bytes = static_cast<uint32_t>(appended.size());
-    hello.set_provider(door.name);
+    hello.set_provider(listener.name);
     hello.seal();
     return std::string(reinterpret_cast<const char*>(&hello), sizeof hello) + std::string(appended);
 }
@@ -360,13 +362,13 @@ std::string hello_of(const Door& door, std::string_view appended = {}) {
 // They speak our protocol, ask for all the memory that there is, have no ticket, and stay; more of
 // them come all the time. Whoever has a ticket gets in.
 TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
-    Door door = over_shm();
-    const std::filesystem::path place(door.address);
+    ListenAddress listener = over_shm();
+    const std::filesystem::path place(listener.address);
     for (const auto& entry : std::filesystem::directory_iterator(place.parent_path())) {
         const std::string name = entry.path().filename();
         // The bystander's tenant's.
         if (is_dpu() && name.starts_with(place.filename().string() + ".")) {
-            door.address = entry.path();
+            listener.address = entry.path();
         }
     }
     const size_t before = segments_of(pid());
@@ -374,8 +376,8 @@ TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
     std::jthread crowd([&](const std::stop_token& stop) {
         std::deque<Stranger> strangers;
         while (!stop.stop_requested()) {
-            strangers.emplace_back(door);
-            strangers.back().say(hello_of(door));
+            strangers.emplace_back(listener);
+            strangers.back().say(hello_of(listener));
             if (strangers.size() > 300) strangers.pop_front();
             ++came;
         }
@@ -393,8 +395,8 @@ TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
 // As a peer says where its library is, but not whether it may: UCX would read these bytes, which it
 // does not check, and connect to where they point.
 TEST_P(AttackedOverUcx, AddressesOfStrangersAreNotLookedAt) {
-    const Door door = data_doors().back();
-    ASSERT_EQ(door.name, "ucx+tcp");
+    const ListenAddress listener = data_listeners().back();
+    ASSERT_EQ(listener.name, "ucx+tcp");
     Random random(11);
     for (int i = 0; i < 60; ++i) {
         std::string address(1 + random.below(200), '\0');
@@ -404,9 +406,9 @@ TEST_P(AttackedOverUcx, AddressesOfStrangersAreNotLookedAt) {
         const uint32_t crc = crc32c(as_bytes(address));
         std::memcpy(greeting.data() + 8, &size, sizeof size);
         std::memcpy(greeting.data() + 12, &crc, sizeof crc);
-        const Stranger stranger(door);
+        const Stranger stranger(listener);
         ASSERT_TRUE(stranger.is_connected());
-        stranger.say(hello_of(door, greeting + address));
+        stranger.say(hello_of(listener, greeting + address));
         std::string heard;
         EXPECT_TRUE(stranger.is_hung_up(&heard));
         ASSERT_GE(heard.size(), sizeof(fabric::Hello)) << i;
@@ -448,15 +450,15 @@ std::vector<std::byte> frame_of(rpc::FrameHeader header, ConstBytes body) {
 }
 
 // What a data plane answers to these bytes in place of a hello; `cancelled` where they let us in.
-// `door.name` is the provider.
-Task<Code> answer_to(Reactor& reactor, Door door, std::vector<std::byte> credential) {
+// `listener.name` is the provider.
+Task<Code> answer_to(Reactor& reactor, ListenAddress listener, std::vector<std::byte> credential) {
     Report report;
-    auto domain = fabric::open_domain(reactor, door.name, device_of(door.name), report);
+    auto domain = fabric::open_domain(reactor, listener.name, device_of(listener.name), report);
     EXPECT_TRUE(domain) << report.text();
     if (!domain) co_return Code::invalid;
     std::vector<std::byte> verdict;
     auto connected = co_await (*domain)->connect(
-        std::move(door.address), {.credential = std::move(credential), .verdict = &verdict},
+        std::move(listener.address), {.credential = std::move(credential), .verdict = &verdict},
         report);
     Code code = Code::cancelled;
     if (connected) {
@@ -473,18 +475,18 @@ Task<Code> answer_to(Reactor& reactor, Door door, std::vector<std::byte> credent
     co_return code;
 }
 
-Task<Code> answer_to(Reactor& reactor, Door door, rpc::HelloBody hello) {
+Task<Code> answer_to(Reactor& reactor, ListenAddress listener, rpc::HelloBody hello) {
     std::vector<std::byte> memory(rpc::hello_bytes_max);
     rpc::FrameHeader header;
     header.kind = rpc::Kind::hello;
-    return answer_to(reactor, std::move(door), frame_of(header, rpc::encode(hello, memory)));
+    return answer_to(reactor, std::move(listener), frame_of(header, rpc::encode(hello, memory)));
 }
 
-Task<Code> answer_to_version(Reactor& reactor, Door door, uint16_t version) {
+Task<Code> answer_to_version(Reactor& reactor, ListenAddress listener, uint16_t version) {
     rpc::FrameHeader header;
     header.kind = rpc::Kind::hello;
     header.version = version;
-    return answer_to(reactor, std::move(door), frame_of(header, {}));
+    return answer_to(reactor, std::move(listener), frame_of(header, {}));
 }
 
 Task<> drop(std::unique_ptr<control::ControlClient> client) {
@@ -495,11 +497,11 @@ Task<> drop(std::unique_ptr<control::ControlClient> client) {
 TEST_P(Attacked, TicketsThatAreNotGoodHere) {
     const uint32_t service = is_dpu() ? 2 : 1;
     const Uuid instance = Uuid::make(reactor->secrets());
-    const Door first = is_over_verbs() ? data_doors().back() : over_shm();
-    Door door = first;
+    const ListenAddress first = is_over_verbs() ? data_listeners().back() : over_shm();
+    ListenAddress listener = first;
     const auto ask = [&](std::string_view ticket, const Uuid& client) {
         return run_blocking(*reactor, [&] {
-            return answer_to(*reactor, door,
+            return answer_to(*reactor, listener,
                              {.service = service, .client = client, .ticket = ticket});
         });
     };
@@ -529,7 +531,7 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
     };
     const auto opened = open();
     ASSERT_TRUE(opened) << report.text();
-    door.address = opened->address;  // its tenant's, at a DPU
+    listener.address = opened->address;  // its tenant's, at a DPU
     const std::string good(opened->ticket.ticket.view());
     std::string forged = good;
     forged.back() = static_cast<char>(forged.back() ^ 1);

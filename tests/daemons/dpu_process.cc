@@ -44,8 +44,8 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         << data();
 }
 
-std::string DpuProcess::data(std::string_view doors, std::string_view further) const {
-    return fmt::format("data: {{listen: \"shm {}{}\"{}}}\n", places_.dpu_data, doors, further);
+std::string DpuProcess::data(std::string_view listeners, std::string_view further) const {
+    return fmt::format("data: {{listen: \"shm {}{}\"{}}}\n", places_.dpu_data, listeners, further);
 }
 
 void DpuProcess::replace(const std::string& before, const std::string& after) {

@@ -42,7 +42,7 @@ class DpuProcess {
     [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
 
   private:
-    [[nodiscard]] std::string data(std::string_view doors = {},
+    [[nodiscard]] std::string data(std::string_view listeners = {},
                                    std::string_view further = {}) const;
     void replace_data(const std::string& data);
     void replace(const std::string& before, const std::string& after);

@@ -14,13 +14,13 @@ namespace ros2s::tests {
 // A session, a mount of a container, and a file there. Used on the reactor's core.
 struct DpuTenant {
     std::unique_ptr<connection::Connection> connection;
-    std::unique_ptr<session::FixedMooring> mooring;
+    std::unique_ptr<session::FixedMountLocator> locator;
     std::unique_ptr<control::RemoteNamespace> names;
     std::unique_ptr<hostlink::LinkClient> link;
     fs::FileHandle file;       // the link's own number
     fs::FileHandle at_server;  // what the DPU calls it
 
-    [[nodiscard]] session::Place place() const { return mooring->place(); }
+    [[nodiscard]] session::MountLocation location() const { return locator->location(); }
     // The file has `size` bytes, each the first one of its name.
     Task<> open(Reactor& reactor, connection::Options options, std::string container,
                 std::string name, uint64_t size);
@@ -38,11 +38,11 @@ inline Task<> DpuTenant::open(Reactor& reactor, connection::Options options, std
     const session::SessionId id = *connection->tickets().session();
     const auto mounted = co_await connection->control().mount(call, id, container, false, report);
     EXPECT_TRUE(mounted) << report.text();
-    mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
-    names = std::make_unique<control::RemoteNamespace>(connection->control(), *mooring,
+    locator = std::make_unique<session::FixedMountLocator>(session::MountLocation{id, mounted->id});
+    names = std::make_unique<control::RemoteNamespace>(connection->control(), *locator,
                                                        connection->client());
     link = std::make_unique<hostlink::LinkClient>(
-        reactor, connection->channel(), *names, *mooring,
+        reactor, connection->channel(), *names, *locator,
         hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
     const auto created =
         co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});
@@ -59,7 +59,7 @@ inline Task<> DpuTenant::close() {
     co_await link->close_all();
     link.reset();
     names.reset();
-    mooring.reset();
+    locator.reset();
     co_await connection->close();
     connection.reset();
 }

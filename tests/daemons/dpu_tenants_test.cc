@@ -122,7 +122,7 @@ Task<Result<>> read_file(Tenant& tenant, hostlink::FileBody file) {
 
 Task<> use_what_is_anothers(OsReactor&, Tenant& alice, Tenant& bob) {
     control::ControlClient& control = bob.connection->control();
-    const session::Place hers = alice.place();
+    const session::MountLocation hers = alice.location();
     Report report;
     EXPECT_EQ((co_await control.keep_alive(call, hers.session, report)).error().code, Code::stale);
     EXPECT_EQ((co_await control.issue_ticket(call, hers.session, report)).error().code,
@@ -131,21 +131,21 @@ Task<> use_what_is_anothers(OsReactor&, Tenant& alice, Tenant& bob) {
               Code::stale);
     EXPECT_EQ((co_await control.mount(call, hers.session, "train", false, report)).error().code,
               Code::stale);
-    for (const session::SessionId session : {hers.session, bob.place().session}) {
-        session::FixedMooring mooring({session, hers.mount});
-        control::RemoteNamespace names(control, mooring, bob.connection->client());
+    for (const session::SessionId session : {hers.session, bob.location().session}) {
+        session::FixedMountLocator locator({session, hers.mount});
+        control::RemoteNamespace names(control, locator, bob.connection->client());
         EXPECT_EQ((co_await names.lookup(call, fs::root_node, "alices")).error().code, Code::stale);
     }
     EXPECT_EQ((co_await bob.names->close(call, alice.at_server)).error().code, Code::stale);
     EXPECT_EQ(
         (co_await read_file(bob, {.mount = hers.mount, .handle = alice.at_server})).error().code,
         Code::stale);
-    EXPECT_EQ((co_await read_file(bob, {.mount = bob.place().mount, .handle = alice.at_server}))
+    EXPECT_EQ((co_await read_file(bob, {.mount = bob.location().mount, .handle = alice.at_server}))
                   .error()
                   .code,
               Code::stale);
     // His own is good.
-    EXPECT_TRUE(co_await read_file(bob, {.mount = bob.place().mount, .handle = bob.at_server}));
+    EXPECT_TRUE(co_await read_file(bob, {.mount = bob.location().mount, .handle = bob.at_server}));
 }
 
 TEST_F(DpuTenants, SessionsMountsAndHandlesAreTheirOwners) {
@@ -155,7 +155,7 @@ TEST_F(DpuTenants, SessionsMountsAndHandlesAreTheirOwners) {
         {"ros2store_sessions_foreign_total 9"});
 }
 
-// ---- tickets and doors
+// ---- tickets and listeners
 
 class Stolen final : public rpc::TicketSource {
   public:
@@ -166,15 +166,15 @@ class Stolen final : public rpc::TicketSource {
     std::string ticket_;
 };
 
-Task<Code> enter(Reactor& reactor, Tenant& whose, std::string door) {
+Task<Code> enter(Reactor& reactor, Tenant& whose, std::string listener) {
     Report report;
     const auto stolen =
-        co_await whose.connection->control().issue_ticket(call, whose.place().session, report);
+        co_await whose.connection->control().issue_ticket(call, whose.location().session, report);
     EXPECT_TRUE(stolen) << report.text();
     const auto domain = fabric::shm::open_domain(reactor);
     Stolen tickets(std::string(stolen->ticket.view()));
     auto channel = co_await rpc::Channel::open(
-        reactor, *domain, std::move(door), tickets,
+        reactor, *domain, std::move(listener), tickets,
         {.service = hostlink::file_service, .client = whose.connection->client()}, report);
     const Code code = channel ? Code::exists : channel.error().code;
     if (channel) co_await (*channel)->close();
@@ -182,25 +182,25 @@ Task<Code> enter(Reactor& reactor, Tenant& whose, std::string door) {
     co_return code;
 }
 
-Task<> enter_by_anothers_door(OsReactor& reactor, Tenant& alice, Tenant& bob) {
+Task<> enter_by_anothers_listener(OsReactor& reactor, Tenant& alice, Tenant& bob) {
     const std::string hers = alice.connection->channel().address();
     const std::string his = bob.connection->channel().address();
     EXPECT_NE(hers, his);
     EXPECT_EQ(co_await enter(reactor, alice, his), Code::denied);
-    // Nobody's door: the address of the settings.
+    // The address of the settings is nobody's listener.
     EXPECT_EQ(co_await enter(reactor, alice, his.substr(0, his.rfind('.'))), Code::denied);
     EXPECT_EQ(co_await enter(reactor, bob, his), Code::exists);
 }
 
-TEST_F(DpuTenants, ATicketOpensItsTenantsDoorAlone) {
-    run(enter_by_anothers_door,
+TEST_F(DpuTenants, ATicketIsGoodAtItsTenantsListenerOnly) {
+    run(enter_by_anothers_listener,
         {"audit: a connection to the data plane of CN=bob by process ",
          "was refused: its ticket is CN=alice's, for another",
          "audit: a connection to the data plane of nobody by process "},
         {"ros2store_tickets_refused_tenant_total 2",
          R"(ros2store_server_refused_ticket_total{provider="shm",tenant="CN=bob"} 1)",
          R"(ros2store_fabric_connections_total{provider="shm",tenant="CN=alice"} 1)"});
-    // The doors are gone with their tenants.
+    // The listeners are gone with their tenants.
     for (const auto& entry : std::filesystem::directory_iterator(dpu.places().run)) {
         EXPECT_FALSE(entry.is_socket()) << entry.path();
     }
@@ -223,7 +223,7 @@ Task<> Raw::open(Reactor& reactor, Tenant& tenant) {
     Report report;
     domain = fabric::shm::open_domain(reactor);
     const auto ticket =
-        co_await tenant.connection->control().issue_ticket(call, tenant.place().session, report);
+        co_await tenant.connection->control().issue_ticket(call, tenant.location().session, report);
     EXPECT_TRUE(ticket) << report.text();
     std::vector<std::byte> body_memory(rpc::hello_bytes_max), verdict;
     const ConstBytes body = rpc::encode(rpc::HelloBody{.service = hostlink::file_service,
@@ -281,13 +281,13 @@ Task<> use_anothers_key(OsReactor& reactor, Tenant& alice, Tenant& bob) {
     EXPECT_TRUE(memory);
     auto region = hers.endpoint->grant(*memory, fabric::Rights::write);
     EXPECT_TRUE(region);
-    const hostlink::FileBody file{.mount = bob.place().mount, .handle = bob.at_server};
+    const hostlink::FileBody file{.mount = bob.location().mount, .handle = bob.at_server};
     const auto asked = co_await his.ask(region->key(), file);
     EXPECT_EQ(asked.error().code, Code::denied);
     EXPECT_TRUE(std::ranges::all_of(*memory, [](std::byte each) { return each == std::byte{0}; }));
     // To her it is a key.
     EXPECT_TRUE(co_await hers.ask(region->key(),
-                                  {.mount = alice.place().mount, .handle = alice.at_server}));
+                                  {.mount = alice.location().mount, .handle = alice.at_server}));
     EXPECT_TRUE(
         std::ranges::all_of(*memory, [](std::byte each) { return each == std::byte{'a'}; }));
     co_await region->revoke();
@@ -314,7 +314,7 @@ Task<Result<>> change_file(Tenant& tenant, hostlink::Method method, fs::FileHand
     const rpc::CallRequest request{
         .method = static_cast<uint16_t>(method),
         .id = {.client = tenant.connection->client(), .slot = 4000, .sequence = 1},
-        .body = hostlink::encode_file(body, {.mount = tenant.place().mount,
+        .body = hostlink::encode_file(body, {.mount = tenant.location().mount,
                                              .handle = handle,
                                              .length = content.size(),
                                              .crc = writes ? crc32c(payload[0]) : 0}),
@@ -332,11 +332,12 @@ Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Te
     const session::SessionId id = *bob.connection->tickets().session();
     const auto mounted = co_await bob.connection->control().mount(call, id, "train", false, report);
     EXPECT_TRUE(mounted) << report.text();
-    bob.mooring = std::make_unique<session::FixedMooring>(session::Place{id, mounted->id});
-    bob.names = std::make_unique<control::RemoteNamespace>(bob.connection->control(), *bob.mooring,
+    bob.locator =
+        std::make_unique<session::FixedMountLocator>(session::MountLocation{id, mounted->id});
+    bob.names = std::make_unique<control::RemoteNamespace>(bob.connection->control(), *bob.locator,
                                                            bob.connection->client());
     bob.link = std::make_unique<hostlink::LinkClient>(
-        reactor, bob.connection->channel(), *bob.names, *bob.mooring,
+        reactor, bob.connection->channel(), *bob.names, *bob.locator,
         hostlink::LinkClient::Options{.client = bob.connection->client(), .behind = "the DPU"});
     // Names.
     control::RemoteNamespace& names = *bob.names;
@@ -362,7 +363,7 @@ Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Te
     const auto file = co_await names.open(call, node, {});
     EXPECT_TRUE(file);
     bob.at_server = file->handle;
-    EXPECT_TRUE(co_await read_file(bob, {.mount = bob.place().mount, .handle = bob.at_server}));
+    EXPECT_TRUE(co_await read_file(bob, {.mount = bob.location().mount, .handle = bob.at_server}));
     EXPECT_EQ(code(co_await change_file(bob, hostlink::Method::write, bob.at_server)),
               Code::read_only);
     EXPECT_EQ(code(co_await change_file(bob, hostlink::Method::punch_hole, bob.at_server)),

@@ -156,8 +156,8 @@ Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::DirectOpti
 TEST_P(EngineServer, WhoMeetsADyingOneWaitsForTheNext) {
     if (GetParam().provider != "shm") GTEST_SKIP() << "its socket cannot be taken away";
     ASSERT_TRUE(engine.start());
-    const std::string door = engine.places().engine_data;
-    std::filesystem::rename(door, door + ".away");
+    const std::string listener = engine.places().engine_data;
+    std::filesystem::rename(listener, listener + ".away");
     std::atomic<bool> opened = false;
     std::thread guest([&] {
         run_blocking(*reactor, [&] {

@@ -27,7 +27,7 @@ constexpr std::chrono::seconds measured_for{3};
 using Tenant = DpuTenant;
 
 hostlink::FileBody body_of(const Tenant& tenant) {
-    return {.mount = tenant.place().mount, .handle = tenant.at_server};
+    return {.mount = tenant.location().mount, .handle = tenant.at_server};
 }
 
 // Reads 4 KiB, one after the other.

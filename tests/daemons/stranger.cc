@@ -22,26 +22,26 @@ union Address {
     sockaddr_un local;
 };
 
-socklen_t address_of(const Door& door, Address& address) {
+socklen_t address_of(const ListenAddress& listener, Address& address) {
     std::memset(&address, 0, sizeof address);
-    if (door.address.starts_with('/')) {
+    if (listener.address.starts_with('/')) {
         address.local.sun_family = AF_UNIX;
-        EXPECT_LT(door.address.size(), sizeof address.local.sun_path);
-        door.address.copy(address.local.sun_path, sizeof address.local.sun_path - 1);
+        EXPECT_LT(listener.address.size(), sizeof address.local.sun_path);
+        listener.address.copy(address.local.sun_path, sizeof address.local.sun_path - 1);
         return sizeof address.local;
     }
     address.network.sin_family = AF_INET;
-    address.network.sin_port =
-        htons(static_cast<uint16_t>(std::stoi(door.address.substr(door.address.rfind(':') + 1))));
+    address.network.sin_port = htons(
+        static_cast<uint16_t>(std::stoi(listener.address.substr(listener.address.rfind(':') + 1))));
     address.network.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return sizeof address.network;
 }
 
 }  // namespace
 
-Stranger::Stranger(const Door& door) {
+Stranger::Stranger(const ListenAddress& listener) {
     Address address;
-    const socklen_t size = address_of(door, address);
+    const socklen_t size = address_of(listener, address);
     const auto until = std::chrono::steady_clock::now() + patience;
     while (std::chrono::steady_clock::now() < until) {
         // A Unix socket whose queue is full says so instead of waiting.

@@ -6,8 +6,8 @@
 
 namespace ros2s::tests {
 
-// Where a daemon takes connections.
-struct Door {
+// An address at which a daemon accepts connections.
+struct ListenAddress {
     std::string name;     // "control", "shm", "ucx+tcp"
     std::string address;  // a path, or HOST:PORT of loopback
 };
@@ -15,7 +15,7 @@ struct Door {
 class Stranger {
   public:
     // Tries for half a minute; whoever listens may be slow to take it.
-    explicit Stranger(const Door& door);
+    explicit Stranger(const ListenAddress& listener);
     Stranger(Stranger&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
     Stranger& operator=(Stranger&&) = delete;
     ~Stranger();

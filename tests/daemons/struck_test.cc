@@ -35,11 +35,11 @@ uint64_t stored_replies_returned(const EngineProcess& engine) {
 }
 
 // The daemons, and who of them is struck.
-class Ground {
+class StruckDaemons {
   public:
     enum class Victim : uint8_t { engine, dpu, both };
 
-    Ground(std::string provider, Victim victim) : dpu(engine, provider), victim_(victim) {
+    StruckDaemons(std::string provider, Victim victim) : dpu(engine, provider), victim_(victim) {
         auto made = OsReactor::create({.thread_name = "client"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
@@ -164,7 +164,7 @@ struct Shape {
     const char* name;
     const char* provider;  // to the engine
     bool through_dpu;
-    Ground::Victim victim;
+    StruckDaemons::Victim victim;
 };
 
 class Struck : public testing::TestWithParam<Shape> {};
@@ -174,16 +174,16 @@ TEST_P(Struck, BetweenCommitAndReplyItIsDoneOnce) {
     const uint64_t seed = random_seed();
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
-    Ground ground(shape.provider, shape.victim);
+    StruckDaemons daemons(shape.provider, shape.victim);
     Client client;
-    if (shape.through_dpu) ASSERT_TRUE(ground.dpu.start());
+    if (shape.through_dpu) ASSERT_TRUE(daemons.dpu.start());
     const auto opened =
         shape.through_dpu
-            ? client.open(*ground.reactor, ground.dpu.options(), ground.report)
-            : client.open(*ground.reactor, ground.engine.options(shape.provider), ground.report);
-    ASSERT_TRUE(opened) << ground.report.text();
+            ? client.open(*daemons.reactor, daemons.dpu.options(), daemons.report)
+            : client.open(*daemons.reactor, daemons.engine.options(shape.provider), daemons.report);
+    ASSERT_TRUE(opened) << daemons.report.text();
 
-    Model model(*ground.reactor, client.files(), random.next());
+    Model model(*daemons.reactor, client.files(), random.next());
     std::vector<Kind> struck{Kind::append, Kind::create, Kind::rename};
     for (size_t i = struck.size() - 1; i > 0; --i)
         std::swap(struck[i], struck[random.below(i + 1)]);
@@ -191,29 +191,29 @@ TEST_P(Struck, BetweenCommitAndReplyItIsDoneOnce) {
     for (const Kind kind : struck) {
         for (const Kind each : {Kind::append, Kind::create, Kind::rename}) model.run(each);
         const bool is_names = kind != Kind::append;
-        const char* at = shape.victim == Ground::Victim::engine ? point::engine_commit
-                         : is_names                             ? point::control_reply
-                                                                : point::dpu_write;
-        const uint64_t replies = ground.strike(at, [&] { model.run(kind); });
+        const char* at = shape.victim == StruckDaemons::Victim::engine ? point::engine_commit
+                         : is_names                                    ? point::control_reply
+                                                                       : point::dpu_write;
+        const uint64_t replies = daemons.strike(at, [&] { model.run(kind); });
         EXPECT_GE(replies, 1U) << "kind " << static_cast<int>(kind);
         returned += replies;
     }
     for (const Kind each : {Kind::append, Kind::create, Kind::rename}) model.run(each);
     model.compare();
     fmt::print("seed {}: {} strikes, {} stored replies returned\n", seed, struck.size(), returned);
-    client.close(*ground.reactor);
-    if (shape.through_dpu) EXPECT_EQ(ground.dpu.stop(), 0) << ground.dpu.log();
-    EXPECT_EQ(ground.engine.stop(), 0) << ground.engine.log();
+    client.close(*daemons.reactor);
+    if (shape.through_dpu) EXPECT_EQ(daemons.dpu.stop(), 0) << daemons.dpu.log();
+    EXPECT_EQ(daemons.engine.stop(), 0) << daemons.engine.log();
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Daemons, Struck,
-    testing::Values(Shape{"EngineShm", "shm", false, Ground::Victim::engine},
-                    Shape{"EngineUcxTcp", "ucx+tcp", false, Ground::Victim::engine},
-                    Shape{"EngineOfiTcp", "ofi+tcp;ofi_rxm", false, Ground::Victim::engine},
-                    Shape{"EngineBehindDpu", "shm", true, Ground::Victim::engine},
-                    Shape{"Dpu", "shm", true, Ground::Victim::dpu},
-                    Shape{"DpuAndEngine", "ucx+tcp", true, Ground::Victim::both}),
+    testing::Values(Shape{"EngineShm", "shm", false, StruckDaemons::Victim::engine},
+                    Shape{"EngineUcxTcp", "ucx+tcp", false, StruckDaemons::Victim::engine},
+                    Shape{"EngineOfiTcp", "ofi+tcp;ofi_rxm", false, StruckDaemons::Victim::engine},
+                    Shape{"EngineBehindDpu", "shm", true, StruckDaemons::Victim::engine},
+                    Shape{"Dpu", "shm", true, StruckDaemons::Victim::dpu},
+                    Shape{"DpuAndEngine", "ucx+tcp", true, StruckDaemons::Victim::both}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // ---- containers, by the control planes
@@ -221,30 +221,31 @@ INSTANTIATE_TEST_SUITE_P(
 struct ContainerShape {
     const char* name;
     bool through_dpu;
-    Ground::Victim victim;
+    StruckDaemons::Victim victim;
 };
 
 class StruckContainers : public testing::TestWithParam<ContainerShape> {
   protected:
     void connect() {
-        const api::ServicePlaces places = ground.engine.places();
+        const api::ServicePlaces places = daemons.engine.places();
         const bool dpu = GetParam().through_dpu;
         auto made = control::ControlClient::create(
-            *ground.reactor,
+            *daemons.reactor,
             {.address = "unix:" + (dpu ? places.dpu_control : places.engine_control),
              .identity = pki::identity_in(dpu ? places.host_certs : places.storage_certs, "client"),
              .server_name = "localhost"},
-            ground.report);
-        ASSERT_TRUE(made) << ground.report.text();
+            daemons.report);
+        ASSERT_TRUE(made) << daemons.report.text();
         client = std::move(*made);
         // A client's first change asks first whether there is a server.
         create("first");
         destroy("first");
     }
     std::vector<std::string> labels() {
-        const auto found = run_blocking(
-            *ground.reactor, [&] { return client->list_containers(call, "pool", ground.report); });
-        EXPECT_TRUE(found) << ground.report.text();
+        const auto found = run_blocking(*daemons.reactor, [&] {
+            return client->list_containers(call, "pool", daemons.report);
+        });
+        EXPECT_TRUE(found) << daemons.report.text();
         std::vector<std::string> labels;
         if (found) {
             for (const auto& each : *found) labels.push_back(each.properties.label);
@@ -253,45 +254,45 @@ class StruckContainers : public testing::TestWithParam<ContainerShape> {
         return labels;
     }
     void create(const std::string& label) {
-        EXPECT_TRUE(run_blocking(*ground.reactor, [&] {
-            return client->create_container(call, "pool", {.label = label}, {}, ground.report);
-        })) << ground.report.text();
+        EXPECT_TRUE(run_blocking(*daemons.reactor, [&] {
+            return client->create_container(call, "pool", {.label = label}, {}, daemons.report);
+        })) << daemons.report.text();
     }
     void destroy(const std::string& label) {
-        EXPECT_TRUE(run_blocking(*ground.reactor, [&] {
-            return client->destroy_container(call, "pool", label, ground.report);
-        })) << ground.report.text();
+        EXPECT_TRUE(run_blocking(*daemons.reactor, [&] {
+            return client->destroy_container(call, "pool", label, daemons.report);
+        })) << daemons.report.text();
     }
     Task<> drop() {
         client.reset();
         co_return;
     }
 
-    Ground ground{"shm", GetParam().victim};
+    StruckDaemons daemons{"shm", GetParam().victim};
     std::unique_ptr<control::ControlClient> client;
 };
 
 TEST_P(StruckContainers, BetweenCommitAndReplyItIsDoneOnce) {
     const ContainerShape& shape = GetParam();
-    if (shape.through_dpu) ASSERT_TRUE(ground.dpu.start());
+    if (shape.through_dpu) ASSERT_TRUE(daemons.dpu.start());
     connect();
     const std::vector<std::string> without{"main"}, with{"main", "one"};
     ASSERT_EQ(labels(), without);
-    EXPECT_GE(ground.strike(point::control_reply, [&] { create("one"); }), 1U);
+    EXPECT_GE(daemons.strike(point::control_reply, [&] { create("one"); }), 1U);
     EXPECT_EQ(labels(), with);
-    EXPECT_GE(ground.strike(point::control_reply, [&] { destroy("one"); }), 1U);
+    EXPECT_GE(daemons.strike(point::control_reply, [&] { destroy("one"); }), 1U);
     EXPECT_EQ(labels(), without);
-    run_blocking(*ground.reactor, [&] { return drop(); });
-    if (shape.through_dpu) EXPECT_EQ(ground.dpu.stop(), 0) << ground.dpu.log();
-    EXPECT_EQ(ground.engine.stop(), 0) << ground.engine.log();
+    run_blocking(*daemons.reactor, [&] { return drop(); });
+    if (shape.through_dpu) EXPECT_EQ(daemons.dpu.stop(), 0) << daemons.dpu.log();
+    EXPECT_EQ(daemons.engine.stop(), 0) << daemons.engine.log();
 }
 
-INSTANTIATE_TEST_SUITE_P(Daemons, StruckContainers,
-                         testing::Values(ContainerShape{"Engine", false, Ground::Victim::engine},
-                                         ContainerShape{"Dpu", true, Ground::Victim::dpu},
-                                         ContainerShape{"DpuAndEngine", true,
-                                                        Ground::Victim::both}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Daemons, StruckContainers,
+    testing::Values(ContainerShape{"Engine", false, StruckDaemons::Victim::engine},
+                    ContainerShape{"Dpu", true, StruckDaemons::Victim::dpu},
+                    ContainerShape{"DpuAndEngine", true, StruckDaemons::Victim::both}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace ros2s::tests

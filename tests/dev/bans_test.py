@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """usage: bans_test.py SOURCE_DIRECTORY
 
-The lint's rules on READMEs of modules and on decision records find what they are for."""
+The lint's rules on READMEs of modules, decision records and names of types find what they are for."""
 import sys
 import unittest
+from pathlib import Path
 
-sys.path.insert(0, f"{sys.argv.pop(1)}/tools/dev")
+ROOT = sys.argv.pop(1)
+sys.path.insert(0, f"{ROOT}/tools/dev")
 import bans  # noqa: E402
 
 MODULES = ["ros2_module(base", "  HEADERS bytes.h)", "ros2_module(api/c PUBLIC api)", "# ros2_module(no)"]
@@ -59,6 +61,36 @@ class Decisions(unittest.TestCase):
                 found = self.complaints(records, index)
                 self.assertEqual(len(found), 1, found)
                 self.assertIn(words, found[0])
+
+
+class RefusedTypeNames(unittest.TestCase):
+    GLOSSARY = ["| door | where one enters |", "## Words that we do not use", "| word | use instead |",
+                "|---|---|", "| door | listener |", "| lent | borrowed |"]
+
+    def complaints(self, line, path="src/a.h", glossary=None):
+        return bans.refused_type_names({"docs/glossary.md": glossary or self.GLOSSARY, path: [line]})
+
+    def test_names_that_are_refused(self):
+        for line in ("struct Door {", "class Doors;", "class [[nodiscard]] LentMemory {", "struct Doorkeeper final",
+                     "class Domains::TheDoor final : public Gate {", "struct closed_door {"):
+            with self.subTest(line=line):
+                found = self.complaints(line)
+                self.assertEqual(len(found), 1, found)
+                self.assertIn("say ", found[0])
+
+    def test_other_names(self):
+        for line in ("class SilentWorker;", "struct Indoors {", "Door open();", "// struct Door", "class Talent {"):
+            with self.subTest(line=line):
+                self.assertEqual(self.complaints(line), [])
+        self.assertEqual(self.complaints("class Door:", "tools/a.py"), [])
+
+    def test_the_table_must_be_there(self):
+        self.assertIn("is missing", self.complaints("struct A {", glossary=["# Glossary"])[0])
+
+    def test_files_that_are_left_still_need_it(self):
+        for path in bans.REFUSED_NAMES_LEFT:
+            with self.subTest(path=path):
+                self.assertTrue(Path(ROOT, path).exists())
 
 
 if __name__ == "__main__":

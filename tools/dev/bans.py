@@ -22,6 +22,7 @@ THREADED = (
     "src/ros2s/api/",             # the application's threads
     "src/ros2s/pool/owner_test.cc",  # an owner whose first thread ends before it
     "plugins/",             # the same
+    "src/ros2s/pool/owner_test.cc",  # an owner whose other thread ends it
     "apps/fuse/",           # libfuse's signal thread
     "apps/cli/",            # the progress line's and Ctrl-C's flag
     "tests/",
@@ -29,6 +30,15 @@ THREADED = (
 )
 
 CODE = (".cc", ".h", ".hpp", ".c")
+
+# Types that have a refused word in their name until these files are next worked on. It only shrinks.
+REFUSED_NAMES_LEFT = (
+    "src/ros2s/fabric/contract/cases.h",
+    "src/ros2s/fabric/contract/transfer_cases.cc",
+    "src/ros2s/fabric/lanes/lane_fuzz.cc",
+    "src/ros2s/fabric/packet/lent.h",
+    "src/ros2s/fabric/shm/ring_fuzz.cc",
+)
 
 # name, pattern, suffixes, allowed path prefixes, what to do instead
 RULES = (
@@ -78,6 +88,7 @@ def look():
     yield "links in documents", broken_links(texts)
     yield "a README in each module", modules_without_readme(texts)
     yield "decisions have a number, a date and a line in the index", decisions(texts)
+    yield "no type is named by a word that the glossary refuses", refused_type_names(texts)
 
 
 def without_comment(line, path):
@@ -135,4 +146,27 @@ def decisions(texts):
                               f"{date.removeprefix('Date: ')} | its decision in one sentence |'")
         if by_number.setdefault(number, path) != path:
             complaints.append(f"{path}: {by_number[number]} has the same number. Choose another one")
+    return complaints
+
+
+def refused_type_names(texts):
+    """Classes and structs whose name has a word of the glossary's table "Words that we do not use"."""
+    glossary = "\n".join(texts.get("docs/glossary.md", []))
+    rows = re.findall(r"^\| (\w+) \| (.+) \|$", glossary.partition("## Words that we do not use")[2],
+                      re.MULTILINE)
+    refused = {word: instead for word, instead in rows if word != "word"}
+    complaints = []
+    if not refused:
+        complaints.append("docs/glossary.md: the table \"Words that we do not use\" is missing")
+    for path, lines in texts.items():
+        if not path.endswith(CODE) or path in REFUSED_NAMES_LEFT:
+            continue
+        for number, line in enumerate(lines, 1):
+            for name in re.findall(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s+)?(?:\w+::)*(\w+)",
+                                   without_comment(line, path)):
+                for word in re.findall(r"[A-Z]?[a-z]+", name):  # of MyDoors, closed_door, Doorkeeper
+                    complaints += [f"{path}:{number}: {line.strip()}\n    the glossary refuses "
+                                   f"'{one}': say {instead}"
+                                   for one, instead in refused.items()
+                                   if word.lower().startswith(one)]
     return complaints

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "host_mooring.h"
+#include "host_mount_locator.h"
 #include "ros2s/connection/connection.h"
 #include "ros2s/control/remote_namespace.h"
 #include "ros2s/hostlink/link_client.h"
@@ -13,8 +13,8 @@ namespace {
 
 // Follows the session while the layers below are there.
 struct Following {
-    HostMooring& mooring;
-    Task<> close() { return mooring.stop(); }
+    HostMountLocator& locator;
+    Task<> close() { return locator.stop(); }
 };
 
 }  // namespace
@@ -44,27 +44,28 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
                                                .ucx_device = options.ucx_device},
                                               report)));
     channel_ = &connection->channel();
-    mooring_ = stack_.push("HostMooring", std::make_unique<HostMooring>(
-                                              reactor, connection->control(), connection->tickets(),
-                                              options.container, options.read_only));
-    ROS2S_CO_TRY(co_await mooring_->mount(report));
+    locator_ = stack_.push(
+        "HostMountLocator",
+        std::make_unique<HostMountLocator>(reactor, connection->control(), connection->tickets(),
+                                           options.container, options.read_only));
+    ROS2S_CO_TRY(co_await locator_->mount(report));
     auto* const names =
         stack_.push("RemoteNamespace", std::make_unique<control::RemoteNamespace>(
-                                           connection->control(), *mooring_, connection->client()));
+                                           connection->control(), *locator_, connection->client()));
     link_ = stack_.push("LinkClient", std::make_unique<hostlink::LinkClient>(
-                                          reactor, *channel_, *names, *mooring_,
+                                          reactor, *channel_, *names, *locator_,
                                           hostlink::LinkClient::Options{
                                               .client = connection->client(),
                                               .behind = "the DPU at " + channel_->address()}));
-    co_await mooring_->follow(*link_);
-    stack_.push("Following", std::make_unique<Following>(*mooring_));
+    co_await locator_->follow(*link_);
+    stack_.push("Following", std::make_unique<Following>(*locator_));
     co_return Result<>{};
 }
 
 fs::FileSystem& HostFiles::file_system() { return *link_; }
 
 std::string HostFiles::path() const {
-    const std::string keeper = mooring_->keeper();
+    const std::string keeper = locator_->keeper();
     return fmt::format("offload over {} to the DPU at {}{}{}", channel_->provider(),
                        channel_->address(), keeper.empty() ? "" : ", ", keeper);
 }

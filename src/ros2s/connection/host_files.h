@@ -31,7 +31,7 @@ class Channel;
 
 namespace ros2s::connection {
 
-class HostMooring;
+class HostMountLocator;
 
 struct HostOptions {
     std::string control;        // "dpu-1:7500", "unix:/run/ros2store/dpu-control.sock"
@@ -66,7 +66,7 @@ class HostFiles {
 
     Stack stack_;
     rpc::Channel* channel_ = nullptr;
-    HostMooring* mooring_ = nullptr;
+    HostMountLocator* locator_ = nullptr;
     hostlink::LinkClient* link_ = nullptr;
 };
 

@@ -133,8 +133,8 @@ TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
     EXPECT_THAT(rig_->lines.with("may not read the container pool/alices: refused"), SizeIs(2));
     // Asked for reading and writing, and given what there is a right for.
     const session::MountId mounted = rig_->mount(*mallory_, session, "c");
-    session::FixedMooring mooring({session, mounted});
-    RemoteNamespace names(*mallory_, mooring, alice);
+    session::FixedMountLocator locator({session, mounted});
+    RemoteNamespace names(*mallory_, locator, alice);
     EXPECT_EQ(code([&] { return names.mkdir(call_, fs::root_node, "d", 0755, {}); }),
               Code::read_only);
     const fs::SetAttributes to_me{.uid = 7};

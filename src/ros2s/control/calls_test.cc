@@ -138,8 +138,8 @@ TEST_F(Calls, OneSubjectsCallsAreBounded) {
 
 TEST_F(Calls, AMountForReadingTakesNoChanges) {
     start();
-    session::FixedMooring mooring({session_, rig_->mount(*client_, session_, "c", true)});
-    RemoteNamespace names(*client_, mooring, alice);
+    session::FixedMountLocator locator({session_, rig_->mount(*client_, session_, "c", true)});
+    RemoteNamespace names(*client_, locator, alice);
     const auto code = [](const auto& result) {
         return result ? Code::exists : result.error().code;
     };
@@ -157,10 +157,10 @@ TEST_F(Calls, AMountForReadingTakesNoChanges) {
 
 TEST_F(Calls, WhatAMountHasOpenIsItsOwn) {
     start();
-    session::FixedMooring mooring({session_, rig_->mount(*client_, session_)});
-    session::FixedMooring elsewhere_mooring({session_, rig_->mount(*client_, session_)});
-    RemoteNamespace names(*client_, mooring, alice);
-    RemoteNamespace others(*client_, elsewhere_mooring, alice);
+    session::FixedMountLocator locator({session_, rig_->mount(*client_, session_)});
+    session::FixedMountLocator elsewhere_locator({session_, rig_->mount(*client_, session_)});
+    RemoteNamespace names(*client_, locator, alice);
+    RemoteNamespace others(*client_, elsewhere_locator, alice);
     const auto opened = rig_->here(
         [&] { return names.create(call_, fs::root_node, "f", 0644, {.write = true}, {}); });
     ASSERT_TRUE(opened);
@@ -173,8 +173,8 @@ TEST_F(Calls, WhatAMountHasOpenIsItsOwn) {
 
 TEST_F(Calls, NamesAreAskedForAgainWhenTheServerComesBack) {
     start();
-    session::FixedMooring mooring({session_, rig_->mount(*client_, session_)});
-    RemoteNamespace names(*client_, mooring, alice);
+    session::FixedMountLocator locator({session_, rig_->mount(*client_, session_)});
+    RemoteNamespace names(*client_, locator, alice);
     EXPECT_TRUE(rig_->here([&] { return names.mkdir(call_, fs::root_node, "a", 0755, {}); }));
     rig_->restart();  // the connection is lost, and the client does not know it yet
     EXPECT_TRUE(rig_->here([&] { return names.mkdir(call_, fs::root_node, "b", 0755, {}); }));

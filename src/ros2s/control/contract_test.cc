@@ -74,7 +74,7 @@ class OverTheWire final : public fs::FileSystem {
           session_(rig_.open(*client_).id),
           tickets_(*client_, session_) {
         Report report;
-        names_ = std::make_unique<RemoteNamespace>(*client_, mooring_, alice);
+        names_ = std::make_unique<RemoteNamespace>(*client_, locator_, alice);
         rig_.there([&] { return data_.start(*rig_.server_reactor, report); });
         rig_.here([&] { return connect(report); });
     }
@@ -89,7 +89,7 @@ class OverTheWire final : public fs::FileSystem {
         rig_.here([&] { return link_->close_all(); });
         EXPECT_TRUE(rig_.here([&] { return names_->send_forgotten(call); }));
         EXPECT_TRUE(rig_.here([&] {
-            return client_->unmount(call, session_, mooring_.place().mount, report);
+            return client_->unmount(call, session_, locator_.location().mount, report);
         })) << report.text();
         co_return;
     }
@@ -205,7 +205,7 @@ class OverTheWire final : public fs::FileSystem {
         EXPECT_TRUE(connected) << report.text();
         channel_ = std::move(*connected);
         link_ = std::make_unique<hostlink::LinkClient>(
-            reactor, *channel_, *names_, mooring_,
+            reactor, *channel_, *names_, locator_,
             hostlink::LinkClient::Options{.client = alice, .behind = "the rig"});
     }
     Task<> disconnect() {
@@ -219,7 +219,7 @@ class OverTheWire final : public fs::FileSystem {
     DataPlane data_;
     std::unique_ptr<ControlClient> client_;
     session::SessionId session_;
-    session::FixedMooring mooring_{{session_, rig_.mount(*client_, session_)}};
+    session::FixedMountLocator locator_{{session_, rig_.mount(*client_, session_)}};
     Tickets tickets_;
     std::unique_ptr<RemoteNamespace> names_;
     std::unique_ptr<fabric::Domain> domain_;

@@ -75,8 +75,8 @@ struct ControlServer::Parts {
                 .per_subject = options.calls_per_subject_max,
                 .time_max = options.request_max},
                options.calls_max, options.calls_per_subject_max),
-          ground{.gate = gate, .parts = std::move(given), .options = options},
-          audit(ground.parts.log),
+          state{.gate = gate, .parts = std::move(given), .options = options},
+          audit(state.parts.log),
           background(gate.reactor, 3) {}
 
     Result<> build(Report& report);
@@ -85,15 +85,15 @@ struct ControlServer::Parts {
     Connections connections;
     Trust trust;
     CallGate gate;
-    Ground ground;
+    ServerState state;
     Audit audit;
-    ServerService about{ground};
-    SessionService sessions{ground};
-    PoolService pools{ground};
-    ContainerService containers{ground};
-    MountService mounts{ground};
-    FileService files{ground};
-    HealthService health{gate, ground.parts.access};
+    ServerService about{state};
+    SessionService sessions{state};
+    PoolService pools{state};
+    ContainerService containers{state};
+    MountService mounts{state};
+    FileService files{state};
+    HealthService health{gate, state.parts.access};
     std::optional<ReflectionService> reflection;
     // gRPC asks them for the files as long as the server lives.
     std::shared_ptr<grpc::ServerCredentials> credentials;
@@ -123,11 +123,11 @@ Result<> ControlServer::Parts::build(Report& report) {
     grpc::ResourceQuota quota("ros2store control plane");
     quota.Resize(buffer_bytes_max);
     builder.SetResourceQuota(quota);
-    credentials = server_credentials(options.identity, ground.parts.log);
+    credentials = server_credentials(options.identity, state.parts.log);
     using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor = builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
     std::vector<OfferedService*> offered{&about, &sessions, &pools, &containers, &health};
-    if (ground.parts.mounts != nullptr) offered.insert(offered.end(), {&mounts, &files});
+    if (state.parts.mounts != nullptr) offered.insert(offered.end(), {&mounts, &files});
     std::vector<std::string> names;
     for (const OfferedService* service : offered) names.push_back(service->name());
     offered.push_back(&reflection.emplace(gate, std::move(names)));
@@ -159,17 +159,17 @@ Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts g
                                                                   Report& report) {
     auto parts = std::make_unique<Parts>(std::move(given), std::move(options));
     Reactor& reactor = parts->gate.reactor;
-    const auto built = co_await parts->ground.parts.blocking.run(
+    const auto built = co_await parts->state.parts.blocking.run(
         reactor, [&parts, &report] { return parts->build(report); });
     if (!built) co_return fail(built.error());
-    parts->ground.parts.log.info(
+    parts->state.parts.log.info(
         fmt::format("control plane on {}", fmt::join(parts->addresses, ", ")));
     ROS2S_CHECK(
-        parts->background.try_spawn(parts->ground.parts.sessions.reap(parts->stopping.token())) &&
+        parts->background.try_spawn(parts->state.parts.sessions.reap(parts->stopping.token())) &&
         parts->background.try_spawn(parts->trust.watch(parts->stopping.token())) &&
         parts->background.try_spawn(end_late(parts->gate, parts->stopping.token())));
     std::unique_ptr<ControlServer> server(new ControlServer(std::move(parts)));
-    for (const std::string& pool : server->parts_->ground.parts.pools.names()) {
+    for (const std::string& pool : server->parts_->state.parts.pools.names()) {
         server->set_pool_serving(pool, true);
     }
     co_return server;
@@ -182,7 +182,7 @@ void ControlServer::set_pool_serving(const std::string& pool, bool serving) {
 }
 
 void ControlServer::drain() {
-    parts_->ground.draining = true;
+    parts_->state.draining = true;
     parts_->health.set_all_ended();
 }
 
@@ -193,7 +193,7 @@ Task<> ControlServer::stop(Duration grace) {
     parts.stopping.request_stop();
     const auto until = std::chrono::system_clock::now() +
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(grace);
-    co_await parts.ground.parts.blocking.run(parts.gate.reactor, [&parts, until] {
+    co_await parts.state.parts.blocking.run(parts.gate.reactor, [&parts, until] {
         parts.connections.stop();
         parts.server->Shutdown(until);
         parts.server.reset();

@@ -75,9 +75,9 @@ struct DataAddress {
 
 // Where sessions enter the data plane, for servers where each tenant has a place of its own. The
 // composer's.
-class Doors {
+class TenantListeners {
   public:
-    virtual ~Doors() = default;
+    virtual ~TenantListeners() = default;
     // The session's, opened if it is the tenant's first; it stays while the tenant has sessions
     // that asked. Errors come with a sentence: busy, no_memory, io.
     virtual Task<Result<std::string>> open(const session::Session& session, std::string provider,
@@ -90,9 +90,9 @@ struct ControlParts {
     session::SessionTable& sessions;
     session::TicketTable& tickets;
     PoolCatalog& pools;
-    const session::AccessTable& access;  // who may do what
-    session::Mounts* mounts = nullptr;   // null: no file services (an engine)
-    Doors* doors = nullptr;              // null: all enter where ControlOptions::data says
+    const session::AccessTable& access;           // who may do what
+    session::Mounts* mounts = nullptr;            // null: no file services (an engine)
+    TenantListeners* tenant_listeners = nullptr;  // null: all enter where ControlOptions::data says
     Log log{};
 };
 

@@ -23,9 +23,9 @@ struct Using {
 };
 
 // Errors: stale.
-Result<Using> enter(const Ground& ground, Served& served, const v1::Place& place) {
-    ROS2S_TRY_ASSIGN(auto session, ground.session(served, place.session()));
-    auto mount = ground.parts.mounts->find(*session, {place.mount()});
+Result<Using> enter(const ServerState& state, Served& served, const v1::Place& place) {
+    ROS2S_TRY_ASSIGN(auto session, state.session(served, place.session()));
+    auto mount = state.parts.mounts->find(*session, {place.mount()});
     if (!mount) {
         return served.report.fail(mount.error(),
                                   fmt::format("session {} has no mount {}; it was unmounted, "
@@ -77,8 +77,8 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
 
 // To change something. Errors: stale, read_only, invalid.
 template <class Request>
-Result<Using> enter_to_change(const Ground& ground, Served& served, const Request& request) {
-    ROS2S_TRY_ASSIGN(auto entered, enter(ground, served, request.place()));
+Result<Using> enter_to_change(const ServerState& state, Served& served, const Request& request) {
+    ROS2S_TRY_ASSIGN(auto entered, enter(state, served, request.place()));
     ROS2S_TRY(name_update(served, *entered.session, request));
     if (!entered.mount->read_only()) return entered;
     return served.report.fail(
@@ -148,31 +148,31 @@ Result<> check_room(Served& served, const session::Mount& mount) {
 Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& request,
                                    v1::MountReply& reply) {
     ROS2S_CO_TRY(check_label("container", request.container(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
+    ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
     const std::string& pool = session->request.pool;
-    const bool may_write = ground_.parts.access.allows(served.subject, session::Right::write, pool,
-                                                       request.container());
+    const bool may_write = state_.parts.access.allows(served.subject, session::Right::write, pool,
+                                                      request.container());
     if (!may_write) {
-        ROS2S_CO_TRY(ground_.permit(served, session::Right::read, pool, request.container()));
+        ROS2S_CO_TRY(state_.permit(served, session::Right::read, pool, request.container()));
     }
     const bool read_only = request.read_only() || !may_write;
     ROS2S_CO_TRY_ASSIGN(const auto mounted,
-                        co_await ground_.parts.mounts->mount(
+                        co_await state_.parts.mounts->mount(
                             served.call, *session, request.container(), read_only, served.report));
-    ground_.audit(served, fmt::format("mounted {}/{} for {}", pool, request.container(),
-                                      !read_only            ? "reading and writing"
-                                      : request.read_only() ? "reading"
-                                                            : "reading, because it may not "
-                                                              "write"));
+    state_.audit(served, fmt::format("mounted {}/{} for {}", pool, request.container(),
+                                     !read_only            ? "reading and writing"
+                                     : request.read_only() ? "reading"
+                                                           : "reading, because it may not "
+                                                             "write"));
     reply.set_mount(mounted.value);
-    reply.set_keeper(ground_.parts.mounts->keeper(pool, request.container()));
+    reply.set_keeper(state_.parts.mounts->keeper(pool, request.container()));
     co_return Result<>{};
 }
 
 Task<Result<>> MountService::unmount(Served& served, const v1::UnmountRequest& request,
                                      v1::UnmountReply&) {
-    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
-    co_return co_await ground_.parts.mounts->unmount(*session, {request.mount()});
+    ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
+    co_return co_await state_.parts.mounts->unmount(*session, {request.mount()});
 }
 
 Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& request,
@@ -180,7 +180,7 @@ Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& requ
     if (request.name() != "." && request.name() != "..") {
         ROS2S_CO_TRY(check_named(served, request.name()));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     const auto found =
         co_await entered.fs().lookup(served.call, NodeId{request.parent()}, request.name());
     co_return give_node(served, *entered.mount, found, reply);
@@ -190,7 +190,7 @@ Task<Result<>> FileService::make_directory(Served& served, const v1::MakeDirecto
                                            v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     const auto made =
         co_await entered.fs().mkdir(served.call, NodeId{request.parent()}, request.name(),
                                     request.mode(), decode(request.owner()));
@@ -201,7 +201,7 @@ Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest&
                                       v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_node_mode(request.mode(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     const auto made =
         co_await entered.fs().mknod(served.call, NodeId{request.parent()}, request.name(),
                                     request.mode(), request.device(), decode(request.owner()));
@@ -211,7 +211,7 @@ Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest&
 Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& request,
                                     v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     const auto made =
         co_await entered.fs().symlink(served.call, NodeId{request.parent()}, request.name(),
                                       request.target(), decode(request.owner()));
@@ -221,7 +221,7 @@ Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& re
 Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
                                  v1::NodeReply& reply) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     const auto made = co_await entered.fs().link(served.call, NodeId{request.node()},
                                                  NodeId{request.parent()}, request.name());
     co_return give_node(served, *entered.mount, made, reply);
@@ -230,7 +230,7 @@ Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
 Task<Result<>> FileService::unlink(Served& served, const v1::UnlinkRequest& request,
                                    v1::EmptyReply&) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     co_return co_await entered.fs().unlink(served.call, NodeId{request.parent()}, request.name());
 }
 
@@ -238,7 +238,7 @@ Task<Result<>> FileService::remove_directory(Served& served,
                                              const v1::RemoveDirectoryRequest& request,
                                              v1::EmptyReply&) {
     ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     co_return co_await entered.fs().rmdir(served.call, NodeId{request.parent()}, request.name());
 }
 
@@ -246,7 +246,7 @@ Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& requ
                                    v1::EmptyReply&) {
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_name("new_name", request.new_name(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     co_return co_await entered.fs().rename(
         served.call, NodeId{request.parent()}, request.name(), NodeId{request.new_parent()},
         request.new_name(), {.no_replace = request.no_replace(), .exchange = request.exchange()});
@@ -254,7 +254,7 @@ Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& requ
 
 Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest& request,
                                       v1::ReadLinkReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto target,
                         co_await entered.fs().readlink(served.call, NodeId{request.node()}));
     reply.set_target(std::move(target));
@@ -263,7 +263,7 @@ Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest&
 
 Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttributesRequest& request,
                                            v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(const auto attributes,
                         co_await entered.fs().get_attributes(served.call, NodeId{request.node()}));
     encode(attributes, *reply.mutable_attributes());
@@ -273,7 +273,7 @@ Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttribut
 Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttributesRequest& request,
                                            v1::NodeReply& reply) {
     ROS2S_CO_TRY_ASSIGN(const auto changes, control::decode(request, served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     ROS2S_CO_TRY_ASSIGN(const auto attributes, co_await entered.fs().set_attributes(
                                                    served.call, NodeId{request.node()}, changes));
     encode(attributes, *reply.mutable_attributes());
@@ -282,7 +282,7 @@ Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttribut
 
 Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest& request,
                                       v1::GetXattrReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto value, co_await entered.fs().get_xattr(
                                         served.call, NodeId{request.node()}, request.name()));
     reply.set_value(std::move(value));
@@ -292,21 +292,21 @@ Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest&
 Task<Result<>> FileService::set_xattr(Served& served, const v1::SetXattrRequest& request,
                                       v1::EmptyReply&) {
     ROS2S_CO_TRY_ASSIGN(const auto how, control::decode(request.how(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     co_return co_await entered.fs().set_xattr(served.call, NodeId{request.node()}, request.name(),
                                               as_bytes(request.value()), how);
 }
 
 Task<Result<>> FileService::remove_xattr(Served& served, const v1::RemoveXattrRequest& request,
                                          v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
     co_return co_await entered.fs().remove_xattr(served.call, NodeId{request.node()},
                                                  request.name());
 }
 
 Task<Result<>> FileService::list_xattrs(Served& served, const v1::ListXattrsRequest& request,
                                         v1::ListXattrsReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto names,
                         co_await entered.fs().list_xattrs(served.call, NodeId{request.node()}));
     for (std::string& name : names) reply.add_names(std::move(name));
@@ -317,8 +317,8 @@ Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& requ
                                  v1::OpenFileReply& reply) {
     const fs::OpenFlags flags = control::decode(request.flags());
     const bool changes = flags.write || flags.append || flags.truncate;
-    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? enter_to_change(ground_, served, request)
-                                              : enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? enter_to_change(state_, served, request)
+                                              : enter(state_, served, request.place()));
     ROS2S_CO_TRY(check_room(served, *entered.mount));
     auto opened = co_await entered.fs().open(served.call, NodeId{request.node()}, flags);
     co_return co_await give_handle(served, entered, std::move(opened), false, reply);
@@ -329,7 +329,7 @@ Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& 
     ROS2S_CO_TRY(check_named(served, request.name()));
     ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
     const fs::OpenFlags flags = control::decode(request.flags());
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(ground_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
     ROS2S_CO_TRY(check_room(served, *entered.mount));
     auto opened =
         co_await entered.fs().create(served.call, NodeId{request.parent()}, request.name(),
@@ -339,7 +339,7 @@ Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& 
 
 Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& request,
                                   v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY(entered.mount->closing({request.handle()}));
     // The handle is out of the table: nothing may stop its closing any more.
     const Call closing;
@@ -351,7 +351,7 @@ Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirecto
     if (request.limit() == 0) {
         co_return served.report.fail(Code::invalid, "limit is 0; request at least one entry");
     }
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY(entered.mount->check({request.handle()}));
     ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.fs().readdir(
                                           served.call, {request.handle()}, request.cookie(),
@@ -373,7 +373,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
                                      fmt::format("nodes has {} entries; the limit is {}",
                                                  request.nodes_size(), forgets_max));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     for (const auto& each : request.nodes()) {
         entered.mount->forget(NodeId{each.node()}, each.count());
     }
@@ -382,7 +382,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
 
 Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& request,
                                   v1::SpaceReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(ground_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.fs().space(served.call));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);

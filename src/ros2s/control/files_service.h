@@ -7,20 +7,20 @@ namespace ros2s::control {
 
 class MountService final : public OfferedService {
   public:
-    explicit MountService(Ground& ground)
-        : OfferedService(ground.gate, v1::Mounts::service_full_name()), ground_(ground) {}
+    explicit MountService(ServerState& state)
+        : OfferedService(state.gate, v1::Mounts::service_full_name()), state_(state) {}
 
   private:
     ROS2S_SERVE(Mount, MountRequest, MountReply, mount)
     ROS2S_SERVE(Unmount, UnmountRequest, UnmountReply, unmount)
 
-    Ground& ground_;
+    ServerState& state_;
 };
 
 class FileService final : public OfferedService {
   public:
-    explicit FileService(Ground& ground)
-        : OfferedService(ground.gate, v1::Files::service_full_name()), ground_(ground) {}
+    explicit FileService(ServerState& state)
+        : OfferedService(state.gate, v1::Files::service_full_name()), state_(state) {}
 
   private:
     ROS2S_SERVE(Lookup, LookupRequest, NodeReply, lookup)
@@ -45,7 +45,7 @@ class FileService final : public OfferedService {
     ROS2S_SERVE(Forget, ForgetRequest, EmptyReply, forget)
     ROS2S_SERVE(Space, SpaceRequest, SpaceReply, space)
 
-    Ground& ground_;
+    ServerState& state_;
 };
 
 }  // namespace ros2s::control

@@ -36,7 +36,7 @@ struct RemoteNamespace::Sender {
     template <class Request>
     static Request about(const RemoteNamespace& names) {
         Request request;
-        set_place(request, names.mooring_.place());
+        set_place(request, names.locator_.location());
         return request;
     }
     template <class Request>
@@ -64,7 +64,7 @@ struct RemoteNamespace::Sender {
                                         std::function<void(grpc::Status)>);
 
     template <class Request>
-    static void set_place(Request& request, session::Place place) {
+    static void set_place(Request& request, session::MountLocation place) {
         request.mutable_place()->set_session(place.session.value);
         request.mutable_place()->set_mount(place.mount.value);
     }
@@ -99,25 +99,25 @@ struct RemoteNamespace::Sender {
         if (names.forgotten_.size() >= forgotten_enough) (void)co_await names.send_forgotten(call);
         ControlClient::Parts& parts = names.client_.parts();
         const Time until = parts.reactor.now() + patience;
-        for (session::Place at = names.mooring_.place();;) {
+        for (session::MountLocation at = names.locator_.location();;) {
             set_place(request, at);
             Report report;
             auto reply = co_await ask(parts, &Stubs::files, method, call, request, report);
             if (reply || !co_await is_sent_again(names, call, reply.error(), until, at)) {
                 co_return reply;
             }
-            if (names.mooring_.place() != at && !anywhere) co_return fail(Code::stale);
-            at = names.mooring_.place();
+            if (names.locator_.location() != at && !anywhere) co_return fail(Code::stale);
+            at = names.locator_.location();
             if (request.place().has_update()) {
                 request.mutable_place()->mutable_update()->set_repeated(true);
             }
         }
     }
     static Task<bool> is_sent_again(RemoteNamespace& names, const Call& call, Error error,
-                                    Time until, session::Place at) {
+                                    Time until, session::MountLocation at) {
         constexpr Duration pause = std::chrono::milliseconds(20);
         Reactor& reactor = names.client_.parts().reactor;
-        if (error.code == Code::stale) co_return co_await names.mooring_.moved(call, at);
+        if (error.code == Code::stale) co_return co_await names.locator_.moved(call, at);
         // The server is there, and has waited itself.
         if (error.os_errno == rpc::absent_behind) co_return false;
         // A server that ends cancels what it has not done.
@@ -147,9 +147,10 @@ struct RemoteNamespace::Sender {
     }
 };
 
-RemoteNamespace::RemoteNamespace(ControlClient& client, session::Mooring& mooring, Uuid instance)
+RemoteNamespace::RemoteNamespace(ControlClient& client, session::MountLocator& locator,
+                                 Uuid instance)
     : client_(client),
-      mooring_(mooring),
+      locator_(locator),
       slots_(client.parts().reactor, instance, first_slot, slots) {}
 
 RemoteNamespace::AttributesTask RemoteNamespace::lookup(const Call& call, NodeId parent,

@@ -21,7 +21,7 @@
 #include "ros2s/control/control_client.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/rpc/update_slots.h"
-#include "ros2s/session/mooring.h"
+#include "ros2s/session/mount_location.h"
 
 namespace ros2s::control {
 
@@ -32,8 +32,8 @@ class RemoteNamespace final : public fs::Namespace {
     static constexpr uint32_t slots = 256;
     static constexpr Duration patience = std::chrono::seconds(30);
 
-    // `instance`: the session's. The mooring outlives it.
-    RemoteNamespace(ControlClient& client, session::Mooring& mooring, Uuid instance);
+    // `instance`: the session's. The locator outlives it.
+    RemoteNamespace(ControlClient& client, session::MountLocator& locator, Uuid instance);
     RemoteNamespace(const RemoteNamespace&) = delete;
     RemoteNamespace& operator=(const RemoteNamespace&) = delete;
 
@@ -88,7 +88,7 @@ class RemoteNamespace final : public fs::Namespace {
     struct Sender;
 
     ControlClient& client_;
-    session::Mooring& mooring_;
+    session::MountLocator& locator_;
     rpc::UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
 };

@@ -4,16 +4,16 @@ namespace ros2s::control {
 
 Task<Result<>> ServerService::query(Served& served, const v1::QueryServerRequest&,
                                     v1::QueryServerReply& reply) {
-    reply.set_program(ground_.options.program);
-    reply.set_serving(!ground_.draining);
-    reply.set_sessions(ground_.parts.sessions.metrics().live.value());
-    for (const DataAddress& each : ground_.options.data) {
+    reply.set_program(state_.options.program);
+    reply.set_serving(!state_.draining);
+    reply.set_sessions(state_.parts.sessions.metrics().live.value());
+    for (const DataAddress& each : state_.options.data) {
         v1::DataAddress& into = *reply.add_data();
         into.set_provider(each.provider);
         into.set_address(each.address);
     }
-    for (const AbsentPool& each : ground_.parts.pools.absent()) {
-        if (!ground_.parts.access.sees_pool(served.subject, each.name)) continue;
+    for (const AbsentPool& each : state_.parts.pools.absent()) {
+        if (!state_.parts.access.sees_pool(served.subject, each.name)) continue;
         v1::AbsentPool& into = *reply.add_absent();
         into.set_pool(each.name);
         into.set_since_ns(each.since.time_since_epoch().count());

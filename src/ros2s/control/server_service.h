@@ -7,13 +7,13 @@ namespace ros2s::control {
 
 class ServerService final : public OfferedService {
   public:
-    explicit ServerService(Ground& ground)
-        : OfferedService(ground.gate, v1::Server::service_full_name()), ground_(ground) {}
+    explicit ServerService(ServerState& state)
+        : OfferedService(state.gate, v1::Server::service_full_name()), state_(state) {}
 
   private:
     ROS2S_SERVE(Query, QueryServerRequest, QueryServerReply, query)
 
-    Ground& ground_;
+    ServerState& state_;
 };
 
 }  // namespace ros2s::control

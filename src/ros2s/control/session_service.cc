@@ -18,7 +18,7 @@ uint64_t milliseconds(Duration duration) {
 
 }  // namespace
 
-Result<session::SessionUse> Ground::session(Served& served, uint64_t number) const {
+Result<session::SessionUse> ServerState::session(Served& served, uint64_t number) const {
     auto found = parts.sessions.find({number}, served.subject, served.peer);
     if (found) {
         served.call.tenant = (*found)->tenant;
@@ -40,9 +40,9 @@ std::string fields_of(const Served& served) {
 }
 
 // `what` the caller wanted of `object`, and the setting that would let it.
-Result<> refuse(const Ground& ground, Served& served, std::string_view what,
+Result<> refuse(const ServerState& state, Served& served, std::string_view what,
                 std::string_view object, std::string_view setting) {
-    ground.parts.sessions.audit().refused(
+    state.parts.sessions.audit().refused(
         served.subject,
         fmt::format("{} ({}) may not {} {}: refused; to allow it, the settings need: access: "
                     "{{\"{}\": {{{}}}}}",
@@ -56,21 +56,21 @@ Result<> refuse(const Ground& ground, Served& served, std::string_view what,
 
 }  // namespace
 
-Result<> Ground::permit(Served& served, session::Right right, const std::string& pool,
-                        const std::string& container) const {
+Result<> ServerState::permit(Served& served, session::Right right, const std::string& pool,
+                             const std::string& container) const {
     if (parts.access.allows(served.subject, right, pool, container)) return {};
     return refuse(*this, served, session::to_string(right),
                   fmt::format("the container {}/{}", pool, container),
                   fmt::format("{}: {}/{}", session::to_string(right), pool, container));
 }
 
-Result<> Ground::permit(Served& served, const std::string& pool) const {
+Result<> ServerState::permit(Served& served, const std::string& pool) const {
     if (parts.access.sees_pool(served.subject, pool)) return {};
     return refuse(*this, served, "use", fmt::format("the pool '{}'", pool),
                   fmt::format("read: {}/CONTAINER", pool));
 }
 
-std::vector<std::string> Ground::pools_for(const Served& served) const {
+std::vector<std::string> ServerState::pools_for(const Served& served) const {
     std::vector<std::string> pools = parts.pools.names();
     std::erase_if(pools, [&](const std::string& pool) {
         return !parts.access.sees_pool(served.subject, pool);
@@ -78,7 +78,7 @@ std::vector<std::string> Ground::pools_for(const Served& served) const {
     return pools;
 }
 
-void Ground::audit(const Served& served, std::string_view what) const {
+void ServerState::audit(const Served& served, std::string_view what) const {
     parts.sessions.audit().done(served.subject,
                                 fmt::format("{} ({}) {}", served.subject, served.peer, what),
                                 fields_of(served));
@@ -87,11 +87,11 @@ void Ground::audit(const Served& served, std::string_view what) const {
 Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& request,
                                                   Report& report) const {
     for (const std::string& wanted : request.providers()) {
-        const auto found = std::ranges::find(ground_.options.data, wanted, &DataAddress::provider);
-        if (found != ground_.options.data.end()) return &*found;
+        const auto found = std::ranges::find(state_.options.data, wanted, &DataAddress::provider);
+        if (found != state_.options.data.end()) return &*found;
     }
     std::vector<std::string> ours;
-    for (const DataAddress& each : ground_.options.data) ours.push_back(each.provider);
+    for (const DataAddress& each : state_.options.data) ours.push_back(each.provider);
     return report.fail(
         Code::unsupported,
         fmt::format("none of the providers {} is offered here; available: {}",
@@ -101,14 +101,14 @@ Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& 
 
 Result<> SessionService::give_ticket(Served& served, const session::Session& session,
                                      v1::Ticket& into) {
-    const auto issued = ground_.parts.sessions.issue_ticket(session);
+    const auto issued = state_.parts.sessions.issue_ticket(session);
     if (!issued) {
         return served.report.fail(issued.error(),
                                   "too many tickets are unused; use them, or wait until they "
                                   "expire");
     }
     into.set_ticket(std::string(issued->ticket.view()));
-    into.set_lifetime_ms(milliseconds(issued->expires - ground_.gate.reactor.now()));
+    into.set_lifetime_ms(milliseconds(issued->expires - state_.gate.reactor.now()));
     return {};
 }
 
@@ -117,56 +117,56 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     Report& report = served.report;
     ROS2S_CO_TRY_ASSIGN(auto wanted, decode(request, served.subject, report));
     wanted.from = served.peer;
-    if (ground_.draining) {
+    if (state_.draining) {
         co_return report.fail(Code::closed,
                               "the server is stopping; use another one, or try again when it "
                               "runs again");
     }
-    if (wanted.purpose != ground_.options.purpose) {
+    if (wanted.purpose != state_.options.purpose) {
         co_return report.fail(
             Code::unsupported,
             fmt::format("this server has sessions for {}, not for {}; use an engine's address "
                         "for store and a DPU's for link",
-                        session::to_string(ground_.options.purpose),
+                        session::to_string(state_.options.purpose),
                         session::to_string(wanted.purpose)));
     }
-    ROS2S_CO_TRY(ground_.permit(served, wanted.pool));
-    PoolCatalog& pools = ground_.parts.pools;
+    ROS2S_CO_TRY(state_.permit(served, wanted.pool));
+    PoolCatalog& pools = state_.parts.pools;
     if (pools.find(wanted.pool) == nullptr && pools.directories(wanted.pool).empty()) {
         co_return report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; available: {}", wanted.pool,
-                                          fmt::join(ground_.pools_for(served), ", ")));
+                                          fmt::join(state_.pools_for(served), ", ")));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
     const auto opened = enter(served, std::move(wanted), *reply.mutable_ticket());
     if (!opened) co_return fail(opened.error());
     if (!opened->ticket) {  // nobody could use the session
-        co_await ground_.parts.sessions.close(opened->id);
+        co_await state_.parts.sessions.close(opened->id);
         co_return opened->ticket;
     }
-    auto door = co_await this->door(opened->id, *address, report);
-    if (!door) {
-        co_await ground_.parts.sessions.close(opened->id);
-        co_return fail(door.error());
+    auto entry = co_await this->address_for(opened->id, *address, report);
+    if (!entry) {
+        co_await state_.parts.sessions.close(opened->id);
+        co_return fail(entry.error());
     }
     reply.set_session(opened->id.value);
     reply.set_provider(address->provider);
-    reply.set_address(std::move(*door));
-    reply.set_idle_ms(milliseconds(ground_.parts.sessions.options().idle_max));
+    reply.set_address(std::move(*entry));
+    reply.set_idle_ms(milliseconds(state_.parts.sessions.options().idle_max));
     co_return Result<>{};
 }
 
-Task<Result<std::string>> SessionService::door(session::SessionId id, const DataAddress& address,
-                                               Report& report) {
-    if (ground_.parts.doors == nullptr) co_return address.address;
-    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.parts.sessions.use(id));
-    co_return co_await ground_.parts.doors->open(*session, address.provider, report);
+Task<Result<std::string>> SessionService::address_for(session::SessionId id,
+                                                      const DataAddress& address, Report& report) {
+    if (state_.parts.tenant_listeners == nullptr) co_return address.address;
+    ROS2S_CO_TRY_ASSIGN(const auto session, state_.parts.sessions.use(id));
+    co_return co_await state_.parts.tenant_listeners->open(*session, address.provider, report);
 }
 
 Result<SessionService::Entered> SessionService::enter(Served& served,
                                                       session::SessionRequest wanted,
                                                       v1::Ticket& ticket) {
-    const auto opened = ground_.parts.sessions.open(std::move(wanted));
+    const auto opened = state_.parts.sessions.open(std::move(wanted));
     if (!opened) {
         return served.report.fail(
             opened.error(),
@@ -180,22 +180,22 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
 
 Task<Result<>> SessionService::keep_alive(Served& served, const v1::KeepAliveRequest& request,
                                           v1::KeepAliveReply& reply) {
-    ROS2S_CO_TRY(ground_.session(served, request.session()));  // finding it is using it
-    reply.set_idle_ms(milliseconds(ground_.parts.sessions.options().idle_max));
+    ROS2S_CO_TRY(state_.session(served, request.session()));  // finding it is using it
+    reply.set_idle_ms(milliseconds(state_.parts.sessions.options().idle_max));
     co_return Result<>{};
 }
 
 Task<Result<>> SessionService::issue_ticket(Served& served, const v1::IssueTicketRequest& request,
                                             v1::IssueTicketReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto session, ground_.session(served, request.session()));
+    ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
     co_return give_ticket(served, *session, *reply.mutable_ticket());
 }
 
 Task<Result<>> SessionService::close(Served& served, const v1::CloseSessionRequest& request,
                                      v1::CloseSessionReply&) {
     // The use ends with this statement: closing waits for all of them.
-    ROS2S_CO_TRY(ground_.session(served, request.session()));
-    co_await ground_.parts.sessions.close({request.session()});
+    ROS2S_CO_TRY(state_.session(served, request.session()));
+    co_await state_.parts.sessions.close({request.session()});
     co_return Result<>{};
 }
 

@@ -7,7 +7,7 @@
 namespace ros2s::control {
 
 // What all services stand on. Used on the core, but for the gate's reactor.
-struct Ground {
+struct ServerState {
     CallGate& gate;
     ControlParts parts;
     const ControlOptions& options;
@@ -28,8 +28,8 @@ struct Ground {
 
 class SessionService final : public OfferedService {
   public:
-    explicit SessionService(Ground& ground)
-        : OfferedService(ground.gate, v1::Sessions::service_full_name()), ground_(ground) {}
+    explicit SessionService(ServerState& state)
+        : OfferedService(state.gate, v1::Sessions::service_full_name()), state_(state) {}
 
   private:
     ROS2S_SERVE(Open, OpenSessionRequest, OpenSessionReply, open)
@@ -42,13 +42,13 @@ class SessionService final : public OfferedService {
         Result<> ticket;  // whether there was one to be had
     };
     Result<Entered> enter(Served& served, session::SessionRequest wanted, v1::Ticket& ticket);
-    // Where the session enters the data plane. Errors: stale, those of Doors::open().
-    Task<Result<std::string>> door(session::SessionId id, const DataAddress& address,
-                                   Report& report);
+    // Where the session enters the data plane. Errors: stale, those of TenantListeners::open().
+    Task<Result<std::string>> address_for(session::SessionId id, const DataAddress& address,
+                                          Report& report);
     Result<> give_ticket(Served& served, const session::Session& session, v1::Ticket& into);
     Result<const DataAddress*> choose(const v1::OpenSessionRequest& request, Report& report) const;
 
-    Ground& ground_;
+    ServerState& state_;
 };
 
 }  // namespace ros2s::control

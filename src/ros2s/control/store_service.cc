@@ -11,13 +11,13 @@
 namespace ros2s::control {
 namespace {
 
-Result<object::ObjectStore*> find_pool(const Ground& ground, Served& served,
+Result<object::ObjectStore*> find_pool(const ServerState& state, Served& served,
                                        const std::string& pool) {
     ROS2S_TRY(check_label("pool", pool, served.report));
-    ROS2S_TRY(ground.permit(served, pool));
-    object::ObjectStore* const store = ground.parts.pools.find(pool);
+    ROS2S_TRY(state.permit(served, pool));
+    object::ObjectStore* const store = state.parts.pools.find(pool);
     if (store != nullptr) return store;
-    if (!ground.parts.pools.directories(pool).empty()) {
+    if (!state.parts.pools.directories(pool).empty()) {
         return served.report.fail(
             Code::unsupported,
             fmt::format("the containers of '{}' are directories of the server: its settings "
@@ -27,7 +27,7 @@ Result<object::ObjectStore*> find_pool(const Ground& ground, Served& served,
     }
     return served.report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; available: {}", pool,
-                                          fmt::join(ground.pools_for(served), ", ")));
+                                          fmt::join(state.pools_for(served), ", ")));
 }
 
 Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store, Served& served,
@@ -44,21 +44,21 @@ Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store,
 }
 
 // To know that it is there, any right will do.
-Result<> permit_seeing(const Ground& ground, Served& served, const std::string& pool,
+Result<> permit_seeing(const ServerState& state, Served& served, const std::string& pool,
                        const std::string& label) {
     ROS2S_TRY(check_label("label", label, served.report));
-    if (ground.parts.access.sees(served.subject, pool, label)) return {};
-    return ground.permit(served, session::Right::read, pool, label);
+    if (state.parts.access.sees(served.subject, pool, label)) return {};
+    return state.permit(served, session::Right::read, pool, label);
 }
 
 // Those that the caller may know of.
-Task<Result<std::vector<object::ContainerRecord>>> seen_containers(const Ground& ground,
+Task<Result<std::vector<object::ContainerRecord>>> seen_containers(const ServerState& state,
                                                                    const Served& served,
                                                                    object::ObjectStore& store,
                                                                    std::string pool) {
     ROS2S_CO_TRY_ASSIGN(auto all, co_await store.list_containers(served.call));
     std::erase_if(all, [&](const object::ContainerRecord& each) {
-        return !ground.parts.access.sees(served.subject, pool, each.properties.label);
+        return !state.parts.access.sees(served.subject, pool, each.properties.label);
     });
     co_return all;
 }
@@ -74,21 +74,21 @@ void encode(const object::ContainerRecord& record, v1::Container& into) {
 
 Task<Result<>> PoolService::list(Served& served, const v1::ListPoolsRequest&,
                                  v1::ListPoolsReply& reply) {
-    for (std::string& name : ground_.pools_for(served)) reply.add_pools(std::move(name));
+    for (std::string& name : state_.pools_for(served)) reply.add_pools(std::move(name));
     co_return Result<>{};
 }
 
 Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& request,
                                   v1::QueryPoolReply& reply) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(ground_, served, request.pool()));
+                        find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto space, co_await store->space(served.call));
     ROS2S_CO_TRY_ASSIGN(const auto containers,
-                        co_await seen_containers(ground_, served, *store, request.pool()));
+                        co_await seen_containers(state_, served, *store, request.pool()));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);
     reply.set_containers(containers.size());
-    reply.set_path(ground_.parts.pools.path(request.pool()));
+    reply.set_path(state_.parts.pools.path(request.pool()));
     co_return Result<>{};
 }
 
@@ -146,9 +146,9 @@ Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
 Task<Result<>> ContainerService::create(Served& served, const v1::CreateContainerRequest& request,
                                         v1::CreateContainerReply& reply) {
     ROS2S_CO_TRY(name_change(served, request));
-    ROS2S_CO_TRY(find_pool(ground_, served, request.pool()));
+    ROS2S_CO_TRY(find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
-    ROS2S_CO_TRY(ground_.permit(served, session::Right::create, request.pool(), request.label()));
+    ROS2S_CO_TRY(state_.permit(served, session::Right::create, request.pool(), request.label()));
     object::ContainerProperties properties{.label = request.label()};
     if (request.chunk_bytes() != 0) properties.chunk_bytes = request.chunk_bytes();
     if (properties.chunk_bytes % block_bytes != 0 ||
@@ -159,11 +159,11 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
                         block_bytes, object::transaction_bytes_max));
     }
     ROS2S_CO_TRY_ASSIGN(const auto made,
-                        co_await ground_.parts.pools.create_container(
+                        co_await state_.parts.pools.create_container(
                             served.call, request.pool(), std::move(properties),
                             {.uid = request.uid(), .gid = request.gid()}, served.report));
-    ground_.audit(served, fmt::format("created the container {}/{} ({})", request.pool(),
-                                      request.label(), made.id.uuid.to_string()));
+    state_.audit(served, fmt::format("created the container {}/{} ({})", request.pool(),
+                                     request.label(), made.id.uuid.to_string()));
     encode(made, *reply.mutable_container());
     co_return Result<>{};
 }
@@ -171,17 +171,17 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
 Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRequest& request,
                                       v1::ListContainersReply& reply) {
     ROS2S_CO_TRY(check_label("pool", request.pool(), served.report));
-    ROS2S_CO_TRY(ground_.permit(served, request.pool()));
-    const auto directories = ground_.parts.pools.directories(request.pool());
+    ROS2S_CO_TRY(state_.permit(served, request.pool()));
+    const auto directories = state_.parts.pools.directories(request.pool());
     for (const std::string& label : directories) {
-        if (!ground_.parts.access.sees(served.subject, request.pool(), label)) continue;
+        if (!state_.parts.access.sees(served.subject, request.pool(), label)) continue;
         reply.add_containers()->set_label(label);
     }
     if (!directories.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(ground_, served, request.pool()));
+                        find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto seen,
-                        co_await seen_containers(ground_, served, *store, request.pool()));
+                        co_await seen_containers(state_, served, *store, request.pool()));
     for (const object::ContainerRecord& each : seen) encode(each, *reply.add_containers());
     co_return Result<>{};
 }
@@ -189,8 +189,8 @@ Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRe
 Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerRequest& request,
                                        v1::QueryContainerReply& reply) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(ground_, served, request.pool()));
-    ROS2S_CO_TRY(permit_seeing(ground_, served, request.pool(), request.label()));
+                        find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY(permit_seeing(state_, served, request.pool(), request.label()));
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await find_container(*store, served, request.pool(), request.label()));
     encode(found, *reply.mutable_container());
@@ -200,28 +200,28 @@ Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerR
 Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContainerRequest& request,
                                          v1::DestroyContainerReply&) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(ground_, served, request.pool()));
+                        find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
-    ROS2S_CO_TRY(ground_.permit(served, session::Right::destroy, request.pool(), request.label()));
+    ROS2S_CO_TRY(state_.permit(served, session::Right::destroy, request.pool(), request.label()));
     ROS2S_CO_TRY(name_change(served, request));
     const auto done = co_await look_for_answer(served, *store);
     if (done) {
-        ground_.audit(served, fmt::format("destroyed the container {}/{} before (a repeated "
-                                          "request)",
-                                          request.pool(), request.label()));
+        state_.audit(served, fmt::format("destroyed the container {}/{} before (a repeated "
+                                         "request)",
+                                         request.pool(), request.label()));
     }
     if (done || done.error().code != Code::not_found) co_return done;
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await find_container(*store, served, request.pool(), request.label()));
-    const session::Mounts* const mounts = ground_.parts.mounts;
+    const session::Mounts* const mounts = state_.parts.mounts;
     if (mounts != nullptr && mounts->in_use(request.pool(), request.label())) {
         co_return served.report.fail(
             Code::busy,
             fmt::format("container '{}' is mounted; unmount it first", request.label()));
     }
     ROS2S_CO_TRY(co_await store->destroy_container(served.call, found.id));
-    ground_.audit(served, fmt::format("destroyed the container {}/{} ({})", request.pool(),
-                                      request.label(), found.id.uuid.to_string()));
+    state_.audit(served, fmt::format("destroyed the container {}/{} ({})", request.pool(),
+                                     request.label(), found.id.uuid.to_string()));
     co_return Result<>{};
 }
 

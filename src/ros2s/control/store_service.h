@@ -7,20 +7,20 @@ namespace ros2s::control {
 
 class PoolService final : public OfferedService {
   public:
-    explicit PoolService(Ground& ground)
-        : OfferedService(ground.gate, v1::Pools::service_full_name()), ground_(ground) {}
+    explicit PoolService(ServerState& state)
+        : OfferedService(state.gate, v1::Pools::service_full_name()), state_(state) {}
 
   private:
     ROS2S_SERVE(List, ListPoolsRequest, ListPoolsReply, list)
     ROS2S_SERVE(Query, QueryPoolRequest, QueryPoolReply, query)
 
-    Ground& ground_;
+    ServerState& state_;
 };
 
 class ContainerService final : public OfferedService {
   public:
-    explicit ContainerService(Ground& ground)
-        : OfferedService(ground.gate, v1::Containers::service_full_name()), ground_(ground) {}
+    explicit ContainerService(ServerState& state)
+        : OfferedService(state.gate, v1::Containers::service_full_name()), state_(state) {}
 
   private:
     ROS2S_SERVE(Create, CreateContainerRequest, CreateContainerReply, create)
@@ -28,7 +28,7 @@ class ContainerService final : public OfferedService {
     ROS2S_SERVE(Query, QueryContainerRequest, QueryContainerReply, query)
     ROS2S_SERVE(Destroy, DestroyContainerRequest, DestroyContainerReply, destroy)
 
-    Ground& ground_;
+    ServerState& state_;
 };
 
 }  // namespace ros2s::control

@@ -8,7 +8,7 @@ template <class Encode>
 Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::CallRequest request,
                                rpc::ReplyReader& reader, Encode encode) {
     for (;;) {
-        Where at{.place = mooring_.place()};
+        Where at{.place = locator_.location()};
         if (handle.value != 0) {
             ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
             at.handle = file->there;
@@ -19,7 +19,7 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
         request.body = encode(at);
         const auto done = co_await channel_.call(call, request, reader);
         if (done || done.error().code != Code::stale) co_return done;
-        if (!co_await mooring_.moved(call, at.place)) co_return done;
+        if (!co_await locator_.moved(call, at.place)) co_return done;
         // It may have been done where the mount was before.
         request.repeated = true;
     }

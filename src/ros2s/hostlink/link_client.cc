@@ -71,11 +71,11 @@ Result<> check_local(const fs::Window& window) {
 }  // namespace
 
 LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names,
-                       session::Mooring& mooring, Options options)
+                       session::MountLocator& locator, Options options)
     : reactor_(reactor),
       channel_(channel),
       names_(names),
-      mooring_(mooring),
+      locator_(locator),
       options_(std::move(options)),
       slots_(reactor, options_.client, 0, update_slots) {}
 LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }

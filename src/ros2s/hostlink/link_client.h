@@ -2,7 +2,7 @@
 // to a LinkServer, and whose names go to the Namespace that it is given (the control plane's; what
 // a data loader asks for at rate, look-ups and attributes and listings, goes over the channel too).
 //
-// Owned by who composes; reactor, channel, names and mooring outlive it, and names works on the
+// Owned by who composes; reactor, channel, names and locator outlive it, and names works on the
 // same mount of the same session. Used on the channel's core.
 //
 // When the mount has another place, because its server was restarted, what is open is opened there
@@ -23,7 +23,7 @@
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/rpc/update_slots.h"
-#include "ros2s/session/mooring.h"
+#include "ros2s/session/mount_location.h"
 
 namespace ros2s::hostlink {
 
@@ -40,7 +40,7 @@ class LinkClient final : public fs::FileSystem {
     // Its updates have the slots [0, update_slots) of the client instance.
     static constexpr uint32_t update_slots = 256;
     LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names,
-               session::Mooring& mooring, Options options);
+               session::MountLocator& locator, Options options);
     ~LinkClient() override;
     LinkClient(const LinkClient&) = delete;
     LinkClient& operator=(const LinkClient&) = delete;
@@ -50,7 +50,7 @@ class LinkClient final : public fs::FileSystem {
     using AttributesTask = Task<Result<fs::Attributes>>;
 
     Task<> close_all() override;
-    // Opens everything at the mooring's place that is not open there. Tries until it is told to
+    // Opens everything at the locator's place that is not open there. Tries until it is told to
     // stop, but where that is in vain: then the file's calls fail with why. Due after each move,
     // unless it still runs: it ends when nothing has moved meanwhile.
     Task<> reopen_all(const Call& call);
@@ -132,7 +132,7 @@ class LinkClient final : public fs::FileSystem {
     struct Open {
         NodeId node{};
         fs::OpenFlags flags;
-        session::Place place;  // where it is open
+        session::MountLocation place;  // where it is open
         bool reopening = false;
         fs::FileHandle there{};                 // as the server knows it
         std::optional<Error> lost;              // why it is open nowhere any more
@@ -143,7 +143,7 @@ class LinkClient final : public fs::FileSystem {
     };
     // Of a request: the mount, and the file as the server knows it.
     struct Where {
-        session::Place place;
+        session::MountLocation place;
         fs::FileHandle handle{};
     };
     // Sends a request whose body `encode(where)` lays down, again where the mount has moved.
@@ -152,8 +152,8 @@ class LinkClient final : public fs::FileSystem {
                        rpc::ReplyReader& reader, Encode encode);
     // No handle: the mount alone. Errors: stale, cancelled, deadline, disconnected.
     Task<Result<Where>> where(const Call& call, fs::FileHandle handle);
-    Task<Result<fs::Opened>> keep(const Call& call, session::Place before, fs::Opened opened,
-                                  fs::OpenFlags flags);
+    Task<Result<fs::Opened>> keep(const Call& call, session::MountLocation before,
+                                  fs::Opened opened, fs::OpenFlags flags);
     // Opens it where the mount is now, unless another call does so already. Tries until it is open,
     // or lost, or the call is to end.
     Task<> reopen(const Call& call, fs::FileHandle handle);
@@ -174,7 +174,7 @@ class LinkClient final : public fs::FileSystem {
     Reactor& reactor_;
     rpc::Channel& channel_;
     fs::Namespace& names_;
-    session::Mooring& mooring_;
+    session::MountLocator& locator_;
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
     uint64_t last_handle_ = 0;

@@ -36,20 +36,20 @@ class ReadEntries final : public rpc::ReplyReader {
 // ---- open, close ------------------------------------------------------------------------------
 
 Task<Result<fs::Opened>> LinkClient::open(const Call& call, NodeId node, fs::OpenFlags flags) {
-    const session::Place before = mooring_.place();
+    const session::MountLocation before = locator_.location();
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await names_.open(call, node, flags));
     co_return co_await keep(call, before, opened, flags);
 }
 
 Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std::string_view name,
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
-    const session::Place before = mooring_.place();
+    const session::MountLocation before = locator_.location();
     ROS2S_CO_TRY_ASSIGN(const auto opened,
                         co_await names_.create(call, parent, name, mode, flags, owner));
     co_return co_await keep(call, before, opened, flags);
 }
 
-Task<Result<fs::Opened>> LinkClient::keep(const Call& call, session::Place before,
+Task<Result<fs::Opened>> LinkClient::keep(const Call& call, session::MountLocation before,
                                           fs::Opened opened, fs::OpenFlags flags) {
     const fs::FileHandle handle{++last_handle_};
     Open& file = open_[handle];
@@ -58,7 +58,7 @@ Task<Result<fs::Opened>> LinkClient::keep(const Call& call, session::Place befor
     file.flags.truncate = file.flags.exclusive = false;
     file.there = opened.handle;
     // Where the mount moved meanwhile, nobody knows which of the two places has the handle.
-    if (mooring_.place() == before) {
+    if (locator_.location() == before) {
         file.place = before;
     } else {
         co_await reopen(call, handle);
@@ -70,13 +70,13 @@ Task<Result<fs::Opened>> LinkClient::keep(const Call& call, session::Place befor
 Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     const auto found = open_.find(handle);
     if (found == open_.end()) co_return fail(Code::stale);
-    const session::Place place = found->second.place;
+    const session::MountLocation place = found->second.place;
     const fs::FileHandle there = found->second.there;
     open_.erase(found);
     // What was open at another place went with it.
-    if (place != mooring_.place()) co_return Result<>{};
+    if (place != locator_.location()) co_return Result<>{};
     const auto closed = co_await names_.close(call, there);
-    if (place != mooring_.place() || (!closed && closed.error().code == Code::stale)) {
+    if (place != locator_.location() || (!closed && closed.error().code == Code::stale)) {
         co_return Result<>{};
     }
     co_return closed;
@@ -92,7 +92,7 @@ Result<fs::PathReport> LinkClient::path_report(fs::FileHandle handle) const {
     const auto found = open_.find(handle);
     if (found == open_.end()) return fail(Code::stale);
     fs::PathReport report = found->second.report;
-    const std::string keeper = mooring_.keeper();
+    const std::string keeper = locator_.keeper();
     report.path = fmt::format("host link over {} to {}{}{}", channel_.provider(), options_.behind,
                               keeper.empty() ? "" : ", ", keeper);
     return report;
@@ -106,7 +106,7 @@ Task<Result<LinkClient::Where>> LinkClient::where(const Call& call, fs::FileHand
     for (;;) {
         ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
         if (file->lost) co_return fail(*file->lost);
-        if (file->place == mooring_.place()) {
+        if (file->place == locator_.location()) {
             co_return Where{.place = file->place, .handle = file->there};
         }
         ROS2S_CO_TRY(call.check(reactor_.now()));
@@ -121,13 +121,13 @@ Task<Result<LinkClient::Where>> LinkClient::where(const Call& call, fs::FileHand
 }
 
 Task<> LinkClient::reopen_all(const Call& call) {
-    session::Place place;
+    session::MountLocation place;
     do {
-        place = mooring_.place();
+        place = locator_.location();
         std::vector<fs::FileHandle> handles;
         for (const auto& [handle, file] : open_) handles.push_back(handle);
         for (const fs::FileHandle handle : handles) co_await reopen(call, handle);
-    } while (mooring_.place() != place);
+    } while (locator_.location() != place);
 }
 
 Task<> LinkClient::reopen(const Call& call, fs::FileHandle handle) {
@@ -142,20 +142,20 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
     constexpr Duration pause = std::chrono::milliseconds(100);
     for (;;) {
         const auto file = opened(handle);
-        const session::Place place = mooring_.place();
+        const session::MountLocation place = locator_.location();
         if (!file || (*file)->lost || (*file)->place == place) co_return;
         if (!call.check(reactor_.now())) co_return;
         const auto again = co_await names_.open(call, (*file)->node, (*file)->flags);
         const auto still = opened(handle);
         if (!again && !may_pass(again.error())) {
-            if (still && (*still)->place != mooring_.place()) (*still)->lost = again.error();
+            if (still && (*still)->place != locator_.location()) (*still)->lost = again.error();
             co_return;
         }
         if (!again) {
             (void)co_await sleep_for(reactor_, pause, call.stop);
             continue;
         }
-        if (mooring_.place() != place) continue;
+        if (locator_.location() != place) continue;
         if (!still) {
             (void)co_await names_.close(call, again->handle);  // closed meanwhile
             co_return;
@@ -186,7 +186,7 @@ Task<Result<LinkClient::Entries>> LinkClient::readdir(const Call& call, fs::File
             entries = co_await list_behind(call, at, last->name, limit);
         }
         if (!entries && entries.error().code == Code::stale &&
-            co_await mooring_.moved(call, at.place)) {
+            co_await locator_.moved(call, at.place)) {
             continue;
         }
         if (!entries) co_return fail(entries.error());

@@ -286,7 +286,7 @@ Task<> lied_to(Stage& stage) {
                                                {.service = file_service}, stage.dpu.report);
     EXPECT_TRUE(channel);
     {
-        LinkClient link(core, **channel, *stage.host.names, *stage.host.mooring,
+        LinkClient link(core, **channel, *stage.host.names, *stage.host.locator,
                         {.client = stage.host.client, .behind = ""});
         const auto opened = co_await link.create({}, fs::root_node, "f", 0644, {.write = true}, {});
         EXPECT_TRUE(opened);

@@ -221,9 +221,10 @@ struct Host {
                                         {.service = file_service, .client = client}, dpu.report);
         EXPECT_TRUE(connected) << dpu.report.text();
         channel = std::move(*connected);
-        mooring = std::make_unique<session::FixedMooring>(session::Place{session, mount});
+        locator =
+            std::make_unique<session::FixedMountLocator>(session::MountLocation{session, mount});
         link = std::make_unique<LinkClient>(
-            dpu.world.core(), *channel, *names, *mooring,
+            dpu.world.core(), *channel, *names, *locator,
             LinkClient::Options{.client = client, .behind = "a simulated DPU"});
     }
     Task<> stop() {
@@ -244,7 +245,7 @@ struct Host {
     session::SessionId session{};
     session::MountId mount{};
     std::unique_ptr<LocalNames> names;
-    std::unique_ptr<session::FixedMooring> mooring;
+    std::unique_ptr<session::FixedMountLocator> locator;
     std::unique_ptr<fabric::Domain> domain;
     std::unique_ptr<rpc::Channel> channel;
     std::unique_ptr<LinkClient> link;

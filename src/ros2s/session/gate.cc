@@ -12,12 +12,13 @@ SessionGate::SessionGate(SessionTable& sessions, Purpose purpose)
 }
 SessionGate::~SessionGate() { sessions_.unwatch(*this); }
 
-Result<rpc::Guest> admit(SessionTable& sessions, Door door, std::string_view of,
+Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::string_view of,
                          const rpc::HelloBody& hello, const fabric::Peer& peer) {
     TicketGrant whose;
     const auto enter = [&]() -> Result<rpc::Guest> {
         ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));
-        ROS2S_TRY_ASSIGN(const SessionUse use, sessions.attach(ticket, door, hello.client, &whose));
+        ROS2S_TRY_ASSIGN(const SessionUse use,
+                         sessions.attach(ticket, scope, hello.client, &whose));
         return rpc::Guest{.session = use->id.value, .tenant = use->tenant, .owner = use->owner};
     };
     if (const auto guest = enter()) return guest;

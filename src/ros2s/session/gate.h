@@ -11,9 +11,10 @@
 namespace ros2s::session {
 
 // Redeems the ticket in a hello. A refusal leaves an audit line that says who came, and whose
-// ticket he had. `of`: whose door it is, for that line; empty: everybody's. Errors: denied.
-[[nodiscard]] Result<rpc::Guest> admit(SessionTable& sessions, Door door, std::string_view of,
-                                       const rpc::HelloBody& hello, const fabric::Peer& peer);
+// ticket he had. `of`: the tenant of the listener, for that line; empty: all. Errors: denied.
+[[nodiscard]] Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope,
+                                       std::string_view of, const rpc::HelloBody& hello,
+                                       const fabric::Peer& peer);
 
 class SessionGate final : public rpc::Gate, public SessionWatcher {
   public:

@@ -1,4 +1,4 @@
-// Tickets at the data plane's door, over the simulated network.
+// Tickets at a listener of the data plane, over the simulated network.
 #include "gate.h"
 
 #include <gtest/gtest.h>

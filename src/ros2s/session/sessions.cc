@@ -110,9 +110,9 @@ Result<IssuedTicket> SessionTable::issue_ticket(const Session& session) {
                            .client = session.request.client});
 }
 
-Result<SessionUse> SessionTable::attach(const Ticket& ticket, Door door, const Uuid& client,
-                                        TicketGrant* whose) {
-    ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, door, client, whose));
+Result<SessionUse> SessionTable::attach(const Ticket& ticket, ListenerScope scope,
+                                        const Uuid& client, TicketGrant* whose) {
+    ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, scope, client, whose));
     const auto found = sessions_.find(grant.session);
     // Ending a session revokes its tickets, so that a redeemed one has a session.
     ROS2S_CHECK(found != sessions_.end() && !found->second->ending);

@@ -142,11 +142,11 @@ class SessionTable {
     [[nodiscard]] Result<IssuedTicket> issue_ticket(const Session& session);
 
     // For the data plane: redeems, and counts the connection until detach(). Errors: denied.
-    [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Door door, const Uuid& client,
-                                            TicketGrant* whose = nullptr);
+    [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, ListenerScope scope,
+                                            const Uuid& client, TicketGrant* whose = nullptr);
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Purpose purpose,
                                             const Uuid& client) {
-        return attach(ticket, Door{.purpose = purpose}, client);
+        return attach(ticket, ListenerScope{.purpose = purpose}, client);
     }
     void detach(SessionId id);
     // For a call that came over a connection which attach() let in. Errors: stale.

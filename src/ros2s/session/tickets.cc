@@ -98,8 +98,8 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     return IssuedTicket{.ticket = ticket_of(index), .expires = slot.expires};
 }
 
-Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, Door door, const Uuid& client,
-                                        TicketGrant* whose) {
+Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scope,
+                                        const Uuid& client, TicketGrant* whose) {
     end_expired();
     uint32_t index = 0;
     uint32_t generation = 0;
@@ -115,8 +115,8 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, Door door, const U
         return fail(Code::denied);
     }
     if (whose != nullptr) *whose = slot.grant;
-    const bool its_holder = slot.grant.purpose == door.purpose && slot.grant.client == client;
-    if (!its_holder || (door.tenant && *door.tenant != slot.grant.tenant)) {
+    const bool its_holder = slot.grant.purpose == scope.purpose && slot.grant.client == client;
+    if (!its_holder || (scope.tenant && *scope.tenant != slot.grant.tenant)) {
         // Somebody else has the secret, so it is none any more.
         (its_holder ? metrics_.refused_tenant : metrics_.refused_holder).add();
         end(index);

@@ -65,8 +65,8 @@ struct Ticket {
     }
 };
 
-// Whom a door lets in.
-struct Door {
+// The connections that a listener admits.
+struct ListenerScope {
     Purpose purpose = Purpose::store;
     // Tenants of this number alone; there is none with 0. Nothing: any.
     std::optional<uint64_t> tenant{};
@@ -82,7 +82,7 @@ struct TicketMetrics {
     Counter refused_unknown;  // no such ticket now: used, expired, revoked or made up
     Counter refused_secret;   // a place that holds a ticket, with another secret
     Counter refused_holder;   // the right secret from another client, or for another purpose
-    Counter refused_tenant;   // the right secret at another tenant's door
+    Counter refused_tenant;   // the right secret at another tenant's listener
     void visit(const MetricVisitor& visit) const;
 };
 
@@ -103,11 +103,11 @@ class TicketTable {
     // Errors: busy (the subject has `per_subject_max` waiting), no_memory (the table is full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
     // Errors: denied. `whose` gets what the ticket stands for, where its secret was right.
-    [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, Door door, const Uuid& client,
-                                             TicketGrant* whose = nullptr);
+    [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
+                                             const Uuid& client, TicketGrant* whose = nullptr);
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, Purpose purpose,
                                              const Uuid& client) {
-        return redeem(ticket, Door{.purpose = purpose}, client);
+        return redeem(ticket, ListenerScope{.purpose = purpose}, client);
     }
     // Ends the session's tickets that wait; says how many there were.
     size_t revoke(SessionId session);

@@ -96,14 +96,15 @@ TEST_F(Tickets, OpenNoOtherTenantsDoor) {
     for (const uint64_t tenant : {0, 6, 8}) {
         const auto stolen = table_->issue(grant(1));
         TicketGrant whose;
-        const Door door{.purpose = Purpose::link, .tenant = tenant};
-        EXPECT_EQ(table_->redeem(stolen->ticket, door, alice, &whose).error().code, Code::denied);
+        const ListenerScope scope{.purpose = Purpose::link, .tenant = tenant};
+        EXPECT_EQ(table_->redeem(stolen->ticket, scope, alice, &whose).error().code, Code::denied);
         EXPECT_EQ(whose, grant(1));
         EXPECT_EQ(refused(stolen->ticket), Code::denied) << "it is spent";
     }
     EXPECT_EQ(table_->metrics().refused_tenant.value(), 3u);
     const auto own = table_->issue(grant(1));
-    EXPECT_TRUE(table_->redeem(own->ticket, Door{.purpose = Purpose::link, .tenant = 7}, alice));
+    EXPECT_TRUE(
+        table_->redeem(own->ticket, ListenerScope{.purpose = Purpose::link, .tenant = 7}, alice));
 }
 
 TEST_F(Tickets, EndWithTheirSession) {

@@ -133,7 +133,7 @@ class AppHost::Names final : public fs::Namespace {
         UpdateName name{
             .client = slot.id().client, .slot = slot.id().slot, .sequence = slot.id().sequence};
         for (;; name.repeated = true) {
-            const session::Place at = host_.place_;
+            const session::MountLocation at = host_.place_;
             {
                 auto entered = host_.dpu_.enter(at);
                 if (entered) {
@@ -199,7 +199,7 @@ Task<> AppHost::follow(AppHost& self) {
     }
 }
 
-Task<bool> AppHost::moved(const Call& /*call*/, session::Place from) {
+Task<bool> AppHost::moved(const Call& /*call*/, session::MountLocation from) {
     while (place_ == from && !dpu_.has(from.session) && !leaving_) {
         co_await sleep_for(world_.core(), std::chrono::milliseconds(1));
     }

@@ -6,11 +6,11 @@
 
 #include "dpu.h"
 #include "ros2s/hostlink/link_client.h"
-#include "ros2s/session/mooring.h"
+#include "ros2s/session/mount_location.h"
 
 namespace ros2s::sim {
 
-class AppHost final : public rpc::TicketSource, public session::Mooring {
+class AppHost final : public rpc::TicketSource, public session::MountLocator {
   public:
     // `number` is its own among all hosts.
     AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number);
@@ -28,8 +28,8 @@ class AppHost final : public rpc::TicketSource, public session::Mooring {
     class Names;
     friend class Names;
     Task<Result<std::string>> take(Report& report) override;
-    [[nodiscard]] session::Place place() const override { return place_; }
-    Task<bool> moved(const Call& call, session::Place from) override;
+    [[nodiscard]] session::MountLocation location() const override { return place_; }
+    Task<bool> moved(const Call& call, session::MountLocation from) override;
     static Task<> follow(AppHost& self);
 
     World& world_;
@@ -38,7 +38,7 @@ class AppHost final : public rpc::TicketSource, public session::Mooring {
     const std::string process_;
     Uuid client_;
     session::SessionId session_{};
-    session::Place place_;
+    session::MountLocation place_;
     bool leaving_ = false;
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Channel> channel_;

@@ -10,7 +10,7 @@
 
 #include "ros2s/client/client_store.h"
 #include "ros2s/hostlink/link_server.h"
-#include "ros2s/session/mooring.h"
+#include "ros2s/session/mount_location.h"
 #include "ros2s/sim/remote/store_client.h"
 
 namespace ros2s::sim {
@@ -47,7 +47,7 @@ class Dpu final : public session::FileSystemSource {
         session::MountUse mount;
         [[nodiscard]] fs::FileSystem& fs() const { return mount->file_system(); }
     };
-    Result<Using> enter(session::Place place);
+    Result<Using> enter(session::MountLocation place);
     [[nodiscard]] bool has(session::SessionId session) {
         return up_ && sessions_->use(session).has_value();
     }

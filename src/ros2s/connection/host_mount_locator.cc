@@ -1,4 +1,4 @@
-#include "host_mooring.h"
+#include "host_mount_locator.h"
 
 #include <algorithm>
 
@@ -19,8 +19,9 @@ bool is_final(Code code) {
 
 }  // namespace
 
-HostMooring::HostMooring(Reactor& reactor, control::ControlClient& control,
-                         control::SessionTickets& tickets, std::string container, bool read_only)
+HostMountLocator::HostMountLocator(Reactor& reactor, control::ControlClient& control,
+                                   control::SessionTickets& tickets, std::string container,
+                                   bool read_only)
     : reactor_(reactor),
       control_(control),
       tickets_(tickets),
@@ -29,7 +30,7 @@ HostMooring::HostMooring(Reactor& reactor, control::ControlClient& control,
       keeping_(reactor, 1),
       reopening_(reactor, 1) {}
 
-Task<Result<>> HostMooring::mount(Report& report) {
+Task<Result<>> HostMountLocator::mount(Report& report) {
     // A DPU that is gone since the session was opened may come back: the channel gets another
     // session then.
     for (const Time until = reactor_.now() + opening_patience;;) {
@@ -49,7 +50,7 @@ Task<Result<>> HostMooring::mount(Report& report) {
     }
 }
 
-Task<Result<>> HostMooring::mount_in(session::SessionId session, Report& report) {
+Task<Result<>> HostMountLocator::mount_in(session::SessionId session, Report& report) {
     ROS2S_CO_TRY_ASSIGN(auto mounted,
                         co_await control_.mount(call_, session, container_, read_only_, report));
     place_ = {.session = session, .mount = mounted.id};
@@ -57,24 +58,24 @@ Task<Result<>> HostMooring::mount_in(session::SessionId session, Report& report)
     co_return Result<>{};
 }
 
-Task<> HostMooring::follow(hostlink::LinkClient& link) {
+Task<> HostMountLocator::follow(hostlink::LinkClient& link) {
     co_await keeping_.spawn(keep(*this, link));
 }
 
-Task<> HostMooring::stop() {
+Task<> HostMountLocator::stop() {
     stop_.request_stop();
     tickets_.opened().wake_all();
     co_await keeping_.join();
     co_await reopening_.join();
 }
 
-Task<> HostMooring::close() {
+Task<> HostMountLocator::close() {
     const Call call;  // the other one is stopped
     Report ignored;
     (void)co_await control_.unmount(call, place_.session, place_.mount, ignored);
 }
 
-Task<> HostMooring::keep(HostMooring& self, hostlink::LinkClient& link) {
+Task<> HostMountLocator::keep(HostMountLocator& self, hostlink::LinkClient& link) {
     while (!self.stop_.stop_requested()) {
         const auto session = self.tickets_.session();
         if (!session || *session == self.place_.session) {
@@ -94,7 +95,7 @@ Task<> HostMooring::keep(HostMooring& self, hostlink::LinkClient& link) {
     }
 }
 
-Task<bool> HostMooring::moved(const Call& call, session::Place from) {
+Task<bool> HostMountLocator::moved(const Call& call, session::MountLocation from) {
     if (place_ != from) co_return true;
     if (tickets_.session() == from.session) {
         Report ignored;

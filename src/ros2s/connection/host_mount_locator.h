@@ -1,6 +1,6 @@
-// HostMooring: a host's mount, and where it is. When the session is another one than the mount's,
-// because the DPU was restarted or had given the session up, it mounts again there, and has the
-// files opened again that were open.
+// HostMountLocator: a host's mount, and where it is. When the session is another one than the
+// mount's, because the DPU was restarted or had given the session up, it mounts again there, and
+// has the files opened again that were open.
 //
 //     channel is lost ─ connects, takes a ticket ─ a new session ─► mount ─► reopen_all()
 //                                                                     calls go on from here
@@ -13,14 +13,14 @@
 #include "ros2s/control/session_tickets.h"
 #include "ros2s/hostlink/link_client.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/session/mooring.h"
+#include "ros2s/session/mount_location.h"
 
 namespace ros2s::connection {
 
-class HostMooring final : public session::Mooring {
+class HostMountLocator final : public session::MountLocator {
   public:
-    HostMooring(Reactor& reactor, control::ControlClient& control, control::SessionTickets& tickets,
-                std::string container, bool read_only);
+    HostMountLocator(Reactor& reactor, control::ControlClient& control,
+                     control::SessionTickets& tickets, std::string container, bool read_only);
     // Mounts in the session that there is. Errors: those of ControlClient::mount().
     Task<Result<>> mount(Report& report);
     // Follows the session from here on; `link` outlives it, up to stop().
@@ -30,12 +30,12 @@ class HostMooring final : public session::Mooring {
     // Unmounts, where the server is there; the end of the session does that, too.
     Task<> close();
 
-    [[nodiscard]] session::Place place() const override { return place_; }
+    [[nodiscard]] session::MountLocation location() const override { return place_; }
     [[nodiscard]] std::string keeper() const override { return keeper_; }
-    Task<bool> moved(const Call& call, session::Place from) override;
+    Task<bool> moved(const Call& call, session::MountLocation from) override;
 
   private:
-    static Task<> keep(HostMooring& self, hostlink::LinkClient& link);
+    static Task<> keep(HostMountLocator& self, hostlink::LinkClient& link);
     Task<Result<>> mount_in(session::SessionId session, Report& report);
 
     Reactor& reactor_;
@@ -43,7 +43,7 @@ class HostMooring final : public session::Mooring {
     control::SessionTickets& tickets_;
     const std::string container_;
     const bool read_only_;
-    session::Place place_;
+    session::MountLocation place_;
     std::string keeper_;
     std::optional<Error> failure_;  // why it has no place any more
     StopSource stop_;

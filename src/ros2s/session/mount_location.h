@@ -1,0 +1,40 @@
+// MountLocator: finds a client's mount at its server. A server that restarted has lost its sessions
+// and mounts. The locator's owner creates both again, and calls continue at the new location.
+//
+// Thread rule: used on the client's core.
+#pragma once
+#include "ros2s/session/mounts.h"
+
+namespace ros2s::session {
+
+// Unique: no other session or mount of any process has the same location.
+struct MountLocation {
+    SessionId session{};
+    MountId mount{};
+    friend bool operator==(const MountLocation&, const MountLocation&) = default;
+};
+
+class MountLocator {
+  public:
+    virtual ~MountLocator() = default;
+    [[nodiscard]] virtual MountLocation location() const = 0;
+    // For people: the storage of the files; empty if unknown.
+    [[nodiscard]] virtual std::string keeper() const { return {}; }
+    // Call it after a request at `from` failed with `stale` or was lost. True: the mount has moved;
+    // send the request to the new location. False: it has not moved; the result is final. Waits
+    // while the server is being reached again.
+    virtual Task<bool> moved(const Call& call, MountLocation from) = 0;
+};
+
+// A mount that ends with its server.
+class FixedMountLocator final : public MountLocator {
+  public:
+    explicit FixedMountLocator(MountLocation location) : location_(location) {}
+    [[nodiscard]] MountLocation location() const override { return location_; }
+    Task<bool> moved(const Call&, MountLocation) override { co_return false; }
+
+  private:
+    const MountLocation location_;
+};
+
+}  // namespace ros2s::session
