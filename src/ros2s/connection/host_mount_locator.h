@@ -1,9 +1,8 @@
-// HostMountLocator: a host's mount, and where it is. When the session is another one than the
-// mount's, because the DPU was restarted or had given the session up, it mounts again there, and
-// has the files opened again that were open.
+// HostMountLocator: a host's mount and its location. If the session has changed, because the DPU
+// restarted or ended the session, it mounts again in the new session and opens all files again.
 //
 //     channel is lost ─ connects, takes a ticket ─ a new session ─► mount ─► reopen_all()
-//                                                                     calls go on from here
+//                                                                     calls continue here
 //
 // Owned by HostFiles; used on its core; close() before destruction.
 #pragma once
@@ -21,7 +20,7 @@ class HostMountLocator final : public session::MountLocator {
   public:
     HostMountLocator(Reactor& reactor, control::ControlClient& control,
                      control::SessionTickets& tickets, std::string container, bool read_only);
-    // Mounts in the session that there is. Errors: those of ControlClient::mount().
+    // Mounts in the current session. Errors: those of ControlClient::mount().
     Task<Result<>> mount(Report& report);
     // Follows the session from here on; `link` outlives it, up to stop().
     Task<> follow(hostlink::LinkClient& link);
@@ -45,7 +44,7 @@ class HostMountLocator final : public session::MountLocator {
     const bool read_only_;
     session::MountLocation place_;
     std::string keeper_;
-    std::optional<Error> failure_;  // why it has no place any more
+    std::optional<Error> failure_;  // why it has no location any more
     StopSource stop_;
     const Call call_{.stop = stop_.token()};
     Nursery keeping_;
