@@ -396,7 +396,8 @@ TEST_F(DpuTenants, WhoIsGivenNothingGetsNoSession) {
     const auto opened =
         run_blocking(*reactor, [&] { return Connection::open(*reactor, options("bob"), report); });
     EXPECT_EQ(opened.error().code, Code::denied);
-    EXPECT_THAT(report.text(), HasSubstr("CN=bob may not use the pool 'lustre', or there is none"));
+    EXPECT_THAT(report.text(),
+                HasSubstr("CN=bob may not use the pool 'lustre', or it does not exist"));
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_THAT(dpu.log(),
                 HasSubstr("audit: CN=bob (unix:) may not use the pool 'lustre': refused; "

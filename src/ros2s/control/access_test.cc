@@ -70,8 +70,8 @@ TEST_F(WhoMayDoWhat, WhoHasNoEntryHasNothing) {
     EXPECT_THAT(*pools, IsEmpty());
     EXPECT_EQ(code([&] { return mallory_->open_session(call_, Rig::wish(), report_); }),
               Code::denied);
-    EXPECT_THAT(report_.text(), HasSubstr("CN=mallory may not use the pool 'pool', or there is "
-                                          "none; who runs this server can allow it"));
+    EXPECT_THAT(report_.text(), HasSubstr("CN=mallory may not use the pool 'pool', or it does "
+                                          "not exist; the administrator of the server can"));
     const std::string refusal = report_.text();
     // What is not there is refused in the same words.
     SessionWish other = Rig::wish();

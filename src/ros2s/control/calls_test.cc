@@ -213,7 +213,7 @@ TEST_F(Calls, SenselessSessionsAreRefused) {
     };
     using Q = v1::OpenSessionRequest;
     refused([](Q& q) { q.set_client("short"); }, "client has 5 bytes");
-    refused([](Q& q) { q.set_client(std::string(16, '\0')); }, "client of a change is all zeros");
+    refused([](Q& q) { q.set_client(std::string(16, '\0')); }, "client is all zeros");
     refused([](Q& q) { q.set_purpose(v1::PURPOSE_UNSPECIFIED); }, "purpose is 0");
     refused([](Q& q) { q.set_purpose(static_cast<v1::Purpose>(77)); }, "purpose is 77");
     refused([](Q& q) { q.set_pool("../etc"); }, "pool is not a label");
@@ -298,7 +298,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     special.set_name("n");
     special.set_mode(0170000 | 0644);
     grpc::ClientContext special_context;
-    expect(stub.MakeNode(&special_context, special, &node), Code::invalid, "type bits");
+    expect(stub.MakeNode(&special_context, special, &node), Code::invalid, "type must be");
 
     v1::SetXattrRequest xattr;
     place(xattr);

@@ -132,13 +132,13 @@ TEST_F(Control, WhatCannotBeOpenedIsSaid) {
     };
     SessionWish wish = Rig::wish();
     wish.providers = {"ofi+verbs"};
-    refused(wish, Code::unsupported, "there is shm, ucx+tcp");
+    refused(wish, Code::unsupported, "available: shm, ucx+tcp");
     wish = Rig::wish();
     wish.pool = "lake";
     refused(wish, Code::not_found, "there is no pool 'lake' here; available: pool");
     wish = Rig::wish();
     wish.purpose = Purpose::store;
-    refused(wish, Code::unsupported, "are for link, not for store");
+    refused(wish, Code::unsupported, "sessions for link, not for store");
     rig.open(*client);
     refused(Rig::wish(), Code::busy, "close some");
     rig.do_there([&] { rig.server->drain(); });

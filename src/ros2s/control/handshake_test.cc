@@ -87,7 +87,7 @@ TEST_F(Handshake, SaysThatTheServerRefusesUs) {
     const auto shown = shake(others.of("alice"), "localhost");
     ASSERT_FALSE(shown);
     EXPECT_EQ(shown.error().code, Code::denied) << report_.text();
-    EXPECT_THAT(report_.text(), HasSubstr("hangs up on our certificate"));
+    EXPECT_THAT(report_.text(), HasSubstr("closes the connection after our certificate"));
     const auto nobody = shake(rig_.certificates.of("nobody"), "localhost");
     ASSERT_FALSE(nobody);
     EXPECT_EQ(nobody.error().code, Code::not_found);
@@ -101,7 +101,7 @@ TEST_F(Handshake, SaysThatItIsNoServer) {
     shown = shake_with("");
     ASSERT_FALSE(shown);
     EXPECT_EQ(shown.error().code, Code::disconnected);
-    EXPECT_THAT(report_.text(), HasSubstr("hangs up"));
+    EXPECT_THAT(report_.text(), HasSubstr("closes the connection"));
 }
 
 TEST_F(Handshake, DoesNotWaitForEver) {

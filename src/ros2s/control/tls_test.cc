@@ -128,13 +128,13 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
 
     const Certificates others;
     handshake(shown(others.of("alice")));
-    expect_refused("its certificate is not good here (of CN=alice: ");
+    expect_refused("its certificate is not valid here (of CN=alice: ");
     EXPECT_THAT(rig_->lines.with(audited).back(), HasSubstr("issuer certificate"));
 
     // The server's own certificate calls nobody, wherever its key went.
     handshake(shown(rig_->certificates.of("server")));
     expect_refused(
-        "its certificate is not good here (of CN=server: unsuitable certificate purpose");
+        "its certificate is not valid here (of CN=server: unsuitable certificate purpose");
 
     handshake("");
     expect_refused("it presented no certificate");
@@ -144,7 +144,7 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
                                     now() - std::chrono::days(3), report_);
     ASSERT_TRUE(expired) << report_.text();
     handshake(shown(rig_->certificates.of("late")));
-    expect_refused("its certificate is not good here (of CN=late: certificate has expired)");
+    expect_refused("its certificate is not valid here (of CN=late: certificate has expired)");
 
     EXPECT_THAT(handshake("-tls1_2 " + shown(rig_->certificates.of("alice"))),
                 HasSubstr("Cipher is (NONE)"));

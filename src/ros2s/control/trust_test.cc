@@ -50,8 +50,8 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
     replace_authority(others);
     EXPECT_TRUE(eventually(*rig_.client_reactor, [&] { return live() == 0; }));
     EXPECT_THAT(rig_.lines.with("audit: session " + std::to_string(opened.id.value) +
-                                " of CN=alice is ended: the certificate of CN=alice is not good "
-                                "here any more: "),
+                                " of CN=alice is ended: the certificate of CN=alice is no longer "
+                                "valid here: "),
                 SizeIs(1));
     // Its ticket, too, and the connection of the control plane, which still stands, opens no other.
     rig_.do_there([&] {
@@ -59,7 +59,7 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
     });
     const auto again = rig_.here([&] { return client->open_session(call_, Rig::wish(), report_); });
     EXPECT_EQ(again.error().code, Code::denied);
-    EXPECT_THAT(report_.text(), HasSubstr("is not good here any more"));
+    EXPECT_THAT(report_.text(), HasSubstr("is no longer valid here"));
     EXPECT_EQ(keep_alive(*client, opened.id), Code::denied);
     // The client gets a certificate of the new one, and goes on.
     for (const char* name : {"alice.key", "alice.crt"}) put(others, name);

@@ -251,7 +251,7 @@ TEST_F(Pki, AnIdentityThatDoesNotServeSaysWhy) {
     wrong(mixed, now, Code::invalid, "has no certificate");
     mixed = identity("host-1");
     mixed.key_file = directory_;
-    wrong(mixed, now, Code::invalid, "is no file");
+    wrong(mixed, now, Code::invalid, "is not a certificate or key file");
 }
 
 TEST_F(Pki, WhatCannotBeWrittenIsSaid) {
