@@ -102,7 +102,7 @@ TEST_F(DpuDirectories, AHostWorksInADirectoryWithoutAnyEngine) {
     EXPECT_TRUE(content_of(served + "/directory/file") == content);
     EXPECT_THAT(host->path(), HasSubstr("lustre/train"));
     EXPECT_EQ(host->layers(),
-              "Following → LinkClient → RemoteNamespace → HostMooring → Channel → Domain → "
+              "Following → LinkClient → RemoteNamespace → HostMountLocator → Channel → Domain → "
               "SessionTickets → ControlClient");
     close(other);
     close(host);

@@ -5,7 +5,7 @@
 namespace ros2s::connection {
 namespace {
 
-constexpr Duration mooring_pause = std::chrono::milliseconds(5);
+constexpr Duration locator_pause = std::chrono::milliseconds(5);
 // How long a call waits for the mount to be found again.
 constexpr Duration call_patience = std::chrono::seconds(30);
 
@@ -46,7 +46,7 @@ Task<Result<>> HostMountLocator::mount(Report& report) {
         if (!may_come_back || reactor_.now() >= until) {
             co_return report.fail(mounted.error(), attempt.text());
         }
-        (void)co_await sleep_for(reactor_, 10 * mooring_pause);
+        (void)co_await sleep_for(reactor_, 10 * locator_pause);
     }
 }
 
@@ -91,7 +91,7 @@ Task<> HostMountLocator::keep(HostMountLocator& self, hostlink::LinkClient& link
             continue;
         }
         if (is_final(mounted.error().code)) self.failure_ = mounted.error();
-        (void)co_await sleep_for(self.reactor_, 10 * mooring_pause, self.stop_.token());
+        (void)co_await sleep_for(self.reactor_, 10 * locator_pause, self.stop_.token());
     }
 }
 
@@ -105,7 +105,7 @@ Task<bool> HostMountLocator::moved(const Call& call, session::MountLocation from
     }
     const Time until = std::min(call.deadline, reactor_.now() + call_patience);
     while (place_ == from && !failure_ && reactor_.now() < until && !stop_.stop_requested()) {
-        if (!co_await sleep_for(reactor_, mooring_pause, call.stop)) break;
+        if (!co_await sleep_for(reactor_, locator_pause, call.stop)) break;
     }
     co_return place_ != from;
 }
