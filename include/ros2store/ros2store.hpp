@@ -1,12 +1,12 @@
-// ros2store.hpp: ros2store.h for C++ (17 and later): handles that close themselves, errors as
-// exceptions. Header only; link libros2store. What each call does is said in ros2store.h.
+// ros2store.hpp: ros2store.h for C++ 17 and later: handles that close themselves, errors as
+// exceptions. Header only; link libros2store. ros2store.h documents each call.
 //
 //     ros2store::FileSystem fs("ros2s+local:///pool/main?dir=/srv/ros2s");
 //     auto file = fs.open("hello", O_RDWR | O_CREAT);
 //     file.pwrite("hello", 5, 0);
 //
-// Ownership: files, directories, queues and buffers share their FileSystem, which is closed when
-// the last of them is gone. In a forked child handles fail, and their destructors do nothing.
+// Ownership: files, directories, queues and buffers share their FileSystem, which is closed with
+// the last of them. In a forked child calls on handles fail, and destructors do nothing.
 #ifndef ROS2STORE_ROS2STORE_HPP
 #define ROS2STORE_ROS2STORE_HPP
 
@@ -50,7 +50,7 @@ struct CloseFileSystem {
 };
 using SharedFs = std::shared_ptr<ros2s_fs>;
 
-// A handle that lives inside a FileSystem: closed before the FileSystem is let go.
+// A handle inside a FileSystem: it is closed before its reference to the FileSystem is released.
 template <class Handle, int (*close_handle)(Handle*)>
 class Owned {
   public:
@@ -69,7 +69,7 @@ class Owned {
 
     Handle* get() const noexcept { return handle_; }
     const SharedFs& file_system() const noexcept { return fs_; }
-    // Tells of what a destructor keeps quiet about.
+    // Reports errors, which a destructor ignores.
     void close() {
         if (handle_ == nullptr) return;
         checked(close_handle(handle_));
@@ -123,7 +123,7 @@ class File {
   private:
     friend class FileSystem;
     File(detail::SharedFs fs, ros2s_file* file) : file_(std::move(fs), file) {}
-    // A report may grow between two calls; this one is made once, with room to spare.
+    // A report may grow between two calls. This calls once, with spare room.
     template <class Call>
     static std::string text(Call call) {
         std::string out(1 << 16, '\0');
@@ -136,7 +136,7 @@ class File {
 
 class Directory {
   public:
-    // Nothing at the end.
+    // Empty at the end.
     std::optional<ros2s_dirent> next() const {
         ros2s_dirent entry;
         if (detail::checked(ros2s_readdir(directory_.get(), &entry)) == 0) return std::nullopt;
@@ -163,7 +163,7 @@ class Buffer {
 
 class Queue {
   public:
-    // How many were taken; 0: reap first.
+    // Returns the number of accepted requests; 0: reap first.
     uint32_t submit(const ros2s_request* requests, uint32_t count) const {
         return static_cast<uint32_t>(
             detail::checked(ros2s_queue_submit(queue_.get(), requests, count)));
@@ -274,7 +274,7 @@ class FileSystem {
         detail::checked(ros2s_statfs(fs_.get(), &out));
         return out;
     }
-    // Whatever has no method here: the C calls take this.
+    // For C calls without a method here.
     ros2s_fs* get() const noexcept { return fs_.get(); }
 
   private:

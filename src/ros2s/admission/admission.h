@@ -1,24 +1,25 @@
-// Admission: who may begin next, where tenants share something that each of them could fill: the
-// core and the payload memory of a server, the credits of a connection.
+// Admission: chooses the request that begins next, if tenants share a resource that each of them
+// could exhaust: the core and the payload memory of a server, or the credits of a connection.
 //
 //     Line::enter() ─ room? ─ yes ─► inside: a Place ─ released ─► the next one's turn
 //                       └─ no ─► waits in its line
 //
-// A line is one connection of a tenant. Room is given in turn: to one tenant after the other, and
-// within a tenant to one line after the other; a line keeps its order.
+// A line is one connection of a tenant. Admission alternates between tenants, and within a tenant
+// between its lines. A line keeps its order.
 //
-// A tenant that is alone may have nearly all of it. While several are active, a tenant has no more
-// inside than another of them wants (but Limits::least in any case, and at most an equal part of
-// Limits::shared): whoever asks for little finds little in front of it, and tenants that all ask
-// for much keep a queue that is worth having.
+// A tenant that is alone may use nearly all of the resource. While several tenants are active, a
+// tenant has no more inside than another tenant wants, but always Limits::least, and at most an
+// equal part of Limits::shared. A tenant with few requests therefore finds few ahead of it. If all
+// tenants have many requests, each keeps a queue that is long enough to be efficient.
 //
-// Owned by who composes; outlives its lines. Used on one core. Waiting allocates nothing.
+// Owned by the composing code; outlives its lines. Used on one core. Waiting allocates nothing.
 //
 // Invariants
-// - Beside others a tenant has no more bytes inside than are free for all.
-// - A tenant has at most Limits::one inside, and all together at most Limits::all. Only a request
-//   that is larger than a limit of bytes alone exceeds it, when nothing else counts towards it.
-// - Nobody waits while there is room for it and its turn has come.
+// - While other tenants are active, a tenant has no more bytes inside than are free for all.
+// - A tenant has at most Limits::one inside, and all tenants together at most Limits::all. Only a
+//   single request that is larger than a limit of bytes exceeds it, if nothing else counts towards
+//   the limit.
+// - No request waits while there is room for it and it is its turn.
 #pragma once
 #include <coroutine>
 #include <cstdint>
@@ -39,32 +40,34 @@ struct Amount {
 
 struct Limits {
     Amount all{.requests = 512, .bytes = uint64_t{1} << 30};
-    Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // tenant, also where it is alone
-    // While several are active: what they divide, and what one has though others want less.
+    Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // for one tenant, also if it is
+                                                                // alone
+    // While several tenants are active: `shared` is divided among them. `least` is what a tenant
+    // always has, even if others want less.
     Amount shared{.requests = 64, .bytes = uint64_t{64} << 20};
     Amount least{.requests = 6, .bytes = uint64_t{2} << 20};
     uint64_t line_bytes = uint64_t{160} << 20;
-    // Lines of all tenants, and of one.
+    // Lines of all tenants, and of one tenant.
     uint32_t lines = 1024;
     uint32_t lines_of_one = 1024;
-    // What a tenant wants is the most that it had inside and waiting in the current and the last
-    // span of this length; one that wanted nothing is not active. Nor is one that asks for less
-    // than this in a span, and had nothing under way when it began: a neighbour that looks in now
-    // and then takes nothing away.
+    // A tenant wants the most that it had inside and waiting in the current and the last span of
+    // this length. A tenant that wanted nothing is not active. Neither is one that makes fewer
+    // requests than asked_least in a span and had none in progress when the span began. An
+    // occasional user therefore takes nothing from the others.
     Duration span = std::chrono::milliseconds(50);
     uint32_t asked_least = 8;
 };
 
 struct AdmissionMetrics {
     Counter waiting;  // now
-    Counter waited;   // that found no room at once
+    Counter waited;   // requests that found no room at once
     void visit(const MetricVisitor& visit) const;
 };
 
 class Admission;
 class Line;
 
-// Room for one request, until it is released.
+// Room for one request. The destructor or release() frees it.
 class [[nodiscard]] Place {
   public:
     Place() = default;
@@ -92,18 +95,18 @@ class [[nodiscard]] Place {
 class Line {
   public:
     Line(Admission& admission, uint64_t tenant);
-    // When nobody waits in it or is inside.
+    // Call it only when no request waits in the line or is inside.
     ~Line();
     Line(const Line&) = delete;
     Line& operator=(const Line&) = delete;
 
-    // co_await line.enter(bytes, stop): a Place, or an empty one where it was stopped, or the line
-    // turned away, while it waited.
+    // co_await line.enter(bytes, stop): a Place. It is empty if the request was stopped, or the
+    // line turned away, while it waited.
     class Entering;
     [[nodiscard]] Entering enter(uint64_t bytes, StopToken stop) noexcept;
-    // Whoever waits gets an empty Place, and so does everybody from now on.
+    // Requests that wait, and all later ones, get an empty Place.
     void turn_away() noexcept;
-    // Nobody waits in it or is inside.
+    // No request waits in it or is inside.
     [[nodiscard]] bool is_idle() const noexcept {
         return inside_.requests == 0 && waiters_.empty();
     }
@@ -125,11 +128,11 @@ class Line {
         Amount wanted_before{};  // in the last one
         uint32_t asked = 0;      // in this span
         uint32_t lines = 0;
-        List<Line> ready;  // whose first waiter has room in its line, in their turn
+        List<Line> ready;  // lines whose first waiter has room in the line, in their turn
         Links<Tenant> links{};
     };
     void leave_queue(Waiter& waiter) noexcept;
-    // Into its tenant's lines that are ready, or out of them.
+    // Adds the line to its tenant's ready lines, or removes it.
     void look() noexcept;
 
     Admission& admission_;
@@ -149,7 +152,7 @@ class Admission {
     Admission& operator=(const Admission&) = delete;
 
     [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
-    // Whether the tenant may have one more line.
+    // True if the tenant may have one more line.
     [[nodiscard]] bool has_room_for_line(uint64_t tenant) const noexcept;
     [[nodiscard]] Amount inside() const noexcept { return inside_; }
     [[nodiscard]] const AdmissionMetrics& metrics() const noexcept { return metrics_; }
@@ -163,13 +166,13 @@ class Admission {
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
     void take(Line& line, uint64_t bytes) noexcept;
     void give_back(Line& line, uint64_t bytes) noexcept;
-    // Lets in whoever has room, in turn.
+    // Admits all requests that have room, in turn.
     void admit() noexcept;
     bool admit_one(Tenant& tenant) noexcept;
-    // `line`'s tenant wants so much more.
+    // Adds `bytes` to what the line's tenant wants.
     void note(Line& line, uint64_t bytes) noexcept;
     void begin_span(Time now) noexcept;
-    // Again from what each tenant wants.
+    // Recomputes what the tenants want.
     void count() noexcept;
     [[nodiscard]] Amount most_of(const Tenant& tenant) const noexcept;
 
@@ -179,12 +182,12 @@ class Admission {
     Amount inside_;
     uint32_t lines_ = 0;
     std::map<uint64_t, Tenant> tenants_;
-    List<Tenant> waiting_;  // tenants that have ready lines, in their turn
+    List<Tenant> waiting_;  // tenants with ready lines, in their turn
     uint64_t active_ = 0;   // tenants
-    // Of what tenants want, the most and the second most.
+    // The highest and second highest amount that tenants want.
     struct Highest {
         uint64_t first = 0, second = 0;
-        const Tenant* whose = nullptr;  // the first; it is only compared
+        const Tenant* whose = nullptr;  // the first tenant; it is only compared
         void see(const Tenant& tenant, uint64_t amount) noexcept;
         [[nodiscard]] uint64_t of_others(const Tenant& tenant) const noexcept {
             return whose == &tenant ? second : first;

@@ -1,5 +1,5 @@
-// List: a queue whose elements have their links in themselves, so that joining and leaving allocate
-// nothing. An element is in one list at a time and leaves before it dies.
+// List: a queue of elements that contain their links, so that adding and removing allocate nothing.
+// An element is in one list at a time, and is removed before it is destroyed.
 #pragma once
 #include <cstddef>
 

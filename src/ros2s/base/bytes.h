@@ -42,7 +42,7 @@ template <class T>
     return std::as_bytes(std::span(&object, 1));
 }
 
-// Memory aligned to block_bytes, not zeroed. Move-only; an empty one has size 0.
+// Memory aligned to block_bytes, not zeroed. Move-only. An empty buffer has size 0.
 class AlignedBuffer {
   public:
     AlignedBuffer() = default;

@@ -1,5 +1,5 @@
-// CHECK: an assertion on our own logic, always compiled in. What the outside world can cause
-// (a peer's bytes, a disk, a user's configuration) is an Error, never a CHECK.
+// CHECK: an assertion on our own logic, always compiled in. Conditions that the outside world can
+// cause (a peer's bytes, a disk, a user's configuration) are an Error, never a CHECK.
 #pragma once
 
 namespace ros2s {

@@ -1,7 +1,7 @@
 // Encoder and Decoder: fixed-width little-endian numbers and byte strings in borrowed memory. The
-// decoder never reads beyond its input: after the first short read every value is zero and ok()
-// is false, so that a caller checks once at the end. Bytes to decode are the world, not ours.
-// Measure has an Encoder's functions and only counts: one template writes and measures.
+// decoder never reads beyond its input. After the first short read every value is zero and ok() is
+// false, so a caller needs to check only at the end. Input of the decoder is untrusted. Measure has
+// the functions of Encoder and only counts: one template can write and measure.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -17,7 +17,7 @@ namespace ros2s {
 class Encoder {
   public:
     explicit Encoder(Bytes into) : into_(into) {}
-    // Bytes written so far. Running over the memory's end is our bug.
+    // Bytes written so far. Writing beyond the end of the memory is a bug: CHECK.
     [[nodiscard]] size_t size() const { return at_; }
 
     template <class T>
@@ -26,7 +26,7 @@ class Encoder {
         raw(&value, sizeof value);
     }
     void uuid(const Uuid& uuid) { raw(uuid.bytes.data(), uuid.bytes.size()); }
-    // A byte string with its length in front.
+    // A byte string, preceded by its length.
     void text(std::string_view text) {
         number(static_cast<uint32_t>(text.size()));
         raw(text.data(), text.size());
@@ -63,7 +63,7 @@ class Decoder {
   public:
     explicit Decoder(ConstBytes from) : from_(from) {}
     [[nodiscard]] bool ok() const { return ok_; }
-    // True when everything was read, and nothing beyond.
+    // True if the input was read completely and not beyond its end.
     [[nodiscard]] bool done() const { return ok_ && from_.empty(); }
     [[nodiscard]] size_t left() const { return from_.size(); }
     void refuse() { ok_ = false; }
@@ -80,7 +80,7 @@ class Decoder {
         raw(uuid.bytes.data(), uuid.bytes.size());
         return uuid;
     }
-    // A view into the input; too long a length fails.
+    // A view into the input. A length over `most`, or over the rest of the input, fails.
     std::string_view text(size_t most) {
         const auto length = number<uint32_t>();
         if (!ok_ || length > most || length > from_.size()) {

@@ -1,6 +1,6 @@
-// Digest: 64 bits of a sequence of numbers and strings, to tell two requests of one client apart.
-// It finds mistakes, not forgeries: who chooses both requests can make them agree. Its values are
-// kept on the media (docs/formats/index.md), so they are the same for ever.
+// Digest: 64 bits of a sequence of numbers and strings, to tell apart two requests of one client.
+// It detects mistakes, not forgeries: a client that chooses both requests can make them agree.
+// Digests are stored on the media (docs/formats/index.md), so the function never changes.
 //
 // Each word is mixed in by SplitMix64's finaliser (Steele, Lea, Flood 2014).
 #pragma once
@@ -21,7 +21,7 @@ class Digest {
         state_ = z ^ (z >> 31);
         return *this;
     }
-    // With their length, so that "ab", "c" is not "a", "bc".
+    // Includes the length, so that "ab", "c" differs from "a", "bc".
     Digest& add(ConstBytes bytes) {
         add(bytes.size());
         for (; bytes.size() >= sizeof(uint64_t); bytes = bytes.subspan(sizeof(uint64_t))) {

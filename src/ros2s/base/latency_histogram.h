@@ -1,8 +1,8 @@
-// LatencyHistogram: how long things took, in buckets whose bounds are the same everywhere, so that
-// histograms of several cores and machines can be added up.
+// LatencyHistogram: durations, in buckets whose bounds are the same everywhere. Histograms of
+// several cores and machines can therefore be added.
 //
-// Thread rule: as Counter: one core adds, any thread reads; a reader may see a bucket without its
-// share of the sum yet.
+// Thread rule: as for Counter: one core adds, any thread reads. A reader may see a bucket before
+// its share of the sum.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -17,8 +17,8 @@ namespace ros2s {
 
 class LatencyHistogram {
   public:
-    // Upper ends, inclusive, in nanoseconds: 10 µs to 10 s in steps of 1, 2, 5. One more bucket has
-    // what took longer.
+    // Upper bounds, inclusive, in nanoseconds: 10 µs to 10 s in steps of 1, 2, 5. One more bucket
+    // counts longer durations.
     static constexpr std::array<uint64_t, 19> bounds_ns{
         10'000,        20'000,        50'000,        100'000,       200'000,
         500'000,       1'000'000,     2'000'000,     5'000'000,     10'000'000,
@@ -30,7 +30,7 @@ class LatencyHistogram {
         counts_[static_cast<size_t>(bound - bounds_ns.begin())].add();
         sum_ns_.add(nanoseconds);
     }
-    // Of one bucket alone; `bounds_ns.size()` is the one beyond.
+    // The count of one bucket, not cumulative. Bucket `bounds_ns.size()` counts longer durations.
     [[nodiscard]] uint64_t count(size_t bucket) const noexcept { return counts_[bucket].value(); }
     [[nodiscard]] uint64_t sum_ns() const noexcept { return sum_ns_.value(); }
 
@@ -39,8 +39,8 @@ class LatencyHistogram {
     Counter sum_ns_;
 };
 
-// Called once per histogram: a Prometheus name (ros2store_…_seconds), a help sentence, what was
-// done, from a fixed set of words.
+// Called once per histogram with a Prometheus name (ros2store_…_seconds), a help sentence, and the
+// operation, which is one of a fixed set of words.
 using HistogramVisitor =
     std::function<void(std::string_view name, std::string_view help, std::string_view operation,
                        const LatencyHistogram& histogram)>;

@@ -1,7 +1,8 @@
 // Log: one line per event, to a sink that the program chooses. The data path counts instead of
-// logging; a Log is passed in, there is no global one.
+// logging. A Log is passed in; there is no global one.
 //
-// Thread rule: say() may be called from any thread; a sink gets whole lines and locks for itself.
+// Thread rule: say() may be called from any thread. A sink gets whole lines and does its own
+// locking.
 #pragma once
 #include <functional>
 #include <string>
@@ -31,8 +32,8 @@ class Log {
     LogLevel least_ = LogLevel::info;
 };
 
-// Lines on standard error, each with its level; journald understands the <N> prefix where
-// standard error is its socket ($JOURNAL_STREAM is set).
+// Writes lines to standard error, each with its level. If standard error is the socket of journald
+// ($JOURNAL_STREAM is set), the level is journald's <N> prefix.
 [[nodiscard]] Log log_to_stderr(LogLevel least = LogLevel::info);
 
 }  // namespace ros2s

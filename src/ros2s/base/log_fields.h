@@ -1,9 +1,9 @@
-// Fields at the end of a log line, for programs that read logs: who and what it is about.
+// Fields at the end of a log line, for programs that read logs: the parties of the event.
 //
 //     session 7 of CN=alice ended [session=7 tenant="CN=alice"]
 //
-// A value is a word, or quoted with \" \\ and \xHH for what cannot be printed: whatever a peer has
-// in its names, a line stays one line and its fields stay apart.
+// A value is a word, or quoted with \" \\ and \xHH for characters that cannot be printed. Whatever
+// a peer puts into its names, a line stays one line and its fields stay separate.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -13,15 +13,15 @@
 
 namespace ros2s {
 
-// " [name=value …]", without those whose value is empty; "" where none is left.
+// " [name=value …]", without fields whose value is empty; "" if none is left.
 [[nodiscard]] std::string log_fields(
     std::initializer_list<std::pair<std::string_view, std::string_view>> fields);
 
 struct SplitLine {
-    std::string_view text;  // of the line, in front of the fields
+    std::string_view text;  // the line without its fields
     std::vector<std::pair<std::string, std::string>> fields;
 };
-// Any line; without fields at its end it is all text.
+// Accepts any line. A line without fields at its end is all text.
 [[nodiscard]] SplitLine split_fields(std::string_view line);
 
 }  // namespace ros2s

@@ -1,6 +1,6 @@
-// Metrics: a struct of counters beside the class that counts, listed by a Collector when asked.
-// Counters are written by one core and may be read by any thread, so they are relaxed atomics
-// that a single writer updates without a locked instruction.
+// Metrics: a struct of counters beside the class that counts. A collector lists them on request.
+// One core writes a counter and any thread may read it, so counters are relaxed atomics that their
+// only writer updates without a locked instruction.
 #pragma once
 #include <atomic>
 #include <cstdint>

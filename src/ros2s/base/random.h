@@ -1,6 +1,6 @@
 // Random: a small seeded generator (xoshiro256**, Blackman and Vigna 2018, seeded by splitmix64).
-// Its sequence is fixed for ever, because simulation seeds must reproduce across releases and
-// standard libraries; the std:: distributions promise no such thing.
+// Its sequence never changes, because simulation seeds must reproduce across releases and standard
+// libraries. The std:: distributions do not promise that.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -38,17 +38,17 @@ class Random {
     uint64_t state_[4];
 };
 
-// A seed from the operating system, for everything that is not a simulation.
+// A seed from the operating system, for everything except simulations.
 [[nodiscard]] uint64_t random_seed();
 
-// Secrets: numbers that nobody can predict, whatever he has seen of them: for all that a peer sees
-// and all that names something (connections, sessions, clients, containers, records). They come
-// from the kernel's generator; one costs a system call. Outputs of Random give away its state, so
-// it serves for jitter, sampling and simulations alone.
+// Secrets: numbers that nobody can predict from earlier ones. Use them for all that a peer sees and
+// for all names (connections, sessions, clients, containers, records). They come from the kernel's
+// generator; each costs a system call. Outputs of Random reveal its state, so use Random only for
+// jitter, sampling and simulations.
 class Secrets {
   public:
     Secrets() = default;
-    // Of a simulation: they follow from its seed.
+    // For a simulation: the numbers follow from its seed.
     explicit Secrets(Random& simulated) : simulated_(&simulated) {}
     [[nodiscard]] uint64_t next() const;
 

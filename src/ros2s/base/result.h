@@ -1,8 +1,8 @@
 // Result<T>: a value or an Error. An Error is small and trivially copyable: a code on which a
-// caller can branch, an errno where the kernel gave one, and one number of detail.
+// caller can branch, an errno if the kernel gave one, and one number of detail.
 //
-// Sentences for people do not travel in Error. Operations that talk to a person (open, create,
-// parse) take a Report&, and the place that first knows what is wrong says it there: what, where,
+// An Error contains no sentence for people. Operations that a person starts (open, create, parse)
+// take a Report&. The place that first knows the problem writes the sentence: what failed, on what,
 // and what to do.
 #pragma once
 #include <cstdint>
@@ -17,22 +17,22 @@ enum class Code : uint16_t {
     not_found,         // the named thing does not exist
     exists,            // it exists already
     invalid,           // the caller's argument makes no sense
-    not_directory,     // a path component is no directory
+    not_directory,     // a path component is not a directory
     is_directory,      // a file was needed
     not_empty,         // a directory still has entries
     loop,              // a rename into itself, or too many symbolic links
     name_too_long,     // over the stated limit
     no_space,          // the pool is full
     no_memory,         // over the memory budget
-    read_only,         // the pool or mount does not take writes
+    read_only,         // the pool or mount does not accept writes
     denied,            // not permitted
     busy,              // in use (an exclusive owner, a mounted file system)
     condition_failed,  // a transaction's condition does not hold; detail = its index
-    corrupt,           // bytes read are not the bytes written; detail of a read of a file or
-                       // array: the end of the block that is bad, 0 where that is not known
+    corrupt,           // the bytes read are not the bytes written; detail of a read of a file or
+                       // array: the end of the bad block, 0 if unknown
     io,                // the device or kernel reported an error; see os_errno
     no_attribute,      // no such extended attribute
-    too_small,         // the caller's buffer is too small; detail = bytes needed
+    too_small,         // the caller's buffer is too small; detail = the bytes needed
     too_large,         // over a limit; detail = the limit
     stale,             // a handle or operation id that is no longer valid
     unsupported,       // this store or file system cannot do it
@@ -40,9 +40,9 @@ enum class Code : uint16_t {
     cancelled,         // stopped by its stop token
     deadline,          // its deadline passed
     closed,            // the object was closed, or belongs to the process before fork()
-    disconnected,      // the peer is gone: what it was asked may have happened or not
-    name_taken,        // another request had this operation id: this one was not done
-    expired,           // a repetition whose stored reply is gone: nobody knows whether it was done
+    disconnected,      // the peer is gone; the request may or may not have been done
+    name_taken,        // another request used this operation id; this request was not done
+    expired,           // a repetition whose stored reply is gone; it may or may not have been done
 };
 
 // "not found", "the pool is full": lower case, without a full stop.
@@ -66,15 +66,15 @@ using Result = std::expected<T, Error>;
 }
 // `os_errno` is positive, as in errno. ENOSPC, EACCES and their like keep their own codes.
 [[nodiscard]] std::unexpected<Error> fail_errno(int os_errno);
-// The way back, for callers that speak errno: the kernel's own where it gave one, else the nearest.
-// Positive. `loop` is ELOOP: a rename of a directory into itself is EINVAL to POSIX, its caller's
-// job.
+// The reverse, for callers that use errno: the kernel's own errno if there is one, else the
+// nearest. Positive. `loop` becomes ELOOP. POSIX wants EINVAL for a rename of a directory into
+// itself; the caller must map that case.
 [[nodiscard]] int to_errno(const Error& error) noexcept;
 [[nodiscard]] inline std::unexpected<Error> fail(const Error& error) {
     return std::unexpected(error);
 }
 
-// Collects the sentences that a person reads when a set-up operation fails. The first is the cause.
+// Collects the sentences that a person reads when an operation fails. The first is the cause.
 class Report {
   public:
     // Returns fail(code), so that a failure is one line: `return report.fail(Code::busy, "…");`
@@ -99,7 +99,7 @@ class Report {
 
 }  // namespace ros2s
 
-// TRY in a plain function, CO_TRY in a coroutine: the one returns, the other co_returns.
+// ROS2S_TRY is for plain functions (return). ROS2S_CO_TRY is for coroutines (co_return).
 #define ROS2S_CONCAT_(a, b) a##b
 #define ROS2S_CONCAT(a, b) ROS2S_CONCAT_(a, b)
 #define ROS2S_TRY_WITH_(return_, temporary, expression) \

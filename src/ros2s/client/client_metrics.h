@@ -1,4 +1,4 @@
-// What a ClientStore counts: the requests that pass it, by kind, with bytes, errors and latency.
+// Metrics of a ClientStore: the requests that pass it, by kind, with bytes, errors and latency.
 #pragma once
 #include <array>
 #include <bit>
@@ -10,12 +10,12 @@
 namespace ros2s::client {
 
 struct RequestMetrics {
-    // Bucket i holds latencies below 1.024 µs << 2 i; the last one holds the rest.
+    // Bucket i counts latencies below 1.024 µs << 2 i. The last bucket counts the rest.
     static constexpr size_t bucket_count = 12;
 
     Counter requests;
-    Counter errors;  // also of single items; a hole or absent akey is none
-    Counter bytes;   // payload that was asked for or sent
+    Counter errors;  // also of single items; a hole or an absent akey is not an error
+    Counter bytes;   // payload that was requested or sent
     Counter latency_ns;
     std::array<Counter, bucket_count> latency;
 
@@ -30,8 +30,9 @@ struct RequestMetrics {
 
 struct ClientMetrics {
     RequestMetrics fetch, update, list, query, other;  // other: containers, space, unpin
-    Counter corrupt;     // items whose bytes were withheld, found by the store or here
-    Counter read_again;  // items that did not match in memory that others can write
+    Counter corrupt;     // items whose bytes were withheld; the store or this client found them
+                         // corrupt
+    Counter read_again;  // items read again because they did not match in shared memory
 
     // Prometheus names: ros2store_client_<kind>_…
     void visit(const MetricVisitor& visit) const;

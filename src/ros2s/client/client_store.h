@@ -1,23 +1,24 @@
-// ClientStore: what every user of a store goes through, wherever the store is: it sees to the
-// checksums of what is sent and of what comes back (promise P4), counts (P8), and leaves a trace. A
-// decorator: itself an ObjectStore over another one. What a lost connection left unanswered is
-// repeated below, by rpc's channel.
+// ClientStore: the decorator that every user of a store goes through, local or remote. It handles
+// the checksums of sent and received data (promise P4), counts (P8), and traces. It is itself an
+// ObjectStore over another one. It does not repeat requests after a lost connection; rpc's channel
+// below does.
 //
-// A store that is elsewhere gets checksums along with the bytes, and what it answers is verified
-// against its checksums. A store in this process works on the caller's own memory: it verifies
-// after the media has written there, and checksums its copy of what it is given. There is nothing
-// between the two that a second pass over the bytes could find out.
+// A remote store gets checksums together with the bytes, and its replies are verified against their
+// checksums. A store in this process works on the caller's memory: it verifies reads there, after
+// the device has written them, and computes checksums of its own copy of writes. A second pass over
+// the bytes here would find nothing more.
 //
-// Corrupt bytes: an item that fails its checksum, or that the store below calls corrupt, gets the
-// status `corrupt`, and its extent of the window is filled with zeros: a caller that forgets to
-// look at the status sees nothing that could pass for data. What is found here is logged with
-// object, dkey, akey and extent (the first `corrupt_lines_max` of them; all are counted).
+// Corrupt bytes: an item that fails its checksum, or that the store below reports as corrupt, gets
+// the status `corrupt`, and its extent of the window is filled with zeros. A caller that ignores
+// the status then sees nothing that looks like data. Corruption that is found here is logged with
+// object, dkey, akey and extent (the first `corrupt_lines_max`; all are counted).
 //
-// Owned by who composes; the store below outlives it. Used on that store's core.
+// Owned by the composing code. The store below outlives it. Used on that store's core.
 //
 // Invariants
-// - A fetch whose items keep their memory, and an update, allocate nothing in the steady state.
-// - Checksums that the caller brings are passed on as they are: they cover more of the way.
+// - In the steady state an update allocates nothing, and neither does a fetch whose items keep
+//   their memory.
+// - Checksums from the caller are passed on unchanged, because they cover more of the path.
 #pragma once
 #include <memory>
 #include <optional>
@@ -65,19 +66,19 @@ class ClientStore final : public object::ObjectStore {
     void session_ended(uint64_t session) override { below_.session_ended(session); }
 
   private:
-    // A request that fetches items.
+    // Awaits a request that fetches items, and verifies the items.
     Task<Result<>> verified(const Call& call, object::ContainerId container,
                             std::span<object::FetchItem> items, Task<Result<>> request);
-    // Counts and traces a request that carries no payload.
+    // Counts and traces a request without payload.
     template <class T>
     Task<Result<T>> counted(const Call& call, std::string_view name, RequestMetrics& metrics,
                             Task<Result<T>> request);
-    // Takes back what is corrupt; `bad` does not match.
+    // Withholds corrupt bytes; `bad` is the range that does not match.
     void check(object::ContainerId container, object::FetchItem& item,
                std::optional<object::Extent> bad);
-    // What of its bytes does not match, where it can be told.
+    // The range of its bytes that does not match, if that can be determined.
     [[nodiscard]] std::optional<object::Extent> mismatch(const object::FetchItem& item) const;
-    // The same of more than a slice, in slices. Errors: cancelled, deadline.
+    // The same for more than one slice, in slices. Errors: cancelled, deadline.
     Task<Result<std::optional<object::Extent>>> long_mismatch(const Call& call,
                                                               const object::FetchItem& item) const;
     Task<Result<>> check_all(const Call& call, object::ContainerId container,
@@ -99,7 +100,7 @@ class ClientStore final : public object::ObjectStore {
     bool is_elsewhere_;
     bool verifies_;
     ClientMetrics metrics_;
-    // Copies of transactions, kept for the memory of their keys and vectors.
+    // Copies of transactions. They are kept to reuse the memory of their keys and vectors.
     std::vector<std::unique_ptr<object::Transaction>> copies_;
 };
 

@@ -1,6 +1,6 @@
 // Config tables: each module has one plain struct of settings, and a function that lists its
-// members as fields. From that one list come the parser of a YAML file, its error sentences, and
-// the documented file with all defaults.
+// members as fields. From this list come the parser of a YAML file, its error messages, and the
+// documented file with all defaults.
 //
 //     struct CacheConfig {
 //         uint64_t memory_bytes = 512 << 20;
@@ -15,12 +15,12 @@
 //     CacheConfig cache;
 //     ROS2S_TRY(config::parse(text, "DIR/config.yaml", {describe(cache)}, report));
 //
-// A file is a map of groups, each a map of settings: `cache: {memory: 1GiB}`, or written over
-// several lines. A group with an empty name puts its settings at the top. What a file leaves out
-// keeps its default; what is not in the table is refused.
+// A file is a map of groups, each a map of settings: `cache: {memory: 1GiB}`, or the same over
+// several lines. The settings of a group with an empty name are at the top level. A setting that
+// the file omits keeps its default. A setting that is not in the table is refused.
 //
-// A field points at the struct's member: it must not outlive the struct. The value that the member
-// has when the field is made is the default.
+// A field points at a member of the struct and must not outlive the struct. Its default is the
+// value of the member when the field is created.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -43,7 +43,7 @@ class Field {
     Field(Kind kind, std::string_view name, Target target, std::string_view help);
     Field& between(uint64_t least, uint64_t most);
     Field& among(std::vector<std::string_view> choices);
-    // A file without this setting is refused.
+    // The setting is mandatory: a file without it is refused.
     Field& required();
 
     [[nodiscard]] std::string_view name() const { return name_; }
@@ -51,11 +51,11 @@ class Field {
     [[nodiscard]] bool is_required() const { return required_; }
     // "Size, 16MiB to 1TiB."
     [[nodiscard]] std::string type() const;
-    // As written in a file. default_text() of a required field is empty.
+    // As written in a file. For a required field, default_text() is empty.
     [[nodiscard]] std::string value_text() const;
     [[nodiscard]] std::string default_text() const;
 
-    // What a text stands for, checked against type and range but not yet stored.
+    // A parsed value, checked against type and range, not yet stored.
     struct Value {
         uint64_t number = 0;
         std::string text;
@@ -78,8 +78,8 @@ class Field {
     Value default_;
 };
 
-// Names and help texts are literals: snake_case, and one or two full sentences. Ranges include
-// both ends.
+// Names and help texts are literals: a name in snake_case, and one or two full sentences of help.
+// Ranges include both ends.
 [[nodiscard]] Field size(std::string_view name, uint64_t& value, uint64_t least, uint64_t most,
                          std::string_view help);
 [[nodiscard]] Field count(std::string_view name, uint32_t& value, uint32_t least, uint32_t most,
@@ -95,9 +95,9 @@ class Field {
 [[nodiscard]] Field choice(std::string_view name, std::string& value,
                            std::vector<std::string_view> choices, std::string_view help);
 
-// Texts under names that the file chooses.
+// Texts under keys that the file chooses.
 using Entries = std::map<std::string, std::string>;
-// Entries under names that the file chooses, each with some of the same few keys.
+// Entries under keys that the file chooses. Each entry may have the listed keys.
 struct Records {
     struct Key {
         std::string_view name, help;
@@ -108,23 +108,24 @@ struct Records {
 };
 
 struct Group {
-    std::string_view name;  // empty: its settings stand at the top of the file
+    std::string_view name;  // empty: its settings are at the top level of the file
     std::string_view help;
     std::vector<Field> fields;
-    // Instead of fields, and none by default.
+    // Used instead of fields; no entries by default.
     Entries* entries = nullptr;
     Records records{};
 };
 using Table = std::vector<Group>;
 
-// Reads the text of a YAML file into the structs behind the table; `where` names the file in
-// sentences. All or nothing: on failure no member has changed, and the report has one sentence for
-// each thing that is wrong, with its line. Errors: invalid, too_large (over 1 MiB).
+// Reads the text of a YAML file into the structs behind the table. `where` names the file in
+// messages. If parsing fails, no member has changed, and the report has one sentence for each
+// problem, with its line. Errors: invalid, too_large (over 1 MiB).
 [[nodiscard]] Result<> parse(std::string_view yaml, std::string_view where, const Table& table,
                              Report& report);
 
-// The file that says what the structs say now, every setting with its documentation. Settings that
-// have their default are written as comments, so that a later version's better default applies.
+// The file for the current values of the structs: every setting with its documentation. A setting
+// that has its default is written as a comment, so that a better default of a later version
+// applies.
 [[nodiscard]] std::string document(const Table& table);
 
 }  // namespace ros2s::config

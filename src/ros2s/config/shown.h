@@ -1,4 +1,4 @@
-// shown(): what a file says, fit for a sentence: printable, and not longer than a line.
+// shown(): a text from a file, made fit for a sentence: printable and at most one line long.
 #pragma once
 #include <string>
 #include <string_view>

@@ -9,17 +9,17 @@
 
 namespace ros2s::config {
 
-// Whole numbers with a unit: B, KiB, MiB, GiB, TiB (powers of 1024; K, M, G and T mean the same,
-// as in coreutils) and kB, MB, GB, TB (powers of 1000). Without a unit: bytes. A space may stand
-// between them. Errors: invalid (not a size), too_large (over 64 bits).
+// Whole numbers with a unit: B, KiB, MiB, GiB, TiB (powers of 1024; K, M, G and T mean the same, as
+// in coreutils) and kB, MB, GB, TB (powers of 1000). Without a unit: bytes. A space may separate
+// number and unit. Errors: invalid (not a size), too_large (over 64 bits).
 [[nodiscard]] Result<uint64_t> parse_size(std::string_view text);
 // The largest binary unit that divides it: "512MiB", "4097B".
 [[nodiscard]] std::string format_size(uint64_t bytes);
 // Rounded, for people: "1.5 GiB", "12 KiB", "7 B".
 [[nodiscard]] std::string human_size(uint64_t bytes);
 
-// Whole numbers with a unit: ns, us, ms, s, min, h. Only 0 needs none.
-// Errors: invalid (not a duration), too_large (over 292 years).
+// Whole numbers with a unit: ns, us, ms, s, min, h. Only 0 may have no unit. Errors: invalid (not a
+// duration), too_large (over 292 years).
 [[nodiscard]] Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
 // The largest unit that divides it: "100us", "90s".
 [[nodiscard]] std::string format_duration(std::chrono::nanoseconds duration);

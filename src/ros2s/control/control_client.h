@@ -1,18 +1,18 @@
-// ControlClient: the control plane seen from an application or the host library: one gRPC channel
-// over mutual TLS 1.3 to one server. Nothing waits on a thread: calls are coroutines on their
-// reactor, cancelled and timed out by their Call; the server learns of both.
+// ControlClient: a client of a control plane, for applications and the host library: one gRPC
+// channel over mutual TLS 1.3 to one server. No thread waits: calls are coroutines on their
+// reactor. Their Call cancels them and sets their deadline; the server learns of both.
 //
-// The certificate files are read when it is made, and again when a call finds them renewed: it, and
-// what follows, goes over a new connection. A call that finds no server fails at once.
-// A call that ends with `disconnected` was done or not. Containers alone are made and destroyed
-// under a name that the store keeps with the answer: these calls are sent again, 30 s long, and
-// done once.
+// The certificate files are read at creation, and again when a call finds that they were renewed.
+// That call and later ones then use a new connection. A call that finds no server fails at once.
+// After `disconnected`, a call may or may not have been done. Only creating and destroying
+// containers uses a name that the store keeps with the reply: these calls are sent again for 30 s
+// and take effect once.
 //
-// Owned by whoever made it; outlives what uses it. Thread rule: used on the reactor's core;
-// destroyed after every call is done. Fork rule: a forked child must not use it, nor destroy it.
+// Owned by its creator; outlives its users. Thread rule: used on the reactor's core; destroyed
+// after every call is done. Fork rule: a forked child must neither use nor destroy it.
 //
-// Errors of all calls: the server's own, exactly; disconnected, denied (the certificate), deadline,
-// cancelled. Each comes with a sentence in the report.
+// Errors of all calls: those of the server, unchanged; disconnected, denied (the certificate),
+// deadline, cancelled. Each comes with a sentence in the report.
 #pragma once
 #include <memory>
 #include <string>
@@ -34,7 +34,7 @@ namespace ros2s::control {
 struct ClientOptions {
     std::string address;  // "dpu-1:7400", "unix:/run/ros2store/control.sock"
     pki::Identity identity;
-    // The name that the server's certificate must have; empty: the host of `address`, which a Unix
+    // The name that the server's certificate must have. Empty: the host of `address`, which a Unix
     // socket does not have.
     std::string server_name{};
     uint32_t message_bytes_max = 4 << 20;  // of a reply
@@ -58,33 +58,33 @@ struct OpenedSession {
     GivenTicket ticket;
     std::string provider;
     std::string address;  // of the data plane
-    // A session that has no connection and sees no call for this long is ended.
+    // A session without a connection and without a call ends after this time.
     Duration idle_max{};
 };
 
 struct MountedAt {
     session::MountId id{};
-    std::string keeper;  // of its files, for people; empty: nothing is told
+    std::string keeper;  // the storage of its files, for people; empty: unknown
 };
 
 struct PoolFacts {
     object::PoolSpace space;
     uint64_t containers = 0;
-    std::string path;  // what carries its I/O on the server
+    std::string path;  // the transport of its I/O on the server
 };
 
 struct ServerFacts {
     std::string program;  // "ros2store-engine 0.1.0"
     bool serving = false;
-    uint64_t sessions = 0;                                  // that are open, of everybody
+    uint64_t sessions = 0;                                  // open sessions of all clients
     std::vector<std::pair<std::string, std::string>> data;  // provider, address
-    // Pools whose engine, behind the server, it cannot reach, and since when.
+    // Pools whose engine the server cannot reach, and since when.
     std::vector<std::pair<std::string, WallTime>> absent;
 };
 
 class ControlClient {
   public:
-    // Reads the files; connects with the first call. Errors, with a sentence: those of
+    // Reads the files. The first call connects. Errors, with a sentence: those of
     // pki::check_identity(), invalid (the address).
     [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(Reactor& reactor,
                                                                        ClientOptions options,
@@ -93,10 +93,10 @@ class ControlClient {
     ControlClient(const ControlClient&) = delete;
     ControlClient& operator=(const ControlClient&) = delete;
 
-    // Errors: unsupported (a server that is older than this call).
+    // Errors: unsupported (the server is older than this call).
     Task<Result<ServerFacts>> query_server(const Call& call, Report& report);
     Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish, Report& report);
-    // How long the session lives from now on without being used.
+    // Returns how long the session lives from now on without being used.
     Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id, Report& report);
     Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id, Report& report);
     Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report);

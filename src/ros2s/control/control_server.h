@@ -1,24 +1,22 @@
 // ControlServer: the control plane of a daemon: gRPC over mutual TLS 1.3, on TCP and Unix sockets.
-// Sessions and their tickets, pools and containers, and, where there are mounts,
-// names and open files. Its services are thin: they check what came, and call the tables and file
-// systems that the data plane works with too.
+// It serves sessions and their tickets, pools and containers, and, if there are mounts, names and
+// open files. Its services only check requests, and call the tables and file systems that the data
+// plane also uses.
 //
-// The caller is the subject of its certificate. Beside our services it offers grpc.health.v1 and
+// The caller is the subject of its certificate. The server also offers grpc.health.v1 and
 // reflection, to the same callers.
 //
-// Owned by the program; what it is made of outlives it. Thread rule: everything here on the core of
-// the reactor. gRPC's threads never touch a table, and the core never waits for gRPC: what blocks
-// runs on the blocking pool.
-// Fork rule: a forked child must not use it, nor destroy it; gRPC does not survive fork().
+// Owned by the program; its parts outlive it. Thread rule: everything here runs on the reactor's
+// core. gRPC's threads never use a table, and the core never waits for gRPC: blocking calls run on
+// the blocking pool. Fork rule: a forked child must neither use nor destroy it; gRPC does not
+// survive fork().
 //
 // Invariants
-// - Every request runs on the core, under its caller's deadline; a cancelled one is stopped.
-// - Bounded: connections in all and per subject, messages, requests on their way in and calls in
-// all
-//   and per subject, streams per connection, the time that a connection may take for its handshake
-//   and a request until it is whole.
-// - It accepts connections as long as it lives, whatever ran out meanwhile (connections.h).
-// - One line in the log for each connection that was refused (audit), bounded per second.
+// - Every request runs on the core, with its caller's deadline. A cancelled one is stopped.
+// - Bounded: connections in all and per subject, messages, requests being received and calls in all
+//   and per subject, streams per connection, the time for a handshake and for receiving a request.
+// - It accepts connections as long as it lives, whatever resource runs out (connections.h).
+// - The log has one line for each refused connection (audit), bounded per second.
 #pragma once
 #include <memory>
 #include <string>
@@ -39,47 +37,48 @@
 
 namespace ros2s::control {
 
-// A pool whose engine, behind this server, cannot be reached now.
+// A pool whose engine this server cannot reach now.
 struct AbsentPool {
     std::string name;
     WallTime since{};
 };
 
-// The pools of this server. The composer's.
+// The pools of this server. Implemented by the composing code.
 class PoolCatalog {
   public:
     virtual ~PoolCatalog() = default;
     [[nodiscard]] virtual std::vector<std::string> names() const = 0;
-    // Null where there is none of that name, and where its containers are directories.
+    // Null if no pool has that name, and for a pool whose containers are directories.
     [[nodiscard]] virtual object::ObjectStore* find(std::string_view pool) = 0;
-    // The containers of a pool that no store keeps: directories of the server, which come and go
-    // with its settings alone. Empty: it is no such pool.
+    // The containers of a pool without a store: directories of the server, which only its settings
+    // change. Empty: it is not such a pool.
     [[nodiscard]] virtual std::vector<std::string> directories(std::string_view /*pool*/) const {
         return {};
     }
     [[nodiscard]] virtual std::vector<AbsentPool> absent() const { return {}; }
-    // What carries the I/O of a pool that find() knows, as clients may know it.
+    // The transport of the I/O of a pool that find() knows, in a form that clients may see.
     [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
-    // A container with an empty file system in it, in a pool that find() knows. Errors come with a
+    // Creates a container with an empty file system in a pool that find() knows. Errors come with a
     // sentence: exists, invalid, no_space, read_only.
     virtual Task<Result<object::ContainerRecord>> create_container(
         const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
         Report& report) = 0;
 };
 
-// Where the data plane listens, by provider.
+// An address of the data plane, by provider.
 struct DataAddress {
     std::string provider;  // "shm", "ucx+tcp"
-    std::string address;   // as its clients name it
+    std::string address;   // in the form that clients use
 };
 
-// Where sessions enter the data plane, for servers where each tenant has a place of its own. The
-// composer's.
+// Addresses of the data plane, for servers with one listener per tenant. Implemented by the
+// composing code.
 class TenantListeners {
   public:
     virtual ~TenantListeners() = default;
-    // The session's, opened if it is the tenant's first; it stays while the tenant has sessions
-    // that asked. Errors come with a sentence: busy, no_memory, io.
+    // The address for the session. Opens the listener for the tenant's first session. It stays open
+    // while the tenant has sessions that called this. Errors come with a sentence: busy, no_memory,
+    // io.
     virtual Task<Result<std::string>> open(const session::Session& session, std::string provider,
                                            Report& report) = 0;
 };
@@ -90,9 +89,10 @@ struct ControlParts {
     session::SessionTable& sessions;
     session::TicketTable& tickets;
     PoolCatalog& pools;
-    const session::AccessTable& access;           // who may do what
+    const session::AccessTable& access;           // the rights of subjects
     session::Mounts* mounts = nullptr;            // null: no file services (an engine)
-    TenantListeners* tenant_listeners = nullptr;  // null: all enter where ControlOptions::data says
+    TenantListeners* tenant_listeners = nullptr;  // null: all sessions use the addresses in
+                                                  // ControlOptions::data
     Log log{};
 };
 
@@ -100,17 +100,18 @@ struct ControlOptions {
     // "127.0.0.1:7400", "[::1]:0" (any port), "unix:/run/ros2store/control.sock".
     std::vector<std::string> listen;
     pki::Identity identity;
-    session::Purpose purpose = session::Purpose::store;  // what sessions here are for
+    session::Purpose purpose = session::Purpose::store;  // the purpose of sessions here
     std::vector<DataAddress> data;
     std::string program{};                   // for people: "ros2store-engine 0.1.0"
     uint32_t message_bytes_max = 128 << 10;  // of a request; the largest is an attribute of 64 KiB
-    uint32_t requests_max = 2048;            // on their way in, of all; a subject: as its calls
-    Duration request_max = std::chrono::seconds(10);  // until one is whole
-    // In all; where the process may have fewer than eight times as many descriptors, an eighth of
-    // those.
+    uint32_t requests_max = 2048;            // being received, of all subjects; for one subject:
+                                             // the same limit as for calls
+    Duration request_max = std::chrono::seconds(10);  // for receiving a request completely
+    // In all. If the process may have fewer than eight times as many descriptors: an eighth of
+    // them.
     uint32_t connections_max = 4096;
     uint32_t connections_per_subject_max = 256;
-    uint32_t calls_max = 4096;  // in progress, of all
+    uint32_t calls_max = 4096;  // in progress, of all subjects
     uint32_t calls_per_subject_max = 256;
     uint32_t streams_per_connection_max = 256;
     Duration handshake_max = std::chrono::seconds(10);
@@ -118,43 +119,44 @@ struct ControlOptions {
 
 struct ControlCounters {
     uint64_t served = 0, failed = 0, cancelled = 0;
-    uint64_t refused_busy = 0;         // calls over a bound
-    uint64_t refused_late = 0;         // requests that were not whole in time
-    uint64_t refused_connections = 0;  // see audit
+    uint64_t refused_busy = 0;         // calls over a limit
+    uint64_t refused_late = 0;         // requests that were not complete in time
+    uint64_t refused_connections = 0;  // see the audit lines
     uint64_t connections = 0;          // now
     uint64_t unproven_connections = 0;
-    uint64_t ended_for_room = 0;       // connections that had shown no certificate
-    uint64_t without_descriptors = 0;  // times that one could not be accepted
+    uint64_t ended_for_room = 0;       // connections closed to make room, which had presented no
+                                       // certificate
+    uint64_t without_descriptors = 0;  // times that a connection could not be accepted
 };
 
 class ControlServer {
   public:
-    // What start() would refuse of its options, now: for who has long work to do before it. Errors:
-    // those of start().
+    // Checks what start() would refuse in the options. For callers that have long work to do before
+    // start(). Errors: those of start().
     [[nodiscard]] static Task<Result<>> check(Reactor& reactor, BlockingPool& blocking,
                                               ControlOptions options, Report& report);
-    // Listens on every address. Also ends sessions that nobody uses (SessionTable::reap), until
-    // stop(). Errors, each with a sentence: those of check_identity(), invalid (nothing to listen
-    // on, no such address), busy (an address is taken, or not this machine's), denied, not_found.
+    // Listens on every address. Until stop() it also ends unused sessions (SessionTable::reap).
+    // Errors, each with a sentence: those of check_identity(), invalid (nothing to listen on, no
+    // such address), busy (an address is taken, or not this machine's), denied, not_found.
     [[nodiscard]] static Task<Result<std::unique_ptr<ControlServer>>> start(ControlParts parts,
                                                                             ControlOptions options,
                                                                             Report& report);
-    ~ControlServer();  // after stop()
+    ~ControlServer();  // call stop() first
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
 
-    // As `listen`, with the ports that were taken for 0.
+    // As `listen`, with the actual ports in place of 0.
     [[nodiscard]] const std::vector<std::string>& addresses() const;
-    // What health says of the service "pool/NAME": SERVING at first, for each pool that there is.
-    // Nothing changes once the server drains.
+    // The health status of the service "pool/NAME". Initially SERVING for each existing pool. It
+    // does not change once the server drains.
     void set_pool_serving(const std::string& pool, bool serving);
-    // Health says NOT_SERVING and no session is opened any more; what there is goes on.
+    // Health becomes NOT_SERVING and no session is opened any more. Existing sessions continue.
     void drain();
-    // Drains, takes no calls any more, lets those in progress end for `grace`, then cancels them,
-    // and returns when none is left. Sessions are not ended: that is SessionTable::close_all().
+    // Drains, refuses calls, lets calls in progress end for `grace`, then cancels them, and returns
+    // when none is left. It does not end sessions: SessionTable::close_all() does.
     Task<> stop(Duration grace);
 
-    // Moves on at least once a second while connections are accepted.
+    // Increases at least once a second while connections are accepted.
     [[nodiscard]] uint64_t rounds() const;
     [[nodiscard]] ControlCounters counters() const;
     void visit_metrics(const MetricVisitor& visit) const;

@@ -1,19 +1,18 @@
-// RemoteNamespace: fs::Namespace by gRPC: names, attributes, opening and closing,
-// directories. What moves a file's bytes (pread, pwrite, fsync, punch_hole, read_many) is
-// the data plane's; a handle that was opened here is good there, in the same session.
+// RemoteNamespace: fs::Namespace over gRPC: names, attributes, opening and closing, directories.
+// The operations on a file's bytes (pread, pwrite, fsync, punch_hole, read_many) use the data
+// plane. A handle that was opened here is valid there, in the same session.
 //
-// Owned by whoever mounted; the client outlives it. Thread rule: used on the client's core.
+// Owned by the mount's owner; the client outlives it. Thread rule: used on the client's core.
 //
-// The functions are Namespace's, with its meanings and errors. A call whose server is away, or was
-// restarted, is sent again for `patience`; what changes something has a name, so that it is done
-// once (docs/decisions/0521). disconnected: it was done or not. close() and readdir() are about a
-// handle of one place: where the mount has another by then, it is stale.
-// Names and values belong to the caller until the task is done.
+// The functions have the meanings and errors of Namespace. If the server is away or was restarted,
+// a call is sent again for `patience`. A call that changes something has a name, so it takes effect
+// once (docs/decisions/0521). disconnected: it may or may not have been done. close() and readdir()
+// use a handle at one location. If the mount has moved, the handle is stale. Names and values
+// belong to the caller until the task is done.
 //
 // Invariants
-// - References that lookups gave are counted by the server. forget() keeps what is dropped and
-// sends
-//   it along with a later call, many at a time; unmounting drops the rest.
+// - The server counts references from lookups. forget() collects dropped references and sends them
+//   with a later call, many at a time. Unmounting drops the rest.
 #pragma once
 #include <string>
 #include <vector>
@@ -27,12 +26,12 @@ namespace ros2s::control {
 
 class RemoteNamespace final : public fs::Namespace {
   public:
-    // Names of its changes: these slots of the client instance, which nothing else uses.
+    // Names of its changes use these slots of the client instance, which nothing else uses.
     static constexpr uint32_t first_slot = 256;
     static constexpr uint32_t slots = 256;
     static constexpr Duration patience = std::chrono::seconds(30);
 
-    // `instance`: the session's. The locator outlives it.
+    // `instance`: the client instance of the session. The locator outlives this object.
     RemoteNamespace(ControlClient& client, session::MountLocator& locator, Uuid instance);
     RemoteNamespace(const RemoteNamespace&) = delete;
     RemoteNamespace& operator=(const RemoteNamespace&) = delete;
@@ -74,7 +73,7 @@ class RemoteNamespace final : public fs::Namespace {
     Task<Result<fs::FileSystemSpace>> space(const Call& call) override;
 
     void forget(NodeId node, uint64_t count) override { forgotten_.push_back({node, count}); }
-    // Sends what forget() kept, now.
+    // Sends the references that forget() collected, now.
     Task<Result<>> send_forgotten(const Call& call);
 
   private:
@@ -82,7 +81,7 @@ class RemoteNamespace final : public fs::Namespace {
         NodeId node{};
         uint64_t count = 0;
     };
-    // Of those that call for being sent.
+    // Number of collected references that triggers sending.
     static constexpr size_t forgotten_enough = 256;
 
     struct Sender;

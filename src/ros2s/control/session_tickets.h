@@ -1,7 +1,7 @@
-// SessionTickets: tickets for a channel's connections, from the control plane. A server that was
-// restarted knows no sessions any more: then another one is opened.
+// SessionTickets: gets tickets for a channel's connections from the control plane. If the server
+// was restarted and has lost its sessions, it opens a new session.
 //
-// Owned by who composes; the client outlives it. Used on the client's core.
+// Owned by the composing code; the client outlives it. Used on the client's core.
 #pragma once
 #include <optional>
 #include <string>
@@ -22,9 +22,9 @@ class SessionTickets final : public rpc::TicketSource {
     [[nodiscard]] std::string address() const override { return address_; }
     // Ends the session, if the server can be reached.
     Task<> close();
-    // The last one that was opened.
+    // The last session that was opened.
     [[nodiscard]] std::optional<session::SessionId> session() const { return session_; }
-    // Woken whenever one was opened.
+    // Woken whenever a session is opened.
     [[nodiscard]] Event& opened() { return opened_; }
 
   private:
@@ -33,7 +33,7 @@ class SessionTickets final : public rpc::TicketSource {
     std::optional<session::SessionId> session_;
     std::string address_;  // of the data plane, for that session
     Event opened_;
-    std::optional<session::Ticket> first_;  // came with the session, unused
+    std::optional<session::Ticket> first_;  // came with the session, not used yet
 };
 
 }  // namespace ros2s::control

@@ -1,6 +1,6 @@
-// The log of a daemon. Under systemd each line is an entry of the journal, with its level and its
-// fields (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT=, ROS2STORE_PEER=; elsewhere it is
-// a line on standard error:
+// The log of a daemon. Under systemd each line is a journal entry with its level, and its fields
+// (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT= and ROS2STORE_PEER=. Otherwise it is a
+// line on standard error:
 //
 //     2026-11-21T00:31:02.123456Z info: session 7 of CN=alice ended [session=7 tenant="CN=alice"]
 //
@@ -15,7 +15,7 @@
 
 namespace ros2s::daemon {
 
-// `program`: what the journal calls it.
+// `program`: the identifier in the journal.
 [[nodiscard]] Log daemon_log(const std::string& program, LogLevel least = LogLevel::info);
 
 // Exposed for tests.

@@ -1,8 +1,7 @@
-// DataPlane: the providers that a daemon listens on, each with a domain and a server, for one
-// service.
+// DataPlane: the listeners of a daemon for one service. Each provider has a domain and a server.
 //
-// Owned by the daemon; reactor, group, service and gate outlive it. Used on the reactor's core;
-// close() before destruction.
+// Owned by the daemon. Reactor, group, service and gate outlive it. Used on the reactor's core.
+// close() comes before destruction.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,17 +19,18 @@ struct SegmentsTogether;
 
 namespace ros2s::daemon {
 
-// As Daemon::addresses() says them.
+// The texts for Daemon::addresses().
 [[nodiscard]] std::vector<std::string> spoken_addresses(
     const std::vector<std::string>& control, const std::vector<control::DataAddress>& data);
 
 class DataPlane {
   public:
-    // `group`: what its servers share with the process's others.
+    // `group`: shares limits with the other servers of the process.
     DataPlane(Reactor& reactor, rpc::ServerGroup& group, rpc::Service& service,
               session::SessionGate& gate)
         : reactor_(reactor), group_(group), service_(service), gate_(gate), sessions_gate_(&gate) {}
-    // For who ends the connections of sessions himself (end_session()), and has several.
+    // For owners that have several data planes and end the connections of sessions themselves
+    // (end_session()).
     DataPlane(Reactor& reactor, rpc::ServerGroup& group, rpc::Service& service, rpc::Gate& gate,
               fabric::shm::SegmentsTogether* together = nullptr)
         : reactor_(reactor), group_(group), service_(service), gate_(gate), together_(together) {}
@@ -38,21 +38,21 @@ class DataPlane {
     DataPlane(const DataPlane&) = delete;
     DataPlane& operator=(const DataPlane&) = delete;
 
-    // What listen() would refuse, now, for who has long work to do before it: the provider and its
-    // device, the address. Errors: those of listen().
+    // Checks what listen() would refuse: the provider and its device, the address. For callers that
+    // have long work to do before listen(). Errors: those of listen().
     static Task<Result<>> check(Reactor& reactor, Listen where, std::string ucx_device,
                                 Report& report);
-    // One more. Errors: those of fabric::open_domain() and rpc::Server::listen().
+    // Adds a listener. Errors: those of fabric::open_domain() and rpc::Server::listen().
     Task<Result<>> listen(Listen where, std::string ucx_device, const Log& log, Report& report);
-    // What the control plane tells clients.
+    // The addresses for clients, which the control plane returns.
     [[nodiscard]] std::vector<control::DataAddress> addresses() const;
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
-    // Ends the session's connections at once, and returns when their requests are done.
+    // Ends the session's connections at once. Returns when their requests are done.
     Task<> end_session(uint64_t session);
-    // Lets what was begun be answered, and ends all connections.
+    // Answers the requests in progress, then ends all connections.
     Task<> drain();
-    // After drain(), and after the sessions were ended.
+    // Call it after drain(), and after the sessions have ended.
     Task<> close();
 
   private:

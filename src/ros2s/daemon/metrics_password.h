@@ -1,4 +1,4 @@
-// The password that scrapers of a daemon's metrics present: the first line of a file.
+// The password for scrapers of a daemon's metrics: the first line of a file.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace ros2s::daemon {
 
-// Where there is no file, makes one that its user alone can read, with 128 random bits. Blocks.
+// If the file does not exist, creates it with 128 random bits, readable by its user only. Blocks.
 // Errors, with a sentence: denied (others can read or change it), invalid (an empty line), those of
 // files.
 [[nodiscard]] Result<std::string> metrics_password(const std::string& path, Report& report);

@@ -1,4 +1,4 @@
-// What settings of daemons say in texts: lists, and where a data plane listens.
+// Texts in the settings of daemons: lists, and the addresses of a data plane.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,16 +8,16 @@
 
 namespace ros2s::daemon {
 
-// The parts between commas that are not empty, without spaces around them.
+// The parts between commas that are not empty, without surrounding spaces.
 [[nodiscard]] std::vector<std::string> parts_of(std::string_view text);
 
 struct Listen {
     std::string provider;  // "shm", "ucx+tcp"
-    std::string address;   // as the provider takes it
+    std::string address;   // in the provider's format
     friend bool operator==(const Listen&, const Listen&) = default;
 };
-// "shm /run/ros2store/engine.sock, ucx+tcp 127.0.0.1:7401"; `where` names the setting. Errors:
-// invalid, with a sentence.
+// Parses "shm /run/ros2store/engine.sock, ucx+tcp 127.0.0.1:7401". `where` names the setting.
+// Errors: invalid, with a sentence.
 [[nodiscard]] Result<std::vector<Listen>> parse_listen(std::string_view text,
                                                        std::string_view where, Report& report);
 

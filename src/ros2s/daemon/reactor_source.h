@@ -1,5 +1,5 @@
-// The figures of one of a daemon's reactors, for its metrics server: is one core busy and another
-// idle, and how much goes from one to the other?
+// Metrics of one of a daemon's reactors. They show whether one core is busy while another is idle,
+// and how much moves between them.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace ros2s::daemon {
 
-// With the label `reactor`. The reactor outlives the source; any thread may ask.
+// With the label `reactor`. The reactor outlives the source. Any thread may scrape.
 [[nodiscard]] exporter::Source reactor_source(const OsReactor& reactor, uint32_t number);
 
 }  // namespace ros2s::daemon

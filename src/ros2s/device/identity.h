@@ -1,5 +1,6 @@
-// DeviceIdentity: which medium a device is, wherever it is plugged in. Recorded in the superblock
-// (docs/formats/superblock.md), so that a copy is not taken for the original. Files have none.
+// DeviceIdentity: the identity of a medium, independent of where it is attached. It is recorded in
+// the superblock (docs/formats/superblock.md), so that a copy is not accepted as the original.
+// Files have none.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -9,7 +10,7 @@
 namespace ros2s::device {
 
 struct DeviceIdentity {
-    // As they lie on the media.
+    // Numbers as stored on the media.
     enum class Kind : uint8_t {
         none = 0,
         nguid = 1,   // 16 bytes, of an NVMe namespace
@@ -20,7 +21,7 @@ struct DeviceIdentity {
     std::array<uint8_t, 24> bytes{};
 
     friend bool operator==(const DeviceIdentity&, const DeviceIdentity&) = default;
-    // "eui.5254000000000001", "serial lab0, namespace 1"; "" where there is none.
+    // "eui.5254000000000001", "serial lab0, namespace 1"; "" if there is none.
     [[nodiscard]] std::string to_string() const;
 };
 

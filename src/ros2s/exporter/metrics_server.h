@@ -1,11 +1,12 @@
 // MetricsServer: a program's counters over HTTP, in Prometheus' text format at /metrics.
 //
-// The server has threads of its own; a scrape visits the sources on the reactor's core, between
-// other work, so that sources need no locks.
+// The server has its own threads. A scrape visits the sources on the reactor's core, between other
+// work, so sources need no locks.
 //
-// Owned by the program; reactor and sources outlive it. Made and destroyed by a thread that is not
-// the reactor's (stop() sees to it); the reactor runs meanwhile. HTTP basic authentication, without
-// TLS: a password for the users of one machine, not against a network that others read.
+// Owned by the program. Reactor and sources outlive it. It is created and destroyed by a thread
+// other than the reactor's (stop() takes care of that), while the reactor runs. It uses HTTP basic
+// authentication without TLS: the password protects against users of the machine, not against a
+// network on which others can read.
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,28 +23,27 @@
 
 namespace ros2s::exporter {
 
-// Counters that share labels. Names that end in _total are counters, others gauges.
+// Counters that share labels. Names that end in _total are counters, all others gauges.
 struct Source {
     std::vector<std::pair<std::string, std::string>> labels{};
     std::function<void(const MetricVisitor&)> list;
-    // Histograms, which get the further label `operation`; beside `list`.
+    // Histograms, in addition to `list`. They get one more label, `operation`.
     std::function<void(const HistogramVisitor&)> times{};
-    // Sources that come and go, asked for at each scrape; instead of `list`.
+    // Sources that change over time, queried at each scrape; instead of `list`.
     std::function<std::vector<Source>()> others{};
 };
 
 class MetricsServer {
   public:
-    // Listens on "HOST:PORT"; port 0 is any. Answers those who present `password`, with any user
-    // name. Errors: busy (the address is taken, or not this
-    // machine's), with a sentence.
+    // Listens on "HOST:PORT"; port 0 is any free port. Clients must present `password`, with any
+    // user name. Errors: busy (the address is taken, or is not this machine's), with a sentence.
     [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> start(OsReactor& reactor,
                                                                       const std::string& address,
                                                                       std::string password,
                                                                       std::vector<Source> sources,
                                                                       Report& report);
     ~MetricsServer();
-    // Ends it at once; the destructor alone may take two seconds. On the reactor's core.
+    // Stops it at once; the destructor alone may take two seconds. Called on the reactor's core.
     [[nodiscard]] static Task<> stop(Reactor& reactor, BlockingPool& blocking,
                                      std::unique_ptr<MetricsServer> server);
     MetricsServer(const MetricsServer&) = delete;

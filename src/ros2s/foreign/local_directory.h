@@ -1,5 +1,5 @@
 // LocalDirectory: the class behind open_local_fs(). Every system call runs in a job of the blocking
-// pool, or as an operation of the ring; what a job touches is owned by the frame that waits for it.
+// pool, or as an operation of the ring. The waiting frame owns everything that a job uses.
 #pragma once
 #include <deque>
 #include <vector>
@@ -17,7 +17,7 @@ using fs::NodeId;
 using fs::OpenFlags;
 using fs::Owner;
 
-// What an O_PATH descriptor names. Blocks.
+// Status and fingerprint of an O_PATH descriptor. Blocks.
 [[nodiscard]] Result<Found> found_by(Descriptor path);
 
 [[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
@@ -86,11 +86,12 @@ class LocalDirectory final : public fs::FileSystem {
               flags(open_flags),
               reading_names(reactor, 1),
               idle(reactor) {}
-        LocalNode& node;  // one of its uses is ours
+        LocalNode& node;  // this handle holds one of its uses
         Descriptor descriptor;
         OpenFlags flags;
         uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
-        // Directories: the descriptor's place is `listed_to`, and `listed` lies behind `served_to`.
+        // For directories: the descriptor's position is `listed_to`; `listed` has the names after
+        // `served_to`.
         Semaphore reading_names;
         std::deque<Listed> listed;
         uint64_t served_to = 0;
@@ -101,26 +102,27 @@ class LocalDirectory final : public fs::FileSystem {
     class FileUse;
     class KeptNames;
 
-    // Nobody can say what became of an update that was sent before: there are no stored replies.
+    // The result of an update that was sent before is unknown, because there are no stored replies.
     [[nodiscard]] static Result<> check_first(const Call& call) {
         if (call.update != nullptr && call.update->repeated) return fail(Code::stale);
         return {};
     }
-    // What lies below `parent`, in the same file system unless mounts are entered. No symbolic link
-    // is followed; the last one may be opened itself (O_PATH).
+    // Opens a path below `parent`, in the same file system unless mounts may be entered. Symbolic
+    // links are not followed; the last one may be opened itself (O_PATH).
     [[nodiscard]] Result<Descriptor> open_beneath(int parent, const std::string& name,
                                                   uint64_t flags) const;
-    // A name in a directory, opened by a blocking call.
+    // Opens a name in a directory. Blocks.
     [[nodiscard]] Result<Found> find(int parent, const std::string& name) const;
     [[nodiscard]] Result<bool> give(const Found& found, uid_t uid, gid_t gid) const;
-    // Makes what `find` will find belong to `owner` and have `mode`; takes it away where it cannot.
+    // Gives a new file its owner and mode; removes it if that fails.
     [[nodiscard]] Result<Found> adopt(int parent, const std::string& name, mode_t mode,
                                       Owner owner) const;
-    // As asked for, without what would give power over this machine.
+    // The requested owner and mode, without anything that gives power over this machine.
     [[nodiscard]] Owner allowed(Owner owner) const;
     [[nodiscard]] mode_t allowed(mode_t type, mode_t mode) const;
     [[nodiscard]] Result<> check_attribute(std::string_view name) const;
-    // Of a file whose content changes: the kernel leaves them where the process is root.
+    // Clears set-id bits of a file whose content changes: the kernel does not if the process is
+    // root.
     [[nodiscard]] Result<> drop_set_id(int path) const;
     [[nodiscard]] Result<Descriptor> open_node(int path, mode_t type, OpenFlags flags) const;
     [[nodiscard]] Result<> change(int path, mode_t type, fs::SetAttributes changes) const;
@@ -128,13 +130,13 @@ class LocalDirectory final : public fs::FileSystem {
     void read_one(int directory, fs::ReadManyItem& item) const;
     Task<> read_item(int directory, fs::ReadManyItem& item);
     Attributes add(Found found, LocalNode& parent, const std::string& name);
-    // The node, with a descriptor. Errors: stale (no such node, or what has its name is another
+    // The node, with a descriptor. Errors: stale (no such node, or its name belongs to another
     // file).
     Task<Result<NodeUse>> use(NodeId id);
     Task<Result<>> open_again(LocalNode& node);
-    // The same, for names in it. Errors also: not_found (it was removed here).
+    // The same, for a directory whose names are used. Errors also: not_found (it was removed here).
     Task<Result<NodeUse>> use_above(NodeId id);
-    // What is under `name` now is where it was not before.
+    // Records that a file was moved to `name`.
     void moved(const struct stat& status, LocalNode& parent, const std::string& name);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
                                                 const struct stat& status, OpenFlags flags);
@@ -148,15 +150,16 @@ class LocalDirectory final : public fs::FileSystem {
     BlockingPool& pool_;
     const LocalFsOptions options_;
     LocalNodes nodes_;
-    // Names that were read ahead for open directories, of all of them. Beyond the bound a directory
-    // reads from its place again.
+    // Names that were read ahead for all open directories. Beyond the limit a directory is read
+    // again from its position.
     static constexpr size_t kept_names_max = 64 * 1024;
     size_t kept_names_ = 0;
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
-    uint64_t next_handle_ = 1;  // never used twice
+    uint64_t next_handle_ = 1;  // never reused
 };
 
-// A call that reads a directory's names: those that are left afterwards are kept, if there is room.
+// A call that reads names of a directory. The remaining names are kept afterwards, if there is
+// room.
 class [[nodiscard]] LocalDirectory::KeptNames {
   public:
     KeptNames(LocalDirectory& directory, OpenFile& file) : directory_(directory), file_(file) {
@@ -174,7 +177,7 @@ class [[nodiscard]] LocalDirectory::KeptNames {
     OpenFile& file_;
 };
 
-// A call that uses an open file; empty where the handle is stale.
+// A use of an open file by a call. Empty if the handle is stale.
 class [[nodiscard]] LocalDirectory::FileUse {
   public:
     explicit FileUse(OpenFile* file) : file_(file) {

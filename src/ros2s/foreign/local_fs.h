@@ -1,18 +1,18 @@
 // LocalFs: FileSystem over a directory of the machine: Lustre, NFS, or ext4 in a test. A DPU serves
-// such directories to hosts; the CLI copies from and to them. It is also how the contract suite of
-// FileSystem is checked against a real kernel.
+// such directories to hosts, and the CLI copies from and to them. It also serves to check the
+// contract suite of FileSystem against a real kernel.
 //
-// Confinement: nothing outside the directory is reached. Names are single components, opened
-// without following symbolic links; read_many's paths are resolved by openat2 with RESOLVE_BENEATH.
-// Durability is that of the directory's file system: fsync makes durable what was written before.
-// It stores no replies: an update that says that it was sent before is refused (`stale`) unless
-// doing it twice does no harm. Numbers of nodes begin anywhere, so that one of an earlier process
-// names nothing here.
+// Confinement: nothing outside the directory can be reached. Names are single components, opened
+// without following symbolic links. Paths of read_many are resolved by openat2 with
+// RESOLVE_BENEATH. Durability is the one of the directory's file system: fsync makes earlier writes
+// durable. LocalFs stores no replies: an update that is marked as sent before is refused (`stale`),
+// unless doing it twice is harmless. Node numbers start at a random value, so a number of an
+// earlier process is not valid here.
 //
-// What is open costs two descriptors. Of nodes that are not in use a bounded number has one: others
-// are opened again by the names under which they were found last, and are `stale` where these lead
-// to another file. So a file that loses its name, or is moved by somebody else, is reached by its
-// number as long as it is open, and else for a while.
+// An open file uses two descriptors. Of the nodes that are not in use, a limited number has one.
+// The others are opened again by the names under which they were last found. They are `stale` if
+// those names lead to another file. A file that loses its name, or is moved by another program, can
+// therefore be reached by its number as long as it is open, and otherwise only for a while.
 #pragma once
 #include <memory>
 #include <string>
@@ -24,32 +24,32 @@
 namespace ros2s::foreign {
 
 struct LocalFsOptions {
-    // Other file systems mounted below the directory are entered. Where not: `io`, with EXDEV.
+    // Enter other file systems that are mounted below the directory. If false: `io`, with EXDEV.
     bool enters_mounts = true;
-    // What is created for an owner to whom the kernel does not let this process give files stays
-    // this process's, without set-id bits. Where not, creating it fails (`denied`).
+    // If the kernel does not let this process give a new file to its owner, the file stays this
+    // process's, without set-id bits. If false, creating it fails (`denied`).
     bool keeps_what_it_may_not_give = false;
-    // Whoever uses it gets no power over this machine by it: what would be root's is nobody's,
-    // files have no set-id bits (those that had lose them before they are written to), devices are
-    // not made, and of extended attributes only those of users and access lists are changed
-    // (`denied`).
+    // Clients must not gain power over this machine. Files that would belong to root belong to
+    // nobody. Files have no set-id bits, and existing ones lose them before they are written to.
+    // Devices cannot be created. Only user attributes and access lists can be changed among the
+    // extended attributes (`denied`).
     bool gives_no_power = false;
-    // Descriptors that nodes have which no call and no open file uses.
+    // Descriptors of nodes that no call and no open file uses.
     size_t descriptors_max = 1024;
 };
 
-// Whose root's files are instead.
+// The owner of files that would belong to root.
 inline constexpr uint32_t nobody = 65534;
 
-// The reactor and the pool outlive the file system. File I/O goes through the reactor's ring where
-// it has one; other system calls block, on the pool. Errors, each with a sentence: not_found,
-// not_directory, denied, unsupported (no /proc).
+// The reactor and the pool outlive the file system. File I/O uses the reactor's ring if it has one.
+// Other system calls block, on the pool. Errors, each with a sentence: not_found, not_directory,
+// denied, unsupported (no /proc).
 [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(
     std::string path, Reactor& reactor, BlockingPool& pool, Report& report,
     LocalFsOptions options = {});
 
-// What kind of file system the directory lies on: "ext4", "nfs4", "lustre". Blocks. Errors: those
-// of opening it, not_found (the kernel names none).
+// The kind of file system of the directory: "ext4", "nfs4", "lustre". Blocks. Errors: those of
+// opening it, not_found (the kernel reports none).
 [[nodiscard]] Result<std::string> file_system_kind(const std::string& path);
 
 }  // namespace ros2s::foreign

@@ -1,12 +1,12 @@
-// LocalNodes: the nodes that a LocalFs has handed out. A node is known by its inode, by a
-// fingerprint of the kernel's file handle, which tells a file from a later one with the same inode
-// number, and by where it was found last: a name in another node. While it is used, and for a while
-// after, it has an O_PATH descriptor; of those that are not used a bounded number is kept, and the
-// one used longest ago is closed first. The directory opens what it needs again by its names.
+// LocalNodes: the nodes that a LocalFs has returned. A node is identified by its inode and by a
+// fingerprint of the kernel's file handle, which distinguishes a file from a later one with the
+// same inode number. It also records where it was last found: a name in another node. While it is
+// used, and for a while after, it has an O_PATH descriptor. Of unused nodes a limited number keeps
+// one; the least recently used is closed first. The directory opens nodes again by their names.
 //
-// Invariant: a node lives while it has references (lookups not yet forgotten), uses (calls and
-// handles) or nodes that were found in it. Ids are counted up and never reused. All but the root's
-// begin anywhere, so that an earlier process's mean nothing here.
+// Invariant: a node exists while it has references (lookups not yet forgotten), uses (calls and
+// handles) or nodes that were found in it. Ids increase and are never reused. Except for the
+// root's, they start at a random value, so ids of an earlier process are not valid here.
 #pragma once
 #include <sys/stat.h>
 
@@ -24,7 +24,7 @@
 
 namespace ros2s::foreign {
 
-// What was found under a name.
+// The result of opening a name.
 struct Found {
     Descriptor path;  // O_PATH
     struct stat status{};
@@ -37,13 +37,13 @@ struct LocalNode {
     std::pair<dev_t, ino_t> inode;
     uint64_t fingerprint = 0;
     Descriptor path{};  // O_PATH, or none
-    // Where it was found last. None: the root, and what cannot be found again.
+    // Where it was last found. Null: the root, and nodes that cannot be found again.
     LocalNode* parent = nullptr;
     std::string name{};
     uint64_t references = 0;
     uint64_t uses = 0;
-    uint64_t children = 0;                   // whose parent it is
-    std::list<LocalNode*>::iterator idle{};  // where uses == 0 and there is a descriptor
+    uint64_t children = 0;                   // number of nodes whose parent it is
+    std::list<LocalNode*>::iterator idle{};  // valid if uses == 0 and there is a descriptor
 
     [[nodiscard]] bool is_open() const { return path.get() >= 0; }
     [[nodiscard]] bool is(const Found& found) const {
@@ -59,24 +59,24 @@ class LocalNodes {
     LocalNodes(const LocalNodes&) = delete;
     LocalNodes& operator=(const LocalNodes&) = delete;
 
-    // The root, for ever used.
+    // The root, which is always in use.
     void add_root(Found found) { ++add(std::move(found), nullptr, {}).references; }
-    // The node of what was found under `name` in `parent`, with one more reference. It may lose its
-    // descriptor at once: who goes on uses it.
+    // The node for `name` in `parent`, with one more reference. It may lose its descriptor at once,
+    // unless the caller begins to use it.
     LocalNode& add(Found found, LocalNode* parent, const std::string& name);
-    // What was moved, or found again by somebody, is under this name now.
+    // Records a new name of the node, after a move or after it was found again.
     void found_at(LocalNode& node, LocalNode* parent, const std::string& name);
     [[nodiscard]] LocalNode* find(fs::NodeId id) const {
         const auto found = nodes_.find(id.value);
         return found == nodes_.end() ? nullptr : found->second.get();
     }
-    // Null: it was not handed out.
+    // Null if it was not returned before.
     [[nodiscard]] LocalNode* find(dev_t device, ino_t inode) const {
         const auto found = ids_.find({device, inode});
         return found == ids_.end() ? nullptr : find(fs::NodeId{found->second});
     }
-    // What readdir shows for an entry: its node's id where it has one, else a number that is no
-    // node.
+    // The number that readdir shows for an entry: the id of its node if there is one, otherwise a
+    // number that is not a node.
     [[nodiscard]] fs::NodeId shown(dev_t device, ino_t inode) const {
         const LocalNode* node = find(device, inode);
         return {node == nullptr ? uint64_t{1} << 63 | inode : node->id.value};
@@ -99,7 +99,7 @@ class LocalNodes {
         }
         drop_if_unused(node);
     }
-    // The node is used.
+    // Sets the descriptor of a node in use.
     void opened_again(LocalNode& node, Descriptor path) {
         if (!node.is_open()) node.path = std::move(path);
     }
@@ -113,10 +113,10 @@ class LocalNodes {
     uint64_t next_ = fs::root_node.value;  // the root is added first
     std::map<std::pair<dev_t, ino_t>, uint64_t> ids_;
     std::unordered_map<uint64_t, std::unique_ptr<LocalNode>> nodes_;  // never iterated
-    std::list<LocalNode*> idle_;  // open and not used; the one used longest ago is the first
+    std::list<LocalNode*> idle_;  // open and unused; the least recently used is first
 };
 
-// A call that uses a node; empty where there is no such node.
+// A use of a node by a call. Empty if there is no such node.
 class [[nodiscard]] NodeUse {
   public:
     NodeUse(LocalNodes& nodes, fs::NodeId id) : nodes_(&nodes), node_(nodes.find(id)) {
@@ -131,7 +131,7 @@ class [[nodiscard]] NodeUse {
         if (node_ != nullptr) nodes_->end_use(*node_);
     }
     explicit operator bool() const { return node_ != nullptr; }
-    // Of a node that is open.
+    // For an open node.
     [[nodiscard]] int fd() const { return node_->path.get(); }
     LocalNode* operator->() const { return node_; }
     LocalNode& operator*() const { return *node_; }

@@ -1,4 +1,4 @@
-// Containers as users have them: by their label, with a file system in them.
+// Containers by their label, with a file system in them.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,21 +13,21 @@
 namespace ros2s::fs {
 
 // `where` names the pool for people: "the pool 'pool' in /srv/ros2s". Errors: not_found (the report
-// lists what there is), those of the store.
+// lists the containers), those of the store.
 [[nodiscard]] Task<Result<object::ContainerRecord>> find_container(const Call& call,
                                                                    object::ObjectStore& store,
                                                                    std::string where,
                                                                    std::string label,
                                                                    Report& report);
 
-// The file system in it. Errors: those of find_container() and Dfs::mount().
+// Opens the file system in it. Errors: those of find_container() and Dfs::mount().
 [[nodiscard]] Task<Result<std::unique_ptr<FileSystem>>> open_container(
     const Call& call, Reactor& reactor, object::ObjectStore& store, std::string where,
     std::string label, DfsOptions options, Report& report);
 
-// Makes it, with an empty file system; once, where the call has a name and is repeated, and what
-// was begun is finished then. Errors: stale (it was made, and destroyed since), exists, invalid
-// (the label), no_space, read_only.
+// Creates a container with an empty file system. If the call has a name and is repeated, it takes
+// effect once, and finishes what an earlier execution began. Errors: stale (it was created and has
+// been destroyed since), exists, invalid (the label), no_space, read_only.
 [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
     const Call& call, Reactor& reactor, object::ObjectStore& store,
     object::ContainerProperties properties, Owner owner, Report& report);

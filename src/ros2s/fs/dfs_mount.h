@@ -1,14 +1,14 @@
-// DfsMount: a mounted DFS. The class is one; its functions lie in files by what they do:
-// dfs_mount.cc (format, mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc,
-// dfs_attributes.cc, dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (how long a node
-// stays), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_exactly_once.cc (calls that come again).
+// DfsMount: a mounted DFS. It is one class with functions in several files: dfs_mount.cc (format,
+// mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc, dfs_attributes.cc,
+// dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_check.cc,
+// dfs_io.cc, dfs_read_many.cc, dfs_exactly_once.cc (repeated calls).
 //
-// How an operation on names goes: read what it depends on, build one transaction whose conditions
-// say that this still holds, and try again where it does not. Conditions are added in an order, and
-// a failed one tells by its index what changed.
+// An operation on names reads what it depends on, and builds one transaction whose conditions state
+// that this has not changed. If a condition fails, it tries again. Conditions are added in a fixed
+// order, so the index of a failed one shows what changed.
 //
-// Errors: a store's not_found for a node's records means that the node is gone: `stale`, or
-// not_found for names in a directory that is gone, as Linux has it.
+// Errors: a store's not_found for a node's records means that the node is gone. The result is
+// `stale`, or, for names in a directory that is gone, not_found, as in Linux.
 #pragma once
 #include <functional>
 #include <optional>
@@ -33,7 +33,7 @@ struct DfsMetrics {
         set_ids_cleared;
 };
 
-// The error of an item of file contents: what it says of a place in the chunk, of one in the file.
+// The error of an item of file contents, with a position in the file instead of one in the chunk.
 [[nodiscard]] inline Error error_in_file(const FetchItem& item, uint64_t chunk_bytes) {
     Error error = item.status.error();
     if (error.code == Code::corrupt && error.detail > 0) {
@@ -50,9 +50,9 @@ class DfsMount final : public Dfs {
     Task<> close_all() override;
     Task<Result<Leaks>> check(const Call& call, bool free) override;
     void visit_metrics(const MetricVisitor& visit) const override;
-    // Punches every orphan that nobody has open here.
+    // Punches every orphan that this mount does not have open.
     Task<Result<>> reap_orphans(const Call& call);
-    // What goes on while it is mounted. Errors: of reaping.
+    // Starts the background work of a mount. Errors: of reaping.
     Task<Result<>> begin(const Call& call);
 
     Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) override;
@@ -98,9 +98,9 @@ class DfsMount final : public Dfs {
     void forget(NodeId, uint64_t) override {}  // nothing is kept per lookup
 
   private:
-    // How often an operation starts again because others changed what it had read.
+    // How often an operation starts again after conflicts.
     static constexpr int attempts_max = 256;
-    // How many lists one seek to a cookie that was not given out may take.
+    // Limit of lists for a seek to a cookie that was not returned.
     static constexpr size_t seek_lists_max = 64;
 
     struct Inode {
@@ -117,19 +117,19 @@ class DfsMount final : public Dfs {
         InodeRecord parent;
         Entry entry;
     };
-    // A name of a file or empty directory about to go, and what that means for its node.
+    // The removal of a name of a file or empty directory, and its effect on the node.
     struct Removal {
         Inode inode;
-        NodeState* state = nullptr;  // pinned; files losing their last name
+        NodeState* state = nullptr;  // pinned; for files that lose their last name
         bool last_name = false;
         bool becomes_orphan = false;  // instead of being punched by the same transaction
         InodeRecord left;             // becomes_orphan, or other names stay: the new record
         OrphanRecord orphan;
         size_t no_dkeys_condition = 0;  // directories: its index
-        bool open_elsewhere = false;    // another mount has it open: it must become an orphan
+        bool open_elsewhere = false;    // another mount has it open, so it must become an orphan
         size_t unpinned_condition = SIZE_MAX;  // of a punch: its index
 
-        // Whether it failed because of that.
+        // True if the transaction failed because of that.
         [[nodiscard]] bool was_open_elsewhere(const Error& error) const {
             return error.code == Code::condition_failed && error.detail == unpinned_condition;
         }
@@ -138,17 +138,18 @@ class DfsMount final : public Dfs {
     // ---- dfs_mount.cc
     // Errors also: name_taken; where it was the mount's own name, for every update from then on.
     Task<Result<Commit>> commit(const Call& call, const OperationSlots::Lease& lease);
-    // The transaction that decides a call: under the call's own name where it has one, so that the
-    // store answers when it comes again, to whichever mount. `part` tells a call's transactions
-    // apart. What came of a `replayed` one is not what was asked for here. Errors also: too_large
-    // (a part that has no name).
+    // Commits the transaction that decides a call, under the call's name if it has one, so that the
+    // store can answer a repetition at any mount. `part` distinguishes the transactions of a call.
+    // The result of a `replayed` one was not produced here. Errors also: too_large (a part that has
+    // no name).
     Task<Result<Commit>> commit_named(const Call& call, OperationSlots::Lease& lease,
                                       uint32_t part = 0);
-    // What became of an earlier execution of a call that came again; nothing: it was not done.
+    // The result of an earlier execution of a repeated call. Empty: it was not done.
     Task<Result<std::optional<Commit>>> done_before(const Call& call, uint32_t part = 0);
-    // Success after all, where a failure is only because an earlier execution did it.
+    // Turns a failure into success if it occurs only because an earlier execution has done the
+    // call.
     Task<Result<>> unless_done(const Call& call, Result<> outcome);
-    // True, after a while, when the error says "others were faster, try again".
+    // Waits and returns true if the error is a conflict: try again.
     Task<bool> conflicted(const Error& error, int attempt);
     Task<Result<NodeId>> next_node(const Call& call);
     Task<Result<>> lease_nodes(const Call& call);
@@ -157,7 +158,7 @@ class DfsMount final : public Dfs {
     // ---- dfs_names.cc
     // Errors: not_found (the directory is gone), not_directory.
     Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
-    // From what was fetched of a directory's inode and of a name in it.
+    // Decodes the fetched inode of a directory and a name in it.
     [[nodiscard]] static Result<Named> named_of(std::span<const FetchItem, 2> items,
                                                 const InodeRecord& parent,
                                                 const EntryRecord& entry);
@@ -169,7 +170,7 @@ class DfsMount final : public Dfs {
     Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, std::string_view name,
                                           mode_t mode, dev_t device, std::string_view target,
                                           Owner owner);
-    // The node that an earlier execution put under a name. Errors: stale where the name has changed
+    // The node that an earlier execution added under a name. Errors: stale if the name has changed
     // since.
     Task<Result<Attributes>> node_added_at(const Call& call, NodeId parent, std::string_view name,
                                            Epoch epoch);
@@ -185,29 +186,28 @@ class DfsMount final : public Dfs {
     Task<> finish_removal(Removal& removal, bool committed);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
                                bool directory);
-    // Punches chunks from the end until no more than one transaction's worth lie at `first` and
-    // behind.
+    // Punches chunks from the end until at most one transaction's worth remains from `first` on.
     Task<Result<>> punch_chunks(const Call& call, NodeId node, uint64_t first);
 
     // ---- dfs_pins.cc
     // The node's state, once nobody is removing it. Give it back with unpin().
     Task<std::reference_wrapper<NodeState>> pin(NodeId node);
-    // Gives a pin back. With the last one the store's pin goes, and an orphan's contents. Errors:
-    // of reaping, which is then due at the next mount.
+    // Releases a pin. With the last one the store's pin ends, and the contents of an orphan are
+    // removed. Errors: of reaping, which the next mount then does.
     Task<Result<>> unpin(NodeState& state);
     static Task<> unpin_later(DfsMount& self, NodeState& state);
     Task<Result<>> let_go(NodeState& state, bool reaps);
-    // Pins it in the store, so that no other mount punches it. Errors: stale (it is gone).
+    // Pins the node in the store, so that no other mount punches it. Errors: stale (it is gone).
     Task<Result<Inode>> hold(const Call& call, NodeState& state);
-    // After a read of its contents: what was read was the file's, if it is still there, whatever
-    // the store has forgotten. Errors: stale.
+    // Called after a read of the contents: the data is valid if the file still exists, even if the
+    // store has lost pins. Errors: stale.
     Task<Result<>> check_held(const Call& call, NodeState& state);
     // An update of an open file's contents; its first condition is `pinned`. Errors also: stale
     // (the file is gone).
     Task<Result<Commit>> commit_held(const Call& call, OperationSlots::Lease& lease,
                                      NodeState& state, uint32_t part = 0);
     static Task<> hold_again(DfsMount& self);
-    // Punches all of a node that has no name, and its orphan record. False: others have it open.
+    // Punches a node without a name, and its orphan record. False: others have it open.
     Task<Result<bool>> reap(const Call& call, NodeId node);
     Task<Result<bool>> punch_orphan(const Call& call, NodeId node, Operation operation,
                                     bool is_last);
@@ -224,11 +224,11 @@ class DfsMount final : public Dfs {
     // ---- dfs_rename.cc
     struct Renaming;
     struct Moved;
-    // Errors also: condition_failed where others were faster.
+    // Errors also: condition_failed after a conflict.
     Task<Result<>> rename_once(const Call& call, Renaming& renaming);
     Task<Result<>> rename_replace(const Call& call, Renaming& renaming);
     Task<Result<>> rename_exchange(const Call& call, Renaming& renaming);
-    // Errors: loop where `moved` is `new_parent` or above it.
+    // Errors: loop if `moved` is `new_parent` or above it.
     Task<Result<>> check_no_loop(const Call& call, NodeId moved, NodeId new_parent);
     Task<Result<>> plan_moves(const Call& call, Renaming& renaming);
     Task<> plan_move(const Call& call, Moved& move, Result<>& result);
@@ -238,7 +238,7 @@ class DfsMount final : public Dfs {
 
     // ---- dfs_attributes.cc
     Task<Result<Inode>> fetch_inode(const Call& call, NodeId node);
-    // The same; also of a directory that was removed while it is open here, with no link then.
+    // The same, also for a directory that was removed while it is open here; it then has no link.
     Task<Result<Inode>> fetch_known_inode(const Call& call, NodeId node);
     Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
     // Each is a part of a named call.
@@ -247,7 +247,7 @@ class DfsMount final : public Dfs {
                                 uint32_t part);
     Task<Result<>> clear_set_ids(const Call& call, NodeState& state);
     Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
-    // Marks `record` as changed now, given what the contents are at this moment.
+    // Marks `record` as changed now, given the current state of the contents.
     void stamp_changed(InodeRecord& record, const QueryReply& contents) const;
 
     // ---- dfs_xattrs.cc
@@ -275,10 +275,10 @@ class DfsMount final : public Dfs {
     Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
     Task<Result<uint64_t>> append_chunks(const Call& call, NodeState& state, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
-    // A chunk that does not exist reads as a hole: not an error.
+    // A chunk that does not exist is a hole, not an error.
     [[nodiscard]] Result<> read_status(const FetchItem& item) const;
     [[nodiscard]] Operation data_operation(NodeId node, Window from, uint64_t offset) const;
-    // How much of [offset, offset + length) lies in offset's chunk.
+    // The part of [offset, offset + length) that is in offset's chunk.
     [[nodiscard]] uint64_t within_chunk(uint64_t offset, uint64_t length) const {
         return std::min(length, chunk_bytes_ - offset % chunk_bytes_);
     }
@@ -301,19 +301,20 @@ class DfsMount final : public Dfs {
     NodeTable nodes_;
     ListingMemory listings_;
     HandleTable handles_;
-    Semaphore node_lease_;         // one leases ids at a time
-    Semaphore directory_renames_;  // fewer conflicts on the container-wide key
-    // Somebody may have open what nobody has open here: no contents go.
+    Semaphore node_lease_;         // one caller at a time leases ids
+    Semaphore directory_renames_;  // reduces conflicts on the container-wide key
+    // True if other clients may have orphans open that nobody has open here: no contents are
+    // removed.
     [[nodiscard]] bool spares_orphans() const { return in_grace_ || leaves_orphans(); }
     [[nodiscard]] bool leaves_orphans() const {
         return options_.leaves_orphans != nullptr && *options_.leaves_orphans;
     }
     bool in_grace_ = false;
-    // Another's request was done under a name of this mount: no more updates.
+    // Another client's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
     const object::Holder holder_;
     bool sweeps_ = false;     // sweep() runs
-    bool sweep_due_ = false;  // and has to look once more
+    bool sweep_due_ = false;  // and must look once more
     Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;
@@ -323,7 +324,7 @@ class DfsMount final : public Dfs {
     DfsMetrics metrics_;
 };
 
-// Operations, as the transactions of DFS use them.
+// Operations of DFS transactions.
 template <class Record>
 [[nodiscard]] Operation put(ObjectId object, Dkey dkey, Akey akey, const Record& record) {
     return {.kind = Operation::Kind::put,
@@ -335,7 +336,7 @@ template <class Record>
 [[nodiscard]] inline Operation put_inode(NodeId node, const InodeRecord& record) {
     return put(object_of(node), record_dkey(), inode_akey(), record);
 }
-// The array reaches to the extent's end: every byte read is the file's.
+// The array reaches the extent's end: every byte read belongs to the file.
 [[nodiscard]] inline bool is_complete(const FetchItem& item) {
     return item.status && item.extent.end() <= item.size;
 }

@@ -1,15 +1,14 @@
 // FileSystem: POSIX, as Linux applications use it, in terms of nodes (inodes) and names.
 // Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory),
-// hostlink::LinkClient (over a connection). One contract suite (fs/contract) runs on all.
+// hostlink::LinkClient (over a connection). All of them pass one contract suite (fs/contract).
 //
-// Path walking, working directories and permission checks are the caller's (the kernel's in FUSE;
-// path_walk.h for library users). Symbolic links are never followed here.
+// The caller does path walking, working directories and permission checks: the kernel for FUSE,
+// path_walk.h for library users. Symbolic links are never followed here.
 //
-// Thread rule: called on the core the file system was opened on.
-// Ownership: names, windows and spans belong to the caller until the task is done.
-// Errors are named by their code; the usual ones (not_found, not_directory, exists, no_space,
-// read_only, io, corrupt, cancelled, deadline, stale for a node or handle that is gone) are not
-// repeated at each function.
+// Thread rule: called on the core on which the file system was opened. Ownership: names, windows
+// and spans belong to the caller until the task is done. Errors are named by their code. The usual
+// ones are not repeated at each function: not_found, not_directory, exists, no_space, read_only,
+// io, corrupt, cancelled, deadline, stale (the node or handle is gone).
 #pragma once
 #include <sys/stat.h>
 
@@ -43,8 +42,9 @@ inline constexpr size_t name_bytes_max = 255;
 inline constexpr size_t attribute_value_bytes_max = 64 * 1024;
 inline constexpr size_t link_target_bytes_max = 4095;
 
-// What every file system says to a name; but to lookup, "." is the node itself, referred to once
-// more, and ".." the directory above. Errors: invalid for these, "", '/' and NUL; name_too_long.
+// The check of names that all file systems share. lookup accepts two more names: "." is the node
+// itself, with one more reference, and ".." is the directory above. Errors: invalid for these two,
+// "", '/' and NUL; name_too_long.
 [[nodiscard]] Result<> check_name(std::string_view name);
 
 struct Attributes {
@@ -59,7 +59,7 @@ struct Attributes {
     WallTime accessed{}, modified{}, changed{};
 };
 
-// Who creates: new nodes belong to it.
+// The creator, to whom new nodes belong.
 struct Owner {
     uid_t uid = 0;
     gid_t gid = 0;
@@ -77,7 +77,7 @@ struct DirectoryEntry {
     std::string name;
     NodeId node{};
     mode_t type = 0;      // the S_IFMT bits
-    uint64_t cookie = 0;  // readdir with this cookie goes on behind this entry
+    uint64_t cookie = 0;  // readdir with this cookie continues after this entry
 };
 
 struct FileSystemSpace {
@@ -88,9 +88,9 @@ struct FileSystemSpace {
 struct OpenFlags {
     bool read = true;
     bool write = false;
-    bool append = false;  // each write goes to the end at that moment, atomically
+    bool append = false;  // each write goes to the current end of the file, atomically
     bool truncate = false;
-    bool exclusive = false;  // create only: `exists` where the name is taken
+    bool exclusive = false;  // create only: `exists` if the name is taken
 };
 
 struct Opened {
@@ -98,28 +98,28 @@ struct Opened {
     Attributes attributes;
 };
 
-// One name of a read_many call. Names are relative to `directory`, may hold '/', and symbolic
+// One name of a read_many call. Names are relative to `directory` and may contain '/'. Symbolic
 // links in them are not followed (`loop`).
 struct ReadManyItem {
     std::string name;
-    Window window{};  // where the file's first window.length bytes go
+    Window window{};  // the destination of the file's first window.length bytes
     // Set by the file system.
     Result<> status{};
-    uint64_t bytes = 0;  // put into the window
-    uint64_t size = 0;   // of the file; more than `bytes` when the window was too small
+    uint64_t bytes = 0;  // bytes in the window
+    uint64_t size = 0;   // of the file; more than `bytes` if the window was too small
 };
 
-// How one open file's I/O travels (promise P8), and how much of it.
+// The path of one open file's I/O (promise P8), and its amount.
 struct PathReport {
     std::string path;  // "embedded engine, io_uring O_DIRECT, 1 device"
     uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
-    uint64_t staged = 0;  // operations that had to be copied once more (unaligned)
+    uint64_t staged = 0;  // operations that needed one more copy (unaligned)
 };
 
 enum class SetXattr : uint8_t { any, create, replace };
 
-// The names and attributes of a file system, and opening and closing: what can travel apart from
-// the bytes of files.
+// The names and attributes of a file system, and opening and closing: the part that can use another
+// transport than the bytes of files.
 class Namespace {
   public:
     virtual ~Namespace() = default;
@@ -128,7 +128,7 @@ class Namespace {
     virtual Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) = 0;
     virtual Task<Result<Attributes>> mkdir(const Call&, NodeId parent, std::string_view name,
                                            mode_t mode, Owner owner) = 0;
-    // A FIFO, socket, device or empty regular file, by the type bits of `mode`.
+    // A FIFO, socket, device or empty regular file, according to the type bits of `mode`.
     virtual Task<Result<Attributes>> mknod(const Call&, NodeId parent, std::string_view name,
                                            mode_t mode, dev_t device, Owner owner) = 0;
     virtual Task<Result<Attributes>> symlink(const Call&, NodeId parent, std::string_view name,
@@ -136,13 +136,13 @@ class Namespace {
     // Errors also: denied for a directory.
     virtual Task<Result<Attributes>> link(const Call&, NodeId node, NodeId parent,
                                           std::string_view name) = 0;
-    // Errors also: is_directory. The file lives on while it is open.
+    // Errors also: is_directory. An open file exists until it is closed.
     virtual Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) = 0;
     // Errors also: not_empty.
     virtual Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) = 0;
 
     struct RenameFlags {
-        bool no_replace = false;  // `exists` where the new name is taken
+        bool no_replace = false;  // `exists` if the new name is taken
         bool exchange = false;    // swap the two names; both must exist
     };
     // As rename(2): over an existing file or empty directory, across directories. Errors also: loop
@@ -170,39 +170,39 @@ class Namespace {
     virtual Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name,
                                         mode_t mode, OpenFlags flags, Owner owner) = 0;
     virtual Task<Result<>> close(const Call&, FileHandle handle) = 0;
-    // Names behind `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
-    // that stays for the whole walk comes exactly once, whatever happens to others meanwhile. Empty
-    // at the end.
+    // Names after `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
+    // that exists during the whole walk is returned exactly once, whatever happens to other
+    // entries. Empty at the end.
     virtual Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
                                                               uint64_t cookie, size_t limit) = 0;
     virtual Task<Result<FileSystemSpace>> space(const Call&) = 0;
 
     // The caller drops `count` of the references that lookups and creations gave it (FUSE's
-    // forget). A file system without such state ignores it.
+    // forget). A file system that does not count references ignores it.
     virtual void forget(NodeId node, uint64_t count) = 0;
 };
 
 class FileSystem : public Namespace {
   public:
-    // Closes handles that are still open; then the file system may be destroyed. Must be called.
+    // Closes handles that are still open. Then the file system may be destroyed. Must be called.
     virtual Task<> close_all() = 0;
 
     // ---- the bytes of files
     // Bytes read: less than the window only at the end of the file.
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
-    // All or nothing per chunk; returns the window's length, or the first error. Durable on
-    // return, where the file system promises that at all (LocalFs: on fsync).
+    // All or nothing per chunk. Returns the window's length, or the first error. Durable on return,
+    // if the file system promises that (LocalFs: on fsync).
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                           uint64_t offset) = 0;
-    // Everything acknowledged on this file, and the file's creation, is durable.
+    // Makes everything durable that was acknowledged for this file, and the file's creation.
     virtual Task<Result<>> fsync(const Call&, FileHandle handle) = 0;
-    // The range becomes a hole and reads as zeros (trim); the size stays.
+    // The range becomes a hole and reads as zeros (trim). The size does not change.
     virtual Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                                       uint64_t length) = 0;
     virtual Result<PathReport> path_report(FileHandle handle) const = 0;
 
-    // open + read + close of many files in one call, side by side.
+    // Opens, reads and closes many files in one call, concurrently.
     virtual Task<Result<>> read_many(const Call&, NodeId directory,
                                      std::span<ReadManyItem> items) = 0;
 };

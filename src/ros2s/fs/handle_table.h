@@ -1,7 +1,7 @@
-// HandleTable: what is open. A handle is an index and a generation, so that one that was closed, or
-// never given out, is found out instead of reaching somebody else's file.
+// HandleTable: the open files. A handle is an index and a generation. A handle that was closed or
+// never existed is therefore detected, and does not reach another file.
 //
-// Used on one core. An OpenFile stays while `in_flight` calls use it, also when it is closed
+// Used on one core. An OpenFile exists while `in_flight` calls use it, also if it is closed
 // meanwhile.
 #pragma once
 #include <memory>
@@ -27,7 +27,7 @@ struct OpenFile {
     OpenFlags flags;
     bool is_directory;
     uint32_t in_flight = 0;
-    Event idle;  // woken when in_flight falls to 0
+    Event idle;  // woken when in_flight becomes 0
     ReaddirCookies cookies;
     Counter reads, read_bytes, writes, written_bytes;
 };
@@ -48,7 +48,7 @@ class HandleTable {
         slots_[index].file = std::move(file);
         return handle_of(index);
     }
-    // Null for a handle that is not open.
+    // Null if the handle is not open.
     [[nodiscard]] OpenFile* find(FileHandle handle) const {
         const uint64_t index = handle.value & 0xffffffff;
         if (index >= slots_.size() || handle != handle_of(static_cast<uint32_t>(index))) {
@@ -56,7 +56,7 @@ class HandleTable {
         }
         return slots_[index].file.get();
     }
-    // The handle is stale from here on. Null when it was before.
+    // From here on the handle is stale. Null if it already was.
     [[nodiscard]] std::unique_ptr<OpenFile> remove(FileHandle handle) {
         if (find(handle) == nullptr) return nullptr;
         const auto index = static_cast<uint32_t>(handle.value & 0xffffffff);

@@ -1,7 +1,7 @@
-// NodeTable: the nodes that are in use at this moment, by an open handle or a call under way. It is
-// where unlink learns that a file is open and must become an orphan instead of being punched, and
-// where writers to the end of a file meet. It caches nothing that the store also knows, but for the
-// set-id bits, which are only ever looked at to be cleared.
+// NodeTable: the nodes in use, by an open handle or a call in progress. It tells unlink that a file
+// is open and must become an orphan instead of being punched. It orders writers at the end of a
+// file. It caches nothing that the store also knows, except the set-id bits, which are used only
+// for clearing them.
 //
 // Invariants
 // - A node is in the table exactly while its `pins` is not 0.
@@ -23,18 +23,18 @@ struct NodeState {
     NodeState(Reactor& reactor, NodeId id)
         : node(id), writers(reactor, writers_max), settled(reactor) {}
 
-    // Writers hold one unit, whoever writes to the end holds all.
+    // A writer holds one unit; a writer at the end of the file holds all.
     static constexpr size_t writers_max = size_t{1} << 30;
 
     NodeId node;
     uint32_t pins = 0;
-    bool orphaned = false;  // has no name any more; its contents go with the last pin
+    bool orphaned = false;  // has no name any more; its contents are removed with the last pin
     bool removing = false;  // its contents are being punched
-    // Of a directory that is open: its record as it was read last, which is all that is left of one
-    // that somebody removes.
+    // For an open directory: its record as last read. If the directory is removed, this is all that
+    // remains.
     std::unique_ptr<InodeRecord> directory;
     bool held = false;        // pinned in the store, by this mount ...
-    uint64_t era = 0;         // ... when its pins_era() was this
+    uint64_t era = 0;         // ... while pins_era() had this value
     bool has_set_id = false;  // mode may have S_ISUID or S_ISGID: a write clears them
     Semaphore writers;
     Event settled;  // wakes those who wait for `removing` to end; never set
@@ -47,8 +47,8 @@ class NodeTable {
     NodeTable(const NodeTable&) = delete;
     NodeTable& operator=(const NodeTable&) = delete;
 
-    // The node's state, which stays until drop(). Before its contents are used, wait until it is
-    // not `removing`.
+    // The node's state, which exists until drop(). Before using its contents, wait until it is not
+    // `removing`.
     [[nodiscard]] NodeState& pin(NodeId node) {
         std::unique_ptr<NodeState>& state = nodes_[node.value];
         if (state == nullptr) state = std::make_unique<NodeState>(reactor_, node);
@@ -59,14 +59,14 @@ class NodeTable {
         const auto found = nodes_.find(node.value);
         return found == nodes_.end() ? nullptr : found->second.get();
     }
-    // Of all, ascending.
+    // All nodes, ascending.
     [[nodiscard]] std::vector<NodeId> all() const {
         std::vector<NodeId> nodes;
         for (const auto& [node, state] : nodes_) nodes.push_back({node});
         std::ranges::sort(nodes, {}, &NodeId::value);
         return nodes;
     }
-    // Gives one pin back. The last one of an orphan reaps it first, and is not dropped here.
+    // Releases a pin. The last pin of an orphan is not released here: it is reaped first.
     void drop(NodeState& state) {
         ROS2S_CHECK(state.pins > 0);
         if (--state.pins == 0) nodes_.erase(state.node.value);

@@ -1,8 +1,8 @@
-// OperationSlots: the request slots of one mounted file system. An update borrows a slot, which
-// names it for ever (client instance, slot, sequence) and lends it a transaction whose vectors keep
-// their capacity, so that the steady state allocates nothing.
+// OperationSlots: the request slots of one mounted file system. An update borrows a slot. The slot
+// gives it a unique name (client instance, slot, sequence) and a transaction whose vectors keep
+// their capacity, so the steady state allocates nothing.
 //
-// Used on one core. A slot is never held while its holder waits for another one.
+// Used on one core. The holder of a slot never waits for another one.
 #pragma once
 #include <deque>
 #include <vector>
@@ -16,10 +16,10 @@ namespace ros2s::fs {
 
 class OperationSlots {
   public:
-    // Names that nobody else can have: the client is drawn here, and so is the digest of all its
-    // requests. An answer that the store has for another's request never passes for one of these.
-    // The owner is whose room for replies they take: the container's, so that mounts of others in
-    // the same process lose none of theirs.
+    // The names are unique: the client is drawn here, and so is the digest of all its requests. A
+    // stored reply to another client's request is therefore never taken for a reply to one of
+    // these. `owner` is whose reply space they use: the container's, so that mounts of other
+    // containers in the same process lose no replies.
     OperationSlots(Reactor& reactor, const Uuid& owner, uint32_t count)
         : free_count_(reactor, count) {
         const Uuid client = Uuid::make(reactor.secrets());
@@ -38,7 +38,7 @@ class OperationSlots {
         object::Transaction transaction;
     };
 
-    // A borrowed slot; its transaction is empty. Gives it back when it dies.
+    // A borrowed slot with an empty transaction. The destructor returns it.
     class [[nodiscard]] Lease {
       public:
         Lease(OperationSlots& owner, Slot& slot) : owner_(owner), slot_(slot) { restart(); }
@@ -53,7 +53,7 @@ class OperationSlots {
             ++slot_.own.sequence;
             name(slot_.own, true);
         }
-        // Another name than the slot's: that of a call which may come again.
+        // Replaces the slot's name by the name of a call that may be repeated.
         void name(const object::OperationId& id, bool is_new) {
             slot_.transaction.id = id;
             slot_.transaction.is_new = is_new;
@@ -74,7 +74,7 @@ class OperationSlots {
 
     [[nodiscard]] object::Holder holder() const { return slots_.front().transaction.holder; }
 
-    // co_await slots.free(), then take(): a Lease cannot move, so the two are apart.
+    // co_await slots.wait(), then take(). They are separate because a Lease cannot move.
     [[nodiscard]] auto wait() { return free_count_.acquire(); }
     [[nodiscard]] Lease take() {
         ROS2S_CHECK(!free_.empty());

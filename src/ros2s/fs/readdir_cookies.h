@@ -1,15 +1,14 @@
-// ReaddirCookies: the names that a directory's handle has given out. A cookie is the number of a
-// name, counted from 1 in the order of being given out, and is never used twice; reading goes on
-// behind that name.
+// ReaddirCookies: the names that a directory's handle has returned. A cookie is the number of a
+// name, counted from 1 in the order of return. It is never reused. Reading continues after that
+// name.
 //
-// Names are kept in pages, for seeks to what was given out before. They are bounded per handle, and
-// for all handles of a file system together (ListingMemory). Whoever goes over the first bound
-// loses the oldest names. Over the second one the handles that were not read for the longest time
-// lose theirs: at first all but those of the last call and the one it went on from, which a reader
-// may still be in the middle of; only where that is not enough all but the last name. A seek to a
-// forgotten name fails (`invalid`).
+// Names are kept in pages, for seeks to earlier names. They are bounded per handle, and for all
+// handles of a file system together (ListingMemory). A handle over the first limit loses its oldest
+// names. Over the second limit, handles that were not read for the longest time lose theirs: first
+// all names except those of the last call and the one before them, which a reader may still need;
+// if that is not enough, all except the last name. A seek to a forgotten name fails (`invalid`).
 //
-// Owned by what is open; used on one core. The memory outlives the cookies.
+// Owned by the open directory; used on one core. The ListingMemory outlives the cookies.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -22,7 +21,7 @@ namespace ros2s::fs {
 
 class ReaddirCookies;
 
-// What the handles of one file system keep.
+// The names that the handles of one file system keep.
 class ListingMemory {
   public:
     static constexpr size_t bytes_max = size_t{8} << 20;
@@ -34,35 +33,35 @@ class ListingMemory {
     void used(ReaddirCookies& cookies);
     void make_room();
     size_t bytes_ = 0;
-    std::list<ReaddirCookies*> handles_;  // that keep names; the one read last is the last
+    std::list<ReaddirCookies*> handles_;  // handles with names; the most recently read one is last
 };
 
 class ReaddirCookies {
   public:
     static constexpr size_t bytes_max = size_t{1} << 20;
-    static constexpr uint64_t names_max = uint64_t{1} << 48;  // of any directory
+    static constexpr uint64_t names_max = uint64_t{1} << 48;  // more than any directory has
 
     explicit ReaddirCookies(ListingMemory& memory) : memory_(memory) {}
     ReaddirCookies(const ReaddirCookies&) = delete;
     ReaddirCookies& operator=(const ReaddirCookies&) = delete;
     ~ReaddirCookies();
 
-    // The name with that cookie; nothing when it was forgotten or never given out.
+    // The name with that cookie. Empty if it was forgotten or never returned.
     [[nodiscard]] std::optional<std::string> find(uint64_t cookie) const;
-    // The cookie that was given out last; 0 before the first. Its name is always kept.
+    // The last cookie that was returned; 0 before the first. Its name is always kept.
     [[nodiscard]] uint64_t last() const { return next_ - 1; }
-    // The directory has ended before it. Not so of a number that this handle has not come to yet:
-    // it may be another handle's, and names would be missing.
+    // True if the directory ends before this cookie. False for a number that this handle has not
+    // reached: it may belong to another handle, and names would be missing.
     [[nodiscard]] bool is_behind_end(uint64_t cookie) const {
         return cookie >= next_ && (reached_end_ || cookie > names_max);
     }
-    // A call that went on from `cookie` gives out names; their cookies follow one another from what
-    // is returned.
+    // Begins a call that continues after `cookie`. Returns the cookie of the first name that it
+    // adds; the following names have the following cookies.
     uint64_t begin(uint64_t cookie);
     void add(std::string_view name);
-    // The call has given out its names. Others' may be forgotten.
+    // Ends the call. Names of other handles may then be forgotten.
     void end();
-    // The last name was given out.
+    // The last name of the directory was returned.
     void reached_end() { reached_end_ = true; }
 
   private:
@@ -70,8 +69,8 @@ class ReaddirCookies {
     static constexpr size_t page_bytes = 4096;
     struct Page {
         uint64_t first = 0;            // cookie
-        std::string names;             // one behind the other
-        std::vector<uint32_t> ends{};  // of each in `names`
+        std::string names;             // one after the other
+        std::vector<uint32_t> ends{};  // end of each name in `names`
         [[nodiscard]] uint64_t last() const { return first + ends.size() - 1; }
         [[nodiscard]] size_t bytes() const {
             return sizeof(Page) + names.capacity() + ends.capacity() * sizeof(uint32_t);
@@ -87,8 +86,8 @@ class ReaddirCookies {
     std::vector<Page> pages_;
     uint64_t next_ = 1;
     bool reached_end_ = false;
-    uint64_t went_on_from_ = 0;  // the cookie that the last call had
-    size_t bytes_ = 0;           // as ListingMemory counts them
+    uint64_t went_on_from_ = 0;  // the cookie of the last call
+    size_t bytes_ = 0;           // as counted by ListingMemory
     std::optional<std::list<ReaddirCookies*>::iterator> place_;
 };
 

@@ -1,12 +1,12 @@
-// What DFS keeps in a container: object ids, keys and the records under them. docs/formats/dfs.md
-// describes the same for people; records_test.cc pins the bytes.
+// The object ids, keys and records of DFS in a container. docs/formats/dfs.md documents them;
+// records_test.cc pins the bytes.
 //
 // Invariants
-// - Records are little-endian, fixed in size, and start with a magic and a version byte. They carry
-//   no CRC of their own: they are single values, and a store checks those (ObjectStore, P4).
+// - Records are little-endian, fixed in size, and begin with a magic and a version byte. They have
+//   no CRC of their own: they are single values, which a store checks (ObjectStore, P4).
 // - Node ids are never reused. Ids below `first_free_node` are reserved.
 // - In a directory's object a dkey is a name, so "." is free for the node's own records. In a
-//   file's object a chunk's dkey is 8 bytes that start with a zero, so all chunks sort before ".".
+//   file's object a chunk's dkey is 8 bytes that begin with a zero, so all chunks sort before ".".
 #pragma once
 #include <sys/stat.h>
 
@@ -24,10 +24,10 @@ using object::Epoch;
 using object::FetchItem;
 using object::ObjectId;
 
-// "DFS" and the version of this mapping; other users of a container take another high word.
+// "DFS" and the version of this mapping. Other users of a container use another high word.
 inline constexpr uint64_t object_class = 0x44465301;
 inline constexpr NodeId orphan_node{2};   // open files without a name
-inline constexpr NodeId counter_node{3};  // where the next node id is kept
+inline constexpr NodeId counter_node{3};  // has the next node id
 inline constexpr uint64_t first_free_node = 1024;
 
 inline constexpr uint8_t record_version = 1;
@@ -43,8 +43,8 @@ inline constexpr uint64_t file_bytes_max = INT64_MAX;  // off_t
 // Greater than every chunk's dkey, smaller than the records'.
 [[nodiscard]] inline Dkey chunks_end() { return {"\x01"}; }
 
-// Under record_dkey(). An akey with a '.' in it is an extended attribute ("user.origin"); our own
-// names have none.
+// Under record_dkey(). An akey with a '.' is an extended attribute ("user.origin"); our own names
+// have none.
 [[nodiscard]] inline Akey inode_akey() { return {"inode"}; }
 [[nodiscard]] inline Akey target_akey() { return {"target"}; }          // of a symbolic link
 [[nodiscard]] inline Akey superblock_akey() { return {"superblock"}; }  // root only
@@ -84,9 +84,9 @@ struct EntryRecord {
 };
 static_assert(sizeof(EntryRecord) == 16);
 
-// Times are nanoseconds since 1970. `modified` and `changed` hold until the contents (a file's
-// "data", a directory's "entry" akeys) get an update with an epoch greater than the one beside
-// them; from then on that update's time counts. So a write touches no inode.
+// Times are nanoseconds since 1970. `modified` and `changed` are valid until the contents (a file's
+// "data", a directory's "entry" akeys) get an update with an epoch greater than the one next to the
+// time. After that the time of that update is valid. A write therefore does not change the inode.
 struct InodeRecord {
     static constexpr uint8_t kind = 'I';
     uint8_t magic = kind;
@@ -109,7 +109,7 @@ struct InodeRecord {
 };
 static_assert(sizeof(InodeRecord) == 104);
 
-// A number under a key of its own: the next free node id, and how many renames moved a directory.
+// A number under a key of its own: the next free node id, or how many renames moved a directory.
 struct NumberRecord {
     static constexpr uint8_t kind = 'N';
     uint8_t magic = kind;
@@ -119,7 +119,7 @@ struct NumberRecord {
 };
 static_assert(sizeof(NumberRecord) == 16);
 
-// Under orphan_node: a node without a name whose contents are still to be punched.
+// Under orphan_node: a node without a name whose contents must still be punched.
 struct OrphanRecord {
     static constexpr uint8_t kind = 'O';
     uint8_t magic = kind;
@@ -140,7 +140,7 @@ template <class Record>
     return record;
 }
 
-// The fetch of one record into `into`, and what came of it.
+// The fetch of one record into `into`.
 template <class Record>
 [[nodiscard]] FetchItem record_item(ObjectId object, Dkey dkey, Akey akey, Record& into) {
     return {.object = object,
@@ -149,7 +149,7 @@ template <class Record>
             .extent = {.offset = 0, .length = sizeof(Record)},
             .window = Window::local(std::as_writable_bytes(std::span(&into, 1)))};
 }
-// Errors: the item's; corrupt, bad_version.
+// The result of that fetch. Errors: the item's; corrupt, bad_version.
 template <class Record>
 [[nodiscard]] Result<Record> record_of(const FetchItem& item, const Record& fetched) {
     if (!item.status) {
@@ -162,10 +162,10 @@ template <class Record>
 [[nodiscard]] inline int64_t to_ns(WallTime time) { return time.time_since_epoch().count(); }
 [[nodiscard]] inline WallTime from_ns(int64_t ns) { return WallTime{Duration{ns}}; }
 
-// Times and size as stat shows them, from the record and what the store says of the contents.
+// Times and size for stat, from the record and the store's query of the contents.
 [[nodiscard]] Attributes attributes_of(NodeId node, const InodeRecord& inode,
                                        const object::QueryReply& contents, uint64_t chunk_bytes);
-// Bytes of a file whose "data" akeys are as `contents` says.
+// The size of a file, from the query of its "data" akeys.
 [[nodiscard]] inline uint64_t file_size(const object::QueryReply& contents, uint64_t chunk_bytes) {
     return contents.exists ? contents.highest_dkey.number() * chunk_bytes + contents.size : 0;
 }

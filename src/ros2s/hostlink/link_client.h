@@ -1,17 +1,18 @@
-// LinkClient: the host's side of the host link: a FileSystem whose bytes travel over an rpc channel
-// to a LinkServer, and whose names go to the Namespace that it is given (the control plane's; what
-// a data loader asks for at rate, look-ups and attributes and listings, goes over the channel too).
+// LinkClient: the host's side of the host link. It is a FileSystem: the bytes of files go over an
+// rpc channel to a LinkServer. Names go to the given Namespace (the control plane's), except
+// look-ups, attributes and listings, which data loaders request frequently and which go over the
+// channel.
 //
-// Owned by who composes; reactor, channel, names and locator outlive it, and names works on the
+// Owned by the composing code. Reactor, channel, names and locator outlive it, and names uses the
 // same mount of the same session. Used on the channel's core.
 //
-// When the mount has another place, because its server was restarted, what is open is opened there
-// again by reopen_all(), and calls wait for it. A file that is gone by then is `stale`.
+// When the server restarts, the mount moves. reopen_all() then opens all files again at the new
+// location, and calls wait for it. A file that no longer exists is `stale`.
 //
 // Invariants
-// - What was read is compared with the server's checksum where it came to lie, and refused
-//   (`corrupt`) where it differs. The server does the same with what is written.
-// - An update carries an operation id that names it for ever; the channel repeats it after a lost
+// - Data that was read is compared with the server's checksum at its destination, and refused
+//   (`corrupt`) if it differs. The server does the same with data that is written.
+// - An update has an operation id that names it uniquely. The channel repeats it after a lost
 //   connection, and the server answers a repeated one without doing it again.
 #pragma once
 #include <map>
@@ -31,13 +32,13 @@ class LinkClient final : public fs::FileSystem {
   public:
     struct Options {
         Uuid client;  // the session's client instance, which names updates
-        // What stands behind the link, for path_report(): "dpu at …".
+        // The part of the path behind the link, for path_report(): "dpu at …".
         std::string behind;
         // How long a call waits for its file to be opened again.
         Duration patience = std::chrono::seconds(30);
         Duration close_within = std::chrono::seconds(5);  // close_all()
     };
-    // Its updates have the slots [0, update_slots) of the client instance.
+    // Its updates use the slots [0, update_slots) of the client instance.
     static constexpr uint32_t update_slots = 256;
     LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names,
                session::MountLocator& locator, Options options);
@@ -50,9 +51,9 @@ class LinkClient final : public fs::FileSystem {
     using AttributesTask = Task<Result<fs::Attributes>>;
 
     Task<> close_all() override;
-    // Opens everything at the locator's place that is not open there. Tries until it is told to
-    // stop, but where that is in vain: then the file's calls fail with why. Due after each move,
-    // unless it still runs: it ends when nothing has moved meanwhile.
+    // Opens all files at the mount's current location that are not open there. Repeats until
+    // stopped. If a file cannot be opened, its calls fail with the reason. Call it after each move,
+    // unless it still runs: it ends only when nothing has moved meanwhile.
     Task<> reopen_all(const Call& call);
 
     AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
@@ -75,7 +76,7 @@ class LinkClient final : public fs::FileSystem {
                                     fs::OpenFlags flags, fs::Owner owner) override;
     Task<Result<>> close(const Call&, fs::FileHandle handle) override;
 
-    // The rest is the namespace's.
+    // All other functions are the namespace's.
     AttributesTask mkdir(const Call& call, NodeId parent, std::string_view name, mode_t mode,
                          fs::Owner owner) override {
         return names_.mkdir(call, parent, name, mode, owner);
@@ -132,30 +133,30 @@ class LinkClient final : public fs::FileSystem {
     struct Open {
         NodeId node{};
         fs::OpenFlags flags;
-        session::MountLocation place;  // where it is open
+        session::MountLocation place;  // where the file is open
         bool reopening = false;
-        fs::FileHandle there{};                 // as the server knows it
-        std::optional<Error> lost;              // why it is open nowhere any more
-        std::vector<fs::DirectoryEntry> given;  // the last ones of readdir
-        uint64_t cookie_base = 0;               // what was given before it was opened again
+        fs::FileHandle there{};                 // the server's handle
+        std::optional<Error> lost;              // why it cannot be open anywhere any more
+        std::vector<fs::DirectoryEntry> given;  // the last entries that readdir returned
+        uint64_t cookie_base = 0;               // cookies up to this are from before a reopening
         uint64_t cookie_most = 0;
         fs::PathReport report;
     };
-    // Of a request: the mount, and the file as the server knows it.
+    // For a request: the mount, and the server's handle of the file.
     struct Where {
         session::MountLocation place;
         fs::FileHandle handle{};
     };
-    // Sends a request whose body `encode(where)` lays down, again where the mount has moved.
+    // Sends a request with the body of `encode(where)`. If the mount has moved, sends it again.
     template <class Encode>
     Task<Result<>> ask(const Call& call, fs::FileHandle handle, rpc::CallRequest request,
                        rpc::ReplyReader& reader, Encode encode);
-    // No handle: the mount alone. Errors: stale, cancelled, deadline, disconnected.
+    // Without a handle: only the mount. Errors: stale, cancelled, deadline, disconnected.
     Task<Result<Where>> where(const Call& call, fs::FileHandle handle);
     Task<Result<fs::Opened>> keep(const Call& call, session::MountLocation before,
                                   fs::Opened opened, fs::OpenFlags flags);
-    // Opens it where the mount is now, unless another call does so already. Tries until it is open,
-    // or lost, or the call is to end.
+    // Opens the file at the mount's current location, unless another call is doing so. Repeats
+    // until the file is open or lost, or the call ends.
     Task<> reopen(const Call& call, fs::FileHandle handle);
     Task<> open_again(const Call& call, fs::FileHandle handle);
     Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,

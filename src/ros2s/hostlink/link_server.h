@@ -1,20 +1,21 @@
-// LinkServer: the DPU's side of the host link: file data, and metadata at rate, of the mounts that
-// sessions have. Mounts and open files come from the control plane, which works on the same tables.
+// LinkServer: the DPU's side of the host link: file data and frequent metadata operations of the
+// sessions' mounts. Mounts and open files come from the control plane, which uses the same tables.
 //
 //     request ─ session ─ mount, handle, rights ─ FileSystem ─ payload into or out of the host's
 //     windows ─ answer
 //
-// Owned by who composes; reactor, sessions and mounts outlive it, and it the rpc::Servers that use
-// it. Used on the file systems' core.
+// Owned by the composing code. Reactor, sessions and mounts outlive it, and it outlives the
+// rpc::Servers that use it. Used on the file systems' core.
 //
 // Invariants
-// - A host reaches the mounts and handles of its own session alone.
-// - What is written is checked against the host's checksum before the file system sees it.
+// - A host can use the mounts and handles of its own session only.
+// - Written data is checked against the host's checksum before the file system sees it.
 // - With placement `dpu` the file system works on memory of this process, and memory of the host is
-//   read once. With `host` it works on the host's own, which that can change at any time: stores
-//   check copies of their own (object::Window::shared), so it harms none but its own bytes.
-// - An update that has begun is done, whatever becomes of its connection, and its answer is kept
-//   for whoever asks again.
+//   read once. With placement `host` it works on the host's memory, which the host can change at
+//   any time. Stores check copies of their own (object::Window::shared), so the host can damage
+//   only its own data.
+// - An update that has begun is finished, whatever happens to its connection. Its answer is kept
+//   for a repetition.
 #pragma once
 #include <memory>
 #include <vector>
@@ -27,16 +28,16 @@
 
 namespace ros2s::hostlink {
 
-// Where the payload of a host lies while the file system works on it. Payload that travels in the
-// request or its answer, and many files in one request, are in the DPU's memory either way.
+// Where a host's payload is while the file system works on it. Payload that travels in the request
+// or its answer, and many files in one request, are always in the DPU's memory.
 enum class Placement : uint8_t {
-    dpu,   // in memory of this process: the host's is copied once, in front or behind
-    host,  // in the host's memory, where the provider has it here; else as above
+    dpu,   // in memory of this process: copied once from or to the host's memory
+    host,  // in the host's memory, if the provider has it mapped; otherwise as `dpu`
 };
 
 struct LinkServerMetrics {
     Counter reads, read_bytes, writes, written_bytes, lookups, bad_checksums;
-    Counter dpu_bytes, host_bytes;  // of reads and writes, by where they lay
+    Counter dpu_bytes, host_bytes;  // of reads and writes, by the location of the payload
     void visit(const MetricVisitor& visit) const;
 };
 
@@ -55,24 +56,24 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
 
     [[nodiscard]] const LinkServerMetrics& metrics() const { return metrics_; }
     void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
-    // Updates that were answered again instead of being done again.
+    // Repeated updates that were answered and not done again.
     [[nodiscard]] uint64_t replies_returned() const { return replies_.returned().value(); }
 
   private:
-    // Memory of a request, kept for the next one.
+    // Memory of a request, reused by the next one.
     struct Scratch {
         static constexpr size_t kept_max = 64;
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
         std::vector<uint32_t> crcs;
     };
-    // The session and the mount that a request works in, kept while it does.
+    // The session and the mount of a request, held while it runs.
     struct Using {
         session::SessionUse session;
         session::MountUse mount;
         [[nodiscard]] fs::FileSystem& fs() const { return mount->file_system(); }
     };
-    // A request's payload: memory of ours, or of the host's.
+    // A request's payload: in our memory or in the host's.
     struct Payload {
         rpc::PayloadMemory ours;
         fabric::Mapping theirs;
@@ -98,7 +99,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);
-    // Of more than a slice. Errors: cancelled, deadline.
+    // For more than a slice. Errors: cancelled, deadline.
     Task<Result<uint32_t>> long_checksum(const Call& call, ConstBytes bytes);
 
     Reactor& reactor_;

@@ -1,11 +1,12 @@
-// StoredReplies: what the updates of sessions were answered, so that one which comes again, because
-// its connection was lost before the answer came, is answered and not done again.
+// StoredReplies: the replies to the updates of sessions. If a connection is lost before the reply
+// arrives, the client sends the update again and gets the stored reply. The update is not done
+// again.
 //
 // An update is named by its session, slot and sequence number. A slot has one update at a time, so
-// its last answer is enough: when the next comes, the client has seen it. Another update under the
-// name of the last one is refused, by the digest of what it asks for.
+// its last reply is sufficient: when the next update comes, the client has seen it. Another update
+// with the last one's name is refused, by the digest of its contents.
 //
-// In memory alone: they do not outlive the process. Used on one core.
+// Replies are in memory and do not survive the process. Used on one core.
 #pragma once
 #include <map>
 #include <vector>
@@ -20,7 +21,7 @@ namespace ros2s::hostlink {
 
 class StoredReplies {
   public:
-    static constexpr uint32_t slots_max = UpdateName::slots_max;  // of a session
+    static constexpr uint32_t slots_max = UpdateName::slots_max;  // of one session
 
     explicit StoredReplies(Reactor& reactor) : ended_(reactor) {}
 
@@ -28,14 +29,14 @@ class StoredReplies {
         Result<> status{};
         uint64_t bytes = 0;
     };
-    // Null: it is new, and end() is due when it has been done. Otherwise its answer; suspends while
-    // the first one is still being worked on. The answer stays until something is awaited.
-    // Errors: invalid (a slot or number that cannot be), stale (older than what the slot had),
-    // name_taken (not what the slot had under this number).
+    // Returns null for a new update; end() must be called when it is done. Otherwise returns its
+    // reply, and suspends while the first execution runs. The reply stays valid until the next
+    // await. Errors: invalid (an impossible slot or number), stale (older than the slot's last),
+    // name_taken (not the update that the slot had under this number).
     Task<Result<const Reply*>> begin(session::SessionId session, const rpc::OperationId& id,
                                      uint64_t digest);
     void end(session::SessionId session, const rpc::OperationId& id, Reply reply);
-    // After the session's last update has ended.
+    // Call it after the session's last update has ended.
     void forget(session::SessionId session) { slots_.erase(session); }
 
     [[nodiscard]] const Counter& returned() const { return returned_; }
@@ -48,7 +49,7 @@ class StoredReplies {
         Reply reply;
     };
     std::map<session::SessionId, std::map<uint32_t, Slot>> slots_;
-    Event ended_;  // woken whenever an update has ended
+    Event ended_;  // woken whenever an update ends
     Counter returned_;
 };
 

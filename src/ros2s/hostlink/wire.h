@@ -1,10 +1,10 @@
-// The bodies of the host link's requests and replies (docs/formats/rpc.md): what moves the bytes of
-// files, and the metadata that a data loader asks for at rate. Everything else about names is the
-// control plane's.
+// The bodies of the host link's requests and replies (docs/formats/rpc.md): the bytes of files, and
+// the metadata that a data loader requests frequently. The control plane handles all other
+// operations on names.
 //
-// encode_…() replaces the contents of a buffer that its owner keeps, and returns a view of it.
-// decode_…() takes any bytes; what it accepts is within the limits below. Errors of every decoder:
-// corrupt. Payload: of a write its bytes, of a read what was read; of read_many see there.
+// encode_…() replaces the contents of a buffer that its owner reuses, and returns a view of it.
+// decode_…() accepts any bytes; a decoded value is within the limits below. Errors of every
+// decoder: corrupt. Payload: the bytes of a write, or the data of a read; for read_many see below.
 #pragma once
 #include <array>
 #include <span>
@@ -18,7 +18,7 @@
 
 namespace ros2s::hostlink {
 
-// What a hello asks for to reach a LinkServer.
+// The service number in a hello for a LinkServer.
 inline constexpr uint32_t file_service = 2;
 
 enum class Method : uint16_t {
@@ -31,14 +31,14 @@ enum class Method : uint16_t {
     readdir = 7,
     read_many = 8,
 };
-// From 1 on; in figures and for people.
+// By method, from 1 on; for metrics and people.
 inline constexpr std::array<std::string_view, 8> method_names{
     "read", "write", "sync", "punch_hole", "lookup", "get_attributes", "readdir", "read_many"};
 
 using rpc::Buffer;
 
-// read: the range; its length is the request's sink. write: the place of the payload. sync: the
-// handle alone. punch_hole: all of it.
+// read: the range; the length is the one of the request's sink. write: the offset of the payload.
+// sync: only the handle. punch_hole: all fields.
 struct FileBody {
     session::MountId mount{};
     fs::FileHandle handle{};
@@ -50,7 +50,7 @@ struct FileBody {
 ConstBytes encode_file(Buffer& buffer, const FileBody& body);
 [[nodiscard]] Result<FileBody> decode_file(ConstBytes body);
 
-// The answer to each of these: how many bytes were moved, and the CRC32C of what was read.
+// The reply to each of these: the number of bytes moved, and the CRC32C of the data that was read.
 struct MovedBody {
     uint64_t bytes = 0;
     uint32_t crc = 0;
@@ -65,7 +65,7 @@ struct NodeBody {
     std::string_view name;
 };
 ConstBytes encode_node(Buffer& buffer, const NodeBody& body);
-// The name is a view of `body`.
+// The name is a view into `body`.
 [[nodiscard]] Result<NodeBody> decode_node(ConstBytes body);
 ConstBytes encode_attributes(Buffer& buffer, const fs::Attributes& attributes);
 [[nodiscard]] Result<fs::Attributes> decode_attributes(ConstBytes body);
@@ -79,13 +79,13 @@ struct ReaddirBody {
 inline constexpr uint32_t readdir_entries_max = 4096;
 ConstBytes encode_readdir(Buffer& buffer, const ReaddirBody& body);
 [[nodiscard]] Result<ReaddirBody> decode_readdir(ConstBytes body);
-// As many entries as fit into `bytes_max`, at least one where there is one.
+// As many entries as fit into `bytes_max`, but at least one if there is one.
 ConstBytes encode_entries(Buffer& buffer, std::span<const fs::DirectoryEntry> entries,
                           size_t bytes_max);
 [[nodiscard]] Result<std::vector<fs::DirectoryEntry>> decode_entries(ConstBytes body);
 
-// read_many. The sink is the items' windows, one behind the other. Payload of the answer: what was
-// read of each item, inline one behind the other, or placed at the beginning of its window.
+// read_many. The sink is the items' windows, one after the other. Payload of the reply: the data of
+// each item, either inline, one after the other, or at the beginning of its window.
 inline constexpr size_t read_many_items_max = 4096;
 inline constexpr size_t read_many_name_bytes_max = 4095;
 struct ReadManyBody {
@@ -97,13 +97,13 @@ ConstBytes encode_read_many(Buffer& buffer, ReadManyBody head,
 // Windows get their lengths and no address.
 [[nodiscard]] Result<ReadManyBody> decode_read_many(ConstBytes body,
                                                     std::vector<fs::ReadManyItem>& items);
-// Bytes that an item takes in the request, and in the answer.
+// Bytes of an item in the request, and in the reply.
 [[nodiscard]] uint64_t read_many_request_bytes(const fs::ReadManyItem& item);
 inline constexpr uint64_t read_many_answer_bytes = 34;
 // Statuses and sizes, each with the CRC32C of the item's payload.
 ConstBytes encode_read_answers(Buffer& buffer, std::span<const fs::ReadManyItem> items,
                                std::span<const uint32_t> crcs);
-// Errors also: corrupt where an item claims more than its window.
+// Errors also: corrupt if an item claims more than its window.
 [[nodiscard]] Result<> decode_read_answers(ConstBytes body, std::span<fs::ReadManyItem> items,
                                            std::vector<uint32_t>& crcs);
 

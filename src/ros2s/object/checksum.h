@@ -1,6 +1,6 @@
-// Checksums travel with payload as one CRC32C per piece: an extent of an array cut at multiples of
-// block_bytes of the array's offsets. A whole block's piece is thus exactly what the media keeps,
-// and needs no second computation. A single value is one piece, also an empty one.
+// Payload has one CRC32C per piece. The extent of an array is cut into pieces at multiples of
+// block_bytes of the array's offsets. The piece of a whole block is therefore the unit that the
+// media stores, and needs no second computation. A single value is one piece, also if it is empty.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ros2s::object {
     return (offset + length - 1) / block_bytes - offset / block_bytes + 1;
 }
 
-// Calls visit(offset in the array, bytes) for each piece of `bytes`, which lie at `offset`.
+// Calls visit(offset in the array, bytes) for each piece of `bytes`, which start at `offset`.
 template <class Span, class Visit>
 void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
     while (!bytes.empty()) {
@@ -29,12 +29,12 @@ void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
     }
 }
 
-// Replaces the contents of `checksums`, keeping its memory.
+// Replaces the contents of `checksums` and reuses its memory.
 void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums);
 void value_checksums(ConstBytes bytes, std::vector<uint32_t>& checksums);
 
-// True when `checksums` are those of `bytes`. Otherwise *bad is the first piece that differs, or
-// all of it when already their number is wrong.
+// True if `checksums` match `bytes`. Otherwise *bad is the first piece that differs, or the whole
+// range if the number of checksums is wrong.
 [[nodiscard]] bool array_checksums_match(uint64_t offset, ConstBytes bytes,
                                          const std::vector<uint32_t>& checksums,
                                          Extent* bad = nullptr);

@@ -1,9 +1,9 @@
-// ForwardingStore: an ObjectStore that hands every request to another one. What changes, counts or
-// loses something on the way derives from it and overrides only that: the simulations' servers and
-// the tests' doubles.
+// ForwardingStore: an ObjectStore that passes every request to another one. Stores that change,
+// count or lose requests derive from it and override only that: the servers of simulations, and
+// test doubles.
 //
-// It owns nothing; the store below outlives it. Same core, same errors, same lifetimes as the store
-// below: no request is copied, and the task that is returned is that store's own.
+// It owns nothing. The store below outlives it. Core, errors and lifetimes are those of the store
+// below: no request is copied, and the returned task is the one of that store.
 #pragma once
 #include "ros2s/object/object_store.h"
 

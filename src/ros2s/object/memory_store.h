@@ -1,12 +1,13 @@
-// MemoryStore: the oracle. The object model in ordered maps, in memory, without I/O: what the other
-// stores must agree with, and what the layers above are tested on.
+// MemoryStore: the test oracle. It keeps the object model in ordered maps, in memory, without I/O.
+// Other stores must agree with it, and the layers above are tested on it.
 //
-// Pins of a session end with it: there is no grace.
+// Pins end with their session, without a grace period.
 //
-// Every request takes effect at one instant: it suspends only for the delays of its options, before
-// and after. Errors as ObjectStore says; `io` never, `corrupt` only for wrong checksums in update.
+// Every request takes effect at one instant. It suspends only for the delays of its options, before
+// and after. Errors are those of ObjectStore, except `io`; `corrupt` occurs only for wrong
+// checksums in update.
 //
-// Not for production: an update copies the list of the blocks of each array that it touches.
+// Not for production: an update copies the block list of each array that it changes.
 #pragma once
 #include <memory>
 
@@ -20,16 +21,16 @@ class MemoryState;
 class MemoryStore final : public ObjectStore {
   public:
     struct Options {
-        uint64_t capacity_bytes = uint64_t{1} << 30;  // of blocks; more is no_space
+        uint64_t capacity_bytes = uint64_t{1} << 30;  // of blocks; beyond it: no_space
         // Each request waits a random time up to this before it takes effect, and again before it
-        // returns, so that concurrent requests overlap as they do on a device. 0: never suspends.
+        // returns, so that concurrent requests overlap as on a device. 0: never suspends.
         Duration delay_max{};
     };
     explicit MemoryStore(Reactor& reactor);
     MemoryStore(Reactor& reactor, Options options);
     ~MemoryStore() override;
 
-    // From now on updates and container changes fail with read_only, as after a device error.
+    // From now on updates and changes of containers fail with read_only, as after a device error.
     void set_read_only(bool read_only) { read_only_ = read_only; }
 
     [[nodiscard]] Features features() const override;

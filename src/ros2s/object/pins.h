@@ -1,14 +1,15 @@
-// PinTable: which objects somebody uses, so that nobody else punches them. What a store keeps of
-// pins, in memory alone: they end with their holder's session.
+// PinTable: the pins of a store. A pinned object cannot be punched by other holders. Pins exist in
+// memory only and end with the session of their holder.
 //
-//     pin ──► update: pinned (a write of who has it) ──► unpin
-//             update: unpinned (a punch by somebody else) is refused while it is there
+//     pin ──► update: pinned (a write of the holder) ──► unpin
+//             update: unpinned (a punch by another holder) is refused while the pin exists
 //
-// Sessions are those of a server's clients (ObjectStore::session_ended()); 0 is this process. One
-// that ends keeps its pins for a while: its client may come again in another, and pin anew. So it
-// is with a store that was opened a moment ago, and has forgotten all pins (the grace).
+// Sessions are those of a server's clients (ObjectStore::session_ended()). Session 0 is this
+// process. When a session ends, its pins stay for a while, because its client may reconnect in
+// another session and pin again. For the same reason a store that was just opened, and has lost all
+// pins, refuses `unpinned` for a while (the grace period).
 //
-// Used on one core. Nothing suspends. Bounded: in all, and per session.
+// Used on one core. Nothing suspends. Bounded in all and per session.
 #pragma once
 #include <map>
 #include <set>
@@ -21,17 +22,18 @@ namespace ros2s::object {
 class PinTable {
   public:
     static constexpr size_t pins_max = size_t{1} << 20;
-    static constexpr size_t session_pins_max = size_t{1} << 18;  // not of this process
+    static constexpr size_t session_pins_max = size_t{1} << 18;  // does not apply to this process
 
-    // Until then nothing is unpinned.
+    // The condition `unpinned` fails until this time.
     void begin_grace(Time until) { grace_until_ = until; }
-    // Idempotent. Errors: no_memory (detail: the bound).
+    // Idempotent. Errors: no_memory (detail: the limit).
     [[nodiscard]] Result<> add(ContainerId container, ObjectId object, const Holder& holder);
-    // True: it was the last one, and a punch had been refused for it.
+    // True: it was the last pin, and a punch had been refused because of it.
     bool remove(ContainerId container, ObjectId object, const Holder& holder);
-    // The transaction's conditions about pins. Errors: condition_failed (detail = the first).
+    // Checks the transaction's conditions about pins. Errors: condition_failed (detail = the
+    // first).
     [[nodiscard]] Result<> judge(ContainerId container, const Transaction& transaction, Time now);
-    // Its pins stay until `until`.
+    // The session's pins stay until `until`.
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }
 

@@ -1,4 +1,4 @@
-// Where bytes lie, for logs: "container … object … dkey "…" akey "…" extent [0, 4096)".
+// The location of bytes, for logs: "container … object … dkey "…" akey "…" extent [0, 4096)".
 #pragma once
 #include <string>
 
@@ -6,10 +6,10 @@
 
 namespace ros2s::object {
 
-// Of an item that was fetched; `bytes` are those that the line is about.
+// For an item of a fetch; `bytes` is the affected range.
 [[nodiscard]] std::string place_text(ContainerId container, const FetchItem& item, Extent bytes);
-// What `detail` of a `corrupt` error says: the block of it, or all of the item where it says
-// nothing.
+// The range that `detail` of a `corrupt` error names: one block, or the whole item if it is
+// unknown.
 [[nodiscard]] Extent damaged(const FetchItem& item);
 
 }  // namespace ros2s::object

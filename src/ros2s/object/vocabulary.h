@@ -1,5 +1,5 @@
-// The words of the object model, which are DAOS's: a pool holds containers, a container objects, an
-// object is addressed by dkey and akey, and under an akey lies a single value or an array of bytes.
+// The terms of the object model, as in DAOS: a pool has containers, a container has objects, an
+// object is addressed by dkey and akey, and an akey has a single value or an array of bytes.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -28,18 +28,18 @@ struct ObjectId {
     friend auto operator<=>(const ObjectId&, const ObjectId&) = default;
 };
 
-// The pool's commit sequence: the position of a transaction in the order of all. 0 is "never".
+// The pool's commit sequence: the position of a transaction in the order of all. 0 means never.
 struct Epoch {
     uint64_t value = 0;
     friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
 inline constexpr size_t key_bytes_max = 255;
-// A single value lies in the journal record and the index, not in data blocks.
+// A single value is stored in the journal record and the index, not in data blocks.
 inline constexpr size_t value_bytes_max = 64 * 1024;
 inline constexpr uint64_t array_bytes_max = uint64_t{1} << 40;
 
-// The distribution key: all akeys under one dkey lie on one target. 0 to 255 bytes, compared as
+// The distribution key: all akeys under one dkey are on one target. 0 to 255 bytes, compared as
 // unsigned bytes. Integer dkeys are 8 bytes big-endian, so that they compare as numbers.
 struct Dkey {
     std::string bytes;
@@ -74,28 +74,28 @@ struct Extent {
 
 enum class MemoryKind : uint8_t { host = 0, dpu = 1, gpu = 2 };
 
-// A range of memory that payload moves to or from: plain numbers, so that this module knows no
-// network. peer 0 is this process and `address` a pointer; otherwise `peer` names an endpoint and
-// `key` the remote key under which it granted access.
+// A range of memory that payload moves to or from. It consists of plain numbers, so this module
+// does not depend on the network. peer 0 is this process and `address` is a pointer. Otherwise
+// `peer` names an endpoint and `key` is the remote key under which it granted access.
 struct Window {
     uint64_t address = 0;
     uint64_t length = 0;
     uint32_t peer = 0;
     MemoryKind memory = MemoryKind::host;
-    // Another process may change the bytes at any time: that they do not match a checksum says
-    // nothing until it was found over memory of one's own.
+    // Another process may change the bytes at any time. A checksum mismatch is therefore reliable
+    // only if it was found in private memory.
     bool shared = false;
     uint64_t key = 0;
 
     [[nodiscard]] static Window local(Bytes bytes) {
         return {.address = reinterpret_cast<uint64_t>(bytes.data()), .length = bytes.size()};
     }
-    // For sources: the store only reads through it.
+    // For sources: the store only reads the memory.
     [[nodiscard]] static Window local(ConstBytes bytes) {
         return {.address = reinterpret_cast<uint64_t>(bytes.data()), .length = bytes.size()};
     }
     [[nodiscard]] bool is_local() const { return peer == 0 && memory == MemoryKind::host; }
-    // Of a local window.
+    // For a local window.
     [[nodiscard]] Bytes bytes() const { return {reinterpret_cast<std::byte*>(address), length}; }
     [[nodiscard]] Window slice(uint64_t offset, uint64_t count) const {
         Window part = *this;
@@ -105,24 +105,24 @@ struct Window {
     }
 };
 
-// Names one update for ever: who issued it (one opened library, 128 random bits), in which of its
-// request slots, and the number within the slot, which rises by one from 1. A nil client means
-// "not to be retried": the store keeps no reply for it.
+// Names one update uniquely: the client (one opened library, 128 random bits), its request slot,
+// and the number within the slot, which increases by one from 1. A nil client means "not to be
+// repeated": the store keeps no reply.
 //
-// Clients are told apart within their owner: who says another owner's client, slot and number names
-// something else. The owner is set by the servers on the way, which know whose session it is (nil:
-// this process's own); the digest tells two requests of one name apart.
+// Clients are distinguished per owner: the same client, slot and number of another owner name
+// something else. The servers on the path set the owner, because they know the session (nil: this
+// process's own). The digest distinguishes two requests with one name.
 struct OperationId {
     Uuid client;
     uint32_t slot = 0;
     uint64_t sequence = 0;
     Uuid owner{};
-    uint64_t digest = 0;  // 0: the store takes that of the transaction (digest_of())
+    uint64_t digest = 0;  // 0: the store uses the one of the transaction (digest_of())
     friend auto operator<=>(const OperationId&, const OperationId&) = default;
 };
 
-// Who pins objects: one that uses the store, within its session. The session is set by the servers
-// on the way (0: this process's own).
+// The holder of pins: a user of the store, within its session. The servers on the path set the
+// session (0: this process's own).
 struct Holder {
     Uuid client;
     uint64_t session = 0;

@@ -1,4 +1,4 @@
-// What a PEM file of a certificate says, for people: doctor's and the daemons' messages.
+// The contents of a PEM certificate file, for messages of `doctor` and of the daemons.
 #pragma once
 #include <chrono>
 #include <string>
@@ -17,28 +17,30 @@ struct CertificateFacts {
     bool authority = false;
 };
 
-// The first certificate of the file. Errors: not_found, denied, invalid (no certificate in it).
+// The first certificate of the file. Errors: not_found, denied, invalid (the file has no
+// certificate).
 [[nodiscard]] Result<CertificateFacts> read_certificate(const std::string& file, Report& report);
 
-// The three files by which a program speaks mutual TLS.
+// The three files that a program needs for mutual TLS.
 struct Identity {
-    std::string authority_file;    // whom it believes: one or more CA certificates
-    std::string certificate_file;  // who it is
+    std::string authority_file;    // one or more CA certificates that it trusts
+    std::string certificate_file;  // its own certificate
     std::string key_file;
     friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-// ca.crt, NAME.crt and NAME.key of a directory, as make_authority() makes them.
+// ca.crt, NAME.crt and NAME.key of a directory, with the names that make_authority() uses.
 [[nodiscard]] Identity identity_in(const std::string& directory, const std::string& name);
 
-// That they are there, belong together, are in their time at `now` and chain to the authority;
-// otherwise a sentence that says which is wrong and what to do. Errors: not_found, denied, invalid,
+// Checks that the files exist, belong together, are valid at `now` and chain to the authority.
+// Otherwise the report says which file is wrong and what to do. Errors: not_found, denied, invalid,
 // deadline (expired, or not valid yet).
 [[nodiscard]] Result<> check_identity(const Identity& identity, Seconds now, Report& report);
 
-// Whether one of `authorities` signed a client's certificate, which stands first in `chain`,
-// perhaps by way of those behind it; both are PEM. Returns when the first of those that vouch for
-// it ends. Errors, with what is wrong: invalid, deadline (expired, or not valid yet).
+// Checks that one of `authorities` signed a client's certificate. It is the first one in `chain`;
+// the ones after it may be intermediates. Both are PEM. Returns the time at which the first
+// certificate of the verified chain expires. Errors, with a sentence: invalid, deadline (expired,
+// or not valid yet).
 [[nodiscard]] Result<Seconds> verify_client(const std::string& chain,
                                             const std::string& authorities, Seconds now,
                                             Report& report);

@@ -1,5 +1,5 @@
-// fingerprint: 128 bits that stand for a name or key of any length, the same in every process: the
-// front of its SHA-256. Two that are equal by chance or by design do not occur.
+// fingerprint: 128 bits that represent a name or key of any length, the same in every process: the
+// first half of its SHA-256. Collisions do not occur, by chance or by design.
 #pragma once
 #include <string_view>
 

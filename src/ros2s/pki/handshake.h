@@ -1,5 +1,5 @@
-// One TLS 1.3 handshake with a server, as a client of its control plane makes it, to tell a person
-// which side refuses what and why. Nothing is asked of the server, and what it says is not used.
+// One TLS 1.3 handshake with a server, as a client of its control plane does it. It finds out which
+// side refuses what, and why. It sends no request and ignores the server's data.
 #pragma once
 #include <chrono>
 #include <string>
@@ -11,17 +11,17 @@ namespace ros2s::pki {
 
 struct ServerShown {
     CertificateFacts certificate;
-    std::string name;  // that it was asked for
-    // What is wrong with the certificate in our eyes: "certificate has expired", "hostname
-    // mismatch"; empty where it is good.
+    std::string name;  // the name that was expected
+    // The problem with the server's certificate: "certificate has expired", "hostname mismatch".
+    // Empty if it is valid.
     std::string doubt;
 };
 
-// On a connected stream socket, which stays the caller's. Blocks up to `within` for each thing that
-// the server has to say. `name`: a host name or an IP address that its certificate must have.
-// A server whose certificate is not good is no error here, so that both sides' opinions are heard.
-// Errors, with a sentence: those of check_identity(), denied (it refuses our certificate),
-// disconnected (it hangs up, or speaks no TLS), deadline.
+// Works on a connected stream socket, which stays the caller's. Blocks up to `within` for each
+// message of the server. `name`: a host name or an IP address that the server's certificate must
+// have. An invalid server certificate is not an error here, so that the caller learns both sides'
+// verdicts. Errors, with a sentence: those of check_identity(), denied (the server refuses our
+// certificate), disconnected (it closes the connection, or has no TLS), deadline.
 [[nodiscard]] Result<ServerShown> shake_hands(int socket, const Identity& identity,
                                               const std::string& name, Seconds now,
                                               std::chrono::milliseconds within, Report& report);

@@ -1,10 +1,10 @@
 // BlockingPool: a bounded number of helper threads for foreign code that blocks (RocksDB misses,
-// system calls without an asynchronous form). In a simulation the job runs inline after a delay.
+// system calls without an asynchronous form). In a simulation a job runs inline after a delay.
 //
 //     auto value = co_await pool.run(reactor, [&] { return database.get(key); });
 //
-// The lambda runs on another thread: it touches only what the awaiting frame owns or what is safe
-// to share. The frame, and the lambda in it, live until the job is done: it cannot be cancelled.
+// The lambda runs on another thread. It may use only what the awaiting frame owns or what is safe
+// to share. The frame and the lambda in it live until the job is done. A job cannot be cancelled.
 #pragma once
 #include <coroutine>
 #include <optional>

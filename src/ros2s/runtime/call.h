@@ -1,5 +1,5 @@
-// Call: what travels with a request through every layer: its deadline, how it is stopped, for whom
-// it is done, and its trace. Owned by the outermost caller; layers pass it by reference.
+// Call: the data that goes with a request through every layer: its deadline, stop token, tenant and
+// trace. Owned by the outermost caller. Layers pass it by reference.
 #pragma once
 #include <cstdint>
 
@@ -12,17 +12,18 @@ namespace ros2s {
 
 class Trace;
 
-// Names an update for ever, over connections and restarts of every process on its way: made by the
-// library that it comes from, carried down unchanged (object::OperationId says more).
+// Names an update uniquely, over connections and restarts of every process on its path. The library
+// that starts the update creates the name, and all layers pass it on unchanged. See
+// object::OperationId.
 struct UpdateName {
-    static constexpr uint32_t slots_max = 4096;  // of a client
+    static constexpr uint32_t slots_max = 4096;  // of one client
     Uuid client;
     uint32_t slot = 0;
     uint64_t sequence = 0;
-    bool repeated = false;  // it was sent before, and may have been done
-    // Whose it is: set by the server that let him in, never by himself.
+    bool repeated = false;  // it was sent before and may have been done
+    // The owner of the name: set by the server that admitted the client, never by the client.
     Uuid owner{};
-    uint64_t digest = 0;  // of what was asked for, as he asked
+    uint64_t digest = 0;  // of the request, as the client made it
 };
 
 struct Call {
@@ -30,10 +31,9 @@ struct Call {
     StopToken stop{};
     uint64_t tenant = 0;
     Trace* trace = nullptr;
-    const UpdateName* update = nullptr;  // null: whoever asks will not ask again
+    const UpdateName* update = nullptr;  // null: the caller will not repeat the request
 
-    // For the places where a request may still be given up without harm. Errors: cancelled,
-    // deadline.
+    // For points where a request can still be abandoned without harm. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(Time now) const {
         if (stop.stop_requested()) return fail(Code::cancelled);
         if (now >= deadline) return fail(Code::deadline);

@@ -1,5 +1,5 @@
-// Environment: what a set-up stands on and the program provides: a core, helper threads, a log.
-// Everything in it outlives what is opened with it.
+// Environment: resources that the program provides to the stores it opens: a core, helper threads,
+// a log. They outlive everything that is opened with them.
 #pragma once
 #include <span>
 
@@ -13,7 +13,7 @@ struct Environment {
     Reactor& reactor;
     BlockingPool& blocking;
     Log log{};
-    // Further cores, running, that the targets of pools opened here are spread over.
+    // Further running cores for the targets of pools opened here.
     std::span<Reactor* const> more_reactors{};
 };
 

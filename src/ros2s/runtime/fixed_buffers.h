@@ -1,7 +1,7 @@
-// FixedBuffers: the memory that one io_uring knows. Its pages are mapped once, and not for each
-// operation.
+// FixedBuffers: memory that is registered with one io_uring. Its pages are mapped once, not for
+// each operation.
 //
-// Used on the ring's core. A slot holds 1 GiB at most, and there are 64.
+// Used on the ring's core. There are 64 slots of at most 1 GiB each.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -18,13 +18,13 @@ class FixedBuffers {
     FixedBuffers(const FixedBuffers&) = delete;
     FixedBuffers& operator=(const FixedBuffers&) = delete;
 
-    // Where the kernel takes none, or where this was not called, add() is false. The ring outlives
-    // this.
+    // If the kernel has no such table, or open() was not called, add() returns false. The ring
+    // outlives this object.
     void open(io_uring& ring) noexcept;
-    // All of it, or nothing: false (memlock too low, or no slot left).
+    // Registers all of it or nothing. False: memlock is too low, or no slot is left.
     bool add(Bytes memory) noexcept;
     void add_all(const FixedBuffers& other) noexcept;
-    // With no operation in flight inside it. Of what was not added nothing happens.
+    // Call it with no operation in flight inside the memory. Memory that was not added is ignored.
     void remove(Bytes memory) noexcept;
 
     // The slot that holds the whole range; -1: none.
@@ -47,7 +47,7 @@ class FixedBuffers {
     bool update(size_t slot, Bytes memory) noexcept;
 
     io_uring* ring_ = nullptr;
-    std::vector<Slot> slots_;  // as long as its last used one
+    std::vector<Slot> slots_;  // as long as the last used slot requires
 };
 
 }  // namespace ros2s

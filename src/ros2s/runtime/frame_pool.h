@@ -1,7 +1,7 @@
-// Memory for coroutine frames: free lists by size, one set per thread, so that the steady state
-// allocates nothing. A frame freed on another thread than its own joins that thread's lists; each
-// list keeps at most 256 KiB, so that a thread which only frees does not hoard.
-// Under a sanitizer every frame is a plain allocation, so that use after free is seen.
+// Memory for coroutine frames: free lists by size, one set per thread. The steady state allocates
+// nothing. A frame that is freed on another thread joins that thread's lists. Each list keeps at
+// most 256 KiB, so a thread that only frees does not accumulate memory. Under a sanitizer every
+// frame is a plain allocation, so that use after free is detected.
 #pragma once
 #include <cstddef>
 
@@ -9,7 +9,7 @@ namespace ros2s {
 
 [[nodiscard]] void* allocate_frame(size_t size);
 void free_frame(void* frame, size_t size) noexcept;
-// What the calling thread's lists hold now.
+// The bytes in the calling thread's lists.
 [[nodiscard]] size_t pooled_frame_bytes() noexcept;
 
 }  // namespace ros2s

@@ -1,4 +1,4 @@
-// KernelRing: what OsReactor asks of a Ring back end beyond the Ring that everybody sees.
+// KernelRing: the interface between OsReactor and a Ring back end, in addition to Ring.
 #pragma once
 #include <memory>
 #include <optional>
@@ -15,16 +15,16 @@ class KernelRing : public Ring {
   public:
     // Binds the ring to the calling thread; called each time the reactor begins to run.
     virtual void enter_thread() noexcept = 0;
-    // Posts the waiters of what completed, a bounded number; true when there were any.
+    // Posts the waiters of completed operations, a limited number. Returns true if there were any.
     virtual bool reap() noexcept = 0;
-    // Hands to the kernel what submit() kept back.
+    // Submits operations that submit() kept back.
     virtual void flush() noexcept = 0;
     // Sleeps until an operation completes, the waker notifies, or the time is over (nullopt: no
-    // limit). May return early. The waker has been told of the sleep.
+    // limit). May return early. The sleep must have been announced to the waker.
     virtual void wait(std::optional<Duration> limit) noexcept = 0;
 };
 
-// Operations waiting in user space, first in first out, through Operation::next.
+// Operations that wait in user space, first in, first out, linked through Operation::next.
 class OperationQueue {
   public:
     [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
@@ -39,7 +39,7 @@ class OperationQueue {
         if (first_ == nullptr) last_ = nullptr;
         return operation;
     }
-    // False when it is not here.
+    // Returns false if it is not in the queue.
     bool remove(Ring::Operation& operation) noexcept {
         Ring::Operation* before = nullptr;
         for (auto* each = first_; each != nullptr; before = each, each = each->next) {
@@ -56,7 +56,7 @@ class OperationQueue {
     Ring::Operation* last_ = nullptr;
 };
 
-// `why` receives what was got, or the reason why it was not to be had, for ring_reason().
+// `why` gets the kind of ring, or the reason why none is available, for ring_reason().
 [[nodiscard]] Result<std::unique_ptr<KernelRing>> make_uring_ring(ReadyQueue& ready, Waker& waker,
                                                                   const OsReactorOptions& options,
                                                                   std::string& why);

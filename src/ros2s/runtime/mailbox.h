@@ -1,9 +1,9 @@
-// Mailbox: what any thread may put in and one core takes out. Intrusive (through T::next) and
-// lock-free: putting in is one compare-and-swap, taking out takes everything.
+// Mailbox: a queue that any thread may push to and one core empties. Intrusive (through T::next)
+// and lock-free: a push is one compare-and-swap, and taking takes everything.
 //
 // Invariants
-// - Items of one producer come out in the order in which they went in.
-// - After push() the producer no longer touches the item: it may be gone.
+// - Items of one producer are taken in the order of their pushes.
+// - After push() the producer must not use the item: it may be gone.
 // - push() and empty() are sequentially consistent, because the reactor's sleep depends on
 //   "producer: push, then look at the sleeping flag; reactor: set the flag, then look here".
 #pragma once
@@ -28,7 +28,8 @@ class Mailbox {
     [[nodiscard]] bool empty() const noexcept {
         return newest_.load(std::memory_order_seq_cst) == nullptr;
     }
-    // Calls visit(T&) on each, oldest first; visit may give the item away. Returns how many.
+    // Calls visit(T&) on each item, oldest first; visit may dispose of the item. Returns their
+    // number.
     template <class Visit>
     size_t take_all(Visit visit) noexcept {
         if (newest_.load(std::memory_order_relaxed) == nullptr) return 0;

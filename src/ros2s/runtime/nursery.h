@@ -1,12 +1,12 @@
-// Nursery: the only way to run tasks side by side. It owns its children, bounds how many run at
-// once, and is joined before it dies; there are no detached tasks.
+// Nursery: the only way to run tasks concurrently. It owns its children, limits how many run at
+// once, and is joined before it is destroyed. There are no detached tasks.
 //
 //     Nursery nursery(reactor, 16);
 //     for (auto& part : parts) co_await nursery.spawn(read_part(part));
 //     co_await nursery.join();
 //
-// A child starts at once, on the spawner's stack, and runs until it first waits. Children report
-// through what they were given; `spawn` takes values, never a lambda with captures.
+// A child starts at once, on the caller's stack, and runs until it first waits. A child returns
+// results through its arguments. `spawn` takes values, never a lambda with captures.
 #pragma once
 #include <cstddef>
 
@@ -33,7 +33,7 @@ class Nursery {
         co_await slots_.acquire();
         start(std::move(task));
     }
-    // False, and the task is dropped unstarted, when `limit` children run.
+    // If `limit` children run, returns false and destroys the task without starting it.
     [[nodiscard]] bool try_spawn(Task<> task) {
         if (!slots_.try_acquire()) return false;
         start(std::move(task));
@@ -45,7 +45,7 @@ class Nursery {
     }
 
   private:
-    // The frame that holds a child; frees itself when the child is done.
+    // The frame that contains a child. It frees itself when the child is done.
     struct Child {
         struct promise_type {
             static void* operator new(size_t size) { return allocate_frame(size); }
@@ -68,7 +68,7 @@ class Nursery {
         {
             const Task<> owned = std::move(task);
             co_await std::move(const_cast<Task<>&>(owned));
-        }  // the child's frame is gone before the nursery hears of it
+        }  // the child's frame is destroyed before the nursery is notified
         nursery.slots_.release();
         if (--nursery.running_ == 0) nursery.empty_.set();
     }

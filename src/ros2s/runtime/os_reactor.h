@@ -1,17 +1,17 @@
-// OsReactor: the Reactor of a real process: a loop on one thread over io_uring (or threads, where
-// io_uring is not to be had). It polls with sched_yield for a while after there was work and then
-// sleeps at one point, in the ring's wait; an idle reactor costs nothing.
+// OsReactor: the Reactor of a real process: a loop on one thread over io_uring, or over threads if
+// io_uring is not available. After its last work it polls with sched_yield for a while. Then it
+// sleeps in the ring's wait, its only place to sleep. An idle reactor uses no processor time.
 //
-// One turn of the loop, each step bounded:
-//   mailbox (other threads) → ring completions → due timers → pollers → what was ready → submit
+// One turn of the loop; each step is bounded:
+//   mailbox (other threads) → ring completions → due timers → pollers → ready handles → submit
 //
-// Either run on the calling thread (run()), or start() its own thread, as libros2store does inside
-// somebody else's process. Callers on other threads use run_blocking() (run_blocking.h).
+// Either call run() on the calling thread, or let start() create a thread, as libros2store does
+// inside an application. Other threads use run_blocking() (run_blocking.h).
 //
 // Invariants
-// - It is destroyed after it stopped, with no operation in flight and after every thread that may
-//   post to it has ended or been joined.
-// - In a forked child it is dead: see fork.h.
+// - It is destroyed after it has stopped, with no operation in flight, and after every thread that
+//   may post to it has ended or been joined.
+// - In a forked child it must not be used: see fork.h.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,31 +24,33 @@
 namespace ros2s {
 
 enum class RingChoice : uint8_t {
-    automatic,  // io_uring, or threads where the kernel refuses it; ring_reason() says why
-    io_uring,   // or creation fails
+    automatic,  // io_uring, or threads if the kernel refuses it; ring_reason() says why
+    io_uring,   // io_uring; otherwise creation fails
     threads,
 };
 
 struct OsReactorOptions {
     RingChoice ring = RingChoice::automatic;
-    uint32_t ring_entries = 512;  // operations in the kernel at once; more wait in user space
-    uint32_t ring_threads = 4;    // of RingChoice::threads
-    // SQEs are handed over in groups of at most this many, and at once while few operations are
-    // in the kernel. Larger groups let a device with a single queue drain while the loop computes.
+    uint32_t ring_entries = 512;  // operations in the kernel at once; further ones wait in user
+                                  // space
+    uint32_t ring_threads = 4;    // for RingChoice::threads
+    // SQEs are submitted in groups of at most this many, and at once while few operations are in
+    // the kernel. With larger groups, a device with a single queue becomes idle while the loop
+    // computes.
     uint32_t submit_group = 4;
-    // How long to poll after the last work before sleeping. More than 200 µs gains nothing.
+    // How long to poll after the last work before sleeping. More than 200 µs brings no gain.
     Duration poll_for = std::chrono::microseconds(100);
     std::string thread_name = "ros2store";
 };
 
 struct OsReactorCounters {
     Counter resumed, remote_posts, sleeps;
-    Counter polls_contended;  // yields that went to a process that computes
+    Counter polls_contended;  // yields after which another process used a whole time slice
 };
 
 class OsReactor final : public Reactor {
   public:
-    // Errors: unsupported or denied (io_uring was demanded and refused), no_memory.
+    // Errors: unsupported or denied (io_uring was required and is refused), no_memory.
     [[nodiscard]] static Result<std::unique_ptr<OsReactor>> create(OsReactorOptions options,
                                                                    Report& report);
     ~OsReactor() override;  // stops and joins its own thread
@@ -59,7 +61,8 @@ class OsReactor final : public Reactor {
     [[nodiscard]] Result<> start(Report& report);
     // Runs the loop on the calling thread until stop(). Always the same thread.
     void run();
-    // Runs the task, and everything else meanwhile, on the calling thread until the task is done.
+    // Runs the task on the calling thread, and all other work of the reactor, until the task is
+    // done.
     template <class T>
     T run(Task<T> task) {
         std::optional<T> result;
@@ -67,18 +70,19 @@ class OsReactor final : public Reactor {
         return std::move(*result);
     }
     void run(Task<> task) { run_void(std::move(task)); }
-    // From any thread, also before run(), and for good. The loop ends after its present turn.
+    // May be called from any thread, also before run(). It is final. The loop ends after the
+    // current turn.
     void stop() noexcept;
-    // Waits for the own thread to end after stop().
+    // Waits for the reactor's own thread to end after stop().
     void join();
 
     // "io_uring (single issuer, deferred task run)", or "threads: io_uring_setup failed (…): …".
     [[nodiscard]] const std::string& ring_reason() const noexcept;
     [[nodiscard]] const OsReactorOptions& options() const noexcept;
     [[nodiscard]] const OsReactorCounters& counters() const noexcept;
-    // From any thread: this is a copy in a forked child, and no loop runs behind it.
+    // May be called from any thread. True in a forked child, where no loop runs.
     [[nodiscard]] bool in_forked_child() const noexcept;
-    // For run_blocking(): a caller may poll for its answer while few others do.
+    // For run_blocking(): a caller may poll for its result while few other callers do.
     [[nodiscard]] bool begin_caller_poll() noexcept;
     void end_caller_poll() noexcept;
 

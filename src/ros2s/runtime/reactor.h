@@ -1,9 +1,9 @@
-// Reactor: one core's loop, and everything that code on that core may wait for: its turn, time,
-// another core, the disk. There are two: OsReactor (a thread, io_uring) and sim::World's
+// Reactor: one core's loop, and all that code on this core may wait for: its turn, time, another
+// core, the disk. There are two implementations: OsReactor (a thread, io_uring) and sim::World's
 // (virtual time, an order drawn from a seed). The same coroutines run on both.
 //
-// Thread rule: everything but post_remote(), wake(), now(), wall_time() and is_current() is called
-// on the reactor's own core.
+// Thread rule: all functions are called on the reactor's own core, except post_remote(), wake(),
+// now(), wall_time() and is_current().
 #pragma once
 #include <coroutine>
 #include <cstddef>
@@ -19,30 +19,32 @@ namespace ros2s {
 
 class Ring;
 
-// A place in a reactor's timer queue. Lives in the frame of whoever waits; armed at most once at a
-// time; disarmed before it dies.
+// An entry of a reactor's timer queue. It is part of the waiting coroutine's frame. It is armed at
+// most once at a time, and disarmed before it is destroyed.
 struct Timer {
     Time at{};
     std::coroutine_handle<> waiter{};
-    uint64_t order = 0;  // the reactor's: breaks ties in arming order
-    size_t place = 0;    // the reactor's: where it lies in the queue
+    uint64_t order = 0;  // used by the reactor: breaks ties, in the order of arming
+    size_t place = 0;    // used by the reactor: the position in the queue
     bool armed = false;
 };
 
-// A handle on its way to another core. Lives in the suspended frame until the handle resumes.
+// A handle that is being posted to another core. It is part of the suspended frame until the handle
+// resumes.
 struct RemotePost {
     std::coroutine_handle<> handle{};
     RemotePost* next = nullptr;
 };
 
-// Something that the loop looks at each turn: a ring in shared memory, a network worker.
+// An event source that the loop checks each turn: a ring in shared memory, a network worker.
 class Poller {
   public:
     virtual ~Poller() = default;
-    // Does what there is to do, in bounded time; true when there was anything.
+    // Does the work that there is, in bounded time. Returns true if there was any.
     virtual bool poll() noexcept = 0;
-    // Called before the core sleeps: looks once more, and asks the other side for a wake-up where
-    // it does not call Reactor::wake() anyway. False when work arrived meanwhile: then no sleep.
+    // Called before the core sleeps. Checks once more, and asks the other side for a wake-up,
+    // unless that calls Reactor::wake() anyway. Returns false if work has arrived: then the core
+    // does not sleep.
     virtual bool prepare_sleep() noexcept = 0;
     // Follows every prepare_sleep().
     virtual void woke() noexcept {}
@@ -54,9 +56,9 @@ class Reactor {
 
     [[nodiscard]] virtual Time now() const noexcept = 0;
     [[nodiscard]] virtual WallTime wall_time() const noexcept = 0;
-    // For jitter and sampling: who sees its numbers can tell the next ones.
+    // For jitter and sampling. An observer of its numbers can predict the next ones.
     [[nodiscard]] virtual Random& random() noexcept = 0;
-    // For what a peer sees, and for names.
+    // For all that a peer sees, and for names.
     [[nodiscard]] virtual const Secrets& secrets() const noexcept = 0;
     [[nodiscard]] virtual bool is_current() const noexcept = 0;
 
@@ -64,22 +66,23 @@ class Reactor {
     virtual void post(std::coroutine_handle<> handle) noexcept = 0;
     // The same from any thread.
     virtual void post_remote(RemotePost& post) noexcept = 0;
-    // From any thread, after work was made visible to a Poller by a sequentially consistent store:
-    // ends the core's sleep, so that it polls. One load when it does not sleep.
+    // May be called from any thread, after work was made visible to a Poller by a sequentially
+    // consistent store. Ends the core's sleep, so that it polls. Costs one load if the core does
+    // not sleep.
     virtual void wake() noexcept = 0;
 
-    // When `timer.at` comes, `timer.armed` becomes false and the waiter is posted.
+    // At `timer.at`, `timer.armed` becomes false and the waiter is posted.
     virtual void arm(Timer& timer) noexcept = 0;
     virtual void disarm(Timer& timer) noexcept = 0;
 
     virtual void attach(Poller& poller) = 0;
     virtual void detach(Poller& poller) noexcept = 0;
 
-    // Disk and descriptor I/O of this core; null in a simulation, where devices are simulated.
+    // Disk and descriptor I/O of this core. Null in a simulation, which simulates its devices.
     [[nodiscard]] virtual Ring* ring() noexcept = 0;
 };
 
-// co_await yield(reactor): lets everything else that is ready run first.
+// co_await yield(reactor): runs all other ready work first.
 [[nodiscard]] inline auto yield(Reactor& reactor) noexcept {
     struct Awaiter {
         Reactor& reactor;
@@ -90,7 +93,8 @@ class Reactor {
     return Awaiter{reactor};
 }
 
-// co_await hop(reactor): the coroutine goes on running on `reactor`'s core. Free when it is there.
+// co_await hop(reactor): continues the coroutine on `reactor`'s core. Costs nothing if it is
+// already there.
 [[nodiscard]] inline auto hop(Reactor& reactor) noexcept {
     struct Awaiter {
         Reactor& reactor;
@@ -105,7 +109,7 @@ class Reactor {
     return Awaiter{reactor};
 }
 
-// Runs `task` on `reactor`'s core and comes back to `home`'s.
+// Runs `task` on `reactor`'s core and returns to `home`'s.
 template <class T>
 Task<T> on(Reactor& reactor, Reactor& home, Task<T> task) {
     co_await hop(reactor);
@@ -119,7 +123,7 @@ Task<T> on(Reactor& reactor, Reactor& home, Task<T> task) {
     }
 }
 
-// co_await sleep_until(reactor, time, stop): true when the time came, false when it was stopped.
+// co_await sleep_until(reactor, time, stop): true at that time, false if stopped before.
 class [[nodiscard]] sleep_until {
   public:
     sleep_until(Reactor& reactor, Time at, StopToken stop = {}) noexcept

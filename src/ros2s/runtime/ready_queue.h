@@ -34,7 +34,7 @@ class ReadyQueue {
     }
     std::unique_ptr<std::coroutine_handle<>[]> slots_;
     size_t capacity_ = first_capacity;
-    size_t begin_ = 0;  // both count for ever; only their low bits index
+    size_t begin_ = 0;  // both increase without limit; only their low bits are indexes
     size_t end_ = 0;
 };
 

@@ -1,12 +1,10 @@
-// RestWatch: whether a process has come to rest, so that it gives back the memory that its work
-// took.
+// RestWatch: detects that a process has become idle, so that it can return memory to the kernel.
 //
-// glibc returns what is freed only at the end of a heap, and keeps what is freed below: after many
-// requests at once a process stays as large as it was at its busiest. To give that back costs
-// milliseconds, and the work that follows its page faults; so it is done once after work, when
-// there is none.
+// glibc returns free memory only at the end of a heap and keeps the rest. After many concurrent
+// requests a process therefore keeps its largest size. Returning that memory costs milliseconds,
+// and later work pays page faults. It is therefore done once after work, when there is no more.
 //
-// Whoever owns it calls it every few seconds, always on the same thread.
+// The owner calls it every few seconds, always on the same thread.
 #pragma once
 #include <cstdint>
 
@@ -14,11 +12,12 @@ namespace ros2s {
 
 class RestWatch {
   public:
-    // Less than this between two calls is rest, and less than this since the last time is nothing
-    // to give back for.
+    // Less work than this between two calls is idle. With less than this since the last time there
+    // is nothing to return.
     static constexpr uint64_t least_work = 64;
 
-    // `work` grows with what is done. True once after work, when there is rest. Slow work adds up.
+    // `work` is a counter of work done. Returns true once after work, when the process is idle.
+    // Slow work adds up.
     [[nodiscard]] bool came_to_rest(uint64_t work) noexcept {
         const bool rests = work - last_ < least_work;
         last_ = work;
@@ -30,11 +29,12 @@ class RestWatch {
 
   private:
     uint64_t last_ = 0;
-    uint64_t given_back_ = 0;  // the work at the last time
-    bool is_opened_ = true;    // which is work, too
+    uint64_t given_back_ = 0;  // value of `work` at the last time
+    bool is_opened_ = true;    // opening counts as work
 };
 
-// Gives the allocator's free memory back to the kernel. Any thread; others wait for moments.
+// Returns the allocator's free memory to the kernel. Any thread; other threads may wait for
+// moments.
 void give_free_memory_back() noexcept;
 
 }  // namespace ros2s

@@ -1,10 +1,10 @@
-// Ring: a core's way to the kernel for file I/O: io_uring, or threads with preadv, pwritev and
-// fdatasync where io_uring is absent or forbidden (Docker's default seccomp filter, qemu-user).
-// Which one it is, is told by kind(), never guessed.
+// Ring: a core's interface to the kernel for file I/O: io_uring, or threads with preadv, pwritev
+// and fdatasync if io_uring is absent or forbidden (Docker's default seccomp filter, qemu-user).
+// kind() says which one is in use.
 //
-// Thread rule: used on its reactor's core. Memory handed to an operation must live until the
-// operation completes; cancelling a transfer is not offered, because the kernel may still write
-// into that memory. A poll can be cancelled.
+// Thread rule: used on its reactor's core. Memory of an operation must stay valid until the
+// operation completes. A transfer cannot be cancelled, because the kernel may still write into the
+// memory. A poll can be cancelled.
 #pragma once
 #include <coroutine>
 #include <cstdint>
@@ -31,32 +31,34 @@ class Ring {
         uint64_t offset = 0;
         int32_t result = 0;                // bytes, or -errno
         std::coroutine_handle<> waiter{};  // posted on completion
-        Operation* next = nullptr;         // the ring's
-        uint32_t attempts = 0;             // the ring's
+        Operation* next = nullptr;         // used by the ring
+        uint32_t attempts = 0;             // used by the ring
     };
 
     virtual ~Ring() = default;
     [[nodiscard]] virtual Kind kind() const noexcept = 0;
     // Operations submitted and not yet completed.
     [[nodiscard]] virtual size_t in_flight() const noexcept = 0;
-    // Hands the operation to the kernel: at once, or where the kernel has enough to do with a few
-    // others, before the loop's turn ends. Waits in user space where the kernel's queue is full.
+    // Submits the operation to the kernel: at once, or, if the kernel has enough to do, together
+    // with a few others before the end of the loop's turn. If the kernel's queue is full, the
+    // operation waits in user space.
     virtual void submit(Operation& operation) noexcept = 0;
-    // Asks a poll that was submitted and has not completed to complete now, with -ECANCELED unless
-    // it is just completing by itself.
+    // Asks a submitted poll to complete now. It completes with -ECANCELED, unless it is completing
+    // by itself.
     virtual void cancel_poll(Operation& operation) noexcept = 0;
 
-    // Registers memory for fixed-buffer I/O; afterwards operations inside it use it by themselves.
-    // Harmless where it is not to be had (memlock too low): then returns false and I/O maps pages
-    // each time. Unregister before the memory is freed, with no operation in flight inside it.
+    // Registers memory for fixed-buffer I/O. Later operations inside this memory use the
+    // registration automatically. If registration is not possible (memlock is too low), returns
+    // false, and the kernel maps pages for each operation. Unregister before the memory is freed,
+    // with no operation in flight inside it.
     virtual bool register_memory(Bytes memory) noexcept = 0;
     virtual void unregister_memory(Bytes memory) noexcept = 0;
-    // The table of a device's own io_uring beside this one: what is registered here is there, too,
-    // now and until it leaves.
+    // Adds the buffer table of a device that has an io_uring of its own. Memory that is registered
+    // here is registered there too, until the follower is removed.
     virtual void add_follower(FixedBuffers& other) noexcept = 0;
     virtual void remove_follower(FixedBuffers& other) noexcept = 0;
 
-    // co_await ring.transfer(op): bytes moved. Errors: those of errno, as fail_errno() has them.
+    // co_await ring.transfer(op): bytes moved. Errors: those of errno, as mapped by fail_errno().
     [[nodiscard]] auto transfer(Operation operation) noexcept {
         struct Awaiter {
             Ring& ring;
@@ -90,7 +92,7 @@ class Ring {
     [[nodiscard]] auto fdatasync(int fd) noexcept {
         return transfer({.opcode = Opcode::fdatasync, .fd = fd});
     }
-    // co_await ring.poll(fd, POLLIN, stop): the events that are there. Errors: cancelled.
+    // co_await ring.poll(fd, POLLIN, stop): the events that occurred. Errors: cancelled.
     [[nodiscard]] auto poll(int fd, uint32_t events, StopToken stop = {}) noexcept {
         return PollAwaiter(*this, fd, events, stop);
     }

@@ -1,11 +1,11 @@
-// run_blocking: how a thread that is no reactor calls into one: it runs a task there and blocks for
+// run_blocking: how a thread without a reactor calls into one. It runs a task there and blocks for
 // the result.
 //
 //     Result<size_t> got = run_blocking(reactor, [&] { return file.read(call, offset, bytes); });
 //
-// The lambda is called on the reactor's core and returns the Task; what it captures by reference
-// lives in the caller's blocked frame. The caller first polls (a fast device answers in less time
-// than a thread takes to sleep and wake), then sleeps on a futex.
+// The lambda is called on the reactor's core and returns the Task. What it captures by reference
+// stays valid in the caller's blocked frame. The caller first polls, because a fast device
+// completes before a thread could sleep and wake. Then it sleeps on a futex.
 //
 // Must not be called on a reactor's own core (it would wait for itself), in a forked child, or
 // after stop().
@@ -22,10 +22,10 @@ namespace ros2s {
 
 namespace blocking_detail {
 
-// A one-shot gate between the core that finishes and the thread that waits.
+// A one-shot gate between the core that completes the task and the waiting thread.
 class Gate {
   public:
-    void open() noexcept;  // after this the gate may be gone
+    void open() noexcept;  // the gate may be destroyed after this
     void wait(OsReactor& reactor) noexcept;
 
   private:
@@ -33,7 +33,7 @@ class Gate {
     std::atomic<uint32_t> state_ = closed;
 };
 
-// The frame that carries the task over; made and destroyed by the caller's thread.
+// The frame that moves the task to the core. The caller's thread creates and destroys it.
 struct Carrier {
     struct promise_type {
         Gate& gate;

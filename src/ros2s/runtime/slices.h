@@ -1,5 +1,5 @@
-// Long computations on a core that others share: a checksum or a copy of megabytes takes as long as
-// hundreds of short requests, so it is done in slices, and what is ready runs between them.
+// Long computations on a shared core. A checksum or a copy of megabytes takes as long as hundreds
+// of short requests, so it is done in slices, and other ready work runs between them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace ros2s {
 
-// A few microseconds of CRC32C or copying: some times what it costs to give the core away.
+// A few microseconds of CRC32C or copying: several times the cost of a yield.
 inline constexpr size_t slice_bytes = size_t{64} << 10;
 
-// Calls work(offset, count) for one slice of [0, size) after the other. What it looks at stays put
-// until this returns. Errors: cancelled, deadline: then the rest was not done.
+// Calls work(offset, count) for each slice of [0, size), in order. The data must not move until
+// this returns. Errors: cancelled, deadline: then the rest was not done.
 template <class Work>
 Task<Result<>> in_slices(Reactor& reactor, const Call& call, size_t size, Work work) {
     for (size_t at = 0; at < size;) {
@@ -30,7 +30,7 @@ Task<Result<>> in_slices(Reactor& reactor, const Call& call, size_t size, Work w
     co_return Result<>{};
 }
 
-// Copies: the first slice's worth at once, the rest when finish() runs, in slices.
+// Copies: the first slice at once, the rest in finish(), in slices.
 class SlicedCopies {
   public:
     void add(ConstBytes from, Bytes to) {
@@ -40,7 +40,7 @@ class SlicedCopies {
         if (now < from.size()) rest_.emplace_back(from.subspan(now), to.subspan(now));
     }
     [[nodiscard]] bool done() const noexcept { return rest_.empty(); }
-    // Due unless done(). All that was named stays put until it returns.
+    // Must be called unless done(). All memory passed to add() must not move until it returns.
     Task<> finish(Reactor& reactor) {
         for (auto [from, to] : rest_) {
             while (!from.empty()) {
@@ -59,11 +59,11 @@ class SlicedCopies {
     std::vector<std::pair<ConstBytes, Bytes>> rest_;
 };
 
-// For loops over many short pieces: gives the core away whenever a slice's worth has been done.
+// For loops over many short pieces: yields whenever one slice of work has been done.
 class SliceCount {
   public:
     explicit SliceCount(Reactor& reactor) noexcept : reactor_(reactor) {}
-    // co_await slices.add(bytes), before so many are worked on.
+    // co_await slices.add(bytes), before working on that many bytes.
     [[nodiscard]] auto add(size_t bytes) noexcept {
         struct Awaiter {
             Reactor& reactor;

@@ -1,7 +1,7 @@
-// StopSource and StopToken: how one part of a core asks another to stop. Asking is not waiting:
-// an operation that memory depends on (a read in flight) still runs to its end.
+// StopSource and StopToken: how one part of a core asks another one to stop. The request does not
+// wait: an operation that uses memory (a read in flight) still runs to its end.
 //
-// Owned and used on one core. A token may be copied freely; the source must outlive every callback.
+// Owned and used on one core. A token may be copied freely. The source must outlive every callback.
 #pragma once
 #include <coroutine>
 
@@ -11,8 +11,8 @@ namespace ros2s {
 
 class StopSource;
 
-// An intrusive callback: registered on construction, withdrawn on destruction. request_stop()
-// calls `fire` on each at most once, from the requester's stack.
+// An intrusive callback: registered by the constructor, removed by the destructor. request_stop()
+// calls `fire` of each callback at most once, on its own stack.
 class StopCallback {
   public:
     using Fire = void (*)(StopCallback&) noexcept;

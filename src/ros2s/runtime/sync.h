@@ -1,5 +1,5 @@
-// What coroutines of one core wait on: Event, Semaphore, Mutex. Waiters resume through the
-// reactor's queue, in order of arrival. Each is used on one core only and outlives its waiters.
+// Event, Semaphore and Mutex for coroutines of one core. Waiters resume through the reactor's
+// queue, in order of arrival. Each object is used on one core only and outlives its waiters.
 #pragma once
 #include <coroutine>
 #include <cstddef>
@@ -51,7 +51,8 @@ class Event {
         wake_all();
     }
     void reset() noexcept { set_ = false; }
-    // Wakes whoever waits now and leaves the event as it is: a condition variable's notify_all.
+    // Wakes the current waiters and does not change the event, like notify_all of a condition
+    // variable.
     void wake_all() noexcept {
         while (!waiters_.empty()) reactor_.post(waiters_.pop().handle);
     }
@@ -76,8 +77,8 @@ class Event {
     sync_detail::WaiterQueue waiters_;
 };
 
-// `co_await semaphore.acquire(n)`, first come first served: a large request is not overtaken.
-// n must not exceed the semaphore's initial count, or it waits for ever.
+// `co_await semaphore.acquire(n)`, first come, first served: a large request is not overtaken. n
+// must not exceed the initial count; otherwise the call waits forever.
 class Semaphore {
   public:
     Semaphore(Reactor& reactor, size_t count) noexcept : reactor_(reactor), available_(count) {}
@@ -118,7 +119,8 @@ class Semaphore {
     sync_detail::WaiterQueue waiters_;
 };
 
-// Holds one unit of a semaphore that the caller has acquired, and releases it at the end of scope.
+// Owns one unit of a semaphore that the caller has acquired, and releases it at the end of the
+// scope.
 class [[nodiscard]] SemaphoreHold {
   public:
     explicit SemaphoreHold(Semaphore& semaphore) noexcept : semaphore_(semaphore) {}

@@ -1,13 +1,13 @@
-// Task<T>: a lazy coroutine. It starts when it is awaited, is awaited once, runs on the core of
-// whoever awaits it (unless it hops, see reactor.h), and is owned by whoever holds it.
+// Task<T>: a lazy coroutine. It starts when it is awaited, is awaited once, runs on the awaiting
+// coroutine's core (unless it hops, see reactor.h), and belongs to the holder of the Task.
 //
 // Invariants
 // - Completion transfers symmetrically to the awaiter: a million tasks that complete synchronously
 //   in a loop do not grow the stack.
-// - A destroyed Task destroys its frame, and with it the tasks that the frame holds.
-// - Tasks do not throw; an escaping exception ends the process.
+// - Destroying a Task destroys its frame, and with it the tasks in the frame.
+// - Tasks do not throw. An exception that escapes ends the process.
 //
-// Parameters are taken by value, or by reference to what the awaiting frame owns.
+// Parameters are taken by value, or by reference to something that the awaiting frame owns.
 #pragma once
 #include <coroutine>
 #include <exception>

@@ -1,9 +1,9 @@
-// ThreadPool: the BlockingPool of a real process. Threads start when there is work and none is
-// idle, up to a limit; then jobs queue. All signals are blocked in them: the process that we live
-// in handles its own.
+// ThreadPool: the BlockingPool of a real process. A thread starts if there is work and none is
+// idle, up to a limit. Further jobs queue. All signals are blocked in these threads, because the
+// application handles its own.
 //
-// Owned by whoever composes; destroyed after every job is done and before the reactors that jobs
-// post to. In a forked child the destructor leaves everything be.
+// Owned by the composing code. Destroyed after every job is done and before the reactors that jobs
+// post to. In a forked child the destructor does nothing.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -20,7 +20,7 @@ class ThreadPool final : public BlockingPool {
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
 
-    // From any thread. A job without `home` posts nothing when its work is done.
+    // May be called from any thread. A job without `home` posts nothing when it is done.
     void submit(Job& job) noexcept override;
     [[nodiscard]] size_t limit() const noexcept;
 

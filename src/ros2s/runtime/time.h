@@ -1,5 +1,5 @@
-// Time as ros2store measures it. Time is monotonic and starts anywhere; WallTime is UTC. Both are
-// read from a Reactor, so that a simulation owns them.
+// Clocks of ros2store. Time is monotonic and starts at an arbitrary point. WallTime is UTC. Both
+// are read from a Reactor, so a simulation controls them.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Times as the system has them, and as we count: 64 bits of nanoseconds, which are the years 1677
-// to 2262. What lies beyond becomes the nearest time that there is, as Linux does with the times
-// that a file system cannot keep.
+// Conversion between the system's times and ours: 64 bits of nanoseconds, for the years 1677 to
+// 2262. A time outside this range becomes the nearest one inside, as in Linux for file systems with
+// a limited range.
 #pragma once
 #include <algorithm>
 #include <ctime>
@@ -11,7 +11,7 @@ namespace ros2s {
 
 namespace timespec_detail {
 inline constexpr int64_t second_ns = 1'000'000'000;
-// Whole seconds within the range, with any nanoseconds behind them.
+// Whole seconds within the range, for any nanoseconds.
 inline constexpr int64_t seconds_least = INT64_MIN / second_ns;
 inline constexpr int64_t seconds_most = INT64_MAX / second_ns - 1;
 }  // namespace timespec_detail

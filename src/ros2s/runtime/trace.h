@@ -1,5 +1,5 @@
-// Trace: what one request did, step by step. Most requests carry none (Call::trace is null) and
-// pay one branch per step. Owned by whoever asks (`ros2store why`); used on one core.
+// Trace: what one request did, step by step. Most requests have none (Call::trace is null) and pay
+// one branch per step. Owned by the party that requested it (`ros2store why`). Used on one core.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -19,9 +19,10 @@ struct TraceStep {
 class Trace {
   public:
     [[nodiscard]] const std::vector<TraceStep>& steps() const { return steps_; }
-    // A step within the one that is open now, taken elsewhere for several requests and over.
+    // Adds a completed step inside the current one. It was measured elsewhere, for several
+    // requests.
     void add(std::string_view name, Time begin, Time end) { add_below(name, 0, begin, end); }
-    // The same, so many levels deeper: the steps of another process, in their order.
+    // The same, `levels` deeper: the steps of another process, in their order.
     void add_below(std::string_view name, int levels, Time begin, Time end) {
         steps_.push_back({name, depth_ + levels, begin, end});
     }

@@ -1,5 +1,5 @@
-// Waker: how other threads end a reactor's sleep. An eventfd that is written only when the reactor
-// has said that it sleeps, so that waking a busy core costs one load.
+// Waker: how other threads end a reactor's sleep. It uses an eventfd that is written only if the
+// reactor has announced that it sleeps. Waking a busy core therefore costs one load.
 //
 //     reactor                          another thread
 //     going_to_sleep()  flag = 1       makes work visible
@@ -33,7 +33,7 @@ class Waker {
     }
     void going_to_sleep() noexcept { sleeping_.store(true, std::memory_order_seq_cst); }
     void awake() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
-    // Empties the eventfd after it woke its reader.
+    // Empties the eventfd after it has woken its reader.
     void drain() noexcept;
 
   private:

@@ -1,13 +1,13 @@
-// AccessTable: which subjects of certificates may do what with which containers. Made from a
-// daemon's settings when it starts, and never changed. The control plane asks it about each call
-// that names a pool or a container; what it says of a mount (reading only, or writing too) the
-// mount keeps, and the data plane with it.
+// AccessTable: the rights of certificate subjects on containers. It is made from a daemon's
+// settings at start and does not change. The control plane asks it about each call that names a
+// pool or a container. A mount keeps its answer (read only, or also write), which the data plane
+// uses, too.
 //
-// A right is given for POOL/CONTAINER; a '*' at the end stands for the rest of a name:
-// pool/scratch-*, pool/*. Who may write may read. Nothing is given by default.
+// A right is given for POOL/CONTAINER. A '*' at the end matches the rest of a name: pool/scratch-*,
+// pool/*. `write` includes `read`. The default is no right.
 //
-// It knows nothing of users and modes of files: who may write to a container may do everything in
-// it.
+// It does not know users and modes of files: a subject that may write to a container may do
+// everything in it.
 #pragma once
 #include <array>
 #include <map>
@@ -27,19 +27,19 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
 
 class AccessTable {
   public:
-    // By subject ("CN=alice"), and by the right's name: containers, separated by commas.
+    // By subject ("CN=alice") and name of the right: containers, separated by commas.
     using Settings = std::map<std::string, std::map<std::string, std::string>>;
     // Errors: invalid, with a sentence that begins with `where`.
     [[nodiscard]] static Result<AccessTable> parse(const Settings& settings, std::string_view where,
                                                    Report& report);
-    // Every subject may do everything: for servers whose clients are all trusted.
+    // All rights for every subject: for servers whose clients are all trusted.
     [[nodiscard]] static AccessTable everything();
 
-    AccessTable() = default;  // nobody may do anything
+    AccessTable() = default;  // no rights for anybody
 
     [[nodiscard]] bool allows(std::string_view subject, Right right, std::string_view pool,
                               std::string_view container) const;
-    // Some right. Without one, the container or pool does not exist for the subject.
+    // True if the subject has any right. Without one, the container or pool does not exist for it.
     [[nodiscard]] bool sees(std::string_view subject, std::string_view pool,
                             std::string_view container) const;
     [[nodiscard]] bool sees_pool(std::string_view subject, std::string_view pool) const;
@@ -47,7 +47,7 @@ class AccessTable {
   private:
     struct Containers {
         std::string pool;
-        std::string label;  // or the beginning of labels
+        std::string label;  // or the beginning of labels, if is_prefix
         bool is_prefix = false;
         [[nodiscard]] bool contain(std::string_view pool_name, std::string_view container) const;
     };

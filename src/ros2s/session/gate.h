@@ -1,7 +1,8 @@
-// SessionGate: lets connections of the data plane in: each presents a ticket in its hello, which
-// the session table redeems. A session that ends takes its connections with it.
+// SessionGate: admits connections of the data plane. Each presents a ticket in its hello, which the
+// session table redeems. When a session ends, its connections end.
 //
-// Owned by the program; the table outlives it, and it the servers that ask it. Used on one core.
+// Owned by the program. The table outlives it, and it outlives the servers that use it. Used on one
+// core.
 #pragma once
 #include <vector>
 
@@ -10,21 +11,21 @@
 
 namespace ros2s::session {
 
-// Redeems the ticket in a hello. A refusal leaves an audit line that says who came, and whose
-// ticket he had. `of`: the tenant of the listener, for that line; empty: all. Errors: denied.
+// Redeems the ticket in a hello. A refusal writes an audit line with the peer, and with the subject
+// of the ticket. `of`: the tenant of the listener, for that line; empty: all. Errors: denied.
 [[nodiscard]] Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope,
                                        std::string_view of, const rpc::HelloBody& hello,
                                        const fabric::Peer& peer);
 
 class SessionGate final : public rpc::Gate, public SessionWatcher {
   public:
-    // What connections through it are for.
+    // `purpose`: of the connections that it admits.
     SessionGate(SessionTable& sessions, Purpose purpose);
     ~SessionGate() override;
     SessionGate(const SessionGate&) = delete;
     SessionGate& operator=(const SessionGate&) = delete;
 
-    // A server whose connections end with their session; it leaves before it is closed.
+    // A server whose connections end with their session. It is removed before it is closed.
     void add(rpc::Server& server) { servers_.push_back(&server); }
     void remove(rpc::Server& server) { std::erase(servers_, &server); }
 

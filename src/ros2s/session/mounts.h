@@ -1,19 +1,18 @@
-// Mounts: the file systems that sessions work in, and what each session has open there. Host link
-// and control plane work on the same mounts and handles: one opens, the other reads.
+// Mounts: the file systems that sessions use, and what each session has open there. Host link and
+// control plane use the same mounts and handles: the control plane opens, the host link reads.
 //
-// A container is opened once and shared by the sessions that mount it; the composer's source knows
-// how. What a session opened is closed when it ends, whichever way.
+// A container is opened once, by the composing code's source, and shared by the sessions that mount
+// it. Everything that a session opened is closed when the session ends.
 //
-// Thread rule: used on the core that the file systems were opened on.
+// Thread rule: used on the core on which the file systems were opened.
 //
 // Invariants
-// - A handle works in the mount that opened it and in no other: a session cannot reach another's.
-// - Numbers of mounts begin anywhere: what is asked of an earlier process's mount meets none here.
-// - References to nodes that lookups gave out are counted and given back (FileSystem::forget).
+// - A handle is valid only in the mount that opened it: a session cannot use another one's.
+// - Mount numbers start at a random value: a number of an earlier process is not valid here.
+// - References to nodes from lookups are counted and given back (FileSystem::forget).
 // - Bounded: mounts per session; mounts, handles and nodes per tenant and in all; descriptors that
 //   file systems hold for handles, per tenant and in all.
-// - A container that takes its time to be opened or closed holds up those who mount the same one,
-//   and nobody else.
+// - A container that is slow to open or close delays only sessions that mount the same one.
 #pragma once
 #include <map>
 #include <memory>
@@ -25,7 +24,7 @@
 
 namespace ros2s::session {
 
-// Opens containers as file systems. The composer's.
+// Opens containers as file systems. Implemented by the composing code.
 class FileSystemSource {
   public:
     virtual ~FileSystemSource() = default;
@@ -34,14 +33,14 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
-    // Its file system holds descriptors of the process for what is open in it.
+    // True if the file system holds descriptors of the process for open files.
     [[nodiscard]] virtual bool holds_descriptors(const std::string& /*pool*/,
                                                  const std::string& /*container*/) const {
         return false;
     }
-    // For people: what keeps such a container's files, how it is reached, and what it promises
-    // where that is less than our own stores do. Nothing that helps to reach it. Empty: nothing is
-    // told.
+    // For people: the storage of the container's files, its path, and guarantees that are weaker
+    // than those of our own stores. Contains nothing that helps to reach the storage. Empty:
+    // unknown.
     [[nodiscard]] virtual std::string keeper(const std::string& /*pool*/,
                                              const std::string& /*container*/) const {
         return {};
@@ -65,7 +64,7 @@ struct MountBounds {
     Together all{16 * 1024, 256 * 1024, 16 << 20, 8192};
 };
 
-// What a tenant has in all its mounts, or all tenants have.
+// Resources of one tenant in all its mounts, or of all tenants.
 struct MountShare {
     uint64_t mounts = 0, handles = 0, nodes = 0, descriptors = 0;
 };
@@ -73,9 +72,9 @@ struct MountShare {
 // One session's use of one file system. Reached through a MountUse.
 class Mount {
   public:
-    // An open file, and the node that it is open at.
+    // For an open file and its node.
     static constexpr uint64_t descriptors_per_handle = 2;
-    // Which session opened a handle, of all mounts of one file system.
+    // The session of each handle, for all mounts of one file system.
     using Holders = std::map<fs::FileHandle, const Session*>;
     struct Owner {
         SessionTable& sessions;
@@ -97,21 +96,21 @@ class Mount {
     [[nodiscard]] fs::FileSystem& file_system() const { return file_system_; }
     [[nodiscard]] bool read_only() const { return read_only_; }
 
-    // Room for one more handle: in this mount, for its tenant, in all. Errors: busy.
+    // Checks that one more handle is allowed: in this mount, for its tenant, in all. Errors: busy.
     [[nodiscard]] Result<> check_room() const;
     void opened(fs::FileHandle handle);
-    // Errors: stale (not one of this mount's).
+    // Errors: stale (not a handle of this mount).
     [[nodiscard]] Result<> check(fs::FileHandle handle) const {
         if (handles_.contains(handle)) return {};
         say_if_foreign(handle);
         return fail(Code::stale);
     }
-    // The caller closes the handle now. Errors: stale.
+    // The caller closes the handle next. Errors: stale.
     [[nodiscard]] Result<> closing(fs::FileHandle handle);
-    // A reference to the node goes to the client. Errors: busy (too many nodes, here, of its tenant
-    // or in all; the file system has its reference back).
+    // The client gets a reference to the node. Errors: busy (too many nodes in this mount, of its
+    // tenant, or in all; the file system's reference was given back).
     [[nodiscard]] Result<> refer(fs::NodeId node);
-    // The client drops references; more than it has are ignored.
+    // The client drops references. Excess ones are ignored.
     void forget(fs::NodeId node, uint64_t count);
 
   private:
@@ -128,10 +127,10 @@ class Mount {
     std::map<fs::NodeId, uint64_t> nodes_;
     bool ending_ = false;
     uint32_t in_use_ = 0;
-    Event idle_;  // woken when in_use_ falls to 0
+    Event idle_;  // woken when in_use_ becomes 0
 };
 
-// A call that works in a mount; unmounting waits for it.
+// A reference to a mount for the time of a call. Unmounting waits for it.
 class [[nodiscard]] MountUse {
   public:
     explicit MountUse(Mount& mount) : mount_(&mount) { ++mount_->in_use_; }
@@ -152,16 +151,16 @@ class [[nodiscard]] MountUse {
 class Mounts final : public SessionWatcher {
   public:
     using Options = MountBounds;
-    // Watches `sessions` while it lives. All outlive it.
+    // Watches `sessions`. All arguments outlive it.
     Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& source, Options options);
-    ~Mounts() override;  // after every session ended
+    ~Mounts() override;  // call it after every session has ended
     Mounts(const Mounts&) = delete;
     Mounts& operator=(const Mounts&) = delete;
 
-    // Errors: busy (the session, its tenant or all have too many), those of the source.
+    // Errors: busy (the session, its tenant or all sessions have too many), those of the source.
     Task<Result<MountId>> mount(const Call& call, Session& session, const std::string& container,
                                 bool read_only, Report& report);
-    // Closes what is open in it. Errors: stale.
+    // Closes everything that is open in it. Errors: stale.
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.
     [[nodiscard]] Result<MountUse> find(const Session& session, MountId id) const;
@@ -171,17 +170,17 @@ class Mounts final : public SessionWatcher {
         return source_.keeper(pool, container);
     }
 
-    // Some session has the container mounted, or is about to.
+    // True if a session has the container mounted, or is mounting it.
     [[nodiscard]] bool in_use(const std::string& pool, const std::string& container) const;
 
     Task<> session_ending(Session& session) override;
 
   private:
-    // A container that is mounted, or about to be, or being closed.
+    // A container that is mounted, being mounted or being closed.
     struct Shared {
         explicit Shared(Reactor& reactor) : turn(reactor, 1) {}
-        Semaphore turn;      // opening and closing it
-        uint32_t users = 0;  // mounts, and who waits for a turn
+        Semaphore turn;      // for opening and closing it
+        uint32_t users = 0;  // mounts, and callers that wait for a turn
         std::unique_ptr<fs::FileSystem> file_system;
         Mount::Holders holders;
     };
@@ -189,10 +188,10 @@ class Mounts final : public SessionWatcher {
     [[nodiscard]] Result<> check_room(const Session& session, Report& report) const;
     // Errors: deadline, cancelled.
     Task<Result<>> wait_for_turn(const Call& call, Semaphore& turn);
-    // The container's file system, which is opened where it is not open; with one more user.
+    // Opens the container's file system if it is not open, and adds a user.
     Task<Result<>> enter(const Call& call, std::string key, std::string pool, std::string container,
                          Report& report);
-    // One user less; with the last one it is closed.
+    // Removes a user. The last one closes the file system.
     Task<> leave(std::string key);
     Task<> close(Key key);
 
@@ -205,7 +204,7 @@ class Mounts final : public SessionWatcher {
     std::map<std::string, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;
-    std::map<std::string, MountShare> tenants_;  // by subject, of those who have mounts
+    std::map<std::string, MountShare> tenants_;  // by subject; only those that have mounts
     MountShare all_;
 };
 

@@ -1,11 +1,11 @@
-// SessionTable: who is connected. A session is one authenticated association of a client with this
-// server: opened over the control plane by a certificate's subject, entered by data-plane
-// connections with tickets, ended by the client, by an operator, when its certificate is good no
-// more, or by itself when nobody used it for a while and no connection is attached: soon where it
-// had one, whose end is mostly its client's.
+// SessionTable: the sessions of a server. A session is one authenticated association of a client
+// with this server. The control plane opens it for the subject of a certificate. Data-plane
+// connections attach to it with tickets. It ends when the client or an operator ends it, when its
+// certificate is no longer valid, or when it was unused for a while without a connection. That time
+// is short if it had a connection before, because then the client has usually died.
 //
-// Until there is tenancy, the tenant is the certificate's subject: sessions of one subject share a
-// tenant number.
+// Until tenants can be administered, the tenant is the certificate's subject: sessions of one
+// subject share a tenant number.
 //
 //     open ──► live ──► ending ──► gone
 //               │ ▲       tickets revoked, calls drained, watchers done
@@ -15,10 +15,10 @@
 // Owned by the program; outlives both planes. Thread rule: used on one core.
 //
 // Invariants
-// - A session is found by its own subject alone; to others it does not exist.
-// - Numbers of sessions begin anywhere: a client of an earlier process does not meet
-//   another's session under its old number.
-// - A Session stays where it is while a SessionUse holds it; ending waits for that.
+// - Only its own subject can find a session; to others it does not exist.
+// - Session numbers start at a random value: a client of an earlier process does not reach another
+//   client's session with its old number.
+// - A Session does not move while a SessionUse refers to it; ending waits for that.
 // - Bounded: sessions in all and per subject, tickets per session and subject.
 #pragma once
 #include <map>
@@ -46,13 +46,13 @@ struct SessionRequest {
     std::string from{};  // where the control plane was called from: "ipv4:192.0.2.7:51234", "unix:"
 };
 
-// By which its subject was let in.
+// The certificate that admitted its subject.
 struct Credential {
-    std::string chain;  // of certificates, as PEM
+    std::string chain;  // certificates as PEM
     WallTime until = WallTime::max();
 };
 
-// Under whose name a subject's clients go (UpdateName::owner): the same in every process.
+// The owner of the names of a subject's clients (UpdateName::owner): the same in every process.
 [[nodiscard]] Uuid owner_of(std::string_view subject);
 
 class Session {
@@ -67,9 +67,9 @@ class Session {
     const SessionId id;
     const uint64_t tenant;
     const SessionRequest request;
-    const Uuid owner;          // of the client's names, whatever it calls itself
-    Credential credential;     // the one that its subject showed last
-    uint32_t connections = 0;  // of the data plane
+    const Uuid owner;          // of the client's names, set here and not by the client
+    Credential credential;     // the last one that its subject presented
+    uint32_t connections = 0;  // data-plane connections
     Time last_use{};
     bool deserted = false;  // it had connections, and all have ended
     bool ending = false;
@@ -78,13 +78,13 @@ class Session {
     friend class SessionUse;
     friend class SessionTable;
     uint32_t in_use_ = 0;
-    Event idle;  // woken when in_use_ falls to 0
+    Event idle;  // woken when in_use_ becomes 0
 };
 
 // For log lines about it.
 [[nodiscard]] std::string fields_of(const Session& session);
 
-// A call that works with a session.
+// A reference to a session for the time of a call.
 class [[nodiscard]] SessionUse {
   public:
     explicit SessionUse(Session& session) : session_(&session) { ++session_->in_use_; }
@@ -102,17 +102,18 @@ class [[nodiscard]] SessionUse {
     Session* session_;
 };
 
-// Somebody who keeps things for sessions and lets them go when one ends: open files, connections.
+// A holder of resources for sessions, for example open files or connections. It releases them when
+// the session ends.
 class SessionWatcher {
   public:
     virtual ~SessionWatcher() = default;
-    // The session takes no new calls and no connections any more, and its tickets are revoked.
+    // The session accepts no new calls and no connections any more, and its tickets are revoked.
     virtual Task<> session_ending(Session& session) = 0;
 };
 
 struct SessionMetrics {
     Counter live, opened, ended, reaped, refused;
-    Counter foreign;  // sessions, mounts and handles that were another's than who asked for them
+    Counter foreign;  // requests for sessions, mounts and handles of another subject
     void visit(const MetricVisitor& visit) const;
 };
 
@@ -121,27 +122,28 @@ class SessionTable {
     struct Options {
         uint32_t sessions_max = 4096;
         uint32_t per_subject_max = 256;
-        // Without a connection and a call for this long a session ends.
+        // A session ends after this time without a connection and without a call.
         Duration idle_max = std::chrono::seconds(60);
-        // The same of one whose connections have all ended: a client that lives connects again
-        // within a second or two, and each attempt is a call.
+        // The same for a session whose connections have all ended: a live client reconnects within
+        // a second or two, and each attempt is a call.
         Duration deserted_max = std::chrono::seconds(5);
     };
     SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log = {});
-    ~SessionTable();  // after close_all()
+    ~SessionTable();  // call close_all() first
     SessionTable(const SessionTable&) = delete;
     SessionTable& operator=(const SessionTable&) = delete;
 
     // Errors: busy (the subject has too many), no_memory (the table is full), closed (draining).
     [[nodiscard]] Result<SessionUse> open(SessionRequest request);
-    // Errors: stale (none of this subject with that number). `from`: where the subject asks from,
-    // for the audit line about whose session it is instead.
+    // Errors: stale (this subject has no session with that number). `from`: the subject's address,
+    // for the audit line if the session belongs to another subject.
     [[nodiscard]] Result<SessionUse> find(SessionId id, std::string_view subject,
                                           std::string_view from = {});
     // Errors: those of TicketTable::issue().
     [[nodiscard]] Result<IssuedTicket> issue_ticket(const Session& session);
 
-    // For the data plane: redeems, and counts the connection until detach(). Errors: denied.
+    // For the data plane: redeems the ticket, and counts the connection until detach(). Errors:
+    // denied.
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, ListenerScope scope,
                                             const Uuid& client, TicketGrant* whose = nullptr);
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Purpose purpose,
@@ -149,35 +151,37 @@ class SessionTable {
         return attach(ticket, ListenerScope{.purpose = purpose}, client);
     }
     void detach(SessionId id);
-    // For a call that came over a connection which attach() let in. Errors: stale.
+    // For a call over a connection that attach() admitted. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
 
-    // Also one that is ending; null: it is gone. Valid until something is awaited.
+    // Finds sessions that are ending, too. Null: it is gone. Valid until the next await.
     [[nodiscard]] const Session* look(SessionId id) const;
 
-    // Ends it and returns when all that was kept for it is gone; waits also where another call has
-    // begun to. Nothing where there is no such session.
+    // Ends the session and returns when everything that was held for it is gone, also if another
+    // call has begun to end it. Does nothing if there is no such session.
     Task<> close(SessionId id);
-    // Ends it in the background, for a reason that an audit line says. Nothing where there is none.
+    // Ends the session in the background. An audit line has the reason. Does nothing if there is no
+    // such session.
     void expel(SessionId id, std::string_view why);
-    // Refuses new sessions and ends all.
+    // Refuses new sessions and ends all existing ones.
     Task<> close_all();
-    // Ends what nobody uses, and whose certificate has expired, until it is stopped. Run by whoever
-    // serves the control plane.
+    // Ends unused sessions, and those whose certificate has expired, until it is stopped. The
+    // control plane's server runs it.
     Task<> reap(StopToken stop);
 
-    // Watchers are told in the order of their coming; they leave before they die.
+    // Watchers are called in the order of registration. A watcher is removed before it is
+    // destroyed.
     void watch(SessionWatcher& watcher) { watchers_.push_back(&watcher); }
     void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
 
-    // Somebody reached for what is another's; counted, and said.
+    // Counts and logs a request of a subject for something that belongs to another one.
     void foreign(std::string_view subject, std::string_view what, std::string_view fields) {
         metrics_.foreign.add();
         audit_.refused(subject, what, fields);
     }
     [[nodiscard]] AuditLines& audit() { return audit_; }
 
-    // Of all sessions, oldest first; what is found stays valid until something is awaited.
+    // All sessions, oldest first. The pointers are valid until the next await.
     [[nodiscard]] std::vector<const Session*> all() const;
     [[nodiscard]] const SessionMetrics& metrics() const { return metrics_; }
     [[nodiscard]] const Options& options() const { return options_; }

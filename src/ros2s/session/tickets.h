@@ -1,18 +1,19 @@
-// TicketTable: how a connection of the data plane shows that the control plane let it in. The
-// control plane issues a ticket to an authenticated client; the client presents it once, as the
-// first thing on the data plane's connection, and the data plane redeems it for the grant that it
-// stands for. A ticket says nothing by itself: it is a place in this table and 256 random bits.
+// TicketTable: the tickets that admit data-plane connections. The control plane issues a ticket to
+// an authenticated client. The client presents it once, as the first thing on a data-plane
+// connection. The data plane redeems it for its grant. A ticket contains no information: it is an
+// index into this table and 256 random bits.
 //
-// Owned by the program that has both planes, in memory alone: tickets do not outlive the process.
+// Owned by the program that has both planes. Tickets are in memory and do not survive the process.
 // Thread rule: used on one core. Nothing suspends.
 //
 // Invariants
-// - A ticket is redeemed at most once. A wrong secret uses nothing up, so nobody can spend what he
-//   has not been given.
-// - How long a refusal takes does not depend on how much of a secret was right, and a peer is not
-//   told why: unknown, used, expired and revoked tickets are refused alike. Counters tell.
-// - A secret is wiped when its ticket ends.
-// - Tickets that wait are bounded, per subject and together; each ends by itself at its deadline.
+// - A ticket is redeemed at most once. A wrong secret does not use a ticket up, so nobody can spend
+//   the ticket of another client.
+// - The time of a refusal does not depend on how much of a secret was right. The peer does not
+//   learn the reason: unknown, used, expired and revoked tickets are refused alike. Counters record
+//   the reason.
+// - A secret is erased when its ticket ends.
+// - Unredeemed tickets are bounded, per subject and in all. Each ends at its deadline.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -34,7 +35,7 @@ struct SessionId {
     friend auto operator<=>(const SessionId&, const SessionId&) = default;
 };
 
-// What a connection is for.
+// The purpose of a connection.
 enum class Purpose : uint8_t {
     store = 1,  // objects: a client of an engine
     link = 2,   // files: a host of a DPU
@@ -43,17 +44,17 @@ enum class Purpose : uint8_t {
     return purpose == Purpose::store ? "store" : "link";
 }
 
-// What a ticket stands for.
+// What the holder of a ticket is granted.
 struct TicketGrant {
     SessionId session{};
     std::string subject;  // of the client's certificate
     uint64_t tenant = 0;
     Purpose purpose = Purpose::store;
-    Uuid client;  // the instance that alone may present it
+    Uuid client;  // the only client instance that may present it
     friend bool operator==(const TicketGrant&, const TicketGrant&) = default;
 };
 
-// As it travels: the place (little-endian slot and generation), then the secret.
+// On the wire: the index (little-endian slot and generation), then the secret.
 inline constexpr size_t ticket_bytes = 40;
 struct Ticket {
     std::array<uint8_t, ticket_bytes> bytes{};
@@ -68,7 +69,7 @@ struct Ticket {
 // The connections that a listener admits.
 struct ListenerScope {
     Purpose purpose = Purpose::store;
-    // Tenants of this number alone; there is none with 0. Nothing: any.
+    // Only the tenant with this number; no tenant has number 0. Empty: any tenant.
     std::optional<uint64_t> tenant{};
 };
 
@@ -79,8 +80,8 @@ struct IssuedTicket {
 
 struct TicketMetrics {
     Counter issued, redeemed, expired, revoked;
-    Counter refused_unknown;  // no such ticket now: used, expired, revoked or made up
-    Counter refused_secret;   // a place that holds a ticket, with another secret
+    Counter refused_unknown;  // no such ticket now: used, expired, revoked or invented
+    Counter refused_secret;   // the slot has a ticket with another secret
     Counter refused_holder;   // the right secret from another client, or for another purpose
     Counter refused_tenant;   // the right secret at another tenant's listener
     void visit(const MetricVisitor& visit) const;
@@ -90,9 +91,9 @@ class TicketTable {
   public:
     struct Options {
         Duration lifetime = std::chrono::seconds(30);
-        uint32_t per_subject_max = 64;  // that wait to be redeemed
+        uint32_t per_subject_max = 64;  // not yet redeemed
         uint32_t tickets_max = 16 * 1024;
-        // 64 unpredictable bits. A simulation gives its seeded ones.
+        // 64 unpredictable bits. A simulation provides seeded ones.
         std::function<uint64_t()> entropy = random_seed;
     };
     TicketTable(Reactor& reactor, Options options);
@@ -100,16 +101,17 @@ class TicketTable {
     TicketTable& operator=(const TicketTable&) = delete;
     ~TicketTable();
 
-    // Errors: busy (the subject has `per_subject_max` waiting), no_memory (the table is full).
+    // Errors: busy (the subject has `per_subject_max` unredeemed tickets), no_memory (the table is
+    // full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
-    // Errors: denied. `whose` gets what the ticket stands for, where its secret was right.
+    // Errors: denied. If the secret is right, `whose` gets the grant, also in case of an error.
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
                                              const Uuid& client, TicketGrant* whose = nullptr);
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, Purpose purpose,
                                              const Uuid& client) {
         return redeem(ticket, ListenerScope{.purpose = purpose}, client);
     }
-    // Ends the session's tickets that wait; says how many there were.
+    // Ends the session's unredeemed tickets and returns their number.
     size_t revoke(SessionId session);
 
     [[nodiscard]] size_t waiting() const { return waiting_; }
@@ -124,8 +126,8 @@ class TicketTable {
         std::array<uint8_t, 32> secret{};
         TicketGrant grant;
         Time expires{};
-        // Neighbours among the live ones, oldest first. All live equally long, so the oldest is
-        // the next to expire.
+        // Neighbours among the live tickets, oldest first. All have the same lifetime, so the
+        // oldest expires first.
         uint32_t older = none, newer = none;
     };
     void end(uint32_t index);

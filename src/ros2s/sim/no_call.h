@@ -1,4 +1,4 @@
-// The call of a simulated client: it has no deadline and is not cancelled.
+// The Call of a simulated client: it has no deadline and is not cancelled.
 #pragma once
 #include "ros2s/runtime/call.h"
 

@@ -1,5 +1,5 @@
-// TraceHash: what happened in a simulation, in order, as one number (FNV-1a, 64 bits). Two runs of
-// one seed must give the same one.
+// TraceHash: the events of a simulation, in order, as one number (FNV-1a, 64 bits). Two runs of one
+// seed must give the same number.
 #pragma once
 #include <cstdint>
 #include <string_view>

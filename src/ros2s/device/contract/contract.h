@@ -1,8 +1,9 @@
-// The contract suite: what every BlockDevice must do, as tests over a factory.
+// The contract suite: the requirements for every BlockDevice, as tests over a factory.
 //
 //     ROS2S_BLOCK_DEVICE_CONTRACT(FileOnThreads, [] { return std::make_unique<…>(…); });
 //
-// in a *_test.cc of a program that links GTest's main registers every case as FileOnThreads.<case>.
+// Use it in a *_test.cc of a program that links GTest's main. It registers every case as
+// FileOnThreads.<case>.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,16 +14,16 @@
 
 namespace ros2s::device::contract {
 
-// A medium of at least least_size bytes, and what runs tasks on the core that opens it.
+// A medium of at least least_size bytes, and a reactor on whose core it is opened.
 class Setup {
   public:
     static constexpr uint64_t least_size = uint64_t{8} << 20;
 
     virtual ~Setup() = default;
     [[nodiscard]] virtual Reactor& reactor() = 0;
-    // Runs the task on that core and returns when it is done.
+    // Runs the task on that core and returns when the task is done.
     virtual void run(Task<> task) = 0;
-    // Opens the medium; each time the same one.
+    // Opens the medium. Each call opens the same one.
     [[nodiscard]] virtual Task<Result<std::unique_ptr<BlockDevice>>> open(Report& report) = 0;
 };
 

@@ -1,5 +1,5 @@
-// An exclusive lock on an open descriptor (flock): it belongs to the open file, so it is free only
-// when its owner's last operation has landed, also where the owner was killed.
+// An exclusive lock on an open descriptor (flock). It belongs to the open file, so it is free only
+// when its owner's last operation has ended, also if the owner was killed.
 #pragma once
 #include <string>
 
@@ -9,11 +9,11 @@
 
 namespace ros2s::device {
 
-// Waits a little where the lock's owner is dead: its last operations are still landing. `path` is
-// for the sentence. Errors: busy (the report names the owner), those of flock(2).
+// If the owner of the lock is dead, waits a little for its last operations to end. `path` is for
+// the message. Errors: busy (the report names the owner), those of flock(2).
 [[nodiscard]] Task<Result<>> lock_exclusively(Reactor& reactor, int fd, std::string path,
                                               Report& report);
-// Unlocks, also for children that still hold a copy, and closes. -1 is nothing.
+// Unlocks, also for children that still have a copy, and closes. Does nothing for -1.
 void unlock_and_close(int fd) noexcept;
 
 }  // namespace ros2s::device

@@ -1,18 +1,19 @@
-// CommandRing: a core's way to an NVMe namespace: io_uring with large entries (128 bytes in, 32
-// out), which passthrough demands. It stands beside the core's own Ring, whose entries are small.
+// CommandRing: a core's interface to an NVMe namespace: an io_uring with large entries (128 bytes
+// in, 32 out), which passthrough requires. The core's own Ring has small entries, so this is a
+// second ring.
 //
 //   execute(command) ─ entry ─ the kernel ─ the namespace's queue ─ completion ─ poll() ─ waiter
 //
-// The reactor polls it as long as it polls at all. Before a sleep with commands in flight the
-// reactor's Ring is asked to watch this ring's descriptor. Where the driver has poll queues
-// (nvme.poll_queues, an administrator's choice), completions raise no interrupt: then the core does
-// not sleep while a command is in flight.
+// The reactor polls it as long as it polls at all. Before a sleep with commands in flight, the
+// reactor's Ring watches this ring's descriptor. If the driver has poll queues (nvme.poll_queues,
+// set by the administrator), completions raise no interrupt, and the core does not sleep while a
+// command is in flight.
 //
-// A command whose memory is registered with the core's Ring uses it so: the table of this ring
-// follows that one's.
+// A command whose memory is registered with the core's Ring uses the registration: this ring's
+// table follows that one's.
 //
-// Used on its reactor's core from the first execute() on; made anywhere. Memory of a command
-// belongs to the device until it completes. close() before destruction.
+// Used on its reactor's core from the first execute() on; may be created anywhere. Memory of a
+// command belongs to the device until it completes. close() before destruction.
 #pragma once
 #include <liburing.h>
 #include <linux/nvme_ioctl.h>
@@ -33,7 +34,7 @@ namespace ros2s::device {
 
 class CommandRing final : Poller {
   public:
-    // What kernel and driver can do (namespace.h).
+    // Features of kernel and driver (namespace.h).
     struct Abilities {
         bool polled = false;
         bool registered = false;
@@ -61,7 +62,7 @@ class CommandRing final : Poller {
         };
         return Awaiter{*this, Pending{.fd = fd, .command = command}};
     }
-    // On its core, with no command in flight.
+    // Call it on its core, with no command in flight.
     Task<> close();
 
   private:
@@ -96,7 +97,7 @@ class CommandRing final : Poller {
     bool watched_ = false;
     unsigned in_kernel_ = 0;
     unsigned unsubmitted_ = 0;
-    // Commands beyond what the kernel's queue takes, in order.
+    // Commands that the kernel's queue has no room for, in order.
     Pending* first_waiting_ = nullptr;
     Pending* last_waiting_ = nullptr;
     StopSource stop_;

@@ -1,25 +1,26 @@
-// NvmeDevice: a BlockDevice on an NVMe namespace, by passthrough: commands in io_uring entries to
-// the character device /dev/ngXnY, past the kernel's block layer. 4 KiB blocks on LBAs of 512 to
-// 4096 bytes; transfers are split to what one command may move.
+// NvmeDevice: a BlockDevice on an NVMe namespace, by passthrough. Commands go in io_uring entries
+// to the character device /dev/ngXnY and bypass the kernel's block layer. Blocks are 4 KiB on LBAs
+// of 512 to 4096 bytes. Transfers are split to the maximum of one command.
 //
-// Durability: flush() is the Flush command where the controller has a volatile cache. Where it has
-// none, a completed write is durable, and nothing is sent. Force Unit Access is not used: a group's
-// data and record need one flush of each device in any case (docs/decisions/0801-nvme.md).
+// Durability: flush() is the Flush command if the controller has a volatile cache. Without one, a
+// completed write is durable and no command is sent. Force Unit Access is not used: a group's data
+// and record need one flush of each device in any case (docs/decisions/0801-nvme.md).
 //
-// discard() is Dataset Management, deallocate, where the controller has it.
+// discard() is Dataset Management, deallocate, if the controller supports it.
 //
-// One process at a time: a lock on the character device, and the block device held exclusively, so
-// that nothing mounts or formats it meanwhile. handle_on() makes a ring for another core; the first
-// one's close() drops the lock, and comes last.
+// One process at a time: a lock on the character device, and an exclusive open of the block device,
+// so that nothing can mount or format it. handle_on() makes a ring for another core. The first
+// handle's close() drops the lock and comes last.
 //
-// A command that the controller may take later is repeated a few times, but for flushes. What was
-// in flight when the controller was reset is repeated where it reads alone: writes that had
-// completed may be gone with its cache, and a controller far away may carry out late what was
-// cancelled here, so that writes, discards and flushes fail. Where several controllers may lead to
-// the namespace and none does, commands wait for one, up to 30 s. A namespace that goes away fails
-// what is in flight and all that follows.
+// A command that the controller may accept later is repeated a few times, except flushes. After a
+// reset of the controller, reads in flight are repeated. Writes, discards and flushes in flight
+// fail: completed writes may have been lost with the cache, and a remote controller may still
+// execute a command that was cancelled here. If several controllers may lead to the namespace and
+// none does, commands wait for one, up to 30 s. If the namespace is removed, operations in flight
+// and all later ones fail.
 //
-// Used on the core it was opened on, or made for by handle_on(); that core's Ring is io_uring.
+// Used on the core on which it was opened, or for which handle_on() made it. That core's Ring is
+// io_uring.
 #pragma once
 #include <linux/nvme_ioctl.h>
 
@@ -37,14 +38,14 @@ namespace ros2s::device {
 class CommandRing;
 struct Namespace;
 
-// Bytes of the NVMe namespace whose character device `path` is, or links to; nothing where it is no
-// such device. Does not open it.
+// Bytes of the NVMe namespace whose character device is `path`, or the target of the link `path`.
+// Empty if it is no such device. Does not open it.
 [[nodiscard]] std::optional<uint64_t> nvme_bytes(const std::string& path);
 
 class NvmeDevice final : public BlockDevice {
   public:
     // `log` gets a line for the first failure of each kind. Errors: not_found, denied, busy (the
-    // report says by whom), invalid (no such device), unsupported (its format, or a kernel or a
+    // report names the owner), invalid (no such device), unsupported (its format, or a kernel or a
     // Ring without passthrough), io.
     [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
                                                                          std::string path, Log log,
@@ -85,7 +86,7 @@ class NvmeDevice final : public BlockDevice {
     Reactor& reactor_;
     std::unique_ptr<Namespace> space_;
     std::unique_ptr<CommandRing> ring_;
-    const bool is_first_;  // and unlocks; the others are handle_on()'s
+    const bool is_first_;  // the first handle unlocks; the others come from handle_on()
     Log log_;
     std::optional<int32_t> told_;  // the last failure that was logged
     size_t in_flight_ = 0;

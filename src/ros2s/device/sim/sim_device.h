@@ -1,5 +1,5 @@
-// SimDevice: a BlockDevice on a SimDisk; sim_disk.h has the fault model. Any Reactor serves: in a
-// sim::World its time is virtual.
+// SimDevice: a BlockDevice on a SimDisk. sim_disk.h has the fault model. It works with any Reactor;
+// in a sim::World its time is virtual.
 #pragma once
 #include <memory>
 
@@ -12,7 +12,7 @@ namespace ros2s::device {
 
 class SimDevice final : public BlockDevice {
   public:
-    // `disk` outlives the device. Errors: busy (open already, and not by a crashed process).
+    // `disk` outlives the device. Errors: busy (already open, and not by a crashed process).
     [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
                                                                          SimDisk& disk,
                                                                          Report& report);
@@ -45,7 +45,7 @@ class SimDevice final : public BlockDevice {
 
     Reactor& reactor_;
     SimDisk& disk_;
-    bool is_first_;  // it opened the disk; further handles do not
+    bool is_first_;  // the handle that opened the disk
     uint64_t generation_;
     bool closed_ = false;
     size_t in_flight_ = 0;

@@ -1,16 +1,17 @@
 // FileDevice: a BlockDevice in a file, by O_DIRECT through the core's Ring (io_uring or threads).
 //
 // One process at a time: the lock is on the descriptor that carries the I/O, so it is free only
-// when the last operation of a dead owner has landed. handle_on() makes another descriptor of the
-// same open file, for another core: it shares the lock, and the first one's close() drops it. A
-// forked child's copy of the descriptor is closed at once (runtime's fork.h), so that a child does
-// not hold the lock on.
+// when the last operation of a dead owner has ended. handle_on() makes another descriptor of the
+// same open file, for another core. It shares the lock, which the first handle's close() drops. In
+// a forked child the copy of the descriptor is closed at once (runtime/fork.h), so a child does not
+// keep the lock.
 //
-// The file has a fixed size and was fully written when it was created. discard() does nothing:
-// punching a hole would bring unwritten extents back, which cost up to twice the time of a write
-// and turn a 40 µs flush into one of hundreds.
+// The file has a fixed size and was fully written when it was created. discard() does nothing.
+// Punching a hole would create unwritten extents; writing to them takes up to twice the time and
+// turns a 40 µs flush into one of hundreds of µs.
 //
-// Used on the core it was opened on, or made for by handle_on(); that core's Reactor has a Ring.
+// Used on the core on which it was opened, or for which handle_on() made it. That core's Reactor
+// has a Ring.
 #pragma once
 #include <functional>
 #include <memory>
@@ -24,19 +25,19 @@
 namespace ros2s::device {
 
 struct FileDeviceOptions {
-    // Goes through the page cache, for file systems without O_DIRECT. Asked for by name, because
-    // it is slower and takes memory; path() says so.
+    // Use the page cache, for file systems without O_DIRECT. This must be requested, because it is
+    // slower and uses memory. path() reports it.
     bool buffered = false;
 };
 
-// What create_file_device() tells its caller: bytes written so far, and in all.
+// Progress of create_file_device(): bytes written so far, and in all.
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
-// Creates the file of a FileDevice: writes all of it once, makes it and its name durable. It is
-// built as PATH.new and renamed when it is complete; a PATH.new that a killed process left behind
-// is begun anew. `size` is a multiple of block_bytes.
-// Errors: exists, no_space (needs …, has …), busy (being created by another process), cancelled,
-// denied, not_found (the directory), unsupported (no O_DIRECT here), io.
+// Creates the file of a FileDevice: writes all of it once, and makes it and its name durable. The
+// file is built as PATH.new and renamed when it is complete. A PATH.new that a killed process left
+// is overwritten. `size` is a multiple of block_bytes. Errors: exists, no_space (needs …, has …),
+// busy (being created by another process), cancelled, denied, not_found (the directory),
+// unsupported (no O_DIRECT here), io.
 [[nodiscard]] Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t size,
                                                 FileDeviceOptions options, Progress progress,
                                                 StopToken stop, Report& report);
@@ -44,7 +45,7 @@ using Progress = std::function<void(uint64_t done, uint64_t total)>;
 class FileDevice final : public BlockDevice {
   public:
     // Errors: not_found, denied, busy (the report names the owner), invalid (not a regular file),
-    // corrupt (its size is no multiple of block_bytes), unsupported (no O_DIRECT here).
+    // corrupt (its size is not a multiple of block_bytes), unsupported (no O_DIRECT here).
     [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
                                                                          std::string path,
                                                                          FileDeviceOptions options,
@@ -87,7 +88,7 @@ class FileDevice final : public BlockDevice {
 
     Ring& ring_;
     int fd_;               // -1: closed
-    const bool is_first_;  // and unlocks; the others are handle_on()'s
+    const bool is_first_;  // the first handle unlocks; the others come from handle_on()
     std::string path_;
     uint64_t size_;
     std::string medium_;  // "O_DIRECT", "page cache"

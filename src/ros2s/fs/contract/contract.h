@@ -1,9 +1,9 @@
-// The contract of FileSystem as test cases: what every implementation must do, called against one
-// fresh file system per case. A test program registers each implementation that it can make:
+// The contract of FileSystem as test cases: the requirements for every implementation. Each case
+// uses one new file system. A test program registers each implementation that it can create:
 //
 //     const bool registered = fs::contract::register_contract("Dfs", traits, make_subject);
 //
-// Cases run on a simulated reactor, seeded, so that concurrent ones repeat.
+// Cases run on a simulated, seeded reactor, so concurrent cases are repeatable.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,24 +14,24 @@
 
 namespace ros2s::fs::contract {
 
-// A fresh, empty file system and all that it needs to live.
+// A new, empty file system and everything that it needs.
 class Subject {
   public:
     virtual ~Subject() = default;
     [[nodiscard]] virtual FileSystem& file_system() = 0;
     [[nodiscard]] virtual sim::World& world() = 0;
-    // Called between two changes whose times are compared, besides virtual time passing.
+    // Called between two changes whose times are compared, in addition to virtual time passing.
     virtual void let_time_pass() {}
 };
 
-// Where implementations may differ. The defaults are Dfs's.
+// Permitted differences between implementations. The defaults are those of Dfs.
 struct Traits {
-    bool clears_set_ids = true;       // a write takes S_ISUID and S_ISGID away, whoever writes
-    bool exact_space = true;          // nobody else uses its space, and freed space comes back
+    bool clears_set_ids = true;       // every write clears S_ISUID and S_ISGID
+    bool exact_space = true;          // no other user of its space; freed space becomes available
     uint32_t xattr_bytes = 64 << 10;  // the largest value of an extended attribute
-    uint64_t chunk_bytes = 1 << 20;   // borders that I/O should straddle
+    uint64_t chunk_bytes = 1 << 20;   // boundaries that test I/O crosses
     int property_runs = 20;           // seeds of the property test
-    int property_steps = 150;         // operations of each
+    int property_steps = 150;         // operations per seed
 };
 
 using Factory = std::function<std::unique_ptr<Subject>(uint64_t seed)>;

@@ -1,9 +1,9 @@
-// Batch: a transaction and the payload that its windows point to, written down in one expression:
+// Batch: a transaction and the payload that its windows point to, written as one expression:
 //
 //     Batch().absent(inode).put(inode, record).put(entry, "…")
 //
-// Each call returns the batch as it was given, so that one made in place can be handed on by value.
-// For tests and simulations. Moving a Batch keeps its payload where it is.
+// Each call returns the batch with the value category of its argument, so a temporary can be passed
+// on by value. For tests and simulations. Moving a Batch does not move its payload.
 #pragma once
 #include <deque>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ros2s::object::contract {
 
-// Where an array or a value lies.
+// The address of an array or a value.
 struct Place {
     ObjectId object{};
     std::string dkey;
@@ -110,7 +110,7 @@ class Batch {
         self.transaction_.is_new = true;
         return std::forward<decltype(self)>(self);
     }
-    // Of the last operation.
+    // For the last operation.
     auto&& checksums(this auto&& self, std::vector<uint32_t> checksums) {
         self.transaction_.operations.back().checksums = std::move(checksums);
         return std::forward<decltype(self)>(self);

@@ -1,10 +1,10 @@
-// The contract suite: what every ObjectStore must do, as tests over a factory.
+// The contract suite: the requirements for every ObjectStore, as tests over a factory.
 //
 //     std::unique_ptr<contract::Setup> make(const contract::Needs& needs);
 //     ROS2S_OBJECT_STORE_CONTRACT(EngineStore, make);
 //
-// in a *_test.cc of a program that links GTest's main registers every case as EngineStore.<case>.
-// Cases that need a feature which the store does not declare are skipped.
+// Use it in a *_test.cc of a program that links GTest's main. It registers every case as
+// EngineStore.<case>. Cases that need a feature which the store does not declare are skipped.
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace ros2s::object::contract {
 
-// What a case asks of the store that it runs on.
+// The requirements of a case for its store.
 struct Needs {
     uint64_t seed = 1;  // of the simulation, where there is one
     uint64_t capacity_bytes = uint64_t{128}
@@ -23,18 +23,18 @@ struct Needs {
     bool scarce = false;              // the case fills the store up
 };
 
-// A fresh, empty store, and what runs tasks on its core. Closed by the destructor.
+// A new, empty store, and the reactor that runs tasks on its core. The destructor closes it.
 class Setup {
   public:
     virtual ~Setup() = default;
     [[nodiscard]] virtual ObjectStore& store() = 0;
     [[nodiscard]] virtual Reactor& reactor() = 0;
-    // Runs the task on the store's core and returns when it is done.
+    // Runs the task on the store's core and returns when the task is done.
     virtual void run(Task<> task) = 0;
     // Closes the store and opens it again on the same media; store() is then another object.
-    // False where there is nothing to open again: what a durable store must show is then not shown.
+    // Returns false if there is nothing to open again; the case then does not test durability.
     virtual Task<bool> reopen() { co_return false; }
-    // From now on the store takes no updates. False where that cannot be brought about.
+    // From now on the store refuses updates. Returns false if that is not possible.
     virtual bool make_read_only() { return false; }
 };
 

@@ -1,14 +1,14 @@
-// World: reactors, time and a blocking pool in one thread, all decided by one seed.
+// World: reactors, time and a blocking pool in one thread, all controlled by one seed.
 //
 // Model
-// - Time stands still while anything is ready and then jumps to the next timer.
-// - Among the ready handles of all cores the next one is drawn at random; handles of one core keep
-//   their order (as they do on a real reactor), so cores interleave but do not reorder.
-// - What one core posts to another arrives after up to 20 microseconds, now and then a
-//   millisecond, in the order of posting;
-//   nothing is said about the order of what two cores post to a third.
-// - A blocking job runs after a random delay of up to a millisecond of virtual time.
-// The same seed gives the same run.
+// - Time stands still while anything is ready. Then it jumps to the next timer.
+// - The next handle is drawn at random among the ready handles of all cores. Handles of one core
+//   keep their order, as on a real reactor. Cores interleave but do not reorder.
+// - A post from one core to another arrives after up to 20 microseconds, sometimes a millisecond.
+//   Posts of one core to another arrive in order. Posts of two cores to a third have no defined
+//   order.
+// - A blocking job runs after a random delay of up to a millisecond of virtual time. The same seed
+//   gives the same run.
 #pragma once
 #include <deque>
 #include <map>
@@ -36,11 +36,11 @@ class World {
     [[nodiscard]] Random& random() { return random_; }
     [[nodiscard]] const Secrets& secrets() const { return secrets_; }
     [[nodiscard]] Time now() const { return now_; }
-    // The machine's clock is set: wall time jumps, in either direction, and time does not.
+    // Sets the machine's clock: wall time jumps, in either direction. Monotonic time does not.
     void step_clock(Duration by) { wall_offset_ += by; }
 
-    // Runs the task on core 0, and everything else meanwhile, until the task is done.
-    // A world in which nothing can run any more, with the task unfinished, fails a CHECK.
+    // Runs the task on core 0, and all other work, until the task is done. If nothing can run any
+    // more and the task is unfinished, a CHECK fails.
     template <class T>
     T run(Task<T> task) {
         std::optional<T> result;
@@ -62,14 +62,14 @@ class World {
     static Task<> store(Task<T> task, std::optional<T>& result) {
         result.emplace(co_await std::move(task));
     }
-    // A handle on its way from one core to another.
+    // A handle that is being posted from one core to another.
     struct Message {
         SimReactor* to = nullptr;
         std::coroutine_handle<> handle;
     };
     void send(SimReactor& to, std::coroutine_handle<> handle);
     void run_void(Task<> task);
-    bool step();  // false when nothing is ready and no timer is armed
+    bool step();  // false if nothing is ready and no timer is armed
 
     Random random_;
     const Secrets secrets_{random_};
@@ -80,7 +80,8 @@ class World {
     std::set<std::pair<Timer*, SimReactor*>,
              bool (*)(const std::pair<Timer*, SimReactor*>&, const std::pair<Timer*, SimReactor*>&)>
         timers_;
-    std::map<std::pair<Time, uint64_t>, Message> messages_;  // by arrival, then as they were sent
+    std::map<std::pair<Time, uint64_t>, Message> messages_;  // by time of arrival, then in the
+                                                             // order of sending
     uint64_t messages_sent_ = 0;
     std::vector<std::unique_ptr<SimReactor>> cores_;
     std::unique_ptr<SimBlockingPool> blocking_;

@@ -1,6 +1,6 @@
 // EngineRig: the engine as it is linked into the product, on simulated disks and an index that
-// crashes with them. Pool, journal and memory are small, so that blocks are used again soon, the
-// journal goes round, checkpoints are many and the cache is too small.
+// crashes with them. Pool, journal and memory are small. Blocks are therefore reused soon, the
+// journal wraps around, checkpoints are frequent, and the cache is too small.
 #pragma once
 #include <memory>
 
@@ -12,11 +12,11 @@
 namespace ros2s::sim {
 
 enum class IndexKind : uint8_t {
-    ordered,  // a map, which loses any number of unflushed batches
-    rocksdb,  // the product's, on a file system in memory that loses what is not synced
+    ordered,  // a map that loses any number of unflushed batches
+    rocksdb,  // the product's index, on a file system in memory that loses unsynced data
 };
 
-// What a campaign's rigs have met.
+// Totals over all rigs of a campaign.
 struct EngineTotals {
     uint64_t copies_refused = 0;  // openings with a disk that was restored from an old copy
     uint64_t indexes_full = 0;    // times that the index's disk became full
@@ -26,19 +26,19 @@ struct EngineRigOptions {
     uint32_t groups_in_flight = 1;
     IndexKind index = IndexKind::ordered;
     engine::CommitRules rules{};
-    uint64_t data_bytes = 0;  // what all disks have for data; 0: drawn, and small
-    bool memory = false;      // the first disk, of two at least, is persistent memory
-    // That the store is spread over; the world has so many. With more than one some operations of
-    // the disks are slow.
+    uint64_t data_bytes = 0;  // capacity of all disks for data; 0: drawn, and small
+    bool memory = false;      // the first of at least two disks is persistent memory
+    // The number of cores that the store is spread over; the world has the same number. With more
+    // than one, some operations of the disks are slow.
     uint32_t cores = 1;
-    // Now and then a disk, of two at least, reports an error for a write, a flush or a read, once
-    // or from then on; and some operations are slow.
+    // Sometimes one of at least two disks reports an error for a write, a flush or a read, once or
+    // permanently. Some operations are slow.
     bool device_errors = false;
-    // In some trials replies are so few that clients lose theirs, after a lease of some ms; now and
-    // then the disk of the index is full.
+    // In some trials there is room for so few replies that clients lose theirs, after a lease of
+    // some ms. Sometimes the index's disk is full.
     bool scarcity = false;
     EngineTotals* totals = nullptr;  // outlives the rig
-    // Gets every operation of the disks. Outlives the rig.
+    // Records every operation of the disks. Outlives the rig.
     TraceHash* trace = nullptr;
 };
 

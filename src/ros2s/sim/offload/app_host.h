@@ -1,5 +1,5 @@
-// AppHost: a host of a Dpu: its file system is the host link's, which follows the DPU over its
-// restarts. It has no way to the storage server.
+// AppHost: a host of a Dpu. Its file system is the host link's and follows the DPU over restarts.
+// It cannot reach the storage server.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,10 +12,10 @@ namespace ros2s::sim {
 
 class AppHost final : public rpc::TicketSource, public session::MountLocator {
   public:
-    // `number` is its own among all hosts.
+    // `number` is unique among all hosts.
     AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number);
     ~AppHost() override;
-    // The DPU must be up, and nothing be lost on the way.
+    // The DPU must be up, and the network must lose nothing meanwhile.
     Task<> connect();
     Task<> disconnect();
     [[nodiscard]] fs::FileSystem& files() { return *link_; }

@@ -1,11 +1,11 @@
-// BlockHistory: the blocks of a file that several clients write and read at once, and what each
-// read may have found. Every write puts a stamp of its own into a block, all over it.
+// BlockHistory: the blocks of a file that several clients write and read concurrently, and the
+// values that each read may return. Every write fills a block with a unique stamp.
 //
-// A read must find a write that had begun by its end, and none that another write had replaced
-// before the read began: that one began after the older write had certainly taken effect, and took
-// effect itself. A write has certainly taken effect when it was acknowledged, or a read that is
-// over had found it. So a lost write, a write that is done again later, and a stale copy are all
-// seen.
+// A read must return a write that began before the end of the read. It must not return one that was
+// replaced before the read began, that is: a later write began after the older one had certainly
+// taken effect, and itself took effect. A write has certainly taken effect when it was
+// acknowledged, or when a completed read returned it. This detects a lost write, a write that is
+// done again later, and a stale copy.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,10 +20,10 @@ class BlockHistory {
     explicit BlockHistory(size_t blocks) : blocks_(blocks, std::vector<Write>(1)) {}
 
     [[nodiscard]] size_t size() const { return blocks_.size(); }
-    // A write begins; its stamp.
+    // A write begins. Returns its stamp.
     [[nodiscard]] uint64_t begin(size_t block, Time now);
     void acknowledged(size_t block, uint64_t stamp, Time now);
-    // What is wrong with a read that found this stamp; empty: nothing.
+    // The problem with a read that returned this stamp; empty: none.
     [[nodiscard]] std::string found(size_t block, uint64_t stamp, Time begin, Time end);
 
   private:
@@ -32,7 +32,7 @@ class BlockHistory {
         Time begin = Time::min();
         Time known = Time::min();  // from then on it has certainly taken effect
     };
-    // By stamp; the first is what was there before anybody wrote.
+    // By stamp. The first is the initial content.
     std::vector<std::vector<Write>> blocks_;
 };
 

@@ -1,5 +1,6 @@
-// DirectoryWork: files and names of every kind, at random, in a directory of one client's own,
-// beside a model of it: every operation must succeed, and the directory be the model.
+// DirectoryWork: random operations on files and names of every kind, in a directory of one client,
+// with a model of the directory. Every operation must succeed, and the directory must match the
+// model.
 #pragma once
 #include <map>
 #include <string>
@@ -12,17 +13,17 @@ namespace ros2s::sim {
 
 class DirectoryWork {
   public:
-    // Whether files are used after they were unlinked: not where the container is mounted twice,
-    // for a mount punches what it finds without a name.
+    // Whether files are used after they were unlinked. Not if the container is mounted twice,
+    // because a mount punches files without names.
     enum class Unlinked : uint8_t { unused, used };
-    // Works in the directory `name` of the root, which begin() makes.
+    // Works in the directory `name` of the root, which begin() creates.
     DirectoryWork(fs::FileSystem& files, std::string name, Random& random, Unlinked unlinked)
         : files_(files), name_(std::move(name)), random_(random), unlinked_(unlinked) {}
 
     Task<Result<>> begin();
-    // One operation. what() says which.
+    // Does one operation. what() names it.
     Task<Result<>> step();
-    // What differed from the model when it was read, and what differs now, as `files` has it.
+    // Differences from the model: those found by reads, and the current ones according to `files`.
     Task<std::vector<std::string>> compare(fs::FileSystem& files) const;
     [[nodiscard]] const char* what() const { return what_; }
 

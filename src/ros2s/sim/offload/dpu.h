@@ -1,9 +1,9 @@
-// Dpu: a DPU in a simulation, between hosts and a StorageServer: a file system over the network to
-// the store, offered over the host link. It can be killed right before or right after one of its
-// updates is committed, when no host knows, or at any moment, and comes up again by itself, with
-// nothing of what it had in memory.
+// Dpu: a DPU in a simulation, between hosts and a StorageServer. It has a file system over the
+// network to the store, and offers it over the host link. It can be killed right before or right
+// after one of its updates is committed, when no host knows the result, or at any moment. It
+// restarts by itself, without anything that it had in memory.
 //
-// The control plane's part is done by plain calls, whose answers a killed DPU does not give.
+// Plain calls replace the control plane; a killed DPU does not answer them.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,9 +16,9 @@
 namespace ros2s::sim {
 
 struct DpuOptions {
-    uint64_t number = 0;         // of several
-    uint64_t strikes = 15;       // after so many it is left alone
-    uint64_t strike_within = 8;  // updates
+    uint64_t number = 0;         // its index among several DPUs
+    uint64_t strikes = 15;       // after this many it is left alone
+    uint64_t strike_within = 8;  // within this many updates
     bool passes_names = true;    // false: the store does not get the hosts' names of updates
 };
 
@@ -27,18 +27,18 @@ class Dpu final : public session::FileSystemSource {
     Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uint64_t seed,
         DpuOptions options);
     ~Dpu() override;
-    // Waits until the storage server is there; false when stop() comes before.
+    // Waits until the storage server is there. False if stop() comes first.
     Task<bool> start();
     // Begins to kill itself at random moments.
     void arm();
     // Kills it now, unless it is down.
     void kill();
-    // Starts again after each strike; halts at stop().
+    // Restarts after each kill, until stop().
     static Task<> keep_running(Dpu& self);
     void calm() { until_strike_ = 0; }
     void stop();
 
-    // What the control plane would do. Errors: disconnected while it is down; stale.
+    // Replace the control plane. Errors: disconnected while it is down; stale.
     Result<session::SessionId> open_session(Uuid client);
     Result<std::string> issue_ticket(session::SessionId session);
     Task<Result<session::MountId>> mount(session::SessionId session);
@@ -52,11 +52,12 @@ class Dpu final : public session::FileSystemSource {
         return up_ && sessions_->use(session).has_value();
     }
 
-    // Names for the network's faults: its side towards hosts, which is its address, and the other.
+    // Names for the network's faults: its side towards hosts, which is also its address, and its
+    // side towards the storage server.
     [[nodiscard]] const std::string& process() const { return process_; }
     [[nodiscard]] const std::string& client_process() const { return client_process_; }
     [[nodiscard]] uint64_t strikes() const { return strikes_; }
-    // Strikes among them.
+    // Includes strikes.
     [[nodiscard]] uint64_t kills() const { return kills_; }
     [[nodiscard]] bool is_up() const { return up_; }
 
@@ -79,7 +80,7 @@ class Dpu final : public session::FileSystemSource {
     Random random_;
     const DpuOptions options_;
     const std::string process_, client_process_;
-    std::unique_ptr<StoreClient> engine_;  // the way to it
+    std::unique_ptr<StoreClient> engine_;  // the path to the storage server
     std::unique_ptr<client::ClientStore> verified_;
     std::unique_ptr<Struck> store_;
     std::unique_ptr<session::TicketTable> tickets_;
@@ -93,7 +94,7 @@ class Dpu final : public session::FileSystemSource {
     bool over_ = false;
     uint64_t strikes_ = 0;
     uint64_t kills_ = 0;
-    uint64_t until_strike_ = 0;  // updates; 0: none is to come
+    uint64_t until_strike_ = 0;  // updates until the next kill; 0: none is planned
     Event struck_;
 };
 

@@ -1,8 +1,8 @@
-// OffloadTrial: one seed's story of hosts, DPUs and a storage server. The hosts' clients work on
-// one container, through FileSystem; meanwhile the store crashes at device operations, also in its
-// recovery, the storage server and the DPUs are struck between commit and answer, DPUs are killed
-// at any moment, and the network loses, cuts and slows. Hosts outlive all of it: each of their
-// calls must succeed, once, and what they see, and what is there in the end, is judged.
+// OffloadTrial: one seed's test of hosts, DPUs and a storage server. The hosts' clients use one
+// container through FileSystem. Meanwhile the store crashes at device operations, also during
+// recovery; the storage server and the DPUs are killed between commit and reply; DPUs are killed at
+// any moment; and the network loses, cuts and delays messages. Hosts survive all of it: each of
+// their calls must succeed, once. Their observations and the final contents are checked.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,26 +17,26 @@ namespace ros2s::sim {
 struct OffloadOptions {
     size_t dpus = 1;            // the hosts are spread over them
     uint64_t points = 12;       // crashes of the store, after which the clients end
-    bool keeps_replies = true;  // false: the store forgets operation ids, which must be seen
-    // Gets the clients' operations and their outcomes; the rig's may be the same. Outlives the
-    // trial.
+    bool keeps_replies = true;  // false: the store forgets operation ids; the test must detect that
+    // Records the clients' operations and their results; the rig's may be the same object. Outlives
+    // the trial.
     TraceHash* trace = nullptr;
 };
 
 struct OffloadReport {
     uint64_t seed = 0;
     std::vector<CrashPoint> points;
-    std::vector<std::string> problems;  // empty: what was promised held
+    std::vector<std::string> problems;  // empty: all guarantees held
     uint64_t operations = 0;            // of the clients in their own directories
-    SharedWork::Totals shared;          // and in each other's way
-    uint64_t storage_strikes = 0;       // between commit and answer
+    SharedWork::Totals shared;          // on shared files and names
+    uint64_t storage_strikes = 0;       // kills between commit and reply
     uint64_t dpu_kills = 0;
     NetworkTrouble::Totals trouble;
     uint64_t requests_repeated = 0;  // sent again by a host's channel
     uint64_t replayed = 0;           // stored replies that the store returned
 };
 
-// The rig's store must have room for all that clients write: 1 MiB.
+// The rig's store must have room for all data of the clients: 1 MiB.
 [[nodiscard]] OffloadReport run_offload_trial(uint64_t seed, const RigFactory& factory,
                                               const OffloadOptions& options);
 

@@ -1,6 +1,6 @@
 // RemoteRig: a rig whose store is reached over the simulated network: RemoteStore, rpc,
-// StoreServer, and behind them another rig's store. Connections are lost at random in two trials of
-// three, so that requests come again under their operation ids, also after a crash.
+// StoreServer, and behind them another rig's store. In two trials of three connections are lost at
+// random, so requests are repeated under their operation ids, also after a crash.
 #pragma once
 #include <memory>
 
@@ -9,11 +9,11 @@
 
 namespace ros2s::sim {
 
-// Over all rigs that were given it.
+// Totals over all rigs that use it.
 struct RemoteTotals {
     uint64_t connections_lost = 0;
     uint64_t requests_repeated = 0;  // sent again by a channel
-    uint64_t replayed = 0;           // stored replies that were returned, to whoever asked again
+    uint64_t replayed = 0;           // stored replies that were returned for repeated requests
 };
 
 // `totals` outlives the rig.

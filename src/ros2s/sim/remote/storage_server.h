@@ -1,9 +1,9 @@
 // StorageServer: a storage server in a simulation: the store of a Rig, behind a server that takes
-// tickets. It falls when its rig crashes, and can be struck right after an update was committed,
-// before anybody is told; it starts again by itself.
+// tickets. It ends when its rig crashes. It can also be killed ("struck") right after an update was
+// committed, before the client gets the reply. It restarts by itself.
 //
-// The control plane's part is done by plain calls, whose answers a server that is down does not
-// give. World, network and rig outlive it.
+// Plain calls replace the control plane; a server that is down does not answer them. World, network
+// and rig outlive it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -21,13 +21,13 @@
 namespace ros2s::sim {
 
 struct StorageServerOptions {
-    // Strikes between commit and answer, after which it is left alone; each comes within so many
-    // updates after the one before.
+    // Kills between commit and reply. After this many it is left alone. Each comes within this many
+    // updates of the previous one.
     uint64_t strikes = 20;
     uint64_t strike_within = 8;
-    bool keeps_replies = true;  // false: the store forgets operation ids, which must be seen
-    // Asked for at each opening, with true for the opening itself and false for the work that
-    // follows: where the rig is to crash.
+    bool keeps_replies = true;  // false: the store forgets operation ids; the test must detect that
+    // Called at each opening, with true for the opening itself and false for the work that follows:
+    // returns where the rig is to crash.
     std::function<std::optional<CrashPlan>(bool in_recovery)> next_crash;
 };
 
@@ -40,33 +40,33 @@ class StorageServer {
                   StorageServerOptions options);
     ~StorageServer();
 
-    // A pool with one container, "c", that holds an empty file system.
+    // Creates a pool with one container, "c", that has an empty file system.
     Task<> make();
-    // Opens the rig, again after each crash in its recovery, and serves. False: it does not open,
-    // and problems() says so.
+    // Opens the rig, again after each crash during recovery, and serves. False: it cannot be
+    // opened; problems() has the reason.
     Task<bool> start();
-    // Closes everything, which after a crash is no clean end.
+    // Closes everything. After a crash this is not a clean end.
     Task<> halt();
-    // Begins to strike at random moments.
+    // Begins to kill the server at random moments.
     void arm();
-    // Starts again after each fall; halts at stop().
+    // Restarts after each end, until stop().
     static Task<> keep_running(StorageServer& self);
-    // No crash comes any more.
+    // From now on there are no crashes.
     void calm();
     void stop();
 
     [[nodiscard]] object::ContainerId container() const { return container_; }
-    // The store itself, past the network. While it is up.
+    // The store itself, without the network. Only while the server runs.
     [[nodiscard]] object::ObjectStore& store() { return *opened_; }
     [[nodiscard]] uint64_t strikes() const { return strikes_; }
-    // Crashes of the rig, strikes not among them.
+    // Crashes of the rig, without kills between commit and reply.
     [[nodiscard]] const std::vector<CrashPoint>& points() const { return points_; }
     [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
-    // Stored replies that were returned instead of doing something twice.
+    // Stored replies that were returned so that nothing was done twice.
     [[nodiscard]] uint64_t replayed() const {
         return replayed_ + (service_ ? service_->metrics().replayed.value() : 0);
     }
-    // What the control plane would do. Errors: disconnected while it is down.
+    // Replaces the control plane. Errors: disconnected while it is down.
     Task<Result<std::string>> issue_ticket(Uuid client);
 
   private:
@@ -99,8 +99,8 @@ class StorageServer {
     bool over_ = false;
     uint64_t strikes_ = 0;
     uint64_t replayed_ = 0;
-    uint64_t until_strike_ = 0;  // updates; 0: none is to come
-    bool striking_ = false;      // it is a strike that crashes the rig now
+    uint64_t until_strike_ = 0;  // updates until the next kill; 0: none is planned
+    bool striking_ = false;      // the rig crashes now because of a kill
     std::vector<CrashPoint> points_;
     std::vector<std::string> problems_;
     Event struck_;

@@ -1,4 +1,5 @@
-// StoreClient: a client process of a StorageServer: a channel to it and the RemoteStore over that.
+// StoreClient: a client process of a StorageServer: a channel to it and a RemoteStore over the
+// channel.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,14 +11,15 @@ namespace ros2s::sim {
 
 class StoreClient final : private rpc::TicketSource {
   public:
-    // `process` names it for the network's faults; `client` is its client instance.
+    // `process` is its name for the network's faults; `client` is its client instance.
     StoreClient(World& world, fabric::sim::Network& network, StorageServer& server,
                 std::string process, Uuid client);
     ~StoreClient() override;
-    // Errors: those of rpc::Channel::open() and RemoteStore::open(); then nothing is left of it.
+    // Errors: those of rpc::Channel::open() and RemoteStore::open(). After an error nothing remains
+    // of it.
     Task<Result<>> connect();
     Task<> disconnect();
-    // From here on there are no tickets: what is lost does not come back.
+    // From here on there are no tickets: a lost connection does not come back.
     void refuse() { refused_ = true; }
     [[nodiscard]] remote::RemoteStore& store() { return *store_; }
     [[nodiscard]] const Uuid& client() const { return client_; }
