@@ -22,7 +22,6 @@ THREADED = (
     "src/ros2s/api/",             # the application's threads
     "src/ros2s/pool/owner_test.cc",  # an owner whose first thread ends before it
     "plugins/",             # the same
-    "src/ros2s/pool/owner_test.cc",  # an owner whose other thread ends it
     "apps/fuse/",           # libfuse's signal thread
     "apps/cli/",            # the progress line's and Ctrl-C's flag
     "tests/",
