@@ -29,7 +29,7 @@
 namespace ros2s::sim {
 namespace {
 
-constexpr uint64_t trials_max = 500;     // of the search, for each rule and set-up
+constexpr uint64_t trials_max = 2500;    // of the search, for each rule and set-up
 constexpr uint64_t points_of_trial = 8;  // about
 
 TrialReport run(uint64_t seed, const SetUp& in, const NamedRule* removed) {
