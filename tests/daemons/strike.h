@@ -13,7 +13,7 @@ inline constexpr const char* control_reply = "ros2s::control::ServedCall::end";
 
 // Whoever enters the function (full name, no overloads) next kills the process, by SIGTRAP, before
 // anything of the function is run: its first instruction becomes a breakpoint in the process's
-// memory. `program`: the file that it runs, with its symbols; nothing in it is made for this.
+// memory. `program`: the file that it runs, with its symbols. The function must not be inlined.
 // A failure where that cannot be done.
 void strike_at(int pid, const std::string& program, const std::string& function);
 

@@ -55,7 +55,8 @@ struct MovedBody {
     uint64_t bytes = 0;
     uint32_t crc = 0;
 };
-ConstBytes encode_moved(Buffer& buffer, MovedBody body);
+// A call in every build: tests kill a daemon that enters it (tests/daemons/strike.h).
+[[gnu::noinline]] ConstBytes encode_moved(Buffer& buffer, MovedBody body);
 [[nodiscard]] Result<MovedBody> decode_moved(ConstBytes body);
 
 // lookup: with a name; get_attributes: without one.
