@@ -1,10 +1,10 @@
-// Deployment: what a URI stands for, opened: the container's FileSystem and all that carries it.
-// For programs that run their own reactor (the CLI, the mount); libros2store wraps it in a thread.
+// Deployment: an opened URI: the container's FileSystem and all layers below it. For programs that
+// run their own reactor (the CLI, the mount). libros2store runs it on a thread.
 //
 //     ros2s+local://  Dfs → ClientStore → EngineStore
-//                     or, where another process owns the pool, through that owner: LocalFs on the
-//                     mount of the same container; as ros2s:// over shm by the engine that
-//                     `ros2store up` started. path() says so
+//                     If another process owns the pool, through that owner: LocalFs on its mount
+//                     of the same container; or ros2s:// over shm, if the owner is the engine that
+//                     `ros2store up` started. path() reports it
 //     ros2s://        Dfs → ClientStore → RemoteStore ~> ros2store-engine
 //     ros2s+dpu://    LinkClient ~> ros2store-dpu
 //
@@ -12,11 +12,11 @@
 // (service_places.h says where their sockets and certificates are); otherwise `socket` is the Unix
 // socket of a control plane, or host[:port] its address. The certificates (ca.crt, client.crt,
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
-// else in /etc/ros2store/certs. `provider` is the one that the data shall take, and opening fails
-// where it is not to be had; without it the best that both sides have is taken.
+// else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,
+// opening fails. Without it the best provider that both sides have is used.
 // ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
 //
-// Owned by who opened it; used on the environment's core; close() before destruction. Fork rule: a
+// Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.
 #pragma once
 #include <memory>
@@ -33,14 +33,14 @@
 namespace ros2s::api {
 
 struct DeploymentOptions {
-    // Who asks: the owner of a pool that is opened; a server is told the program alone.
+    // The owner's record of an opened pool. A server gets only the program's name.
     pool::EmbeddedOptions embedded;
-    // Whether a mount or an engine that owns the pool may stand in for it.
+    // Whether the pool may be used through its owner, a mount or an engine.
     bool through_owner = true;
     // The parent of this process has opened a pool or a network: RocksDB and gRPC keep helper
-    // threads for the whole process, which a child lacks. It can work through a mount alone.
+    // threads for the whole process, which a child lacks. It can only use a mount.
     bool in_forked_child = false;
-    bool read_only = false;  // nothing is changed; a DPU sees to it
+    bool read_only = false;  // nothing is changed; a DPU enforces it
 };
 
 class Deployment {
@@ -61,13 +61,13 @@ class Deployment {
     [[nodiscard]] fs::FileSystem& file_system() { return *file_system_; }
     // "embedded engine, io_uring, …" or "through the mount at /mnt/x of process 4711 …".
     [[nodiscard]] const std::string& path() const { return path_; }
-    // Another process owns the pool and stands in for it.
+    // True if the pool is used through its owner, another process.
     [[nodiscard]] bool is_through_owner() const { return through_owner_; }
-    // Where it works through a mount: its mount point; otherwise "".
+    // The mount point, if it works through a mount; otherwise "".
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
     [[nodiscard]] pool::EmbeddedPool* pool() { return pool_; }
-    // The counters below the file system; nothing where it works through a mount.
+    // The counters below the file system; none if it works through a mount.
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
     // From the top down: "Dfs → ClientStore → EngineStore → Ownership".
     [[nodiscard]] std::string layers() const { return stack_.names(); }
@@ -75,7 +75,7 @@ class Deployment {
     // Another container of the pool that is open in this process; unmount() before close(), or
     // close() does it. Errors: those of EmbeddedPool::open_container().
     Task<Result<fs::FileSystem*>> mount(const Call& call, std::string container, Report& report);
-    // Of file_system() too, which is then gone.
+    // Also for file_system(), which must not be used afterwards.
     Task<> unmount(fs::FileSystem& file_system);
 
   private:
@@ -102,16 +102,15 @@ class Deployment {
     fs::FileSystem* file_system_ = nullptr;
 };
 
-// The reactor that a URI wants: as the settings of the pool in its directory say; on a host of a
-// DPU one that asks nothing of the kernel's block layer. Errors: those of read_pool_directory() and
-// of OsReactor::create().
+// The reactor for a URI. An embedded pool's settings determine it. On a host of a DPU it does not
+// use the kernel's block layer. Errors: those of read_pool_directory() and of OsReactor::create().
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(
     const Uri& uri, Report& report, std::string thread_name = "ros2store");
 
 // Errors: not_found (the sentence has the right URI).
 [[nodiscard]] Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report);
 
-// Whether the owner is an engine that clients find in the pool's directory.
+// Whether the owner is an engine whose socket is in the pool's directory.
 [[nodiscard]] bool is_served(const std::string& directory, const pool::OwnerRecord& owner);
 
 }  // namespace ros2s::api

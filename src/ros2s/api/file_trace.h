@@ -1,6 +1,6 @@
-// What `ros2store why` shows of an open file: the path that its I/O takes (promise P8), and one
-// request of 4 KiB of each kind with its steps. Whoever has the pool open does it: the program
-// itself, or the mount's process on behalf of one that asks it (mount_trace.h).
+// The contents of `ros2store why` for an open file: the path that its I/O takes, and the steps of
+// one request of 4 KiB of each kind. The process that has the pool open traces them: the program
+// itself, or the mount's process for a program that asks it (mount_trace.h).
 #pragma once
 #include <optional>
 #include <string>
@@ -16,12 +16,12 @@ namespace ros2s::api {
 struct RequestTrace {
     struct Step {
         std::string name;  // "device.read"
-        int depth = 0;     // of what it is a part: the step before it with a smaller depth
+        int depth = 0;     // its parent is the last step before it with a smaller depth
         Duration begin{};  // since the request's first step
         Duration takes{};
         friend bool operator==(const Step&, const Step&) = default;
     };
-    uint64_t bytes = 0;  // that were read or written
+    uint64_t bytes = 0;  // read or written
     Duration whole{};
     std::vector<Step> steps;
     friend bool operator==(const RequestTrace&, const RequestTrace&) = default;
@@ -30,14 +30,14 @@ struct RequestTrace {
 struct FileTrace {
     fs::PathReport io;
     RequestTrace read;
-    std::optional<RequestTrace> write;  // where it was asked for and there were bytes to write
+    std::optional<RequestTrace> write;  // if requested, and if there were bytes to write
 };
 
 enum class TraceKinds : uint8_t { read, read_and_write };
 
-// Reads the 4 KiB at `offset` twice, and traces the second time: the first of a process pays for
-// what later ones find in memory. Then, if asked, writes the bytes that it has read to where they
-// were, which loses what somebody else writes there meanwhile: for files that nobody else changes.
+// Reads the 4 KiB at `offset` twice and traces the second read, because the first one of a process
+// also fills caches. Then, if requested, writes the same bytes back. A concurrent write to that
+// place may be lost, so use it only for files that no one else changes.
 // Errors: those of pread and pwrite.
 [[nodiscard]] Task<Result<FileTrace>> trace_file(Call call, Reactor& reactor,
                                                  fs::FileSystem& file_system, fs::FileHandle handle,

@@ -1,5 +1,5 @@
-// What is told about an open file, as text for people or JSON for programs: the path that its I/O
-// takes with the counters of every layer (promise P8), and the steps of one traced request.
+// Reports about an open file, as text for people or JSON for programs: the path that its I/O takes,
+// with the counters of every layer, and the steps of one traced request.
 #pragma once
 #include <functional>
 #include <string>
@@ -17,7 +17,7 @@ struct FileReport {
     std::string_view file;        // as it was opened
     std::string_view deployment;  // Deployment::path()
     fs::PathReport io;
-    // Calls its visitor for each counter below the file system; empty: none are to be had.
+    // Calls its visitor for each counter below the file system; empty: there are none.
     std::function<void(const MetricVisitor&)> counters;
 };
 [[nodiscard]] std::string format_report(const FileReport& report, ReportFormat format);
@@ -25,14 +25,14 @@ struct FileReport {
 struct TracedRead {
     std::string_view file;
     uint64_t offset = 0;
-    uint64_t bytes = 0;  // that were read
+    uint64_t bytes = 0;  // number of bytes read
 };
 [[nodiscard]] std::string format_trace(const TracedRead& read, const Trace& trace,
                                        ReportFormat format);
 
 [[nodiscard]] double microseconds(Duration duration);
-// How bytes that are no UTF-8 come out in JSON: as \ufffd, or each as a lone surrogate \udc80 to
-// \udcff. The latter is Python's way: os.fsencode(json.loads(…)) gives the very bytes back.
+// The form in JSON of bytes that are not UTF-8: \ufffd, or for each byte a lone surrogate \udc80 to
+// \udcff. Python uses the latter: os.fsencode(json.loads(…)) returns the original bytes.
 enum class NotUtf8 : uint8_t { replaced, kept };
 // "a\"b" with its quotes.
 [[nodiscard]] std::string json_string(std::string_view text, NotUtf8 bytes = NotUtf8::replaced);

@@ -1,10 +1,11 @@
-// Connection: a program's way into a server, engine or DPU: a session by the control plane, and a
-// channel over the provider that both have, which takes a ticket for each of its connections.
+// Connection: a client's connection to an engine or a DPU. It has a session over the control plane
+// and a channel over a provider that both sides have. The channel takes a ticket for each of its
+// connections.
 //
 //     ControlClient ─ session, tickets ─► fabric domain ─ rpc::Channel
 //
-// Owned by who composes a client on it; used on the reactor's core; close() before destruction.
-// Fork rule: a forked child must not use it, nor destroy it.
+// Owned by the client that is composed on it; used on the reactor's core; close() before
+// destruction. Fork rule: a forked child must not use it, nor destroy it.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,27 +20,27 @@ namespace ros2s::connection {
 
 struct Options {
     control::ClientOptions control;
-    control::SessionWish wish;  // its client is drawn by open()
-    uint32_t service = 0;       // to speak to, of the data plane
-    std::string ucx_device;     // of all but shm
+    control::SessionWish wish;  // open() chooses its client instance
+    uint32_t service = 0;       // the number of the data plane's service
+    std::string ucx_device;     // for all providers except shm
     int32_t absence_errno = 0;  // rpc::ChannelOptions
 };
 
 class Connection {
   public:
-    // A server that was there and is gone in the middle of it, to be restarted perhaps, is waited
-    // for, 10 s at most; where none was, that is said at once. Errors, with a sentence: those of
+    // Waits up to 10 s for a server that was lost while opening and may restart. If there was no
+    // server at all, fails at once. Errors, with a sentence: those of
     // control::ControlClient, not_found (no such pool), unsupported (no common provider; this
     // machine lacks it), those of rpc::Channel::open().
     [[nodiscard]] static Task<Result<std::unique_ptr<Connection>>> open(Reactor& reactor,
                                                                         Options options,
                                                                         Report& report);
-    // Ends the session. What was made on the channel and the control client is gone before.
+    // Ends the session. Users of the channel and the control client must be closed before.
     Task<Result<>> close() { return stack_.close(); }
 
     [[nodiscard]] control::ControlClient& control() { return *control_; }
     [[nodiscard]] rpc::Channel& channel() { return *channel_; }
-    // They know the session that there is now.
+    // The tickets know the current session.
     [[nodiscard]] control::SessionTickets& tickets() { return *tickets_; }
     [[nodiscard]] const Uuid& client() const { return client_; }
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }

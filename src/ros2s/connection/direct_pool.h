@@ -1,12 +1,12 @@
-// DirectPool: a pool of a ros2store-engine, from a trusted host: a session by the control plane, a
-// channel over the provider that the engine offers, and the verifying client on top.
+// DirectPool: a pool of a ros2store-engine, for a trusted host. It has a session over the control
+// plane, a channel over a provider that the engine offers, and the verifying client on top.
 //
 //     ClientStore (verifies, counts) → RemoteStore → rpc::Channel → fabric ─── ros2store-engine
 //
-// A lost connection comes back by itself, also when the engine was restarted: then a new session is
-// opened, and what was under way is sent again with its operation ids.
+// A lost connection is opened again automatically. If the engine was restarted, a new session is
+// opened, and requests in progress are sent again with their operation ids.
 //
-// Owned by who opened it; used on the environment's core; close() before destruction. Fork rule: a
+// Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.
 #pragma once
 #include <memory>
@@ -33,12 +33,12 @@ namespace ros2s::connection {
 
 struct DirectOptions {
     std::string control;        // "engine-1:7400", "unix:/run/ros2store/control.sock"
-    std::string server_name{};  // that its certificate must have; empty: the host of `control`
+    std::string server_name{};  // in its certificate; empty: the host of `control`
     pki::Identity identity;
     std::string pool;
     std::string program{};               // for people
     std::vector<std::string> providers;  // best first: "shm", "ucx+tcp"
-    std::string ucx_device = "lo";       // of all but shm
+    std::string ucx_device = "lo";       // for all except shm
     int32_t absence_errno = 0;           // rpc::ChannelOptions
 };
 
@@ -54,11 +54,11 @@ class DirectPool {
     [[nodiscard]] object::ObjectStore& store();
     // "ucx+tcp to 127.0.0.1:7401, engine, io_uring, O_DIRECT, 1 device".
     [[nodiscard]] std::string path() const;
-    // The same for people who shall not hear where the engine is: "ucx+tcp to its engine, …".
+    // The same without the engine's address, for hosts: "ucx+tcp to its engine, …".
     [[nodiscard]] std::string path_without_address() const;
-    // By which the engine is reached: "ucx+tcp".
+    // The provider of the connection to the engine: "ucx+tcp".
     [[nodiscard]] std::string provider() const;
-    // While the engine cannot be reached.
+    // Set while the engine cannot be reached.
     [[nodiscard]] const std::optional<rpc::Absence>& absence() const;
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
     [[nodiscard]] std::string layers() const { return stack_.names(); }

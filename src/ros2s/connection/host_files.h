@@ -1,15 +1,15 @@
-// HostFiles: a container of a ros2store-dpu, from a host: names by the control plane, data by the
-// host link, in one session. The host holds no credential of the storage network and has no route
-// to it.
+// HostFiles: a container of a ros2store-dpu, for a host. Names go over the control plane and data
+// over the host link, in one session. The host has no credential of the storage network and no
+// route to it.
 //
 //     FileSystem ┬ RemoteNamespace ─ gRPC ──────────────┐
 //                └ LinkClient ─ rpc::Channel ─ shm or … ┴── ros2store-dpu ─── engine
 //
-// A lost connection comes back by itself, and what was under way is sent again. A DPU that was
-// restarted, kill -9 included, has forgotten sessions, mounts and handles: all are made again,
-// calls wait meanwhile (30 s at most), and what it had done before is not done again.
+// A lost connection is opened again automatically, and requests in progress are sent again. A DPU
+// that was restarted, also after kill -9, has lost its sessions, mounts and handles. They are made
+// again while calls wait (30 s at most). Updates that were done before are not done again.
 //
-// Owned by who opened it; used on the reactor's core; close() before destruction. Fork rule: a
+// Owned by its opener; used on the reactor's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.
 #pragma once
 #include <memory>
@@ -35,7 +35,7 @@ class HostMountLocator;
 
 struct HostOptions {
     std::string control;        // "dpu-1:7500", "unix:/run/ros2store/dpu-control.sock"
-    std::string server_name{};  // that its certificate must have; empty: the host of `control`
+    std::string server_name{};  // in its certificate; empty: the host of `control`
     pki::Identity identity;
     std::string pool, container;
     bool read_only = false;
@@ -51,7 +51,7 @@ class HostFiles {
     [[nodiscard]] static Task<Result<std::unique_ptr<HostFiles>>> open(Reactor& reactor,
                                                                        HostOptions options,
                                                                        Report& report);
-    // Closes what is open, unmounts, and ends the session.
+    // Closes open files, unmounts, and ends the session.
     Task<Result<>> close() { return stack_.close(); }
 
     [[nodiscard]] fs::FileSystem& file_system();

@@ -22,11 +22,11 @@ class HostMountLocator final : public session::MountLocator {
                      control::SessionTickets& tickets, std::string container, bool read_only);
     // Mounts in the current session. Errors: those of ControlClient::mount().
     Task<Result<>> mount(Report& report);
-    // Follows the session from here on; `link` outlives it, up to stop().
+    // Watches for new sessions until stop(); `link` must live until then.
     Task<> follow(hostlink::LinkClient& link);
-    // Follows no more.
+    // Ends the watch.
     Task<> stop();
-    // Unmounts, where the server is there; the end of the session does that, too.
+    // Unmounts if the server can be reached. The end of the session unmounts, too.
     Task<> close();
 
     [[nodiscard]] session::MountLocation location() const override { return place_; }
@@ -44,7 +44,7 @@ class HostMountLocator final : public session::MountLocator {
     const bool read_only_;
     session::MountLocation place_;
     std::string keeper_;
-    std::optional<Error> failure_;  // why it has no location any more
+    std::optional<Error> failure_;  // why there is no location now
     StopSource stop_;
     const Call call_{.stop = stop_.token()};
     Nursery keeping_;

@@ -1,16 +1,16 @@
-// NodeCache: the visible state of entries and summaries that are in memory. A node is what one
-// index key holds: an array's head or segment, a single value, a summary, or the knowledge that
-// the key is absent. Nodes changed since the last checkpoint are dirty and stay; the others go in
-// the order of their last use when memory is short.
+// NodeCache: the visible state of entries and summaries in memory. A node has the value of one
+// index key: an array's head or segment, a single value, a summary, or the fact that the key is
+// absent. Nodes that changed since the last checkpoint are dirty and stay in memory. If memory is
+// short, the least recently used other nodes are evicted.
 //
-// A checkpoint's cut is taken without stopping the core: begin_cut() marks all dirty nodes, take()
-// serialises them slice by slice, and a node that is about to change first is serialised then
-// (modify() does so). So the cut holds exactly the state of one moment.
+// A checkpoint's cut is taken without stopping the core: begin_cut() marks all dirty nodes, and
+// take() serialises them slice by slice. A node that is about to change before that is serialised
+// by modify(). The cut therefore has the state of one moment.
 //
 // Invariants
 // - A node that is dirty, pinned, loading, or part of a checkpoint being written is never evicted.
-// - Only apply_change() and apply_summary() change nodes, through modify(); whoever needs a node
-// across a suspension pins it.
+// - Only apply_change() and apply_summary() change nodes, through modify(). A caller that uses a
+//   node across a suspension pins it.
 //
 // Used on the core that it belongs to. Does not suspend.
 #pragma once
@@ -37,7 +37,7 @@ struct Node {
     uint32_t charged_bytes = 0;
     uint32_t pins = 0;
     bool loading = false;
-    bool held = false;  // applied but not yet published: nobody may read it (publisher.h)
+    bool held = false;  // applied but not yet published: must not be read (publisher.h)
     uint32_t core = 0;
     bool used_lately = true;
     bool dirty = false;    // differs from the index (and from the checkpoint being written)

@@ -9,14 +9,14 @@
 //                                        ▼ in order
 //                                    applied, visible, acknowledged
 //
-// While a group is in flight the open one grows. One that is large does not wait for it.
+// While a group is in flight the open one grows. A large group does not wait for the one in flight.
 //
 // Invariants (each a rule of docs/formats/journal.md; commit_rules.h can switch them off)
 // - A flush is issued only when every write it must cover has completed.
 // - Groups become visible and are acknowledged in their order, and only once they are durable.
 // - `durable_upto` in a record is the last group that was durable before the record was written.
-// - Any failed write or flush ends all writing for good, and in the moment in which it is known:
-//   no flush that ends later acknowledges anything. Nothing is retried.
+// - A failed write or flush ends all writing at once, until the pool is opened again: no flush that
+//   ends later acknowledges anything. Nothing is retried.
 //
 // Used on core 0.
 #pragma once

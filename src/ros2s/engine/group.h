@@ -1,5 +1,5 @@
-// Group: the transactions that one journal record commits, and their payload, staged in the
-// engine's own memory: copied once, and checksummed there, so that nobody else can change the bytes
+// Group: the transactions that one journal record commits, and their payload. The payload is copied
+// once into the engine's own memory and checksummed there, so that no one else can change the bytes
 // between checksum and media.
 #pragma once
 #include <memory>
@@ -21,11 +21,11 @@ namespace ros2s::engine {
 // Memory for staged payload, recycled in chunks of one size.
 class ChunkPool {
   public:
-    // Keeps at most `spare_bytes_max` that nobody uses.
+    // Keeps at most `spare_bytes_max` of unused memory.
     ChunkPool(size_t chunk_bytes, size_t spare_bytes_max)
         : chunk_bytes_(chunk_bytes), spare_max_(spare_bytes_max / chunk_bytes) {}
     [[nodiscard]] size_t chunk_bytes() const { return chunk_bytes_; }
-    // In use and spare.
+    // In use and unused.
     [[nodiscard]] size_t memory_bytes() const { return chunks_ * chunk_bytes_; }
     [[nodiscard]] StagingMemory take() {
         if (spare_.empty()) {
@@ -44,7 +44,7 @@ class ChunkPool {
         }
     }
 
-    // Gives back to the kernel what nobody uses.
+    // Returns unused memory to the kernel.
     void drop_spare() {
         chunks_ -= spare_.size();
         spare_.clear();
@@ -75,10 +75,10 @@ struct Group {
     Group& operator=(const Group&) = delete;
 
     struct PerDevice {
-        // How far along the runs something has got.
+        // A position in the runs.
         struct Progress {
             uint64_t ordinal = 0;  // of the next block
-            size_t run = 0;        // where that lies, and where in it
+            size_t run = 0;        // its run, and the block in it
             uint64_t in_run = 0;
         };
         std::vector<StagingMemory> chunks;
@@ -87,7 +87,7 @@ struct Group {
         Progress placed;             // blocks whose transaction has joined and knows their places
         Progress sent;               // of these, those that are being written
 
-        // How many blocks follow each other on the device, from there on.
+        // The number of contiguous blocks on the device, from there on.
         [[nodiscard]] uint64_t contiguous(Progress& from) const {
             if (from.run < runs.size() && from.in_run == runs[from.run].blocks &&
                 from.run + 1 < runs.size()) {
@@ -107,7 +107,7 @@ struct Group {
     ChunkPool& pool;
     std::vector<PerDevice> devices;
     std::vector<TransactionRecord> transactions;
-    std::vector<Node*> pins;       // what applying it needs in memory
+    std::vector<Node*> pins;       // nodes that must be in memory to apply it
     size_t payload_bytes_max = 0;  // of the record
     uint64_t blocks = 0;           // staged on all devices
 
@@ -117,10 +117,10 @@ struct Group {
     uint64_t end_position = 0;  // of its record in the journal
     bool flushed = false;
     Result<> io;                  // of its writes and its flush
-    size_t writes_under_way = 0;  // begun before it was sealed
-    Event writes_ended;           // signalled when none of these is left
+    size_t writes_under_way = 0;  // those begun before it was sealed
+    Event writes_ended;           // signalled when all of these have ended
 
-    // What its I/O did and when, where a transaction in it is traced.
+    // The steps of its I/O, if a transaction in it is traced.
     bool traced = false;
     struct Step {
         std::string_view name;  // a literal
@@ -144,7 +144,7 @@ struct Group {
         ++blocks;
         return memory(where);
     }
-    // Takes back the newest block of a device.
+    // Removes the newest block of a device.
     void unstage(uint32_t device) {
         --devices[device].blocks;
         --blocks;
@@ -156,7 +156,7 @@ struct Group {
     }
 };
 
-// One step of a group's I/O, from construction to destruction; nothing where nobody traces it.
+// One step of a group's I/O, from construction to destruction; does nothing without a trace.
 class GroupStep {
   public:
     GroupStep(Group& group, const Reactor& reactor, std::string_view name)

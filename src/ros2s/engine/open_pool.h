@@ -1,5 +1,5 @@
-// EngineStore::OpenPool: what takes requests, on a pool that Opening has brought up, in dependency
-// order. It wires its parts and does nothing else: each is a class that says what it uses.
+// EngineStore::OpenPool: the parts that serve requests on a recovered pool, in dependency order. It
+// only connects its parts. Each is a class that names what it uses.
 #pragma once
 #include <optional>
 
@@ -26,7 +26,7 @@ class EngineStore::OpenPool {
     Writer writer;
     Containers containers;
 
-    // What goes on besides requests: not in a pool that is read-only.
+    // Starts the background work. Not called for a read-only pool.
     Task<> start();
     // False: it was not started.
     Task<bool> stop();

@@ -1,14 +1,13 @@
-// Reader: fetches, on the core that has the dkey. The node in that core's cache, or else the index,
-// says where the blocks lie and what their CRCs are; they are read through the core's own handles
-// of the devices, into the caller's memory where they fit, and verified. Part of an open pool,
-// which owns it.
+// Reader: fetches data, on the core that has the dkey. The node in that core's cache, or else the
+// index, has the addresses and CRCs of the blocks. They are read through the core's own handles of
+// the devices and verified. Whole blocks are read directly into aligned memory of the
+// caller. Part of an open pool, which owns it.
 //
 // Invariants
-// - Bytes that do not match their CRC are never returned as data, and count as rotten only when
-// they
-//   are so in the engine's own memory.
-// - What a fetch has the addresses of is not used again before its reads have ended (read_pins.h).
-// - An array is seen as of one moment, however many segments it spans.
+// - Bytes that do not match their CRC are never returned as data. They count as corrupt only if
+//   they also do not match after a read into the engine's own memory.
+// - Blocks whose addresses a fetch has are not reused before its reads have ended (read_pins.h).
+// - A fetch sees an array at one moment, also if it spans several segments.
 #pragma once
 #include <span>
 
@@ -20,7 +19,7 @@ namespace ros2s::engine {
 
 class Reader {
   public:
-    // `pins`: where pin() keeps them.
+    // pin() stores its pins in `pins`.
     Reader(Cores& cores, const State& state, Publisher& publisher, object::PinTable& pins)
         : cores_(cores), state_(state), publisher_(publisher), pins_(pins) {}
 
@@ -50,9 +49,9 @@ class Reader {
     object::PinTable& pins_;
 };
 
-// Reads blocks of the media into engine memory and verifies them; on the core, which must know of
-// the read (ReadPins), or hold locks under which nothing displaces the blocks. Errors: those of the
-// device; corrupt (detail: where in `into` the first bad one ends).
+// Reads blocks of the media into engine memory and verifies them, on the core. The caller has
+// either announced the read (ReadPins) or holds locks that prevent the blocks' displacement.
+// Errors: those of the device; corrupt (detail: where in `into` the first bad block ends).
 Task<Result<>> read_verified(Core& core, Trace* trace, std::span<const BlockRef> blocks,
                              Bytes into);
 

@@ -1,6 +1,6 @@
-// RecoveredPool: a pool's media, and what Opening brings up from them: the state after the last
-// committed group, in memory. It takes no requests; EngineStore::OpenPool adds what does. Owns the
-// devices and the index. Used on core 0; the cores' handles of the devices are theirs.
+// RecoveredPool: a pool's media and the state after the last committed group, in memory, as Opening
+// recovers it. EngineStore::OpenPool adds the parts that serve requests. Owns the devices and the
+// index. Used on core 0; each core owns its handles of the devices.
 #pragma once
 #include <memory>
 
@@ -27,11 +27,11 @@ class RecoveredPool {
     Cores cores;
     Publisher publisher;
 
-    // The space map and the placement learn of a device that the superblock has.
+    // Adds a device of the superblock to the space map and the placement.
     void add_space(uint32_t device);
     // Each core's own handles of the devices from number `first` on. Errors: those of handle_on().
     Task<Result<>> open_handles(size_t first, Report& report);
-    // Must be called, when nothing runs any more.
+    // Must be called, after all work on the pool has ended.
     Task<> close();
 
   private:

@@ -1,17 +1,16 @@
-// Recovery: from what lies on the devices and in the index to the state after the last committed
-// group. It trusts nothing by itself:
+// Recovery: computes the state after the last committed group from the devices and the index:
 //
 // - It starts at the newest checkpoint and follows the chain of announced ids.
-// - A record is proven when a later one (or the index) says that it was durable. The first record
-//   that cannot be read or whose data do not match, and that nothing proves, is the torn tail: the
-//   journal ends before it. One that is proven is damage, and nothing may be cut off: the pool is
-//   then opened read-only.
-// - What it reads may come from a cache: what a dead process wrote and nobody flushed, or what a
-//   failed flush gave up, which no later one brings to the medium. So what nothing proves is
-//   written again and flushed before anything vouches for it.
+// - A record is proven if a later one (or the index) shows that it was durable. The journal ends
+//   before the first unproven record that cannot be read or whose data does not match: the torn
+//   tail. A proven record in this state is damage. The journal is then not cut, and the pool is
+//   opened read-only.
+// - Reads may come from a cache. It may have data that a dead process wrote and did not flush, or
+//   data of a failed flush, which no later flush writes to the medium. Unproven records are
+//   therefore written again and flushed before another record can prove them.
 // - The state is usable only when a restart record is durable.
 //
-// Used on core 0; what is replayed is applied on whatever core has it.
+// Used on core 0; a change is applied on the core that has its key.
 #pragma once
 #include <functional>
 #include <string>
@@ -29,8 +28,8 @@ struct Recovered {
     Committer::Chain chain;
     uint64_t checkpoint_number = 0;
     uint64_t replayed_groups = 0;
-    uint64_t cache_bytes_max = 0;  // of cached entries, while it was replayed; for relieve() to set
-    // Empty: the pool may be written to. Otherwise a sentence for people; where the journal is
+    uint64_t cache_bytes_max = 0;  // peak of cached entries during the replay; set by relieve()
+    // Empty: the pool may be written to. Otherwise a sentence for people. If the journal is
     // damaged, the state is the one before the damage.
     std::string read_only_reason;
 };
@@ -45,18 +44,17 @@ class Recovery {
     // Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
     // bad_version, with sentences.
     Task<Result<Recovered>> run(Report& report);
-    // Called after each group that has been applied: makes room in memory. `durable`: it is known
-    // to be. Set by the pool.
+    // Called after each applied group, to free memory. `durable`: the group is known to be durable.
+    // Set by the pool.
     std::function<Task<Result<>>(const Committer::Chain& chain, Recovered& out, bool durable)>
         relieve;
-    // Writes again, as it is, what it found and nothing proves: the checkpoint, and the last
-    // records with their data.
+    // Writes unproven data again, unchanged: the checkpoint, and the last records with their data.
     Task<Result<>> write_again(Report& report);
-    // Writes the restart record and flushes; then all that is not used is available.
+    // Writes the restart record and flushes; then all unused blocks are available.
     Task<Result<>> restart(Committer::Chain& chain, Report& report);
 
   private:
-    // A record that was found; it is read again when it is needed, however many there are.
+    // A record that was found. It is read again when needed, so that memory stays bounded.
     struct Candidate {
         RecordHeader header;
         uint64_t ring_block = 0;
@@ -66,12 +64,12 @@ class Recovery {
     Task<Result<>> flush_all(Report& report);
     // The records from the checkpoint on, as far as they can be read.
     Task<Result<>> follow_chain(const CheckpointSlot& slot, Report& report);
-    // The record at a place of the ring if it is the one looked for; nothing where it is not.
+    // The record at a place of the ring, if it is the expected one; otherwise nothing.
     Task<Result<std::optional<Record>>> read_record(uint64_t ring_block, uint64_t id,
                                                     uint64_t previous_id, uint64_t sequence);
-    // Once more. Errors: those of the device; corrupt where it is not there any more.
+    // Reads the record again. Errors: those of the device; corrupt if it is not there any more.
     Task<Result<Record>> read_again(const Candidate& candidate);
-    // Whether anything proves a record that could not be read.
+    // Looks for proof of a record that could not be read.
     Task<Result<uint64_t>> evidence_behind(uint64_t ring_block, uint64_t id);
     Task<Result<uint64_t>> evidence_in(uint64_t from, uint64_t end, uint64_t id);
     // Blocks of the first device.
@@ -80,7 +78,7 @@ class Recovery {
     Task<Result<bool>> data_match(const Record& record, Matching how);
     [[nodiscard]] Result<> load_entry(const IndexEntry& entry);
     Task<Result<>> apply(const Record& record);
-    // Decides where the chain ends, and applies what is before.
+    // Decides where the chain ends, and applies the records before.
     Task<Result<>> accept(CheckpointSlot slot, uint64_t proven, Recovered& out, Report& report);
     [[nodiscard]] bool is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,
                                uint64_t sequence) const;

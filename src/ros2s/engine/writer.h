@@ -1,14 +1,14 @@
-// Writer: updates, each done exactly once. Core 0 admits a transaction, reserves its space, and
-// commits it; in between it visits the cores that have its keys. In a pool on one core that is one
-// visit, which costs nothing. Part of an open pool, which owns it. Used on core 0.
+// Writer: executes updates, each exactly once. Core 0 admits a transaction, reserves its space, and
+// commits it. In between it visits the cores that have its keys. In a pool on one core there is one
+// visit, without cost. Part of an open pool, which owns it. Used on core 0.
 //
 //   seen before? ─ memory, space ─ locks ─ conditions ─ nodes, plan, old bytes ─ staged ─ committed
 //
 // Invariants
-// - Cores are visited in their order, so that transactions cannot wait for each other in a circle.
-// - All locks are held before anything is looked at, and until the group is published.
+// - Cores are visited in their order, so that transactions cannot deadlock.
+// - All locks are taken before any state is read, and held until the group is published.
 // - Space is reserved, all or nothing, before anything has an effect.
-// - Of two updates with one operation id one is carried out, and the other gets its answer.
+// - Of two updates with one operation id one is executed, and the other one gets its reply.
 #pragma once
 #include <set>
 
@@ -21,7 +21,7 @@ namespace ros2s::engine {
 
 class Writer {
   public:
-    // `pins`: what conditions about pins ask. `staging_bytes`: payload of updates under way.
+    // Conditions about pins read `pins`. `staging_bytes`: limit for payload of updates in progress.
     Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
            object::PinTable& pins, uint64_t staging_bytes);
 
@@ -32,8 +32,8 @@ class Writer {
   private:
     struct Update;
     struct Visit;
-    // `id`: the transaction's, with its digest. Not inlined, like carry_out(): a frame that has
-    // another one's inside is larger than the frame pool keeps.
+    // `id`: the one of the transaction, with its digest. Not inlined, like carry_out(): a coroutine
+    // frame that includes another one is too large for the frame pool.
     [[gnu::noinline]] Task<Result<object::Commit>> update_once(
         const Call& call, object::ContainerId container, const object::Transaction& transaction,
         object::OperationId id);
@@ -46,7 +46,7 @@ class Writer {
     // Between admission and join(), where nothing suspends.
     [[nodiscard]] Result<> stage(Update& update);
     Task<Result<>> prepare(Update& update, std::span<Visit> visits);
-    // On the core that is visited.
+    // These run on the visited core.
     Task<> lock_at(Update& update, Visit& visit);
     Task<Result<>> judge_at(Update& update, Visit& visit);
     Task<Result<>> plan_at(Update& update, Visit& visit);
@@ -61,7 +61,7 @@ class Writer {
     const uint64_t staging_blocks_;
     Semaphore staging_;        // blocks of payload
     Semaphore in_place_turn_;  // for the blocks that a full pool keeps back
-    // Updates under way, by request slot: a repetition waits for the first.
+    // Updates in progress, by request slot: a repetition waits for the first one.
     std::set<ReplyKey> running_;
     Event slot_done_;
 };

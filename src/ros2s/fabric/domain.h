@@ -1,9 +1,10 @@
-// Domain: one provider opened on one core for one tenant: the protection domain. Keys of one domain
-// are worth nothing in another. It connects, listens, and counts.
+// Domain: one provider, opened on one core for one tenant: the protection domain. A key of one
+// domain is not valid in another. It connects, listens, and counts.
 //
-// Made by a provider's own function (sim::Network::open_domain, shm::open_domain, ucx::open_domain)
-// in whoever composes; all else sees only this interface. Owned by that composer, outlives its
-// listeners and endpoints, is used on its reactor's core and destroyed there after close().
+// The composing code makes it with a function of the provider (sim::Network::open_domain,
+// shm::open_domain, ucx::open_domain) and owns it. All other code uses only this interface. It
+// outlives its listeners and endpoints, is used on its reactor's core, and is destroyed there after
+// close().
 #pragma once
 #include <memory>
 #include <string>
@@ -13,9 +14,9 @@
 
 namespace ros2s::fabric {
 
-// Decides who gets an endpoint. A listener asks it as soon as it has read a peer's hello, and has
-// done nothing for the peer until then: it shares no memory, and no library of a network has seen a
-// byte or an address of the peer. Owned by whoever listens; outlives the listener.
+// Decides which peers get an endpoint. A listener asks it as soon as it has read a peer's hello.
+// Until then the listener shares no memory with the peer and passes no byte or address of the peer
+// to a network library. Owned by the caller of listen(); outlives the listener.
 class Admission {
   public:
     struct Verdict {
@@ -26,34 +27,33 @@ class Admission {
     static constexpr size_t verdict_bytes_max = 4096;
 
     virtual ~Admission() = default;
-    // `session` is that of the endpoint that comes of it. Does not suspend.
+    // `session` is the session of the later endpoint. Does not suspend.
     [[nodiscard]] virtual Verdict admit(uint64_t session, ConstBytes credential,
                                         const Peer& peer) = 0;
-    // One that was admitted gets no endpoint after all: it went, or it could not be set up.
+    // An admitted peer gets no endpoint: it has disconnected, or the set-up failed.
     virtual void withdraw(uint64_t session) noexcept = 0;
 };
 
-// Takes connections in. Handshakes run by themselves and are bounded in number and time. Where
-// there are as many as there may be, the oldest makes room, of whoever has most of them: of the
-// same user of this machine, or of the same address. So strangers keep each other out, and nobody
-// else.
+// Accepts connections. Handshakes run in the background and are bounded in number and time. If
+// there are too many, the user of this machine or the address with the most handshakes loses its
+// oldest one. A flood from one user or address therefore does not keep others out.
 class Listener {
   public:
     virtual ~Listener() = default;
-    // Where it listens, as connect() takes it; with the port that the kernel chose for port 0.
+    // The address for connect(), with the port that the kernel chose for port 0.
     [[nodiscard]] virtual const std::string& address() const noexcept = 0;
     // The next connection whose handshake is done. Errors: cancelled, closed.
     virtual Task<Result<std::unique_ptr<Endpoint>>> accept(StopToken stop = {}) = 0;
-    // Refuses what was not accepted yet. Must be called.
+    // Refuses connections that were not accepted yet. Must be called.
     virtual Task<> close() = 0;
 };
 
 struct ListenOptions {
     Limits limits;
-    Admission* admission = nullptr;  // null: everybody is admitted
-    // Of those who are not admitted yet; and of those who are, until they are accepted.
+    Admission* admission = nullptr;  // null: all peers are admitted
+    // Of peers that are not admitted yet; and again of admitted peers that are not accepted yet.
     uint32_t handshakes_max = 64;
-    // As long as connect() waits: a handshake that a busy machine draws out is not cut off.
+    // Equal to the limit of connect(), so that a handshake on a busy machine is not ended early.
     Duration handshake_within = std::chrono::seconds(5);
 };
 

@@ -1,5 +1,5 @@
-// Devices of a pool directory, files, NVMe namespaces or devdax: where a new one goes, whether
-// there is room, making and opening it.
+// The devices of a pool directory: files, NVMe namespaces or devdax. Chooses the place of a new
+// one, checks the free space, creates and opens it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,41 +15,42 @@
 
 namespace ros2s::pool {
 
-// The file and, where it lies on another disk, the link to it in the pool's directory. Or the
-// character device of an NVMe namespace or of persistent memory, and the link to that.
+// A file and, if it is on another disk, the link to it in the pool's directory. Or the character
+// device of an NVMe namespace or of persistent memory, and the link to that device.
 struct DevicePlace {
     std::string path;
     std::string link;        // empty: none
-    uint64_t raw_bytes = 0;  // of a device, which is used whole; 0: a file
+    uint64_t raw_bytes = 0;  // size of a raw device, all of which is used; 0: a file
 };
 
-// `elsewhere` is a directory, or such a character device; empty: in the pool's directory
-// itself.
+// `elsewhere` is a directory or such a character device; empty: the pool's directory.
 [[nodiscard]] DevicePlace place_device(const std::string& directory, const std::string& pool,
                                        size_t number, const std::string& elsewhere);
 
-// Where a new index goes, and what it takes at first.
+// The place of a new index, and its initial size.
 struct IndexPlace {
     std::string directory;
     uint64_t bytes = 0;  // 0: none is made
 };
 
-// Before anything is written: room for all that share a file system, the index among them.
+// Checks, before anything is written, that each file system has space for all its devices and the
+// index.
 // Errors: no_space, exists, invalid (a device twice, or too small), and those of looking at the
 // directories.
 [[nodiscard]] Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
                                    const IndexPlace& index, Report& report);
 
-// The link, and the file, written fully once. `progress` is called with bytes of this file. A
-// raw device is not written, but it must be empty: its first blocks are zeros, or `exists`.
+// Makes the link and the file, and writes the whole file once. `progress` gets the bytes written. A
+// raw device is not written. Its first blocks must be zeros; otherwise the error is `exists`.
 [[nodiscard]] Task<Result<>> make_device(const Call& call, Environment environment,
                                          DevicePlace place, uint64_t device_bytes, bool page_cache,
                                          std::function<void(uint64_t)> progress, Report& report);
 
-// By what `path` is, or links to. Errors: those of FileDevice::open and NvmeDevice::open.
+// The type follows from the file that `path` names or links to. Errors: those of FileDevice::open
+// and NvmeDevice::open.
 [[nodiscard]] Task<Result<std::unique_ptr<device::BlockDevice>>> open_device(
     Environment environment, std::string path, bool page_cache, Report& report);
-// Of a device that exists. Errors: those of stat(2).
+// The size of an existing device. Errors: those of stat(2).
 [[nodiscard]] Result<uint64_t> device_bytes(const std::string& path);
 
 }  // namespace ros2s::pool

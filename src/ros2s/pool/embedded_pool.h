@@ -1,7 +1,7 @@
-// EmbeddedPool: a pool directory, opened by this process: devices, index, engine and the verifying
-// client, composed. One owner at a time (owner.h).
+// EmbeddedPool: a pool directory that this process has opened. It composes devices, index, engine
+// and the verifying client. A pool has one owner at a time (owner.h).
 //
-// Owned by who opened it; used on the environment's core; close() before destruction, after every
+// Owned by its opener; used on the environment's core; close() before destruction, after every
 // file system made here was closed and destroyed.
 #pragma once
 #include <memory>
@@ -29,7 +29,7 @@ class EngineStore;
 namespace ros2s::pool {
 
 struct EmbeddedOptions {
-    std::string program;      // who owns it now, for others to read; empty: this process's name
+    std::string program;      // in the owner's record; empty: this process's name
     std::string mount_point;  // set by a mount
     std::string container;    // the mounted one
 };
@@ -47,7 +47,7 @@ class EmbeddedPool {
 
     [[nodiscard]] const std::string& name() const { return directory_.config.pool; }
     [[nodiscard]] const std::string& directory() const { return directory_.directory; }
-    // The top of the stack: create, list and destroy containers, ask for space here.
+    // The top of the stack. Containers and free space are managed through it.
     [[nodiscard]] object::ObjectStore& store();
     // Errors: not_found (the report lists what there is).
     [[nodiscard]] Task<Result<object::ContainerRecord>> find_container(const Call& call,
@@ -62,7 +62,7 @@ class EmbeddedPool {
         const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report);
     // "embedded engine, io_uring O_DIRECT, 1 device".
     [[nodiscard]] const std::string& path() const { return path_; }
-    // Partitions of its dkeys, fixed when it was made.
+    // The number of targets, fixed when the pool was made.
     [[nodiscard]] uint32_t targets() const;
     // Empty: the pool takes updates. Otherwise a sentence for people.
     [[nodiscard]] std::string read_only_reason() const;

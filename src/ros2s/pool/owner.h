@@ -1,9 +1,10 @@
-// Owner: the one process that has a pool directory open. DIR/owner is a small text file that says
-// who it is; a lock on it, which the kernel drops when the process dies, says that it
-// lives (a lock of the open file description). The file stays when nobody owns the pool, because
-// unlinking a file that others may be about to lock lets two in.
+// Owner: the one process that has a pool directory open. DIR/owner is a small text file that names
+// it. The process holds a lock of the open file description on the file, and the kernel drops the
+// lock when the process dies. The file stays when the pool has no owner. If it were unlinked, one
+// process could lock the old file and another one a new file.
 //
-// The system calls here block for moments and are made when a pool is opened, not per request.
+// The system calls here block for a short time. They are made when a pool is opened, not per
+// request.
 #pragma once
 #include <sys/types.h>
 
@@ -26,9 +27,9 @@ struct OwnerRecord {
     friend bool operator==(const OwnerRecord&, const OwnerRecord&) = default;
 };
 
-// The program that commands record: the command line's. Others stay as long as they like.
+// The program name that the command line records. Its commands own a pool for a short time only.
 inline constexpr std::string_view command_program = "ros2store";
-// And the storage server.
+// The program name of the storage server.
 inline constexpr std::string_view engine_program = "ros2store-engine";
 
 class Ownership {
@@ -39,15 +40,15 @@ class Ownership {
                                                                  const OwnerRecord& self,
                                                                  OwnerRecord& present,
                                                                  Report& report);
-    // The same, but an owner that will soon be gone is waited for: one that is just coming or
-    // leaving, which has the lock and no record, 1 s at most; a command (command_program), which
-    // mostly takes a fraction of a second, 2 s at most; one that was killed or has ended, whose
-    // lock the kernel or a child that it started still has, and a mount that is not mounted any
-    // more, or not yet, 10 s at most. 10 s in all, too.
+    // The same, but waits for an owner that will probably release the pool soon, 10 s at most:
+    // - 1 s for one that has the lock and no record: it is starting or ending;
+    // - 2 s for a command (command_program), which usually takes a fraction of a second;
+    // - 10 s for one that has ended, and whose lock the kernel or a child process still has;
+    // - 10 s for a mount that is not mounted yet, or not any more.
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(
         Reactor& reactor, std::string directory, OwnerRecord self, OwnerRecord& present,
         Report& report);
-    // Releases it. In a forked child, where the lock was given up at once, does nothing.
+    // Releases the directory. Does nothing in a forked child, which does not have the lock.
     ~Ownership();
     Ownership(const Ownership&) = delete;
     Ownership& operator=(const Ownership&) = delete;
@@ -58,11 +59,11 @@ class Ownership {
     ForkMark mark_;
 };
 
-// Who owns the directory now; pid 0 when nobody does, -1 when the owner has not said who it is.
+// The current owner of the directory. pid 0: none; -1: the owner has not written its record.
 // Errors: not_found (no such directory, or no pool in it), denied, io.
 [[nodiscard]] Result<OwnerRecord> find_owner(const std::string& directory);
 
-// "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": what the second opener is told.
+// "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": the error of a second opener.
 [[nodiscard]] std::string describe_owner(const std::string& directory, const OwnerRecord& owner);
 
 }  // namespace ros2s::pool

@@ -1,8 +1,8 @@
-// The engine over a pool's files:
+// The engine on a pool's files:
 //
 //     EngineStore → FileDevice, NvmeDevice or PmemDevice, and the RocksDB index
 //
-// That nobody else has the pool open is the caller's business; the devices' locks stand behind it.
+// The caller ensures that no other process has the pool open. The devices have locks as well.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace ros2s::pool {
 
-// A pool's directory that is this process's, and what is in it now.
+// A pool directory that this process owns, and its contents.
 struct TakenPool {
     std::unique_ptr<Ownership> ownership;
     PoolDirectory directory;
@@ -25,7 +25,7 @@ struct TakenPool {
                                                 OwnerRecord self, OwnerRecord& present,
                                                 Report& report);
 
-// EngineOptions' of that name.
+// Each field is the one of EngineOptions with that name.
 struct EngineRole {
     std::string_view name = "embedded engine";
     Duration pin_grace{};
@@ -36,12 +36,12 @@ struct EngineRole {
 [[nodiscard]] Task<Result<>> format_engine(Environment environment, PoolDirectory directory,
                                            Report& report);
 
-// Where a growth was interrupted (pool_growth.h), it is finished or undone, and `directory` brought
-// up to date. Errors: those of open_device() and EngineStore::open, and of removing files.
+// Finishes or undoes an interrupted growth (pool_growth.h) and updates `directory`. Errors: those
+// of open_device() and EngineStore::open, and of removing files.
 [[nodiscard]] Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(
     Environment environment, PoolDirectory& directory, Report& report, EngineRole role = {});
 
-// Growth is over: DIR/growing goes, durably. Errors: those of the file system.
+// Ends a growth: removes DIR/growing durably. Errors: those of the file system.
 [[nodiscard]] Result<> end_growth(const PoolDirectory& directory, Report& report);
 
 }  // namespace ros2s::pool

@@ -1,4 +1,4 @@
-// The files of a pool directory, by name; and how all of them go.
+// The names of the files in a pool directory, and their removal.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,38 +11,38 @@ namespace ros2s::pool {
 inline constexpr std::string_view config_name = "config.yaml";
 inline constexpr std::string_view index_name = "index";
 inline constexpr std::string_view owner_name = "owner";
-// There while the pool is being made or removed: what is in the directory then is nobody's.
+// Exists while the pool is being made or removed. The other files then belong to no pool.
 inline constexpr std::string_view half_made_name = "half-made";
-// There while the pool grows: a line with the name of the device file that is being added.
+// Exists while the pool grows. It has one line: the name of the device file that is being added.
 inline constexpr std::string_view growing_name = "growing";
-// There since an engine has served the pool: its clients may come again, and pin what they have
-// open.
+// Exists once an engine has served the pool. After a restart its clients may connect again and pin
+// the files that they have open.
 inline constexpr std::string_view served_name = "served";
 
 [[nodiscard]] std::string device_name(size_t number);  // "device-0"
 [[nodiscard]] bool is_device_name(std::string_view name);
 [[nodiscard]] std::string in(const std::string& directory, std::string_view name);
-[[nodiscard]] bool exists(const std::string& path);  // a dangling link does
+[[nodiscard]] bool exists(const std::string& path);  // true for a dangling link
 // "cannot make the link DIR/device-1: …"
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,
                               Report& report);
 
-// Names in the directory that no pool and no new file system (lost+found) explains.
+// Names in the directory that belong neither to a pool nor to a new file system (lost+found).
 [[nodiscard]] Result<std::vector<std::string>> foreign_names(const std::string& directory);
 
 // Names in the directory that may hold a pool's data: device files and the index.
 [[nodiscard]] Result<std::vector<std::string>> data_names(const std::string& directory);
 
-// The file becomes `text`, whole or not at all, and durable. Errors: those of the file system.
+// Replaces the file's content atomically and durably. Errors: those of the file system.
 [[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text);
-// Names made or removed in the directory are durable.
+// Makes created and removed names in the directory durable.
 [[nodiscard]] Result<> sync_directory(const std::string& directory);
 
-// Removes a device file, the file behind a link first, and what its making left. One that is not
-// there is no error. Of a namespace the link alone goes.
+// Removes a device file (if it is a link, the file behind it first) and leftovers of its creation.
+// A missing file is no error. For a namespace only the link is removed.
 [[nodiscard]] Result<> remove_device(const std::string& path);
-// Removes every file of a pool but `owner`, device files behind links too; half-made goes last, so
-// that a removal that is interrupted is gone on with. Errors: those of the file system.
+// Removes every file of a pool except `owner`, also device files behind links. half-made is removed
+// last, so that an interrupted removal can be continued. Errors: those of the file system.
 [[nodiscard]] Result<> remove_pool_files(const std::string& directory);
 
 }  // namespace ros2s::pool

@@ -1,7 +1,7 @@
-// What is there of a pool, whatever it has lost: for those who list and remove pools. Whoever opens
-// one reads it with read_pool_directory(), which refuses what is not whole.
+// The existing files of a pool that may be incomplete, for listing and removing pools. Opening a
+// pool uses read_pool_directory() instead, which refuses an incomplete one.
 //
-// The calls here use the file system directly, and so block the core for moments.
+// The calls here use the file system directly and block the core for a short time.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,13 +13,14 @@ namespace ros2s::pool {
 
 struct PoolRemains {
     std::string directory;   // absolute
-    std::string pool;        // its name; "": nothing here says it
-    uint64_t bytes = 0;      // of the device files that are there
-    bool half_made = false;  // its making or removal was interrupted, or is under way
-    // What is known to be gone, with where a link leads to: "device-1 (a link to /mnt/b/x)". That
-    // the last of the devices are gone only the others' content says, which is not looked at here.
+    std::string pool;        // its name; "": unknown
+    uint64_t bytes = 0;      // of the existing device files
+    bool half_made = false;  // its creation or removal was interrupted, or is in progress
+    // Files that are known to be missing, with the target of a link: "device-1 (a link to
+    // /mnt/b/x)". If the last devices are missing, only the contents of the others show it, and
+    // those are not read here.
     std::vector<std::string> missing;
-    std::string trouble;  // why it cannot be opened, in a sentence; "": nothing is seen
+    std::string trouble;  // why it cannot be opened, in a sentence; "": no reason found
 };
 
 // A directory is a pool's if its config.yaml says so, if it is half-made, or if device files are in

@@ -1,14 +1,13 @@
 // Whether a process that still has a lock is about to lose it.
 //
-// A process that was killed keeps what it had open, locks and sockets included, for the moments
-// that the kernel takes to clear it away: longer the more memory it had. Whoever asks meanwhile
-// must not take it for one that lives. Source: proc(5), /proc/PID/stat (state, flags) and
-// /proc/PID/status.
+// A killed process keeps its files, locks and sockets until the kernel has removed it, which takes
+// longer the more memory it had. Until then it must not be taken for a running process. Source:
+// proc(5), /proc/PID/stat (state, flags) and /proc/PID/status.
 //
-// The process of a mount lives on for moments, too: umount(2) returns before the process has heard
-// of it.
+// The process of a mount continues for a short time, too: umount(2) returns before the process is
+// informed.
 //
-// Blocks for moments; any thread.
+// Blocks for a short time; any thread.
 #pragma once
 #include <sys/types.h>
 
@@ -16,10 +15,11 @@
 
 namespace ros2s::pool {
 
-// It has ended, is being cleared away, or has SIGKILL before it. A number that is nobody's: true.
+// True if it has ended, is being removed, or has a pending SIGKILL, or if no process has the
+// number.
 [[nodiscard]] bool is_ending(pid_t pid);
-// Nothing is mounted on `mount_point`, as the process sees the file systems (proc(5),
-// /proc/PID/mountinfo). False where that cannot be known.
+// True if nothing is mounted on `mount_point` in the process's mount namespace (proc(5),
+// /proc/PID/mountinfo). False if that is unknown.
 [[nodiscard]] bool is_unmounted(pid_t pid, const std::string& mount_point);
 
 }  // namespace ros2s::pool

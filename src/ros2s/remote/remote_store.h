@@ -1,15 +1,14 @@
-// RemoteStore: an ObjectStore that is another process's: each request goes over a channel to a
-// StoreServer. What does not fit one request goes in several, one after the other.
+// RemoteStore: an ObjectStore of another process. Each request goes over a channel to a
+// StoreServer. A request that is too large is sent as several, one after the other.
 //
-// Owned by who composes; the channel outlives it. Used on the channel's core.
+// Owned by the code that composes it; the channel outlives it. Used on the channel's core.
 //
 // Invariants: those of ObjectStore, and
-// - Checksums travel with the bytes in both directions; whoever stands above (client::ClientStore)
-//   verifies what came, the store behind the server what was sent.
-// - A transaction with an operation id is done once, however often the connection is lost, as far
-// as
-//   the store behind the server keeps replies. One without, and the making and unmaking of
-//   containers, fail with `disconnected` when the connection is lost: they may have been done.
+// - Checksums travel with the bytes in both directions. The layer above (client::ClientStore)
+//   verifies received bytes, the store behind the server verifies sent ones.
+// - An update, creation or destruction with an operation id is done once, however often the
+//   connection is lost, as long as the store behind the server keeps its reply. One without fails
+//   with `disconnected` if the connection is lost, and may have been done.
 // - An item of a fetch larger than one request (64 MiB) may see different epochs in its parts.
 #pragma once
 #include <memory>
@@ -24,14 +23,14 @@ namespace ros2s::remote {
 
 class RemoteStore final : public object::ObjectStore {
   public:
-    // Asks the server what it is. Errors: those of rpc::Channel::call(), with the server's
+    // Asks the server for its description. Errors: those of rpc::Channel::call(), with the server's
     // sentence.
     static Task<Result<std::unique_ptr<RemoteStore>>> open(const Call& call, rpc::Channel& channel,
                                                            Report& report);
 
     [[nodiscard]] object::Features features() const override { return description_.features; }
     [[nodiscard]] std::string path() const override;
-    // The server's own: "engine, io_uring, O_DIRECT, 1 device".
+    // The path that the server reports: "engine, io_uring, O_DIRECT, 1 device".
     [[nodiscard]] const std::string& path_there() const { return description_.path; }
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
@@ -54,7 +53,7 @@ class RemoteStore final : public object::ObjectStore {
     [[nodiscard]] uint64_t pins_era() const override {
         return channel_.metrics().connections.value();
     }
-    void session_ended(uint64_t) override {}  // its server's store hears of them
+    void session_ended(uint64_t) override {}  // the server informs its store
 
   private:
     RemoteStore(rpc::Channel& channel, Description description)

@@ -1,13 +1,12 @@
-// StoreServer: answers the requests of RemoteStores from an ObjectStore: an rpc::Service.
+// StoreServer: the rpc::Service that serves the requests of RemoteStores from an ObjectStore.
 //
-// Owned by who composes; the store outlives it, and it the servers that use it. Used on the store's
-// core.
+// Owned by the code that composes it. It outlives the servers that use it, and the store outlives
+// it. Used on the store's core.
 //
 // Invariants
-// - What a client sent was decoded and checked against itself before the store sees it; whether it
-//   makes sense the store says.
-// - Payload is received into memory that no client sees before the store gets it, and sent from
-//   such memory.
+// - A request is decoded, and its fields are consistent, before the store gets it. The store checks
+//   whether it is valid.
+// - Payload is received into memory that no client can access, and sent from such memory.
 #pragma once
 #include <map>
 #include <memory>
@@ -24,11 +23,12 @@ namespace ros2s::remote {
 struct StoreServerMetrics {
     Counter fetches, updates, lists, others;
     Counter malformed;  // bodies that could not be decoded
-    Counter replayed;   // updates that had been done: the stored reply was returned
+    Counter replayed;   // updates that were done before: the stored reply was returned
     void visit(const MetricVisitor& visit) const;
 };
 
-// Hears of each container that was made or destroyed for a client. The composer's.
+// Is informed of each container that was made or destroyed for a client. Owned by the composing
+// code.
 class ContainerWatcher {
   public:
     virtual ~ContainerWatcher() = default;
@@ -38,23 +38,23 @@ class ContainerWatcher {
 
 class StoreServer final : public rpc::Service {
   public:
-    // The watcher, where there is one, outlives it.
+    // The watcher, if there is one, outlives it.
     explicit StoreServer(object::ObjectStore& store, ContainerWatcher* watcher = nullptr);
     ~StoreServer() override;
 
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
     [[nodiscard]] uint32_t number() const override { return object_service; }
     Task<> serve(rpc::Request& request) override;
-    // Sessions are numbered as guests say.
+    // `session` as in rpc::Guest.
     void session_ended(uint64_t session) { store_.session_ended(session); }
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
 
   private:
-    // What a request is decoded into, kept for its memory.
+    // Memory into which a request is decoded; reused for later requests.
     struct Workspace;
     class Borrowed;
 
-    // Whose the names of a request are: the guest's own, or of one whom he serves.
+    // The owner of a request's update names: the client, or a client that it serves (a DPU's host).
     [[nodiscard]] Uuid owner_of(const rpc::Request& request, const Uuid& served);
     Task<Result<>> fetch(rpc::Request& request, Workspace& work);
     Task<Result<>> pin(rpc::Request& request, Workspace& work);
@@ -64,7 +64,7 @@ class StoreServer final : public rpc::Service {
     Task<Result<>> update(rpc::Request& request, Workspace& work);
     Task<Result<>> list(rpc::Request& request, Workspace& work);
     Task<Result<>> answer(rpc::Request& request, Workspace& work);
-    // Counts what could not be decoded.
+    // Counts bodies that could not be decoded.
     template <class T>
     Result<T> read(Result<T> decoded) {
         if (!decoded) metrics_.malformed.add();
@@ -75,7 +75,7 @@ class StoreServer final : public rpc::Service {
     ContainerWatcher* const watcher_;
     StoreServerMetrics metrics_;
     std::vector<std::unique_ptr<Workspace>> idle_;
-    std::map<std::pair<Uuid, Uuid>, Uuid> owners_;  // that were computed, a few of them
+    std::map<std::pair<Uuid, Uuid>, Uuid> owners_;  // a bounded cache of computed owners
 };
 
 }  // namespace ros2s::remote

@@ -1,11 +1,10 @@
 // The bodies of ObjectStore's requests and replies on the wire (docs/formats/rpc.md). Frames,
 // operation ids, errors of whole requests and payload are rpc's.
 //
-// encode_…() replaces the contents of a buffer that its owner keeps, and returns a view of it.
-// decode_…() takes any bytes and fills what is given, keeping its memory; what it accepts is within
-// the limits of the object model's counts and keys. Windows are not encoded: the payload of a
-// request's operations follows in their order, that of a fetch's items in theirs. Errors of every
-// decoder: corrupt.
+// encode_…() replaces the contents of a buffer that its owner reuses, and returns a view of it.
+// decode_…() accepts any bytes and fills its parameters, reusing their memory; a decoded value is
+// within the object model's limits of counts and keys. Windows are not encoded: payload follows in
+// the order of operations, or of a fetch's items. Errors of every decoder: corrupt.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -19,7 +18,7 @@
 
 namespace ros2s::remote {
 
-// What a hello asks for to reach a StoreServer.
+// The service number in a hello for a StoreServer.
 inline constexpr uint32_t object_service = 1;
 
 enum class Method : uint16_t {
@@ -35,29 +34,29 @@ enum class Method : uint16_t {
     pin = 10,
     unpin = 11,
 };
-// From 1 on; in figures and for people.
+// By method, from 1 on; for metrics and people.
 inline constexpr std::array<std::string_view, 11> method_names{
     "describe",          "fetch",           "update", "list", "query", "create_container",
     "destroy_container", "list_containers", "space",  "pin",  "unpin"};
 
 using rpc::Buffer;
 
-// Decoded windows have their length and no address: whoever decodes says where the bytes are.
+// Decoded windows have their length and no address. The caller sets the address.
 ConstBytes encode_fetch(Buffer& buffer, object::ContainerId container,
                         std::span<const object::FetchItem> items);
 [[nodiscard]] Result<> decode_fetch(ConstBytes body, object::ContainerId& container,
                                     std::vector<object::FetchItem>& items);
-// Statuses, sizes, epochs and checksums, in the order of the request. Payload: of an item that is
-// fine, its extent, or the value; of others none.
+// Statuses, sizes, epochs and checksums, in the order of the request. Payload: the extent or the
+// value of an item without an error; none of other items.
 ConstBytes encode_fetched(Buffer& buffer, std::span<const object::FetchItem> items);
 [[nodiscard]] Result<> decode_fetched(ConstBytes body, std::span<object::FetchItem> items);
 // Bytes of an item's payload.
 [[nodiscard]] uint64_t payload_bytes(const object::FetchItem& item);
-// At most so many bytes does an item take in a request and in its reply.
+// The most bytes of an item in a request, and in its reply.
 [[nodiscard]] uint64_t request_bytes_max(const object::FetchItem& item);
 [[nodiscard]] uint64_t reply_bytes_max(const object::FetchItem& item);
 
-// A fetch of one item by a holder, answered as a fetch.
+// A fetch of one item by a holder. The reply is the one of a fetch.
 ConstBytes encode_pin(Buffer& buffer, object::ContainerId container, const Uuid& holder,
                       const object::FetchItem& item);
 [[nodiscard]] Result<> decode_pin(ConstBytes body, object::ContainerId& container, Uuid& holder,
@@ -69,8 +68,8 @@ ConstBytes encode_unpin(Buffer& buffer, object::ContainerId container, const Uui
 ConstBytes encode_unpinned(Buffer& buffer, bool is_wanted);
 [[nodiscard]] Result<bool> decode_unpinned(ConstBytes body);
 
-// Client, slot and sequence of the operation id travel in the frame's header; its owner (of those
-// whom the sender serves; nil: it is the sender's own) and digest are here.
+// Client, slot and sequence of the operation id are in the frame's header. Its digest and owner are
+// here. The owner is a client that the sender serves; nil: the sender itself.
 ConstBytes encode_update(Buffer& buffer, object::ContainerId container,
                          const object::Transaction& transaction);
 [[nodiscard]] Result<> decode_update(ConstBytes body, object::ContainerId& container,
@@ -83,7 +82,7 @@ ConstBytes encode_list(Buffer& buffer, object::ContainerId container,
                        const object::ListRequest& request);
 [[nodiscard]] Result<> decode_list(ConstBytes body, object::ContainerId& container,
                                    object::ListRequest& request);
-// As many entries as fit into `bytes_max`, at least one; `more` where some did not.
+// As many entries as fit into `bytes_max`, at least one; `more` if some did not fit.
 ConstBytes encode_listed(Buffer& buffer, const object::ListReply& reply, size_t bytes_max);
 // Appends.
 [[nodiscard]] Result<> decode_listed(ConstBytes body, object::ListReply& reply);
@@ -95,7 +94,7 @@ ConstBytes encode_query(Buffer& buffer, object::ContainerId container, object::O
 ConstBytes encode_queried(Buffer& buffer, const object::QueryReply& reply);
 [[nodiscard]] Result<object::QueryReply> decode_queried(ConstBytes body);
 
-// Owner and digest: as with update.
+// Owner and digest as in an update.
 struct Creation {
     object::ContainerProperties properties;
     Uuid owner{};
@@ -114,14 +113,14 @@ struct Destruction {
 ConstBytes encode_destroy(Buffer& buffer, const Destruction& destruction);
 [[nodiscard]] Result<Destruction> decode_destroy(ConstBytes body);
 
-// Containers behind the label `after`, in the order of labels.
+// Containers after the label `after`, in the order of labels.
 ConstBytes encode_list_containers(Buffer& buffer, std::string_view after);
 [[nodiscard]] Result<std::string> decode_list_containers(ConstBytes body);
 struct ContainerPage {
     std::vector<object::ContainerRecord> records;
     bool more = false;
 };
-// As many of the records behind `after` as fit into `bytes_max`, at least one.
+// As many of the records after `after` as fit into `bytes_max`, at least one.
 ConstBytes encode_containers(Buffer& buffer, std::span<const object::ContainerRecord> records,
                              std::string_view after, size_t bytes_max);
 // Appends.
@@ -130,10 +129,10 @@ ConstBytes encode_containers(Buffer& buffer, std::span<const object::ContainerRe
 ConstBytes encode_space(Buffer& buffer, const object::PoolSpace& space);
 [[nodiscard]] Result<object::PoolSpace> decode_space(ConstBytes body);
 
-// What stands behind a server.
+// The store of a server.
 struct Description {
     object::Features features;
-    std::string path;  // at most 1 KiB travels
+    std::string path;  // at most 1 KiB is sent
 };
 ConstBytes encode_description(Buffer& buffer, const Description& description);
 [[nodiscard]] Result<Description> decode_description(ConstBytes body);

@@ -1,22 +1,21 @@
-// Channel: the client's side: requests to one server over a connection that it keeps alive.
+// Channel: the client's end: requests to one server over a connection that it keeps open.
 //
-//     call() ─ credit ─ windows ─ request ──► answer ─ windows taken back ─ reader ─ credit back
+//     call() ─ credit ─ windows ─ request ──► reply ─ windows revoked ─ reader ─ credit back
 //                 ▲                 │ the connection is lost
 //                 └── reconnected ◄─┘ the same request again, with the same operation id
 //
-// Owned by who composes; the domain and the ticket source outlive it. Used on the domain's core.
-// After fork() it is dead in the child, with its reactor.
+// Owned by the code that composes it; the domain and the ticket source outlive it. Used on the
+// domain's core. Fork rule: a forked child must not use it.
 //
 // Invariants
-// - At most as many requests are with the server as it granted credits; more wait, first come first
-//   served.
-// - A request's windows are granted for exactly its bytes, with the one right that is needed, and
-//   taken back before call() returns, whatever the server does: then the memory is the caller's.
-// - A request goes out again, after its connection was lost, when it has an operation id or is a
-//   read (CallRequest::repeatable); any other fails with `disconnected`: it may have been done.
-// - An answer is looked at within call(): nothing of it is held afterwards. A traced call's trace
-// has
-//   the server's steps in it, by names that are the channel's.
+// - The server has at most as many requests as it granted credits. Further requests wait; tenants
+//   take turns.
+// - A request's windows are granted for exactly its bytes, with one right. They are revoked before
+//   call() returns, whatever the server does. The memory then belongs to the caller alone.
+// - If the connection is lost, a request is sent again if it has an operation id or is a read
+//   (CallRequest::repeatable). Any other request fails with `disconnected` and may have been done.
+// - A reply is valid only within call(). The trace of a traced call includes the server's steps.
+//   The channel owns their names.
 #pragma once
 #include <memory>
 #include <optional>
@@ -34,29 +33,29 @@
 
 namespace ros2s::rpc {
 
-// Gets tickets: each lets one connection in, so every reconnection takes another.
+// Provides tickets. A ticket admits one connection, so every reconnection takes a new one.
 class TicketSource {
   public:
     virtual ~TicketSource() = default;
-    // Errors: of the control plane; `denied` twice in turn is final for the requests that wait.
+    // Errors: those of the control plane. Two `denied` in sequence fail the waiting requests.
     virtual Task<Result<std::string>> take(Report& report) = 0;
-    // Where its tickets let in: a server that was restarted may listen elsewhere. Empty: where the
-    // channel was opened.
+    // The address for its tickets. A restarted server may listen at another address. Empty: the
+    // address with which the channel was opened.
     [[nodiscard]] virtual std::string address() const { return {}; }
 };
 
-// All of it belongs to the caller and stays put until call() returns.
+// All memory belongs to the caller and must stay valid until call() returns.
 struct CallRequest {
     uint16_t method = 0;
     OperationId id{};         // nil: none
-    bool repeatable = false;  // without an operation id: doing it twice is doing it once
-    bool repeated = false;    // it was sent before, by whomever: it may have been done
+    bool repeatable = false;  // has no operation id, but may be done twice, as a read
+    bool repeated = false;    // it was sent before, here or by another sender
     ConstBytes body;
-    std::span<const ConstBytes> payload{};  // in their order one range of bytes
-    std::span<const Bytes> sink{};          // for the answer's payload: likewise
-    uint64_t reply_body_bytes_max = 0;      // an estimate from above; with it, short answers need
+    std::span<const ConstBytes> payload{};  // one range of bytes, in this order
+    std::span<const Bytes> sink{};          // for the reply's payload, likewise
+    uint64_t reply_body_bytes_max = 0;      // an upper bound; if it is small, the reply needs
                                             // no window
-    Report* report = nullptr;               // gets the server's sentence, where it sent one
+    Report* report = nullptr;               // gets the server's sentence, if it sent one
 };
 
 struct Reply {
@@ -70,12 +69,12 @@ struct Reply {
     ConstBytes payload;
     Payload where = Payload::none;
     uint64_t payload_bytes = 0;
-    // Copies a part of the payload to the caller's memory: at the latest before call() returns.
+    // Copies a part of the payload to the caller's memory, before call() returns.
     void copy(ConstBytes from, Bytes to) const { copies->add(from, to); }
     SlicedCopies* copies = nullptr;
 };
 
-// Looks at an answer while it is there.
+// Reads a reply while it is valid.
 class ReplyReader {
   public:
     virtual ~ReplyReader() = default;
@@ -83,10 +82,10 @@ class ReplyReader {
     virtual Result<> read(const Reply& reply) = 0;
 };
 
-// A connection that was lost and has not come back.
+// A connection that was lost and is not open again.
 struct Absence {
     WallTime since{};
-    std::string why{};  // the last attempt failed; empty before that
+    std::string why{};  // why the last attempt failed; empty before it
 };
 
 class ClientConnection;
@@ -102,12 +101,11 @@ class Channel {
     Channel(const Channel&) = delete;
     Channel& operator=(const Channel&) = delete;
 
-    // Errors: what the server answered; what `reader` returned; cancelled, deadline (also where the
-    // request may have been done, when no answer came in time); disconnected (no connection for
-    // ChannelOptions::patience, detail = since when, in seconds from 1970; or a request that may
-    // not be repeated was lost); too_large (payload
-    // or body; detail = the limit); no_memory (more than staging has); closed; denied, bad_version
-    // and unsupported, as of open(), when it cannot reconnect. Suspends.
+    // Suspends. Errors: the server's error; the error of `reader`; cancelled; deadline (the request
+    // may have been done); disconnected (no connection for ChannelOptions::patience, detail = since
+    // when, in seconds from 1970; or a request that may not be repeated was lost); too_large
+    // (payload or body; detail = the limit); no_memory (more than staging has); closed; denied,
+    // bad_version and unsupported, as of open(), if it cannot reconnect.
     Task<Result<>> call(const Call& call, const CallRequest& request, ReplyReader& reader);
 
     // What the server granted at the last connection.
@@ -122,20 +120,20 @@ class Channel {
     [[nodiscard]] const std::optional<Absence>& absence() const { return absence_; }
     [[nodiscard]] const ChannelMetrics& metrics() const { return metrics_; }
 
-    // Fails what is under way with `closed`, and returns when nothing of it is left. Must be
-    // called. Idempotent.
+    // Fails requests in progress with `closed`, and returns when all have ended. Must be called.
+    // Idempotent.
     Task<> close();
 
   private:
     Channel(Reactor& reactor, fabric::Domain& domain, std::string address, TicketSource& tickets,
             ChannelOptions options);
     Task<Result<std::unique_ptr<ClientConnection>>> connect(Report& report);
-    // Serves the connection, and makes another when it is lost, until close().
+    // Serves the connection and replaces it if it is lost, until close().
     static Task<> keep(Channel& self, std::unique_ptr<ClientConnection> connection);
     Task<std::unique_ptr<ClientConnection>> reconnect();
     Task<Result<>> call_within(const Call& call, const CallRequest& request, ReplyReader& reader,
                                StopToken stop);
-    // A connection, or why there is none.
+    // Returns a connection, or the reason why there is none.
     Task<Result<ClientConnection*>> connected(StopToken stop);
     [[nodiscard]] Result<> check(const CallRequest& request) const;
 
@@ -146,11 +144,11 @@ class Channel {
     const ChannelOptions options_;
     ChannelMetrics metrics_;
     WelcomeBody welcome_;
-    ClientConnection* connection_ = nullptr;  // keep()'s, while it is up
+    ClientConnection* connection_ = nullptr;  // keep() owns it; null while there is none
     std::optional<Absence> absence_;
     StepNames step_names_;
-    std::optional<Error> refusal_;  // why there is none, where waiting is in vain
-    Event changed_;                 // of the two, or closing
+    std::optional<Error> refusal_;  // why there will be no connection
+    Event changed_;                 // of connection_ or refusal_, or closing
     size_t calls_ = 0;
     StopSource closing_;
     Nursery keeping_;

@@ -1,5 +1,5 @@
-// ClientConnection: one connection of a Channel, from its hello to its end, and the requests that
-// go over it. Lives in the task that keeps the channel; exchange() keeps it there.
+// ClientConnection: one connection of a Channel, from its hello to its end, and its requests.
+// Owned by the channel's task, and kept alive until every exchange() has ended.
 #pragma once
 #include <map>
 #include <memory>
@@ -24,25 +24,25 @@ class ClientConnection {
     [[nodiscard]] bool is_alive() const { return endpoint_->alive() && !leaving_; }
 
     struct Outcome {
-        bool lost = false;  // the connection is gone, and with it the answer
+        bool lost = false;  // the connection ended before the reply came
         bool sent = false;  // the request may have reached the server
-        Result<> result{};  // where it is not lost
+        Result<> result{};  // if it is not lost
     };
-    // What a server's steps are called is kept in `names`.
+    // `names` keeps the names of the server's steps.
     Task<Outcome> exchange(const Call& call, const CallRequest& request, ReplyReader& reader,
                            StepNames& names, StopToken stop);
-    // Takes answers in until the connection ends.
+    // Receives replies until the connection ends.
     Task<> receive_all();
-    // Requests under way leave as if the connection were lost.
+    // Ends requests in progress as if the connection were lost.
     void leave();
-    // After receive_all(): waits for them.
+    // After receive_all(): waits for the requests in progress.
     Task<> close();
 
   private:
-    // One request under way, in its coroutine's frame.
+    // One request in progress, in its coroutine's frame.
     struct Exchange {
         explicit Exchange(Reactor& reactor) : changed(reactor) {}
-        Event changed;  // woken by the answer, and at the connection's end
+        Event changed;  // woken by the reply, and at the connection's end
         bool answered = false;
         uint32_t slot = 0;
         fabric::Message message{};
@@ -51,7 +51,7 @@ class ClientConnection {
     struct Slot {
         uint64_t number = 0;  // of its request; 0: free
         uint64_t uses = 0;
-        Exchange* exchange = nullptr;     // null, and a number: given up; its answer is still due
+        Exchange* exchange = nullptr;     // null with a number: given up, its reply is still due
         std::vector<std::byte> memory{};  // of its frame
         admission::Place credit{};        // while it has a number
     };
@@ -65,17 +65,17 @@ class ClientConnection {
     static Result<Welcome> read_verdict(ConstBytes verdict, const std::string& address,
                                         Report& report);
 
-    // In turn with other tenants. Errors: cancelled, disconnected.
+    // Waits for the tenant's turn. Errors: cancelled, disconnected.
     Task<Result<>> take_slot(Exchange& exchange, uint64_t tenant, uint64_t bytes, StopToken stop);
-    // Where the requests of a tenant wait for credit.
+    // The queue in which a tenant's requests wait for credit.
     admission::Line& line_of(uint64_t tenant);
     void give_slot(uint32_t slot) noexcept;
-    // What of a request goes within its frame.
+    // The parts of a request that are in its frame.
     struct Layout {
         bool body_inline = true;
         bool payload_inline = true;
         bool sink_windows = false;
-        uint64_t window_bytes = 0;  // what does not
+        uint64_t window_bytes = 0;  // of the other parts
     };
     Task<Outcome> exchange_in_slot(Exchange& exchange, const Call& call, const CallRequest& request,
                                    Layout layout, ReplyReader& reader, StepNames& names,
@@ -86,12 +86,12 @@ class ClientConnection {
     Task<Result<>> send(Slot& slot, const Call& call, const CallRequest& request, Layout layout,
                         const Windows& windows, StopToken stop);
     Task<> wait_for_answer(Exchange& exchange, StopToken stop);
-    // Tells the server, and gives it a while to answer all the same.
+    // Sends a cancellation, then waits a limited time for a reply.
     Task<> give_up(Exchange& exchange);
     void wake_all() noexcept;
     Result<> read(const Exchange& exchange, const CallRequest& request, const Windows& windows,
                   ReplyReader& reader, SlicedCopies& copies);
-    // Errors: why the connection is to be ended.
+    // Errors: the reason to end the connection.
     Result<> take(fabric::Message message);
 
     Reactor& reactor_;

@@ -1,16 +1,14 @@
-// Request: what a server's Service is given to answer: the decoded frame of one request, the way to
-// its payload, and its one answer.
+// Request: a request as a Service gets it: the decoded frame, access to its payload, and the reply.
 //
-// Owned by the connection it came over. The service may use it until its serve() returns, on the
-// server's core. When the connection ends meanwhile, the call's stop token fires and every transfer
-// fails with `disconnected`; the request is answered all the same, into the void.
+// Owned by its connection. The service may use it until its serve() returns, on the server's core.
+// If the connection ends before, the call's stop token fires and every transfer fails with
+// `disconnected`. The service still replies; the reply is dropped.
 //
 // Invariants
-// - Answered exactly once.
+// - It gets exactly one reply.
 // - After a cancellation, or the deadline, no put or get begins.
-// - What a client claims (lengths, windows) was checked against itself by decode_frame(); the keys
-// of
-//   windows are judged by the fabric at every use.
+// - decode_frame() has checked that lengths and windows are consistent. The fabric checks the keys
+//   of windows at every use.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -27,16 +25,16 @@
 
 namespace ros2s::rpc {
 
-// Who is at the other end, as the gate says.
+// The client at the other end, as the gate identified it.
 struct Guest {
     uint64_t session = 0;
     uint64_t tenant = 0;
-    Uuid owner{};  // of his clients' names (UpdateName::owner)
+    Uuid owner{};  // of its clients' update names (UpdateName::owner)
 };
 
 class Gate;
 
-// What a connection's requests share. The connection's.
+// Common to the requests of a connection, which owns it.
 struct RequestEnvironment {
     fabric::Endpoint& endpoint;
     const ServerOptions& options;
@@ -58,27 +56,27 @@ class Request {
     [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
     // It was sent before, and may have been done.
     [[nodiscard]] bool repeated() const { return frame_.header.has(Flag::repeated); }
-    // Its deadline, stop token and tenant; a trace, where the client wants one.
+    // Its deadline, stop token and tenant; a trace, if the client requests one.
     [[nodiscard]] const Call& call() const { return call_; }
     [[nodiscard]] ConstBytes body() const { return body_; }
     [[nodiscard]] uint64_t payload_bytes() const { return frame_.header.payload_bytes; }
-    // How much payload the answer may have.
+    // The largest payload that the reply may have.
     [[nodiscard]] uint64_t sink_bytes() const { return frame_.header.sink_bytes; }
 
-    // Memory for payload: in all no more than body, payload and sink of the request, for which it
-    // was let in.
+    // Memory for payload. In all at most body, payload and sink of the request, for which it was
+    // admitted.
     [[nodiscard]] PayloadMemory memory(uint64_t size) {
         ROS2S_CHECK(size <= bytes_most());
         return environment_.memory.take(size);
     }
-    // The payload, payload_bytes() long, into memory that the client does not see. Errors: those of
-    // fabric::Endpoint::get(), cancelled, deadline.
+    // Moves the payload (payload_bytes()) into memory that the client cannot access. Errors: those
+    // of fabric::Endpoint::get(), cancelled, deadline.
     Task<Result<>> receive_payload(Bytes into);
 
-    // Payload, or the whole sink, where it lies in the client's memory: its grant is in use until
-    // the mapping ends, which is best before the answer. The client may change it at any time.
-    // Errors: unsupported (it is not in one window, or the provider does not have it here:
-    // receive_payload() and place() move it), those of fabric::Endpoint::map(), cancelled,
+    // Maps the payload, or the whole sink, in the client's memory. The grant is in use until the
+    // mapping ends; end it before the reply. The client may change the memory at any time.
+    // Errors: unsupported (it is not in one window, or the provider cannot map it: use
+    // receive_payload() and place()), those of fabric::Endpoint::map(), cancelled,
     // deadline.
     [[nodiscard]] Result<fabric::Mapping> map_payload();
     [[nodiscard]] Result<fabric::Mapping> map_sink();
@@ -87,28 +85,27 @@ class Request {
     [[nodiscard]] bool fits_inline(uint64_t body_bytes, uint64_t payload_bytes) const;
     // Bytes of the largest body that a reply can have.
     [[nodiscard]] uint64_t reply_body_bytes_max() const;
-    // Puts bytes at `offset` of the sink; they are there before the answer is. Errors: those of
+    // Puts bytes at `offset` of the sink. They arrive before the reply. Errors: those of
     // fabric::Endpoint::put(), invalid (beyond the sink), too_large (no windows came with the
     // request, so it must go inline), cancelled, deadline.
     Task<Result<>> place(uint64_t offset, ConstBytes bytes);
 
-    // The answer, with payload inline (fits_inline()), or with so much that was placed.
+    // Sends the reply, with inline payload (fits_inline()), or with the size of placed payload.
     Task<> reply(ConstBytes body, ConstBytes inline_payload = {});
     Task<> reply_placed(ConstBytes body, uint64_t payload_bytes);
-    // Or an error, with a sentence for people.
+    // Sends an error as the reply, with a sentence for people.
     Task<> fail(Error error, std::string_view text = {});
     [[nodiscard]] bool answered() const { return answered_; }
 
   private:
     friend class ServerConnection;
-    // Begins with what came; fetches a body that lies in the source windows.
+    // Begins with a received frame. fetch_body() gets a body that is in the source windows.
     void begin(fabric::Message message, const Frame& frame, Time now);
-    // What it may take of the server's memory, and of everybody's bandwidth.
+    // The most payload memory that it may use.
     [[nodiscard]] uint64_t bytes_most() const {
         return payload_bytes() + sink_bytes() + body_bytes_in_front();
     }
-    // No answer that fills the sink could be delivered: it does not fit inline, and there is no
-    // window for it.
+    // A reply that fills the sink could not be delivered: it does not fit inline and has no window.
     [[nodiscard]] bool is_undeliverable() const {
         return sink_bytes() > 0 && frame_.header.sink_windows == 0 && !fits_inline(0, sink_bytes());
     }
@@ -134,7 +131,7 @@ class Request {
     Task<Result<>> move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory);
     // A window that the client never granted ends the connection.
     std::unexpected<Error> end_for_false_window();
-    // An answer that has no room reserved, to a client that may not read it.
+    // A reply without reserved room. It waits for the client to read.
     Task<Result<>> send_large(ConstBytes head, ConstBytes payload);
     Task<> answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload);
 
@@ -149,30 +146,30 @@ class Request {
     std::optional<Trace> trace_;
     Time arrived_{};
     bool answered_ = false;
-    std::vector<std::byte> head_;  // of the answer; keeps its memory, unless it is large
+    std::vector<std::byte> head_;  // of the reply; its memory is reused, unless it is large
 };
 
-// Answers requests. Owned by who composes; outlives the servers that use it.
+// Answers requests. Owned by the code that composes it; outlives the servers that use it.
 class Service {
   public:
     virtual ~Service() = default;
     // Its number in the hello.
     [[nodiscard]] virtual uint32_t number() const = 0;
-    // Answers before it returns. Many run side by side.
+    // Replies before it returns. Many run concurrently.
     virtual Task<> serve(Request& request) = 0;
-    // Of the step that stands for all of it in traces.
+    // The name of the step that represents it in traces.
     [[nodiscard]] virtual std::string_view name() const { return "server.serve"; }
 };
 
-// Decides who is let in.
+// Decides which clients are admitted.
 class Gate {
   public:
     virtual ~Gate() = default;
-    // The hello of who wants a connection, for whom nothing is set up yet. Errors: denied, busy.
+    // Checks a client's hello, before anything is set up for it. Errors: denied, busy.
     [[nodiscard]] virtual Result<Guest> admit(const HelloBody& hello, const fabric::Peer& peer) = 0;
-    // A guest named memory in a request that is not his own, or not for that use.
+    // A request named memory that does not belong to its client, or not for that use.
     virtual void misused(const Guest& /*guest*/, const fabric::Peer& /*peer*/) {}
-    // A guest's connection is over; once for each that was admitted.
+    // A connection has ended. Called once for each admitted one.
     virtual void left(const Guest& guest) = 0;
 };
 

@@ -1,19 +1,19 @@
-// Server: takes connections in over one domain and has a Service answer their requests.
+// Server: accepts connections over one domain. A Service answers their requests.
 //
-//     hello (ticket) ─ gate ─ welcome (credits) ─ connection ─ requests, each with one answer ─ end
+//     hello (ticket) ─ gate ─ welcome (credits) ─ connection ─ requests, each with one reply ─ end
 //
-// Owned by who composes; domain, service and gate outlive it. Used on the domain's core. A forked
-// child has no server: its reactor is dead.
+// Owned by the code that composes it; domain, service and gate outlive it. Used on the domain's
+// core. Fork rule: a forked child must not use it.
 //
 // Invariants
-// - The hello comes with the fabric's, and the gate has admitted it before the fabric sets up
-//   anything (fabric::Admission): who has no ticket gets no memory, no connection, and no place.
-// - A connection has at most ServerOptions::requests_max requests; one more ends it. So does a
-//   frame that makes no sense. Others do not notice.
-// - A request is answered once; when its connection ends, it is asked to stop and still ends.
-// - Requests begin in turn, by tenant and then by connection (ServerGroup); the Service sees none
-//   whose deadline has passed or whose answer could not be delivered.
-// - A repeated request is the Service's matter: it has the operation id.
+// - The hello is part of the fabric's hello. The gate admits it before the fabric sets up anything
+//   (fabric::Admission): a client without a ticket gets no memory and no connection.
+// - A connection has at most ServerOptions::requests_max requests. One more ends the connection,
+//   and so does an invalid frame. Other connections are not affected.
+// - A request gets one reply. If its connection ends, the request is asked to stop.
+// - Requests begin in turn, by tenant and then by connection (ServerGroup). The Service gets no
+//   request whose deadline has passed or whose reply could not be delivered.
+// - The Service recognises repeated requests by their operation id.
 #pragma once
 #include <map>
 #include <memory>
@@ -49,7 +49,7 @@ class Server : private fabric::Admission {
 
     // Ends the connections of a guest's session, at once, and returns when their requests are done.
     Task<> end_session(uint64_t session);
-    // Takes nothing new in, lets what was begun be answered, ends all connections. Must be called.
+    // Accepts nothing new, lets requests in progress end, ends all connections. Must be called.
     Task<> close();
     // Ends all connections at once, as if the process had died. Connections that come later end
     // before their first request. close() is still due.
@@ -59,7 +59,7 @@ class Server : private fabric::Admission {
     friend class ServerConnection;
     Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate& gate,
            ServerOptions options);
-    // One that was let in, and whose connection is not here yet.
+    // A client that was admitted, and whose connection has not been accepted yet.
     struct Entrant {
         Guest guest;
         std::unique_ptr<admission::Line> line;
@@ -68,7 +68,7 @@ class Server : private fabric::Admission {
     };
     Verdict admit(uint64_t session, ConstBytes credential, const fabric::Peer& peer) override;
     void withdraw(uint64_t session) noexcept override;
-    // Errors: as they are told, with the sentence.
+    // Errors: those that the client gets; the report has the sentence.
     Result<Guest> look_at(ConstBytes credential, const fabric::Peer& peer, Report& report);
     static Task<> accept(Server& self);
     static Task<> attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint, Entrant entrant);
@@ -86,7 +86,7 @@ class Server : private fabric::Admission {
     uint32_t last_connection_ = 0;
     std::map<uint64_t, Entrant> entrants_;  // by the fabric's session
     std::vector<ServerConnection*> all_;
-    Event left_;  // woken whenever a connection is gone
+    Event left_;  // woken whenever a connection has ended
     StopSource closing_;
     bool closed_ = false;
     bool abandoned_ = false;

@@ -1,5 +1,5 @@
-// ServerConnection: one connection of a Server, that was let in, to its end. Lives in the frame of
-// the task that runs it.
+// ServerConnection: one admitted connection of a Server, to its end. Lives in the frame of the task
+// that runs it.
 #pragma once
 #include <memory>
 #include <vector>
@@ -12,21 +12,21 @@ class ServerConnection {
   public:
     ServerConnection(Server& server, std::unique_ptr<fabric::Endpoint> endpoint, const Guest& guest,
                      std::unique_ptr<admission::Line> line, uint32_t number);
-    // Serves until the connection ends, or `closing` fires; then until all is answered.
+    // Serves until the connection ends or `closing` fires, and then until all requests have ended.
     Task<> run(StopToken closing);
     [[nodiscard]] const Guest& guest() const { return guest_; }
     void abandon() { endpoint_->abandon(); }
 
   private:
     Task<> serve_all(StopToken closing);
-    // Errors: why the connection is to be ended.
+    // Errors: the reason to end the connection.
     Result<> take(fabric::Message message);
     Result<> begin(fabric::Message message, const Frame& frame);
     void cancel(const FrameHeader& header);
     static Task<> serve(ServerConnection& self, Request& request);
-    // When its turn has come. Errors: why nothing is to be done for it.
+    // Waits for the request's turn. Errors: the reason not to serve it.
     static Task<Result<>> enter(ServerConnection& self, Request& request, admission::Place& place);
-    // Whoever asked is gone: nobody waits for what is being done.
+    // Stops the requests in progress when the connection ends.
     static Task<> stop_at_end(ServerConnection& self);
 
     Server& server_;
@@ -36,8 +36,9 @@ class ServerConnection {
     RequestEnvironment environment_;
     const std::unique_ptr<admission::Line> line_;     // of its tenant
     std::vector<std::unique_ptr<Request>> requests_;  // by slot
-    // Answered, and not ended yet, while their slots have the next request already: the client may
-    // be quicker with it than the coroutine that sent the answer. No more than there are slots.
+    // Requests that have sent their reply and not ended yet, while their slots already have the
+    // next request: the client may be faster than the coroutine that sent the reply. No more than
+    // there are slots.
     std::vector<std::unique_ptr<Request>> finishing_;
     Event finished_;  // woken at each end of a request
     Nursery serving_;

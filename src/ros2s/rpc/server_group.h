@@ -1,7 +1,7 @@
-// ServerGroup: what the servers of one process share: its core and its memory for payload, among
-// the tenants that come to any of them.
+// ServerGroup: the core and the payload memory that the servers of one process share. Both are
+// divided among the tenants of all these servers.
 //
-// Owned by who composes; outlives its servers. Used on their core.
+// Owned by the code that composes it; outlives its servers. Used on their core.
 #pragma once
 #include "ros2s/admission/admission.h"
 
@@ -13,7 +13,7 @@ struct ServerGroup {
 
     // The bytes of a request are its payload, its sink, and a body that lies in windows.
     admission::Admission admission;
-    // Memory that PayloadPools keep for the next request, together.
+    // Memory that all PayloadPools together keep for later requests.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
 };

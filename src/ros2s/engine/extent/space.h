@@ -1,4 +1,4 @@
-// SpaceMap: which blocks of a pool's devices are in use, and where the next ones go.
+// SpaceMap: the state of the blocks of a pool's devices, and the choice of the next ones.
 //
 // A block is in one of five states:
 //
@@ -11,20 +11,19 @@
 //       +---------------------------------- discarding
 //                    discarded()
 //
-// The `used` bitmap is the durable truth and changes only where a committed group is applied; it
-// is what checkpoints write. `available` is what may be written now. A block displaced by group N
-// stays in quarantine until a record that proves N durable is itself durable (two generations) and
-// no read that started before N was visible still runs; only then may its bytes change. Where its
-// device gains by it, it is discarded then, and handed out when that has ended.
+// The `used` bitmap is the durable truth. It changes only when a committed group is applied, and
+// checkpoints write it. `available` blocks may be written now. A block displaced by group N stays
+// in quarantine until a record that proves N durable is itself durable, and until all reads that
+// began before N was visible have ended. Then its bytes may change. If its device benefits from it,
+// the block is first discarded, and is available when the discard has ended.
 //
 // Invariants
-// - available and used are disjoint; a block in flight, in quarantine or being discarded is in
-// neither.
+// - available and used are disjoint. A block in flight, in quarantine or discarding is in neither.
 // - reserved(device) <= available(device): a reservation can always be allocated.
-// - The last blocks of a device are kept for what writes in place and gives as many back, so that a
-// full pool can be written to and truncated; they are not counted among its space.
+// - The last blocks of a device are kept for writes in place, which free as many as they take. A
+//   full pool can therefore be overwritten and truncated. These blocks do not count as its space.
 // - Blocks of a group whose write failed are never made available again.
-// - What look_ahead() found stays available until it is allocated: only allocate() takes any away.
+// - Blocks that look_ahead() found stay available until allocate() takes them.
 //
 // Used on the pool's core. Does not suspend.
 #pragma once
@@ -50,37 +49,37 @@ class SpaceMap {
     // Blocks of one index value.
     static constexpr uint64_t region_blocks = 32768;
 
-    // Blocks of one device that follow each other.
+    // Contiguous blocks of one device.
     struct Found {
         uint64_t first = 0, blocks = 0;
     };
 
-    // Takes the regions of a checkpoint's cut.
+    // Receives the regions of a checkpoint's cut.
     class CutSink {
       public:
         virtual ~CutSink() = default;
         virtual void region(uint32_t device, uint32_t region, std::string_view bits) = 0;
     };
 
-    // Data lie in blocks [first, end); the others are never handed out. All free.
+    // Data is in blocks [first, end), all free; other blocks are never allocated.
     void add_device(uint64_t first, uint64_t end);
     [[nodiscard]] uint32_t devices() const { return static_cast<uint32_t>(devices_.size()); }
     // Errors: corrupt (no such region, or a wrong length).
     [[nodiscard]] Result<> load_region(uint32_t device, uint32_t region, std::string_view bits);
-    // Recovery is done and its restart record durable: everything that is not used is available.
+    // Recovery is done and its restart record durable: all blocks that are not used are available.
     void make_available();
-    // The same for one device: a new one.
+    // The same for one new device.
     void make_available(uint32_t device);
 
     [[nodiscard]] bool contains(BlockAddress address) const;
-    // Without those that are kept back.
+    // Without the blocks that are kept back.
     [[nodiscard]] uint64_t total_blocks() const;
     [[nodiscard]] uint64_t used_blocks() const;
-    // Displaced, and not available yet.
+    // Displaced blocks that are not available yet.
     [[nodiscard]] uint64_t quarantined_blocks() const { return quarantined_ + discarding_; }
-    // Who needs blocks: something that makes the pool fuller, or something that displaces as many.
+    // The purpose of blocks: more data, or an overwrite that displaces as many.
     enum class Need : uint8_t { more, in_place };
-    // Not reserved.
+    // Available blocks that are not reserved.
     [[nodiscard]] uint64_t available_blocks(uint32_t device, Need need = Need::more) const {
         const Device& of = devices_[device];
         const uint64_t kept = of.reserved + (need == Need::more ? of.kept : 0);
@@ -88,48 +87,47 @@ class SpaceMap {
     }
     // Keeps blocks of the device back from now on.
     void keep_back(uint32_t device, uint64_t blocks) { devices_[device].kept = blocks; }
-    // Of the device that has most of them: what holds nothing that is visible.
+    // Blocks without visible data, of the device that has most of them.
     [[nodiscard]] uint64_t unused_blocks_most() const;
-    // Somebody holds a reservation.
+    // True if there is a reservation.
     [[nodiscard]] bool has_reservations() const;
 
     // Sets blocks aside, so that allocate() cannot fail.
     [[nodiscard]] bool reserve(uint32_t device, uint64_t blocks, Need need = Need::more);
     void unreserve(uint32_t device, uint64_t blocks);
-    // Turns a reservation into blocks in flight: one run where the free space allows it, otherwise
-    // few. Appends to `runs`; what goes on where the last of them ends makes that one longer.
+    // Turns a reservation into blocks in flight: one run if the free space allows it, otherwise
+    // few. Appends to `runs`; blocks that follow the last run extend it.
     void allocate(uint32_t device, uint64_t blocks, std::vector<BlockRun>& runs);
-    // Finds now where the next `blocks` will go, while there is time: allocations of a few blocks
-    // each then lie together, and cost no search. It takes nothing: a larger allocation searches
-    // anew.
+    // Finds the place of the next `blocks` in advance. Allocations of a few blocks each are then
+    // contiguous and need no search. It allocates nothing. A larger allocation searches again.
     void look_ahead(uint32_t device, uint64_t blocks);
 
-    // Both for a group that is being applied. False where the state does not fit (used twice, freed
+    // Both for a group that is being applied. False if the state does not match (used twice, freed
     // twice).
     bool mark_used(BlockAddress address);
     bool mark_free(BlockAddress address, uint64_t group);
-    // Runs of so many blocks of the device are discarded before they are available; 0: none, as
-    // long as nothing else is said.
+    // Runs of at least this many blocks are discarded before they are available; 0, the default:
+    // none.
     void set_discard(uint32_t device, uint64_t blocks_least);
-    // Makes available what groups up to `group` displaced, except what is to be discarded first,
-    // which is appended to `apart`. True when there was anything.
+    // Makes blocks available that groups up to `group` displaced. Runs that must be discarded first
+    // are appended to `apart` instead. True if there was any block.
     bool release(uint64_t group, std::vector<BlockRun>& apart);
-    // What release() set apart is available.
+    // Makes a run available that release() appended to `apart`.
     void discarded(BlockRun run);
     // The oldest group that has blocks in quarantine; 0: none.
     [[nodiscard]] uint64_t oldest_quarantined() const {
         return quarantine_.empty() ? 0 : quarantine_.front().group;
     }
-    // Rules that tests may remove.
+    // Rules that tests may switch off.
     struct Skipped {
         bool quarantine = false;  // freed blocks are available at once
-        bool discarding = false;  // what is to be discarded is available before it was
+        bool discarding = false;  // blocks are available before their discard has ended
         bool regions = false;     // a cut has one region
     };
     void skip(const Skipped& rules) { skipped_ = rules; }
 
-    // Regions changed since the last cut belong to it; those that change again before they were
-    // taken go to the sink first. take() hands over one more; false when there is none left.
+    // A cut has the regions that changed since the last cut. A region that is about to change again
+    // goes to the sink first. take() passes one more to the sink; false if none is left.
     void begin_cut(CutSink& sink);
     bool take();
     [[nodiscard]] size_t dirty_regions() const { return dirty_.size(); }
@@ -140,7 +138,7 @@ class SpaceMap {
         uint64_t first = 0, end = 0;
         uint64_t available = 0, reserved = 0, used = 0, kept = 0;
         uint64_t cursor = 0;
-        uint64_t discard_least = 0;  // blocks; 0: nothing is discarded
+        uint64_t discard_least = 0;  // blocks; 0: no discards
         std::vector<uint64_t> used_bits, available_bits;
         std::vector<uint8_t> regions;  // flags
         // Available runs in the order in which allocate() takes from them.

@@ -1,6 +1,7 @@
-// Lent: what the peer has granted to the side that initiates, as it announced, where an adapter
-// moves the bytes: asked before each transfer, so that the adapter is not given what it would
-// refuse. The peer may lie about its own memory; then its adapter refuses, and its connection ends.
+// Lent: the initiating side's copy of the peer's grants, as the peer announced them. It is used if
+// an adapter moves the bytes. It is checked before each transfer, so that the adapter gets no
+// transfer that it would refuse. If the peer announced false grants, its adapter refuses, and its
+// connection ends.
 //
 // Owned by an endpoint; used on its core.
 #pragma once
@@ -19,7 +20,7 @@ class Lent {
     class Use {
       public:
         [[nodiscard]] Exposed at() const noexcept { return at_; }
-        // Becomes true when the peer wants it back.
+        // Becomes true when the peer revokes the grant.
         [[nodiscard]] const bool& revoked() const noexcept { return *revoked_; }
 
       private:
@@ -33,9 +34,9 @@ class Lent {
     Lent(uint64_t domain, uint64_t session, size_t grants_max)
         : domain_(domain), session_(session), grants_max_(grants_max) {}
 
-    // False: it makes no sense, or is one too many.
+    // False: the key is invalid, or there are too many.
     [[nodiscard]] bool add(const RemoteKey& key, Time expires);
-    // end() is due for what it returns.
+    // end() must be called for the returned use.
     [[nodiscard]] std::expected<Use, Refusal> begin(const RemoteKey& key, uint64_t offset,
                                                     uint64_t count, Rights right, Time now);
     // True: this was the last one of a grant that the peer revoked, which has ended.
