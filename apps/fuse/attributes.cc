@@ -85,6 +85,12 @@ bool is_refused(std::string_view name) noexcept {
     return name.starts_with("system.") || name == "security.capability";
 }
 
+// This process answers them. A file that had one of its own could not be copied with its
+// attributes.
+bool is_reserved(std::string_view name) noexcept {
+    return name.starts_with(api::reserved_attributes);
+}
+
 // What a person asks this process is answered here; all else is the file's.
 Task<Result<std::string>> value_of(Server& server, fs::NodeId node, std::string name, uid_t asker) {
     if (const auto question = api::parse_question(name)) {
@@ -99,6 +105,10 @@ Task<Result<std::string>> value_of(Server& server, fs::NodeId node, std::string 
 
 Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
                      size_t room) {
+    if (room == 0 && api::parse_question(name)) {  // it traces when it is asked with room
+        fuse_reply_xattr(request, api::mount_answer_bytes_max);
+        co_return;
+    }
     const auto value = co_await value_of(server, node, std::move(name), fuse_req_ctx(request)->uid);
     if (!value) {
         reply_error(request, value.error());
@@ -133,7 +143,7 @@ Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
 }
 void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char* value,
               size_t bytes, int flags) {
-    if (is_refused(name)) {
+    if (is_refused(name) || is_reserved(name)) {
         fuse_reply_err(request, EOPNOTSUPP);
         return;
     }
@@ -152,7 +162,9 @@ Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_
         co_return;
     }
     std::string list;  // each name with its NUL
-    for (const auto& name : *names) list.append(name.c_str(), name.size() + 1);
+    for (const auto& name : *names) {
+        if (!is_reserved(name)) list.append(name.c_str(), name.size() + 1);
+    }
     if (room == 0) {
         fuse_reply_xattr(request, list.size());
     } else if (list.size() > room) {

@@ -22,6 +22,7 @@ Task<Result<std::string>> answer_why(Server& server, fs::NodeId node, uid_t aske
     const Call call;
     fs::FileSystem& file_system = server.file_system();
     const bool writes = question.kinds == api::TraceKinds::read_and_write;
+    if (writes && server.options().read_only) co_return fail(Code::read_only);
     if (writes) ROS2S_CO_TRY(co_await check_scratch(file_system, node, asker));
     ROS2S_CO_TRY_ASSIGN(const fs::Opened opened,
                         co_await file_system.open(call, node, {.write = writes}));

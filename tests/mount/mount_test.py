@@ -451,6 +451,12 @@ def what_the_owner_answers_and_to_whom():
                 raise AssertionError(f"{attribute} of '{path}' was answered")
             except OSError as error:
                 assert error.errno == expected, (path, attribute, error)
+        for name in (asks + "0", asks + "write", "user.ros2store.status", "user.ros2store.own"):
+            try:
+                os.setxattr(pool.path("f"), name, b"x")
+                raise AssertionError(f"{name} was set")
+            except OSError as error:
+                assert error.errno == errno.EOPNOTSUPP, (name, error)
         assert os.listxattr(pool.path("f")) == [] and read(pool.path("f")) == content
         pool.unmount(pid)
 

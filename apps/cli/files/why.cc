@@ -1,7 +1,9 @@
 // why: how I/O on a file travels (promise: the path is reported, never guessed), and one read of 4
 // KiB, step by step. With --write also one write, of the very bytes that were read.
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -155,12 +157,24 @@ Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(Workplace wor
     co_return std::move(asked->trace.write);
 }
 
+// An attribute of that name on any other file system is somebody's text.
+Task<bool> is_in_fuse(Workplace work, const Place& place) {
+    const std::string path = place.host + "/" + place.path;
+    struct statfs system{};
+    const auto asked = co_await work.environment.blocking.run(work.environment.reactor, [&] {
+        return ::statfs(path.c_str(), &system) == 0 ? Result<>() : fail_errno(errno);
+    });
+    co_return asked&& system.f_type == FUSE_SUPER_MAGIC;
+}
+
 // By the mount's process, which has the pool (api/mount_trace.h). Nothing where the file is in no
 // mount of ours. Errors: reported.
 Task<Result<std::optional<MountedTrace>>> trace_through_mount(Workplace work, const Place& place,
                                                               fs::NodeId node,
                                                               const WhyOptions& options) {
-    if (place.host.empty()) co_return std::optional<MountedTrace>();
+    if (place.host.empty() || !co_await is_in_fuse(work, place)) {
+        co_return std::optional<MountedTrace>();
+    }
     auto asked = co_await ask_mount(work, place, node, {.offset = options.offset});
     if (!asked &&
         (asked.error().code == Code::no_attribute || asked.error().code == Code::unsupported)) {

@@ -192,7 +192,10 @@ Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string co
                                                          {.reaps = !options_.read_only}, report));
 }
 
-Task<> Deployment::unmount(fs::FileSystem& file_system) { co_await stack_.close(&file_system); }
+Task<> Deployment::unmount(fs::FileSystem& file_system) {
+    ROS2S_CHECK(pool_ != nullptr);  // elsewhere file_system() is within another layer
+    co_await stack_.close(&file_system);
+}
 
 Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
                                                   std::string thread_name) {

@@ -22,9 +22,17 @@ void append_request(std::string& text, const RequestTrace& request) {
 }
 
 Duration take_duration(std::istream& in) {
+    constexpr Duration::rep most = Duration(std::chrono::hours(1)).count();
     Duration::rep count = 0;
     in >> count;
+    if (count < 0 || count > most) in.setstate(std::ios::failbit);
     return Duration(count);
+}
+
+// A terminal would obey control characters.
+void make_printable(std::string& text) {
+    std::ranges::replace_if(
+        text, [](unsigned char each) { return each < 0x20 || each == 0x7f; }, '?');
 }
 
 RequestTrace take_request(std::istream& in) {
@@ -39,6 +47,7 @@ RequestTrace take_request(std::istream& in) {
         step.begin = take_duration(in);
         step.takes = take_duration(in);
         in >> step.name;
+        make_printable(step.name);
     }
     return request;
 }
@@ -78,6 +87,7 @@ std::optional<MountTrace> parse_answer(const std::string& text) {
     MountTrace answer{.handled = take_duration(in)};
     in >> answer.trace.io.staged >> std::ws;
     std::getline(in, answer.trace.io.path);
+    make_printable(answer.trace.io.path);
     answer.trace.read = take_request(in);
     if (!in) return {};
     RequestTrace write = take_request(in);

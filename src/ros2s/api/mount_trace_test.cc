@@ -27,14 +27,19 @@ TEST(MountTrace, AnAnswerComesBackAsItWas) {
 }
 
 TEST(MountTrace, AnyTextIsTaken) {
-    for (const char* text : {"", "7", "7 0 path", "7 0 path\n1 2 18446744073709551615\n0 1 2 x",
-                             "7 0 path\n1 2 -1\n", "\n\n\n", "x y z"}) {
+    for (const char* text :
+         {"", "7", "7 0 path", "7 0 path\n1 2 18446744073709551615\n0 1 2 x", "7 0 path\n1 2 -1\n",
+          "\n\n\n", "x y z", "-7 0 path\n1 2 0\n", "9223372036854775807 0 path\n1 2 0\n"}) {
         EXPECT_FALSE(parse_answer(text)) << text;
     }
     const auto deep = parse_answer("7 0 path\n1 2 2\n2000000000 1 2 x\n-5 1 2 y\n");
     ASSERT_TRUE(deep);
     EXPECT_EQ(deep->trace.read.steps[0].depth, 40);
     EXPECT_EQ(deep->trace.read.steps[1].depth, 0);
+    const auto escapes = parse_answer("7 0 \033[2Jpath\n1 2 1\n0 1 2 \033x\177\n");
+    ASSERT_TRUE(escapes);
+    EXPECT_EQ(escapes->trace.io.path, "?[2Jpath");
+    EXPECT_EQ(escapes->trace.read.steps[0].name, "?x?");
 }
 
 TEST(MountTrace, AQuestionIsAnAttribute) {
