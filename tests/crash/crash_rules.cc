@@ -95,6 +95,11 @@ std::optional<Found> search(const NamedRule& rule, const SetUp& in, uint64_t fro
     if (parsed.ec != std::errc()) return std::nullopt;
     found.seen = said.substr(static_cast<size_t>(parsed.ptr + 1 - said.data()));
     if (found.seen.empty()) found.seen = fmt::format("ended with status {}", status);
+    // A unity build has absolute paths.
+    if (found.seen.starts_with('/') || found.seen.starts_with('.')) {
+        const size_t path = found.seen.find("src/ros2s/");
+        if (path != std::string::npos) found.seen.erase(0, path);
+    }
     return found;
 }
 
