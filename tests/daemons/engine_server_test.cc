@@ -293,7 +293,7 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
     auto options = engine.options("shm");
     options.pool = "other";
     EXPECT_EQ(open(options, sentence).code, Code::not_found);
-    EXPECT_NE(sentence.find("there is pool"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("available: pool"), std::string::npos) << sentence;
     EXPECT_EQ(open(engine.options("ucx+rc"), sentence).code, Code::unsupported);
     EXPECT_NE(sentence.find("ucx+tcp"), std::string::npos) << sentence;
     // A certificate of somebody else's authority.
