@@ -118,10 +118,14 @@ Task<Result<MountedTrace>> ask_mount(Workplace work, const Place& place, fs::Nod
                                      api::MountQuestion question) {
     Reactor& reactor = work.environment.reactor;
     // The file system asks on a thread of the pool; the way there and back is none of the kernel's.
-    Time begin = reactor.now();
-    co_await work.environment.blocking.run(reactor, [] { return Result<>(); });
-    const Duration way = reactor.now() - begin;
-    begin = reactor.now();
+    // The fastest of several, because another process may have had the processor.
+    Duration way = Duration::max();
+    for (int attempt = 0; attempt < 8; ++attempt) {
+        const Time begin = reactor.now();
+        co_await work.environment.blocking.run(reactor, [] { return Result<>(); });
+        way = std::min(way, reactor.now() - begin);
+    }
+    const Time begin = reactor.now();
     const auto text =
         co_await place.file_system->get_xattr(work.call, node, api::to_attribute(question));
     const Duration took = reactor.now() - begin;
@@ -159,7 +163,8 @@ Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(Workplace wor
 
 // An attribute of that name on any other file system is somebody's text.
 Task<bool> is_in_fuse(Workplace work, const Place& place) {
-    const std::string path = place.host + "/" + place.path;
+    // A local path may lead anywhere; one in a container stays in it.
+    const std::string path = place.local ? place.host + "/" + place.path : place.host;
     struct statfs system{};
     const auto asked = co_await work.environment.blocking.run(work.environment.reactor, [&] {
         return ::statfs(path.c_str(), &system) == 0 ? Result<>() : fail_errno(errno);
