@@ -68,9 +68,8 @@ std::optional<MountQuestion> parse_question(std::string_view attribute) {
         question.kinds = TraceKinds::read_and_write;
         return question;
     }
-    const char* const end = attribute.data() + attribute.size();
-    const auto parsed = std::from_chars(attribute.data(), end, question.offset);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return {};
+    const auto parsed = std::from_chars(attribute.begin(), attribute.end(), question.offset);
+    if (parsed.ec != std::errc() || parsed.ptr != attribute.end()) return {};
     return question;
 }
 
