@@ -48,6 +48,17 @@ std::string name_of(const DeploymentOptions& options) {
 
 }  // namespace
 
+Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report) {
+    if (uri.transport == Uri::Transport::local) {
+        const auto owner = pool::find_owner(uri.dir);
+        if (owner && is_mount_of(*owner, uri)) return *owner;
+    }
+    return report.fail(Code::unsupported,
+                       "this process was forked from one that had opened a pool, and can open none "
+                       "itself: start it as a new program (exec; in Python, multiprocessing's "
+                       "start method 'spawn')");
+}
+
 Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
                                                            Environment environment, Uri uri,
                                                            DeploymentOptions options,
@@ -66,12 +77,8 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
     const bool local = uri_.transport == Uri::Transport::local;
     pool::OwnerRecord owner;
     if (options_.in_forked_child) {
-        if (local) owner = pool::find_owner(uri_.dir).value_or(pool::OwnerRecord{});
-        if (is_mount_of(owner, uri_)) co_return co_await through_mount(owner, report);
-        co_return report.fail(Code::unsupported,
-                              "this process was forked from one that had opened a pool, and can "
-                              "open none itself: start it as a new program (exec; in Python, "
-                              "multiprocessing's start method 'spawn')");
+        ROS2S_CO_TRY_ASSIGN(owner, find_mount_for_forked_child(uri_, report));
+        co_return co_await through_mount(owner, report);
     }
     if (!local) co_return co_await network(call, uri_, report);
     Report refusal;

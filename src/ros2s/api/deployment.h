@@ -111,6 +111,10 @@ class Deployment {
 // Errors: not_found (the sentence has the right URI).
 [[nodiscard]] Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report);
 
+// The mount that a forked child of a process that had opened a pool can use, because it is another
+// process's. A child cannot open anything else, nor start the thread for it. Errors: unsupported.
+[[nodiscard]] Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report);
+
 // Whether the owner is an engine whose socket is in the pool's directory.
 [[nodiscard]] bool is_served(const std::string& directory, const pool::OwnerRecord& owner);
 

@@ -126,6 +126,7 @@ Result<Attachment> Instances::attach(const Uri& uri, const std::string& program,
 
 Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
                                    const std::string& key, Report& report) {
+    if (forked_from_user_) ROS2S_TRY(find_mount_for_forked_child(uri, report));
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, report));
     const Call call;
     auto opened = instance->run([&] {
