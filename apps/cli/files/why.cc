@@ -169,7 +169,8 @@ Task<bool> is_in_fuse(Workplace work, const Place& place) {
     const auto asked = co_await work.environment.blocking.run(work.environment.reactor, [&] {
         return ::statfs(path.c_str(), &system) == 0 ? Result<>() : fail_errno(errno);
     });
-    co_return asked&& system.f_type == FUSE_SUPER_MAGIC;
+    if (!asked) co_return false;
+    co_return system.f_type == FUSE_SUPER_MAGIC;
 }
 
 // By the mount's process, which has the pool (api/mount_trace.h). Nothing where the file is in no

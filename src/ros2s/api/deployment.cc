@@ -74,13 +74,12 @@ Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
 Task<> Deployment::close() { co_await stack_.close(); }
 
 Task<Result<>> Deployment::compose(const Call& call, Report& report) {
-    const bool local = uri_.transport == Uri::Transport::local;
-    pool::OwnerRecord owner;
     if (options_.in_forked_child) {
-        ROS2S_CO_TRY_ASSIGN(owner, find_mount_for_forked_child(uri_, report));
-        co_return co_await through_mount(owner, report);
+        ROS2S_CO_TRY_ASSIGN(auto mounted_by, find_mount_for_forked_child(uri_, report));
+        co_return co_await through_mount(std::move(mounted_by), report);
     }
-    if (!local) co_return co_await network(call, uri_, report);
+    if (uri_.transport != Uri::Transport::local) co_return co_await network(call, uri_, report);
+    pool::OwnerRecord owner;
     Report refusal;
     const auto opened = co_await embedded(call, owner, refusal);
     if (opened) co_return opened;
