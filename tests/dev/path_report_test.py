@@ -55,7 +55,7 @@ def every_row_is_measured_where_it_is_direct():
         results = []
         for each in compare.ROWS:
             figure = compare.measure(each, pool.side, SHARED)
-            assert figure.rate > 0 and figure.path == "embedded engine, io_uring, O_DIRECT, 1 device"
+            assert figure.iops > 0 and figure.path == "embedded engine, io_uring, O_DIRECT, 1 device"
             results.append((each, [[figure]]))
         assert "counters: embedded engine, io_uring, O_DIRECT, 1 device" in compare.way(results)
 

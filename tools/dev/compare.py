@@ -21,7 +21,7 @@ import shown
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    key: str  # what ./dev bench calls it
+    key: str  # of ./dev bench --rows
     name: str
     options: dict  # of fio, for both
     only_raw: dict = dataclasses.field(default_factory=dict)
@@ -58,6 +58,11 @@ class Side:
     way: str = path_report.EMBEDDED  # what its path report must say
     through: str = ""  # the provider by which its I/O reaches the engine, where that is a daemon
 
+    @property
+    def mode(self):
+        return ("raw" if self.is_raw else "offload" if "dpu" in self.daemons else
+                "direct" if self.daemons else "embedded")
+
 
 def raw_side(file):
     return Side("raw", ["--ioengine=io_uring", "--direct=1", "--fixedbufs=1",
@@ -82,11 +87,15 @@ def served_side(name, built, pool, scheme, way, through):
 @dataclasses.dataclass(frozen=True)
 class Figure:
     """What one run of fio says, and what it costs."""
-    rate: float  # MiB/s or operations per second
-    cpu_us: float  # user and kernel time of the process and its threads, per operation
+    operations: int
+    iops: float
+    bytes_per_s: float
+    p50_us: float  # from fio's submit to the completion; without what fdatasync takes
+    p99_us: float
+    cpu_us: dict  # user and kernel time per operation, by process: host (fio), dpu, engine
     path: str = ""  # which way the I/O took, by the pool's own report; empty: raw
-    daemons_cpu_us: dict = dataclasses.field(default_factory=dict)  # per operation, by daemon
     hops: object = None  # hops.Hops: what each process on the way counted; None: raw
+    device_empty_share: float = None  # None: not sampled
 
 
 def fill(side, size):
@@ -99,12 +108,13 @@ def fill(side, size):
 def fio_command(row, side, shared):
     options = shared | row.options | (row.only_raw if side.is_raw else {})
     report = [] if side.is_raw else ["--path_report=1"]
-    return ["fio", "--name=figure", "--output-format=json", *side.target, *report,
-            *(f"--{key}={value}" for key, value in options.items())]
+    return ["fio", "--name=figure", "--output-format=json", "--lat_percentiles=1", "--group_reporting=1",
+            *side.target, *report, *(f"--{key}={value}" for key, value in options.items())]
 
 
-def measure(row, side, shared):
-    command = fio_command(row, side, shared)
+def measure(row, side, shared, prefix=()):
+    """`prefix`: a command that runs fio, such as perf's."""
+    command = [*prefix, *fio_command(row, side, shared)]
     before = None
     meter = served.Meter(side.served) if side.served else None
 
@@ -125,24 +135,30 @@ def measure(row, side, shared):
         raise shown.Failed(f"{' '.join(command)}\nfio reports error {job['error']}")
     wrote = "write" in row.options["rw"]
     moved = job["write" if wrote else "read"]
-    spent = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+    spent = {"host": (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)}
     by_daemons, counted = meter.read() if meter else ({}, {})
+    spent |= {name: by_daemons[name] for name in side.daemons}
     path, passed = "", None
     if not side.is_raw:
         report = path_report.check(done.stdout, moved["total_ios"], wrote, side.way,
-                                   counted.get("engine"))
+                                   counted.get("engine"), row.options.get("numjobs", 1))
         path, passed = report.path, hops.seen(report, counted)
         if side.through:
             hops.check(passed, side.through, "dpu" in side.daemons)
-    per_operation = 1e6 / max(1, moved["total_ios"])
-    return Figure(moved["bw_bytes"] / 2**20 if row.in_mib() else moved["iops"],
-                  spent * per_operation, path,
-                  {name: seconds * per_operation for name, seconds in by_daemons.items()}, passed)
+    operations = max(1, moved["total_ios"])
+    latency = moved["lat_ns"].get("percentile", {})
+    return Figure(operations, moved["iops"], moved["bw_bytes"],
+                  latency.get("50.000000", 0) / 1000, latency.get("99.000000", 0) / 1000,
+                  {name: 1e6 * seconds / operations for name, seconds in spent.items()}, path, passed)
 
 
-def table(rows, sides, size, seconds, turns):
+def time_based(size, seconds):
+    """The options of fio that all rows and sides share."""
+    return dict(size=size, time_based=1, runtime=seconds, randrepeat=0, norandommap=1)
+
+
+def in_turn(rows, sides, turns, shared, measured=measure):
     """Yields (row, a list of each side's figures, turn by turn) for each row."""
-    shared = dict(size=size, time_based=1, runtime=seconds, randrepeat=0, norandommap=1)
     for row in rows:
         for side in sides:
             console.command(fio_command(row, side, shared))
@@ -151,19 +167,28 @@ def table(rows, sides, size, seconds, turns):
             # Who goes first alternates too.
             order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
             for i in order:
-                figures[i].append(measure(row, sides[i], shared))
+                figures[i].append(measured(row, sides[i], shared))
         yield row, figures
+
+
+def table(rows, sides, size, seconds, turns):
+    return in_turn(rows, sides, turns, time_based(size, seconds))
 
 
 def ratio(figures, base):
     """The median of the turns' ratios and their spread, as text."""
-    ratios = [ours.rate / other.rate for ours, other in zip(figures, base)]
+    ratios = [ours.bytes_per_s / other.bytes_per_s for ours, other in zip(figures, base)]
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
 
 
+def median_rate(row, figures):
+    """In MiB/s, or in operations per second."""
+    return statistics.median(figure.bytes_per_s / 2**20 if row.in_mib() else figure.iops
+                             for figure in figures)
+
+
 def rate(row, figures):
-    unit = "MiB/s" if row.in_mib() else "IOPS"
-    return f"{statistics.median(figure.rate for figure in figures):,.0f} {unit}"
+    return f"{median_rate(row, figures):,.0f} {'MiB/s' if row.in_mib() else 'IOPS'}"
 
 
 def lines(results):

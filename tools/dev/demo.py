@@ -4,12 +4,10 @@ Everything lies in build/demo and is removed again, whatever ends it (guard.py).
 stays, mounted, in build/demo-kept. What was run, and what it said, is in build/demo.log."""
 
 import argparse
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import build
@@ -87,7 +85,7 @@ def run(options):
         return tally.close()
     Path("build").mkdir(exist_ok=True)
     with open("build/demo.lock", "w", encoding="ascii") as lock:
-        if not lock_alone(lock):
+        if not guard.lock_alone(lock):
             tally.add("stopped: another demo runs in this checkout; wait for its end", False)
             return tally.close()
         if not options.verbose and options.pull_plug is None:
@@ -106,19 +104,6 @@ class Told(console.Tally):
         if not ok and console.notes:
             print(f"FAIL {name}", flush=True)
         return ok
-
-
-def lock_alone(lock):
-    """One demo at a time. The guard of one that was killed holds the lock until all is cleared."""
-    end = time.monotonic() + guard.PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-        time.sleep(0.1)
 
 
 def guarded(demo, place, lock):

@@ -6,6 +6,7 @@ gone without having said that it is done, and clears up in its place.
 
 usage: guard.py PLACE MARK      (standard input: the demo's pipe)"""
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -35,6 +36,19 @@ class Guard:
 
     def stand_down(self):
         self.process.communicate(b"done")
+
+
+def lock_alone(lock):
+    """One at a time. The guard of one that was killed holds the lock until all is cleared."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+        time.sleep(0.1)
 
 
 def marked(mark):

@@ -1,6 +1,8 @@
 """./dev nightly: what is too long for every change. Run it before an issue or a release is called done."""
 
 import argparse
+import subprocess
+import sys
 
 import arm64
 import build
@@ -16,6 +18,8 @@ import trial
 def add_arguments(parser):
     parser.add_argument("--points", type=int, default=100000, help="crash points of each campaign (100000)")
     parser.add_argument("--seconds", type=int, default=60, help="for each fuzzer (60)")
+    parser.add_argument("--against", metavar="BUILD_DIR",
+                        help="a build of the base, beside which the bench runs; without it there is no bench")
     parser.add_argument("--only-tests", action="store_true",
                         help=f"only the tests that ctest has under the label {test.NIGHTLY}")
 
@@ -30,6 +34,12 @@ def run(options):
         test.ctest("release", tally, label=test.NIGHTLY)
         return tally.close()
     test.ctest("release", tally, exclude_labels=(test.CAMPAIGN,))
+    console.part("bench")
+    if options.against:
+        command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--no-build", "--against", options.against]
+        tally.add("bench beside the base", subprocess.run(command, check=False).returncode == 0)
+    else:
+        print("not run: the bench, which wants a build of the base (--against BUILD_DIR)", flush=True)
     console.part("crash campaigns")
     sim.campaigns(build.folder("release") / "tests" / "crash",
                   argparse.Namespace(points=options.points, seed=1), tally)

@@ -35,14 +35,26 @@ def parse(text):
     return found
 
 
-def check(text, requests, wrote, way=EMBEDDED, engine=None):
-    """`requests` reads or writes of one file were acknowledged; returns their report. Errors:
-    Failed, when they took another path than `way`, or did not all reach the devices. `engine`: how
+def together(reports):
+    """Of jobs that share a pool: its counters are in each report, those of the last are whole."""
+    def all_of(name):
+        return sum(getattr(report, name) for report in reports)
+
+    paths = sorted({report.path for report in reports})
+    return PathReport("; ".join(paths), all_of("reads"), all_of("read_bytes"), all_of("writes"),
+                      all_of("written_bytes"),
+                      {name: max(report.counters.get(name, 0) for report in reports)
+                       for report in reports for name in report.counters})
+
+
+def check(text, requests, wrote, way=EMBEDDED, engine=None, jobs=1):
+    """`requests` reads or writes of one file, by so many jobs, were acknowledged; returns their report.
+    Errors: Failed, when they took another path than `way`, or did not all reach the devices. `engine`: how
     much the counters of the engine in another process grew meanwhile, as hops.Series."""
     reports = parse(text)
-    if len(reports) != 1:
-        raise shown.Failed(f"{len(reports)} path reports of one file; fio said: {text[-1500:]}")
-    report = reports[0]
+    if len(reports) != jobs:
+        raise shown.Failed(f"{len(reports)} path reports of {jobs} jobs; fio said: {text[-1500:]}")
+    report = together(reports)
     if not re.fullmatch(way, report.path):
         raise shown.Failed(f"the pool's I/O took this path: {report.path}; figures are of {way}: see "
                            "`ros2store doctor`, and io: in the pool's config.yaml")

@@ -15,32 +15,29 @@ SHORT_HEADS = {"write-1m": "write MiB/s", "read-1m": "read MiB/s", "randread-1":
 ROWS = tuple(row for row in compare.ROWS if row.key in HEADS)
 
 
+def direct(built, pool, provider, name):
+    address = r"\S+/run/engine\.data" if provider == "shm" else r"127\.0\.0\.1:\d+"
+    return compare.served_side(name, built, pool, "ros2s",
+                               rf"{re.escape(provider)} to {address}, {path_report.ENGINE}", provider)
+
+
+def offload(built, pool, provider, name):
+    """`provider`: how the DPU reaches its engine."""
+    way = (rf"host link over shm to the DPU at {re.escape(str(pool.directory))}/run/dpu\.data\."
+           rf"[0-9a-f]{{16}}, {re.escape(provider)} to its {path_report.ENGINE}")
+    return compare.served_side(name, built, pool, "ros2s+dpu", way, provider)
+
+
 def sides(built, raw, embedded, over_shm, over_tcp, over_ofi=None):
     """`over_shm`, `over_tcp`, `over_ofi`: pools whose DPU reaches its engine so."""
-    def direct(provider, address):
-        return rf"{re.escape(provider)} to {address}, {path_report.ENGINE}"
-
-    def link(pool):
-        return (rf"host link over shm to the DPU at {re.escape(str(pool.directory))}/run/dpu\.data\."
-                rf"[0-9a-f]{{16}}, {re.escape(pool.provider)} to its {path_report.ENGINE}")
-
-    made = [
-        raw, embedded,
-        compare.served_side("direct, shm (no NIC)", built, over_shm, "ros2s",
-                            direct("shm", r"\S+/run/engine\.data"), "shm"),
-        compare.served_side("direct, ucx+tcp", built, over_tcp, "ros2s",
-                            direct("ucx+tcp", r"127\.0\.0\.1:\d+"), "ucx+tcp"),
-        compare.served_side("offload, shm (no NIC)", built, over_shm, "ros2s+dpu",
-                            link(over_shm), "shm"),
-        compare.served_side("offload, ucx+tcp behind", built, over_tcp, "ros2s+dpu",
-                            link(over_tcp), "ucx+tcp"),
-    ]
+    made = [raw, embedded,
+            direct(built, over_shm, "shm", "direct, shm (no NIC)"),
+            direct(built, over_tcp, "ucx+tcp", "direct, ucx+tcp"),
+            offload(built, over_shm, "shm", "offload, shm (no NIC)"),
+            offload(built, over_tcp, "ucx+tcp", "offload, ucx+tcp behind")]
     if over_ofi:
-        made += [
-            compare.served_side("direct, ofi+tcp;ofi_rxm", built, over_ofi, "ros2s",
-                                direct("ofi+tcp;ofi_rxm", r"127\.0\.0\.1:\d+"), "ofi+tcp;ofi_rxm"),
-            compare.served_side("offload, ofi+tcp;ofi_rxm behind", built, over_ofi, "ros2s+dpu",
-                                link(over_ofi), "ofi+tcp;ofi_rxm")]
+        made += [direct(built, over_ofi, "ofi+tcp;ofi_rxm", "direct, ofi+tcp;ofi_rxm"),
+                 offload(built, over_ofi, "ofi+tcp;ofi_rxm", "offload, ofi+tcp;ofi_rxm behind")]
     return made
 
 
@@ -52,9 +49,9 @@ def short_lines(the_sides, results):
     for number, side in enumerate(the_sides):
         cells = []
         for row, figures in results:
-            rate = statistics.median(figure.rate for figure in figures[number])
+            rate = compare.median_rate(row, figures[number])
             text = f"{rate:,.0f}" if row.in_mib() else f"{rate / 1000:,.1f} K"
-            raw = statistics.median(figure.rate for figure in figures[0])
+            raw = compare.median_rate(row, figures[0])
             cells.append(text if number == 0 else f"{text} ({rate / raw:.2f})")
         told.append(f"{side.name:<{width}}" + "".join(f"{cell:>15}" for cell in cells))
     return told
@@ -109,13 +106,5 @@ def by_provider(counts):
 
 
 def spent(side, figures):
-    def median(values):
-        return f"{statistics.median(values):.1f}"
-
-    parts = [median(figure.cpu_us for figure in figures)]
-    for name in ("dpu", "engine"):
-        if name in side.daemons:
-            parts.append(median(figure.daemons_cpu_us[name] for figure in figures))
-        else:
-            parts.append("–")
-    return " / ".join(parts)
+    return " / ".join(f"{statistics.median(figure.cpu_us[name] for figure in figures):.1f}"
+                      if name in ("host", *side.daemons) else "–" for name in ("host", "dpu", "engine"))

@@ -1,0 +1,77 @@
+"""./dev bench, so short that its figures mean nothing: each set-up is measured, every field is there, and nothing
+stays.
+
+usage: bench_run_test.py BUILD_DIRECTORY CHECKOUT [NAME…]"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import runner  # noqa: E402
+
+test = runner.Tests()
+
+
+def bench(top, *options):
+    """In a place that looks like a built checkout."""
+    (top / "build").mkdir()
+    os.symlink(BUILD, top / "build" / "release")
+    return subprocess.run([sys.executable, "-B", CHECKOUT / "tools" / "dev", "bench", *options, "--no-build"],
+                          cwd=top, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=4 * runner.PATIENCE_SECONDS, check=False)
+
+
+def in_a_place(look):
+    top = Path(tempfile.mkdtemp(prefix="bench.", dir=BUILD))
+    try:
+        look(top)
+    finally:
+        shutil.rmtree(top)
+
+
+@test
+def every_set_up_is_measured():
+    def look(top):
+        done = bench(top, "quick", "--seconds", "1", "--turns", "1", "--mib", "64", "--rows", "randread-32",
+                     "--json", "build/out/bench.json")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        out = top / "build" / "out" / "bench.json"
+        document = json.loads(out.read_text())
+        found = document["rows"]
+        assert {row["mode"] for row in found} == {"raw", "embedded", "direct", "offload"}, found
+        for row in found:
+            assert tuple(row) == rows.FIELDS, row
+            assert row["iops"] > 0 and row["p99_us"] >= row["p50_us"] > 0, row
+            assert (row["ratio_to_raw"] is None) == (row["mode"] == "raw"), row
+            assert (row["engine_cpu_us_per_io"] is None) == (row["mode"] in ("raw", "embedded")), row
+            assert (row["dpu_cpu_us_per_io"] is None) == (row["mode"] != "offload"), row
+        assert len(document["spreads"]) == len(found) and document["machine"]["cores"] > 0
+        assert len(document["load_before"]) == len(document["load_after"]) == 3
+        assert "| 4 KiB randread, depth 32 | offload, shm |" in out.with_suffix(".md").read_text()
+        assert out.with_suffix(".svg").read_text().startswith("<svg ")
+        assert not (top / "build" / "bench").exists()
+
+    in_a_place(look)
+
+
+@test
+def a_row_that_is_not_there():
+    def look(top):
+        done = bench(top, "--rows", "randread-33")
+        assert done.returncode == 1 and "there is no row randread-33" in done.stdout, done.stdout
+
+    in_a_place(look)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    BUILD, CHECKOUT = (Path(each).absolute() for each in sys.argv[1:3])
+    sys.path.insert(0, str(CHECKOUT / "tools" / "dev"))
+    from bench import rows  # noqa: E402
+    sys.exit(test.run(sys.argv[3:]))

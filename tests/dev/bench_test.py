@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""usage: bench_test.py SOURCE_DIRECTORY
+
+What ./dev bench makes of what it measured: rows, ratios, what counts as a regression, how often the disk was
+empty, whose samples are polling, and the plot."""
+import sys
+import unittest
+from pathlib import Path
+from xml.etree import ElementTree
+
+sys.path.insert(0, f"{Path(sys.argv.pop(1)).absolute()}/tools/dev")
+import compare  # noqa: E402
+import path_report  # noqa: E402
+from bench import disk, plot, report, rows, samples  # noqa: E402
+
+RAW = compare.Side("raw", [], is_raw=True)
+DIRECT = compare.Side("direct, shm", [], daemons=("engine",), through="shm")
+READ = next(row for row in compare.ROWS if row.key == "randread-32")
+
+
+def figures(*rates, cpu_us=None, empty=None):
+    return [compare.Figure(1000, rate, rate * 4096, 10, 20, cpu_us or {"host": 4.0}, device_empty_share=empty)
+            for rate in rates]
+
+
+class Rows(unittest.TestCase):
+    def test_the_schema(self):
+        row = rows.row(RAW, READ, figures(100, 300, 200, empty=0.25), None, {})
+        self.assertEqual(tuple(row), rows.FIELDS)
+        self.assertEqual((row["mode"], row["provider"], row["workload"], row["bs"], row["iodepth"]),
+                         ("raw", None, "randread", 4096, 32))
+        self.assertEqual((row["iops"], row["device_empty_share"], row["ratio_to_raw"]), (200, 0.25, None))
+
+    def test_what_was_not_measured_is_null(self):
+        row = rows.row(DIRECT, READ, figures(100, cpu_us={"host": 4.0, "engine": 8.0}), figures(200), {})
+        self.assertEqual((row["host_cpu_us_per_io"], row["host_poll_us_per_io"]), (4, None))
+        self.assertEqual((row["dpu_cpu_us_per_io"], row["device_empty_share"]), (None, None))
+
+    def test_polling_is_apart(self):
+        row = rows.row(DIRECT, READ, figures(100, cpu_us={"host": 4.0, "engine": 8.0}), figures(200),
+                       {"host": 0.25, "engine": 0.5})
+        self.assertEqual((row["host_cpu_us_per_io"], row["host_poll_us_per_io"]), (3, 1))
+        self.assertEqual((row["engine_cpu_us_per_io"], row["engine_poll_us_per_io"]), (4, 4))
+
+    def test_the_ratio_is_the_median_of_the_turns_ratios(self):
+        ours, raw = figures(50, 90, 30), figures(100, 100, 300)
+        self.assertEqual(rows.row(DIRECT, READ, ours, raw, {})["ratio_to_raw"], 0.5)
+        self.assertEqual(rows.spread(ours, raw), {"iops": [30, 90], "ratio_to_raw": [0.1, 0.9]})
+
+    def test_a_regression_is_below_the_base_in_every_turn(self):
+        def regressed(*of_base):
+            return rows.comparison({}, figures(*of_base), figures(*(100 for _ in of_base)))["regressed"]
+
+        self.assertTrue(regressed(90, 94, 97))
+        self.assertFalse(regressed(96, 97, 98))  # less than 5 %
+        self.assertFalse(regressed(60, 70, 101))  # within the spread
+        self.assertFalse(regressed(100, 100, 100))
+
+
+class Disk(unittest.TestCase):
+    def test_only_the_time_of_the_requests_counts(self):
+        before = [(at / 100, 0) for at in range(100)]
+        during = [(1 + at / 100, at % 4) for at in range(100)]
+        after = [(2 + at / 100, 0) for at in range(100)]
+        self.assertAlmostEqual(disk.empty_share(before + during + after, 1), 0.25, places=1)
+
+    def test_nothing_is_made_up(self):
+        self.assertIsNone(disk.empty_share([], 1))
+        self.assertIsNone(disk.empty_share([(at / 100, 0) for at in range(100)], 1))
+        self.assertIsNone(disk.empty_share([(at / 10, 1) for at in range(10)], 1))
+
+
+PERF = """fio 7/7
+\tffffffff81000010 do_sched_yield ([kernel.kallsyms])
+\t    7f00aa __sched_yield (/lib/libc.so.6)
+
+ros2store 0 7
+\t    7f00bb ros2s::engine::Reader::fetch(unsigned long) (/b/libros2store.so)
+
+ros2store-engin  9
+\tffffffff81000020 blk_mq_submit_bio ([kernel.kallsyms])
+\tffffffff81000010 __x64_sys_io_uring_enter ([kernel.kallsyms])
+\t    7f00cc [unknown] (/lib/liburing.so.2)
+
+swapper     0
+\tffffffff81000030 default_idle ([kernel.kallsyms])
+"""
+
+
+class Samples(unittest.TestCase):
+    def setUp(self):
+        self.grouped = samples.by_process(samples.parse(PERF), {"engine": 9})
+
+    def test_each_sample_is_of_a_process(self):
+        self.assertEqual({name: len(found) for name, found in self.grouped.items()}, {"host": 2, "engine": 1})
+        self.assertEqual(self.grouped["engine"][0].kernel[0][0], "blk_mq_submit_bio")
+
+    def test_polling(self):
+        self.assertEqual(samples.poll_shares(self.grouped), {"host": 0.5, "engine": 0})
+
+
+class Reports(unittest.TestCase):
+    def test_jobs_of_one_pool_are_added(self):
+        one = path_report.PathReport("way", 1, 4096, 0, 0, {"ros2store_device_read_bytes_total": 4096})
+        two = path_report.PathReport("way", 2, 8192, 0, 0, {"ros2store_device_read_bytes_total": 12288})
+        self.assertEqual(path_report.together([one, two]), path_report.PathReport(
+            "way", 3, 12288, 0, 0, {"ros2store_device_read_bytes_total": 12288}))
+
+    def test_the_table_has_a_line_for_each_row(self):
+        ours, raw = figures(50, 90), figures(100, 100)
+        made = [rows.row(RAW, READ, raw, None, {}), rows.row(DIRECT, READ, ours, raw, {"host": 0.5})]
+        lines = report.rows_as_table(made, [rows.spread(raw, None), rows.spread(ours, raw)])
+        self.assertEqual(len(lines), 4)
+        self.assertIn("| 0.70 (0.50–0.90) |", lines[3])
+        self.assertIn("| 2.0 (+ 2.0) / – / – |", lines[3])
+
+    def test_the_plot_is_xml_and_has_a_bar_for_each_value(self):
+        text = plot.bars([("a < b", [("direct", 0.5, (0.4, 0.6)), ("offload", None, None)]),
+                          ("c", [("offload", 1.5, None)])], "ratio & more")
+        bars = [each for each in ElementTree.fromstring(text).iter() if each.tag.endswith("title")]
+        self.assertEqual([each.text for each in bars], ["a < b, direct: 0.5", "c, offload: 1.5"])
+
+
+if __name__ == "__main__":
+    unittest.main()

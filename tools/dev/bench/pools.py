@@ -1,0 +1,90 @@
+"""The pools of a build that a bench measures, and the sides (compare.Side) that they make."""
+
+import dataclasses
+
+import compare
+import console
+import served
+import set_ups
+import shown
+
+TCP = "ucx+tcp"
+
+
+def mib_of(mib):
+    """Of a pool for files of this size. What is overwritten comes back only after the next groups, and
+    metadata takes its part."""
+    return max(1024, 2 * mib)
+
+
+class Pools:
+    """Below `place`: one pool for the embedded engine, and pools with daemons. `name` is the build's."""
+
+    def __init__(self, name, built, place, mib):
+        self.name = name
+        self.built = built
+        self.place = place / name
+        self.place.mkdir()
+        self.size = f"{mib_of(mib)}M"
+        self.program = (built / "bin/ros2store").absolute()
+        self.running = []
+
+    def embedded(self):
+        directory = (self.place / "embedded").absolute()
+        uri = f"ros2s+local:///pool/main?dir={directory}"
+        shown.run(self.program, "up", "--no-daemons", directory, "--size", self.size, quiet=True)
+        return self.named(compare.pool_side("embedded", self.built, uri, "figures"))
+
+    def with_daemons(self, providers):
+        """A pool whose engine is reached by each of these; its DPU takes the first. Errors: Failed."""
+        directory = (self.place / "-".join(each.partition(";")[0] for each in providers)).absolute()
+        pool = served.Served(self.program, directory, ", ".join(providers))
+        self.running.append(pool)
+        pool.make(self.size)
+        return pool
+
+    def direct(self, pool, provider):
+        return self.named(set_ups.direct(self.built, pool, provider, f"direct, {provider}"))
+
+    def offload(self, pool, provider):
+        return self.named(set_ups.offload(self.built, pool, provider, f"offload, {provider}"))
+
+    def named(self, side):
+        return side if self.name == "this" else dataclasses.replace(side, name=f"{self.name}: {side.name}")
+
+    def sides(self, kind, only_shm=False):
+        """Of `quick`, or of `full`, which has more providers."""
+        made = [self.embedded()]
+        if only_shm:
+            pool = self.with_daemons(("shm",))
+            return [*made, self.direct(pool, "shm"), self.offload(pool, "shm")]
+        try:
+            over_shm = self.with_daemons(("shm", TCP))
+        except shown.Failed as failure:
+            console.note(f"without {TCP}: {failure}")
+            self.running.pop()
+            over_shm = None
+        by_shm = over_shm or self.with_daemons(("shm",))
+        made += [self.direct(by_shm, "shm"), self.offload(by_shm, "shm")]
+        if over_shm:
+            made.insert(2, self.direct(over_shm, TCP))
+        if kind == "full":
+            for provider in (TCP, "ofi+tcp;ofi_rxm") if over_shm else ():
+                pool = self.with_daemons((provider,))
+                made += [self.offload(pool, provider)]
+                made += [self.direct(pool, provider)] if provider != TCP else []
+        return made
+
+    def down(self):
+        for pool in self.running:
+            pool.down()
+
+
+def fill(sides, size):
+    """The file of each pool once: direct and offload use the same."""
+    filled = set()
+    for side in sides:
+        pool = side.served.directory if side.served else side.name
+        if pool not in filled:
+            compare.fill(side, size)
+            filled.add(pool)

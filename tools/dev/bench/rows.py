@@ -1,0 +1,65 @@
+"""The rows of a bench's JSON, and when one build is slower than another. Nothing here measures."""
+
+import statistics
+
+# null: not measured here. A *_poll_* field is the time spent in sched_yield for lack of work; the
+# *_cpu_* field beside it is then without it.
+FIELDS = ("mode", "provider", "workload", "bs", "iodepth", "jobs", "devices", "iops", "bytes_per_s",
+          "p50_us", "p99_us", "host_cpu_us_per_io", "host_poll_us_per_io", "dpu_cpu_us_per_io",
+          "dpu_poll_us_per_io", "engine_cpu_us_per_io", "engine_poll_us_per_io",
+          "device_empty_share", "ratio_to_raw")
+IDENTITY = FIELDS[:7]
+PROCESSES = ("host", "dpu", "engine")
+SIZES = {"4k": 4096, "64k": 65536, "1m": 1 << 20}
+REGRESSION = 0.95  # of the base
+
+
+def median(values):
+    """Of those that were measured, or None."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def rounded(value):
+    """To four digits: there are no more in a measurement."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def row(side, work, figures, raw, poll_shares, devices=1):
+    """`figures` and `raw`: turn by turn, a compare.Figure each. `poll_shares`: by process."""
+    values = {"mode": side.mode, "provider": side.through or None, "workload": work.options["rw"],
+              "bs": SIZES[work.options["bs"]], "iodepth": work.options["iodepth"],
+              "jobs": work.options.get("numjobs", 1), "devices": devices}
+    for name in ("iops", "bytes_per_s", "p50_us", "p99_us", "device_empty_share"):
+        values[name] = rounded(median(getattr(figure, name) for figure in figures))
+    for name in PROCESSES:
+        spent = median(figure.cpu_us.get(name) for figure in figures)
+        share = poll_shares.get(name)
+        known = spent is not None and share is not None
+        values[f"{name}_cpu_us_per_io"] = rounded(spent * (1 - share) if known else spent)
+        values[f"{name}_poll_us_per_io"] = rounded(spent * share) if known else None
+    values["ratio_to_raw"] = rounded(median(ratios(figures, raw))) if raw else None
+    return {name: values[name] for name in FIELDS}
+
+
+def ratios(figures, base):
+    """Of the rates, turn by turn."""
+    return [ours.bytes_per_s / other.bytes_per_s for ours, other in zip(figures, base)]
+
+
+def spread(figures, raw):
+    """The least and the greatest of what row() gives the median of."""
+    iops = [figure.iops for figure in figures]
+    told = {"iops": [rounded(min(iops)), rounded(max(iops))]}
+    if raw:
+        told["ratio_to_raw"] = [rounded(each(ratios(figures, raw))) for each in (min, max)]
+    return told
+
+
+def comparison(name, figures, base):
+    """One build's turns beside those of another. A regression: the median is more than 5 % below the
+    base, and no turn reaches it."""
+    of_base = ratios(figures, base)
+    middle = statistics.median(of_base)
+    return {**name, "ratio_to_base": rounded(middle), "least": rounded(min(of_base)),
+            "greatest": rounded(max(of_base)), "regressed": middle < REGRESSION and max(of_base) < 1}

@@ -1,0 +1,83 @@
+"""What each process computes, by samples of perf's cpu-clock, which needs no hardware counter."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+HERTZ = 997  # no divisor of what else is periodic
+HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/\d+)?\s*$")
+FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
+KERNEL = 1 << 63  # addresses from here on
+
+
+class NotRun(Exception):
+    """Nothing can be sampled here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Frames are (symbol, library), the innermost first."""
+    command: str
+    pid: int
+    kernel: tuple
+    user: tuple
+
+
+def probe():
+    """Errors: NotRun."""
+    if not shutil.which("perf"):
+        raise NotRun("there is no perf here: apt-get install linux-perf")
+    done = subprocess.run(["perf", "record", "-q", "-a", "-e", "cpu-clock", "-o", "/dev/null", "true"],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotRun(f"perf may not sample this machine ({done.stderr.strip()[:200]})")
+
+
+def recorded(file):
+    """What stands before a command whose time, and that of all processes meanwhile, is sampled."""
+    return ("perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", str(HERTZ), "-g", "-o", str(file), "--")
+
+
+def read(file):
+    text = subprocess.run(["perf", "script", "-i", file, "-F", "comm,pid,ip,sym,dso"],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                          check=True, env=os.environ | {"PERF_PAGER": "cat"}).stdout
+    return parse(text)
+
+
+def parse(text):
+    """What `perf script` prints: for each sample a head, then a line for each frame."""
+    found = []
+    for part in text.split("\n\n"):
+        lines = [line for line in part.splitlines() if line.strip()]
+        head = HEAD.match(lines[0]) if lines else None
+        if not head:
+            continue
+        frames = [(int(frame[1], 16), (frame[2], frame[3])) for frame in map(FRAME.match, lines[1:]) if frame]
+        found.append(Sample(head[1].strip(), int(head[2]),
+                            tuple(frame for at, frame in frames if at >= KERNEL),
+                            tuple(frame for at, frame in frames if at < KERNEL)))
+    return found
+
+
+def by_process(samples, daemons):
+    """The samples of fio (host) and of the daemons, whose process numbers by name are given."""
+    names = {pid: name for name, pid in daemons.items()}
+    # The library's threads have names of their own, in fio's processes.
+    names |= {sample.pid: "host" for sample in samples if sample.command == "fio"}
+    grouped = {}
+    for sample in samples:
+        if sample.pid in names:
+            grouped.setdefault(names[sample.pid], []).append(sample)
+    return grouped
+
+
+def yields(sample):
+    """Whether it polls: the innermost function of the program is sched_yield, and the rest the kernel's."""
+    return bool(sample.user) and "sched_yield" in sample.user[0][0]
+
+
+def poll_shares(grouped):
+    return {name: sum(map(yields, samples)) / len(samples) for name, samples in grouped.items()}

@@ -1,0 +1,59 @@
+"""Measures rows and sides in turn: rates, the processor time of each process, how often the disk had
+nothing to do, and how much of the processor time was polling."""
+
+import dataclasses
+
+import compare
+from bench import disk, samples
+
+# One read: what fio and its library spend before the first request and after the last.
+START = compare.Row("start", "one read", dict(rw="read", bs="4k", iodepth=1, number_ios=1))
+SAMPLED_SECONDS = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Of one row and side."""
+    row: object
+    side: object
+    figures: list
+    raw: list  # raw's of the same turns; of raw itself: None
+    poll_shares: dict  # by process; empty: not measured
+
+
+class Turns:
+    """`place` is on the disk that is measured. `sampled`: perf may be used."""
+
+    def __init__(self, place, options, sampled):
+        self.place = place
+        self.options = options
+        self.sampled = sampled
+        self.size = f"{options.mib}m"
+        self.shared = compare.time_based(self.size, options.seconds)
+        self.start_us = {}  # of a side: by process
+
+    def results(self, rows, sides):
+        """Yields a list of a row's results, a side each."""
+        for side in sides:
+            self.start_us[side.name] = compare.measure(START, side, dict(size=self.size)).cpu_us
+        for row, figures in compare.in_turn(rows, sides, self.options.turns, self.shared, self.measure):
+            yield [Result(row, side, figures[number], None if number == 0 else figures[0],
+                          self.polling(row, side) if self.sampled else {})
+                   for number, side in enumerate(sides)]
+
+    def measure(self, row, side, shared):
+        with disk.Sampler(self.place) as sampler:
+            figure = compare.measure(row, side, shared)
+        cpu_us = {name: max(0.0, spent - self.start_us[side.name][name] / figure.operations)
+                  for name, spent in figure.cpu_us.items()}
+        return dataclasses.replace(figure, cpu_us=cpu_us, device_empty_share=disk.empty_share(
+            sampler.samples, self.options.seconds))
+
+    def polling(self, row, side):
+        return samples.poll_shares(self.sample(row, side, SAMPLED_SECONDS))
+
+    def sample(self, row, side, seconds):
+        """A turn whose rate does not count: perf's samples, by process."""
+        file = self.place / "perf.data"
+        compare.measure(row, side, compare.time_based(self.size, seconds), samples.recorded(file))
+        return samples.by_process(samples.read(file), side.served.pids() if side.served else {})
