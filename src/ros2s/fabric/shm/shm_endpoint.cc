@@ -150,6 +150,7 @@ bool ShmEndpoint::poll() noexcept {
         return false;
     }
     disarm();
+    woken_early_ = false;
     if (!in_.refresh()) {
         end(End::violation);
         return true;
@@ -197,6 +198,17 @@ void ShmEndpoint::disarm() noexcept {
     armed_ = false;
     quiet_looks_ = 0;
     shared(wants_.value).store(0, std::memory_order_relaxed);
+}
+
+// Wakes a peer that is known to sleep. poll() finds out about any other.
+void ShmEndpoint::wrote_entry() noexcept {
+    wake_for_ |= wants_entries;
+    disarm();  // an answer may come soon
+    if (woken_early_) return;
+    const uint64_t wants = shared(peer_wants_.value).load(std::memory_order_relaxed);
+    if ((wants & wants_entries) == 0) return;
+    woken_early_ = true;
+    wake_peer();
 }
 
 // One byte at most for each of the peer's sleeps. A full socket means that it has bytes to wake to.

@@ -5,6 +5,26 @@
 // checked; its entries are copied before they are looked at; a turn takes a bounded number of them;
 // answers have room reserved in its ring before its request is taken, so it is never waited for;
 // wake-ups are one byte that is not waited for either.
+//
+// A peer that sleeps is woken by the first entry that is written for it in a turn of the loop, and
+// not only at the end of the turn: else all requests of a turn reach it as one group, and each
+// process rests while another works on the whole group. A fence for each entry would cost more than
+// that gains. So wrote_entry() loads the peer's flag without a fence, and calls wake_peer(), which
+// has one, if the flag is up. It does so once in a turn, so that a peer that sleeps again after
+// each entry costs two wake-ups a turn at most.
+//
+//     writer                              sleeper
+//     entry, tail                         flag = entries
+//     flag up? wake_peer()                tail moved? does not sleep
+//     ...                                 waits on its socket
+//     poll(): fence, flag up?
+//     clears it, sends a byte
+//
+// No wake-up is lost, whatever the load without a fence returns: it may only cause an early
+// wake_peer(). After every entry that no wake_peer() followed, wake_for_ is not 0, so poll() calls
+// wake_peer() in the next turn, and a core polls before it sleeps. There the store of the tail
+// precedes the fence and the load of the flag, while the sleeper stores the flag and then loads the
+// tail, sequentially consistent. So one of the two sees the other.
 #pragma once
 #include <utility>
 #include <vector>
@@ -136,6 +156,7 @@ class ShmEndpoint final : public MessageEndpoint {
     [[nodiscard]] bool arm() noexcept;
     void disarm() noexcept;
     void hung_up() noexcept;
+    void wrote_entry() noexcept;
     void wake_peer() noexcept;
     [[nodiscard]] ControlPage& page() const noexcept;
     [[nodiscard]] SharedWord& own(SharedWord& server, SharedWord& client) const noexcept {
@@ -152,7 +173,8 @@ class ShmEndpoint final : public MessageEndpoint {
     RingReader in_;
     SharedWord& wants_;  // ours
     SharedWord& peer_wants_;
-    uint64_t wake_for_ = 0;  // what became true for the peer since wake_peer()
+    uint64_t wake_for_ = 0;     // what became true for the peer since wake_peer()
+    bool woken_early_ = false;  // by wrote_entry(), in this turn
     // A connection that has been quiet for so many looks is armed instead: its peer wakes us.
     static constexpr uint32_t looks_until_armed = 4096;
     uint32_t quiet_looks_ = 0;

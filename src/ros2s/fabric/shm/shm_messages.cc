@@ -14,7 +14,7 @@ void ShmEndpoint::write(ConstBytes head, ConstBytes body) noexcept {
     out_.write(
         {.type = Packet::Type::message, .length = static_cast<uint32_t>(size), .operation = size},
         head, body);
-    wake_for_ |= wants_entries;
+    wrote_entry();
 }
 
 bool ShmEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
@@ -61,7 +61,7 @@ bool ShmEndpoint::write_piece(Outgoing& outgoing) noexcept {
                 .offset = outgoing.sent},
                head, body);
     outgoing.sent += count;
-    wake_for_ |= wants_entries;
+    wrote_entry();
     return true;
 }
 

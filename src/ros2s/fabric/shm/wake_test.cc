@@ -1,0 +1,84 @@
+// When a peer is woken: by the first entry after it went to sleep, once, and never not at all.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "attack_support.h"
+
+namespace ros2s::fabric::shm {
+namespace {
+
+// The bytes that have come on the peer's socket since the last call.
+size_t wake_ups(const Attacker& peer) {
+    std::array<char, 64> bytes;
+    const ssize_t got = recv(peer.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    return got > 0 ? static_cast<size_t>(got) : 0;
+}
+SharedWord& peers_flag(const Attacker& peer) { return peer.page().client_wants; }
+void go_to_sleep(const Attacker& peer) { shared(peers_flag(peer).value).store(wants_entries); }
+bool is_asleep(const Attacker& peer) { return shared(peers_flag(peer).value).load() != 0; }
+
+// A turn is what happens between two yields: nothing else here suspends while there is room.
+Task<> woken_by_the_first_entry(Stage& stage) {
+    Attacker peer;
+    co_await attack(stage, peer, *stage.honest);
+    if (!peer.victim) co_return;
+    EXPECT_TRUE(co_await peer.victim->send(as_bytes("awake")));
+    EXPECT_EQ(wake_ups(peer), 0U);
+    for (int turns = 0; turns < 3; ++turns) {
+        co_await yield(stage.core());
+        go_to_sleep(peer);
+        EXPECT_TRUE(co_await peer.victim->send(as_bytes("first")));
+        EXPECT_EQ(wake_ups(peer), 1U);
+        EXPECT_FALSE(is_asleep(peer));
+        for (int i = 0; i < 10; ++i) EXPECT_TRUE(co_await peer.victim->send(as_bytes("more")));
+        EXPECT_EQ(wake_ups(peer), 0U);
+    }
+    // It sleeps again in the same turn: the turn's end wakes it.
+    go_to_sleep(peer);
+    EXPECT_TRUE(co_await peer.victim->send(as_bytes("more")));
+    EXPECT_EQ(wake_ups(peer), 0U);
+    co_await yield(stage.core());
+    EXPECT_EQ(wake_ups(peer), 1U);
+    EXPECT_FALSE(is_asleep(peer));
+
+    // A reply wakes, too.
+    peer.write_entry({.type = Packet::Type::message, .length = 1, .operation = 1}, as_bytes("x"),
+                     64);
+    auto request = co_await peer.victim->receive();
+    EXPECT_TRUE(request);
+    go_to_sleep(peer);
+    EXPECT_TRUE(peer.victim->reply(*request, as_bytes("y")));
+    EXPECT_EQ(wake_ups(peer), 1U);
+    *request = {};
+    peer.socket.reset();
+    co_await peer.victim->close();
+}
+TEST(ShmWake, by_the_first_entry) { Stage().run(woken_by_the_first_entry); }
+
+// The writer's look without a fence comes too early to see the flag: the turn's end sees it.
+Task<> woken_at_the_end_of_the_turn(Stage& stage) {
+    Attacker peer;
+    co_await attack(stage, peer, *stage.honest);
+    if (!peer.victim) co_return;
+    for (int sleeps = 0; sleeps < 3; ++sleeps) {
+        EXPECT_TRUE(co_await peer.victim->send(as_bytes("before it sleeps")));
+        go_to_sleep(peer);
+        EXPECT_EQ(wake_ups(peer), 0U);
+        co_await yield(stage.core());
+        EXPECT_EQ(wake_ups(peer), 1U);
+        EXPECT_FALSE(is_asleep(peer));
+    }
+    // Nothing was written for it since: let it sleep.
+    go_to_sleep(peer);
+    co_await yield(stage.core());
+    EXPECT_EQ(wake_ups(peer), 0U);
+    EXPECT_TRUE(is_asleep(peer));
+    peer.socket.reset();
+    co_await peer.victim->close();
+}
+TEST(ShmWake, at_the_end_of_the_turn_at_the_latest) { Stage().run(woken_at_the_end_of_the_turn); }
+
+}  // namespace
+}  // namespace ros2s::fabric::shm
