@@ -166,9 +166,10 @@ Task<Result<>> Channel::call(const Call& call, const CallRequest& request, Reply
         Channel& self;
     };
     const Count count(*this);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    const bool timed = call.deadline != Time::max();
+    ROS2S_CO_TRY(call.check(timed ? reactor_.now() : Time{}));
     metrics_.requests.add();
-    if (call.deadline == Time::max()) {
+    if (!timed) {
         co_return co_await call_within(call, request, reader, call.stop);
     }
     fabric::Deadline deadline(reactor_, call.deadline, call.stop);

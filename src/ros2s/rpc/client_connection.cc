@@ -147,7 +147,7 @@ Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
     Outcome outcome;
     const Span span(call.trace, reactor_, "rpc.call");
     outcome.result = co_await open_windows(windows, request, layout, stop);
-    const Time sent = reactor_.now();
+    const Time sent = call.trace != nullptr ? reactor_.now() : Time{};
     if (outcome.result) {
         outcome.result = co_await send(slot, call, request, layout, windows, stop);
         // One that failed with its connection may have arrived.

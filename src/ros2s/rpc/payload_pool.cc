@@ -41,7 +41,7 @@ PayloadMemory PayloadPool::take(uint64_t size) {
 }
 
 AlignedBuffer PayloadPool::piece(uint64_t size) {
-    const uint64_t whole = round_up(size, piece_bytes);
+    const uint64_t whole = piece_bytes(size);
     const auto found = std::ranges::find(std::views::reverse(kept_), whole, &AlignedBuffer::size);
     if (found == kept_.rend()) return AlignedBuffer(whole);
     AlignedBuffer buffer = std::move(*found);

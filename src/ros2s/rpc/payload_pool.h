@@ -6,6 +6,8 @@
 // group at most ServerGroup::kept_bytes_max. A pool serves one tenant where its server does: what
 // was in its pieces is nobody else's.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -55,8 +57,14 @@ class PayloadPool {
 
   private:
     friend class PayloadMemory;
-    // Pieces are multiples of it, so that requests of about the same size share them.
-    static constexpr uint64_t piece_bytes = uint64_t{64} << 10;
+    // Sizes of pieces are few, so that requests of about the same size share them: powers of two
+    // from a block to large_piece_bytes, then its multiples. Blocks in pieces of large_piece_bytes
+    // would all lie at addresses that use the same lines of the processor's caches.
+    static constexpr uint64_t large_piece_bytes = uint64_t{64} << 10;
+    [[nodiscard]] static constexpr uint64_t piece_bytes(uint64_t size) noexcept {
+        return size < large_piece_bytes ? std::bit_ceil(std::max<uint64_t>(size, block_bytes))
+                                        : round_up(size, large_piece_bytes);
+    }
 
     [[nodiscard]] AlignedBuffer piece(uint64_t size);
     void keep(AlignedBuffer buffer) noexcept;

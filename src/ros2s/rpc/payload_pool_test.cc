@@ -41,8 +41,14 @@ TEST(PayloadPool, APieceIsUsedAgainByRequestsOfAboutItsSize) {
     PoolStage stage;
     const auto first = stage.use(pool_mib, 1);
     EXPECT_EQ(stage.use(pool_mib - 4096, 1), first);
-    EXPECT_NE(stage.use(4096, 1), first);
-    EXPECT_EQ(stage.pool.kept_bytes(), pool_mib + (64 << 10));
+    const auto block = stage.use(4096, 1);
+    EXPECT_NE(block, first);
+    EXPECT_EQ(stage.pool.kept_bytes(), pool_mib + 4096);
+    EXPECT_EQ(stage.use(1, 1), block);
+    const auto larger = stage.use(5000, 1);
+    EXPECT_NE(larger, block);
+    EXPECT_EQ(stage.use(8192, 1), larger);
+    EXPECT_EQ(stage.pool.kept_bytes(), pool_mib + 4096 + 8192);
 }
 
 TEST(PayloadPool, WhatIsKeptFollowsWhatIsAskedFor) {

@@ -8,7 +8,12 @@
 
 namespace ros2s::rpc {
 
-void Request::begin(fabric::Message message, const Frame& frame, Time now) {
+Result<> Request::check() const {
+    const bool timed = call_.deadline != Time::max();
+    return call_.check(timed ? environment_.endpoint.reactor().now() : Time{});
+}
+
+void Request::begin(fabric::Message message, const Frame& frame) {
     ROS2S_CHECK(!is_live());
     message_ = std::move(message);
     frame_ = frame;
@@ -17,10 +22,13 @@ void Request::begin(fabric::Message message, const Frame& frame, Time now) {
     stop_.emplace();
     call_ = {.stop = stop_->token(), .tenant = guest_.tenant};
     const uint64_t remaining = frame.header.remaining_ns;
+    const bool traced = frame.header.trace != 0;
+    if (remaining == FrameHeader::no_deadline && !traced) return;
+    const Time now = environment_.endpoint.reactor().now();
     const auto most = static_cast<uint64_t>((Time::max() - now).count());
     if (remaining < most) call_.deadline = now + Duration(remaining);
     arrived_ = now;
-    if (frame.header.trace != 0) call_.trace = &trace_.emplace();
+    if (traced) call_.trace = &trace_.emplace();
 }
 
 void Request::end() {
@@ -63,7 +71,7 @@ Result<fabric::Mapping> Request::map(Way way, uint64_t offset, uint64_t size) {
     const bool is_source = way == Way::get;
     const size_t windows = is_source ? frame_.header.source_windows : frame_.header.sink_windows;
     if (windows != 1) return ros2s::fail(Code::unsupported);
-    ROS2S_TRY(call_.check(environment_.endpoint.reactor().now()));
+    ROS2S_TRY(check());
     const WindowDescriptor window = is_source ? frame_.source(0) : frame_.sink(0);
     const auto key = fabric::RemoteKey::decode(window.key);
     if (!key) return end_for_false_window();
@@ -98,7 +106,7 @@ Task<Result<>> Request::move(Way way, uint64_t offset, Bytes memory) {
             continue;
         }
         const Bytes part = memory.first(std::min<uint64_t>(memory.size(), window.length - offset));
-        ROS2S_CO_TRY(call_.check(environment_.endpoint.reactor().now()));
+        ROS2S_CO_TRY(check());
         ROS2S_CO_TRY(co_await move_part(way, window, offset, part));
         memory = memory.subspan(part.size());
         offset = 0;

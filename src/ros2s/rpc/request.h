@@ -100,7 +100,9 @@ class Request {
   private:
     friend class ServerConnection;
     // Begins with a received frame. fetch_body() gets a body that is in the source windows.
-    void begin(fabric::Message message, const Frame& frame, Time now);
+    void begin(fabric::Message message, const Frame& frame);
+    // Call::check(). Without a deadline it reads no clock.
+    [[nodiscard]] Result<> check() const;
     // The most payload memory that it may use.
     [[nodiscard]] uint64_t bytes_most() const {
         return payload_bytes() + sink_bytes() + body_bytes_in_front();
@@ -144,7 +146,7 @@ class Request {
     std::optional<StopSource> stop_;  // while it is being served
     Call call_;
     std::optional<Trace> trace_;
-    Time arrived_{};
+    Time arrived_{};  // if it is traced or has a deadline
     bool answered_ = false;
     std::vector<std::byte> head_;  // of the reply; its memory is reused, unless it is large
 };

@@ -99,7 +99,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
         return fail(Code::too_large, most);
     }
     server_.metrics_.requests.add();
-    place->begin(std::move(message), frame, server_.reactor_.now());
+    place->begin(std::move(message), frame);
     const bool started = serving_.try_spawn(serve(*this, *place));
     ROS2S_CHECK(started);
     return {};
@@ -128,7 +128,7 @@ Task<Result<>> ServerConnection::enter(ServerConnection& self, Request& request,
         self.server_.metrics_.undeliverable.add();
         co_return fail(Code::too_large, self.server_.options_.inline_reply_bytes);
     }
-    ROS2S_CO_TRY(request.call().check(self.server_.reactor_.now()));
+    ROS2S_CO_TRY(request.check());
     if (request.has_body_in_source()) co_return co_await request.fetch_body();
     co_return Result<>{};
 }

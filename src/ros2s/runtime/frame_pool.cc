@@ -6,9 +6,30 @@
 namespace ros2s {
 namespace {
 
-constexpr size_t class_bytes = 64;
-constexpr size_t classes = 32;  // frames up to 2 KiB; larger ones go to the allocator
+// Frames up to 2 KiB, and larger ones up to 10 KiB: a message with a block, the largest coroutines.
+// What is larger still goes to the allocator.
+constexpr size_t small_class_bytes = 64;
+constexpr size_t small_classes = 32;
+constexpr size_t small_bytes_max = small_classes * small_class_bytes;
+constexpr size_t large_class_bytes = 1024;
+constexpr size_t large_classes = 8;
+constexpr size_t classes = small_classes + large_classes;
 constexpr size_t kept_bytes_max = size_t{256} << 10;  // per class
+
+constexpr size_t class_of(size_t size) {
+    return size <= small_bytes_max
+               ? (size - 1) / small_class_bytes
+               : small_classes + (size - small_bytes_max - 1) / large_class_bytes;
+}
+constexpr size_t bytes_of_class(size_t index) {
+    return index < small_classes
+               ? (index + 1) * small_class_bytes
+               : small_bytes_max + (index - small_classes + 1) * large_class_bytes;
+}
+static_assert(class_of(1) == 0 && class_of(64) == 0 && class_of(65) == 1 && class_of(2048) == 31 &&
+              class_of(2049) == 32 && class_of(3072) == 32 && class_of(10240) == classes - 1);
+static_assert(bytes_of_class(class_of(2048)) == 2048 && bytes_of_class(class_of(2049)) == 3072 &&
+              bytes_of_class(classes - 1) == 10240);
 
 #ifdef ROS2S_SANITIZED
 constexpr bool pooled = false;
@@ -35,43 +56,60 @@ struct Pool {
 };
 
 // A coroutine may die while its thread's statics are being destroyed; `dead` outlives the pool.
-thread_local bool dead = false;
+thread_local constinit bool dead = false;
+// The thread's pool, once it has one. A plain pointer is read without the check whether the pool
+// was already constructed.
+thread_local constinit Pool* pool_here = nullptr;
 struct GuardedPool : Pool {
-    ~GuardedPool() { dead = true; }
+    ~GuardedPool() {
+        dead = true;
+        pool_here = nullptr;
+    }
 };
-thread_local GuardedPool pool;
+Pool* make_pool() {
+    thread_local GuardedPool pool;
+    return pool_here = &pool;
+}
+// Null while the thread ends.
+Pool* pool() {
+    if (pool_here != nullptr) [[likely]]
+        return pool_here;
+    return dead ? nullptr : make_pool();
+}
 
 }  // namespace
 
 void* allocate_frame(size_t size) {
-    const size_t index = (size - 1) / class_bytes;
+    const size_t index = class_of(size);
     if (!pooled || index >= classes) return ::operator new(size);
-    if (!dead && pool.lists[index] != nullptr) {
-        auto* frame = pool.lists[index];
-        pool.lists[index] = frame->next;
-        --pool.kept[index];
-        return frame;
+    Pool* const mine = pool();
+    if (mine == nullptr || mine->lists[index] == nullptr) {
+        return ::operator new(bytes_of_class(index));
     }
-    return ::operator new((index + 1) * class_bytes);
+    auto* frame = mine->lists[index];
+    mine->lists[index] = frame->next;
+    --mine->kept[index];
+    return frame;
 }
 
 void free_frame(void* frame, size_t size) noexcept {
-    const size_t index = (size - 1) / class_bytes;
-    if (!pooled || index >= classes || dead ||
-        pool.kept[index] >= kept_bytes_max / ((index + 1) * class_bytes)) {
+    const size_t index = class_of(size);
+    if (!pooled || index >= classes) return ::operator delete(frame);
+    Pool* const mine = pool();
+    if (mine == nullptr || mine->kept[index] >= kept_bytes_max / bytes_of_class(index)) {
         return ::operator delete(frame);
     }
     auto* free = static_cast<FreeFrame*>(frame);
-    free->next = pool.lists[index];
-    pool.lists[index] = free;
-    ++pool.kept[index];
+    free->next = mine->lists[index];
+    mine->lists[index] = free;
+    ++mine->kept[index];
 }
 
 size_t pooled_frame_bytes() noexcept {
-    if (dead) return 0;
+    if (pool_here == nullptr) return 0;
     size_t bytes = 0;
     for (size_t index = 0; index < classes; ++index) {
-        bytes += pool.kept[index] * (index + 1) * class_bytes;
+        bytes += pool_here->kept[index] * bytes_of_class(index);
     }
     return bytes;
 }

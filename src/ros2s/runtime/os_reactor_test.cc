@@ -192,6 +192,32 @@ TEST_P(Rings, PollsDescriptors) {
     ::close(ends[1]);
 }
 
+Task<> wait_for_byte(OsReactor& reactor, int read_end, bool& came) {
+    EXPECT_TRUE(co_await reactor.ring()->poll(read_end, POLLIN));
+    came = true;
+}
+// A core that never sleeps, because it always has other work, looks at descriptors, too.
+Task<> poll_beside_work(OsReactor& reactor, int read_end, int write_end) {
+    bool came = false;
+    Nursery nursery(reactor, 1);
+    co_await nursery.spawn(wait_for_byte(reactor, read_end, came));
+    for (int i = 0; i < 1000; ++i) co_await yield(reactor);
+    EXPECT_FALSE(came);
+    EXPECT_EQ(::write(write_end, "x", 1), 1);
+    const Time until = reactor.now() + 10s;
+    while (!came && reactor.now() < until) co_await yield(reactor);
+    EXPECT_TRUE(came);
+    co_await nursery.join();
+}
+TEST_P(Rings, PollsDescriptorsBesideOtherWork) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    auto reactor = make(options());
+    reactor->run(poll_beside_work(*reactor, ends[0], ends[1]));
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
+
 Task<> wait_readable(Ring& ring, int fd, std::atomic<bool>& seen) {
     const auto events = co_await ring.poll(fd, POLLIN);
     seen = events.has_value();

@@ -291,6 +291,11 @@ TEST(FramePool, GivesAFreedFrameOutAgain) {
     void* second = allocate_frame(250);  // the same class of sizes
     EXPECT_EQ(first, second);
     free_frame(second, 250);
+    void* large = allocate_frame(4096 + 300);  // a message with a block in it
+    free_frame(large, 4096 + 300);
+    void* again = allocate_frame(5000);
+    EXPECT_EQ(large, again);
+    free_frame(again, 5000);
 }
 TEST(FramePool, KeepsABoundedNumber) {
     std::vector<void*> frames;
