@@ -60,6 +60,27 @@ def every_set_up_is_measured():
 
 
 @test
+def names_are_counted():
+    def look(top):
+        program = BUILD / "bin" / "ros2store"
+        subprocess.run([program, "up", "--no-daemons", top / "p", "--size", "128M"], check=True,
+                       stdout=subprocess.DEVNULL)
+        (top / "d").mkdir()
+        for threads in (1, 4):
+            uri = f"ros2s+local:///pool/main/{threads}?dir={top / 'p'}"
+            subprocess.run([program, "mkdir", uri], check=True)
+            (top / "d" / str(threads)).mkdir()
+            for where, more in ((uri, ()), (top / "d" / str(threads), ("fsync",))):
+                said = subprocess.run([BUILD / "bench" / "name_bench", where, str(threads), "0.1", *more],
+                                      check=True, text=True, capture_output=True).stdout
+                found = names.parse(said)
+                assert all(each.per_second > 0 and each.p99_us >= each.p50_us > 0
+                           for each in found.values()), said
+
+    in_a_place(look)
+
+
+@test
 def a_row_that_is_not_there():
     def look(top):
         done = bench(top, "--rows", "randread-33")
@@ -73,5 +94,5 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     BUILD, CHECKOUT = (Path(each).absolute() for each in sys.argv[1:3])
     sys.path.insert(0, str(CHECKOUT / "tools" / "dev"))
-    from bench import rows  # noqa: E402
+    from bench import names, rows  # noqa: E402
     sys.exit(test.run(sys.argv[3:]))

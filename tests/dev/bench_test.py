@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 sys.path.insert(0, f"{Path(sys.argv.pop(1)).absolute()}/tools/dev")
 import compare  # noqa: E402
 import path_report  # noqa: E402
-from bench import disk, plot, report, rows, samples  # noqa: E402
+from bench import disk, figures as paper, names, plot, report, rows, samples, set_up_rows  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
 DIRECT = compare.Side("direct, shm", [], daemons=("engine",), through="shm")
@@ -97,6 +97,39 @@ class Samples(unittest.TestCase):
 
     def test_polling(self):
         self.assertEqual(samples.poll_shares(self.grouped), {"host": 0.5, "engine": 0})
+
+
+class Names(unittest.TestCase):
+    PRINTED = "create 10 2.0 5.0 9.0\nstat 40 2.0 1.0 2.0\nopen 20 2.0 1.5 3.0\nunlink 10 1.0 4.0 8.0\n"
+
+    def test_each_operation_beside_the_synced_directory(self):
+        raw, ours = names.parse(self.PRINTED), names.parse(self.PRINTED.replace("create 10", "create 5"))
+        side = names.Directories("direct", "shm")
+        row, spread = names.row(side, "create", 32, [ours, raw], [raw, raw])
+        self.assertEqual(tuple(row), rows.FIELDS)
+        self.assertEqual((row["iops"], row["p99_us"], row["ratio_to_raw"], row["iodepth"]), (3.75, 9, 0.75, 32))
+        self.assertEqual((row["bytes_per_s"], row["host_cpu_us_per_io"]), (None, None))
+        self.assertEqual(spread, {"iops": [2.5, 5], "ratio_to_raw": [0.5, 1]})
+
+    def test_an_operation_that_is_missing_is_noticed(self):
+        with self.assertRaises(Exception):
+            names.parse(self.PRINTED.partition("unlink")[0])
+
+
+class Kinds(unittest.TestCase):
+    def test_costs_are_per_operation_or_per_mib(self):
+        shares = {"host": 0.5}
+        made = set_up_rows.cost(rows.row(DIRECT, READ, figures(100), figures(200), shares))
+        self.assertEqual((made["per"], made["host_cpu_us"], made["host_polling_apart"]), ("operation", 2, True))
+        self.assertEqual((made["dpu_cpu_us"], made["dpu_polling_apart"]), (None, False))
+        large = next(row for row in compare.ROWS if row.key == "read-1m")
+        self.assertEqual(set_up_rows.cost(rows.row(DIRECT, large, figures(1), figures(1), {}))["per"], "MiB")
+
+    def test_the_axes_of_the_paper(self):
+        works = paper.works()
+        self.assertEqual(len(works), len(paper.WORKLOADS) * len(paper.JOBS))
+        self.assertEqual({work.options["numjobs"] for work in works}, {1, 2, 4, 8, 16})
+        self.assertTrue(all(work.options["bs"] in rows.SIZES for work in works))
 
 
 class Reports(unittest.TestCase):

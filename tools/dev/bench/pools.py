@@ -29,10 +29,13 @@ class Pools:
         self.program = (built / "bin/ros2store").absolute()
         self.running = []
 
-    def embedded(self):
+    def embedded_directory(self):
         directory = (self.place / "embedded").absolute()
-        uri = f"ros2s+local:///pool/main?dir={directory}"
         shown.run(self.program, "up", "--no-daemons", directory, "--size", self.size, quiet=True)
+        return directory
+
+    def embedded(self):
+        uri = f"ros2s+local:///pool/main?dir={self.embedded_directory()}"
         return self.named(compare.pool_side("embedded", self.built, uri, "figures"))
 
     def with_daemons(self, providers):
@@ -52,10 +55,10 @@ class Pools:
     def named(self, side):
         return side if self.name == "this" else dataclasses.replace(side, name=f"{self.name}: {side.name}")
 
-    def sides(self, kind, only_shm=False):
-        """Of `quick`, or of `full`, which has more providers."""
+    def sides(self, kind):
+        """Of `shm`, of `quick`, which has UCX where its library loads, or of `full`, which has more providers."""
         made = [self.embedded()]
-        if only_shm:
+        if kind == "shm":
             pool = self.with_daemons(("shm",))
             return [*made, self.direct(pool, "shm"), self.offload(pool, "shm")]
         try:

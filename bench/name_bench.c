@@ -1,0 +1,169 @@
+/* name_bench.c: creations, stats, opens and unlinks per second, in a container or in a directory.
+ *
+ *     name_bench URI THREADS SECONDS
+ *     name_bench DIRECTORY THREADS SECONDS [fsync]
+ *
+ * Each thread has a directory of its own. It creates files for SECONDS, then stats and opens them,
+ * SECONDS each, then unlinks as many as it can in SECONDS. Creations and unlinks in a container are
+ * durable when they return. With fsync, those in a directory are too: the file and its directory
+ * are synced. Prints, for each operation: its name, how many were done in how many seconds, and the
+ * median and the 99th percentile of their times in µs.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <ros2store/ros2store.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 256, TIMES_MAX = 1 << 16, PATH_MAX_BYTES = 4096 };
+enum operation { CREATE, STAT, OPEN, UNLINK, OPERATIONS };
+static const char* const names[OPERATIONS] = {"create", "stat", "open", "unlink"};
+
+static ros2s_fs* fs;       /* NULL: in a directory */
+static const char* parent; /* the directory; "" in a container */
+static int synced;
+static double seconds;
+static pthread_barrier_t together;
+
+struct worker {
+    pthread_t thread;
+    unsigned number;
+    int directory; /* open, to be synced; in a directory only */
+    unsigned long made;
+    unsigned long done[OPERATIONS];
+    double began[OPERATIONS], ended[OPERATIONS];
+    float times[OPERATIONS][TIMES_MAX]; /* µs, of the first ones */
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void fail(const char* what, const char* path) {
+    fprintf(stderr, "name_bench: %s %s: %s\n", what, path,
+            fs ? ros2s_last_error() : strerror(errno));
+    exit(1);
+}
+
+static int in_container(enum operation operation, const char* path) {
+    struct stat st;
+    ros2s_file* file;
+    if (operation == STAT) return ros2s_stat(fs, path, &st);
+    if (operation == UNLINK) return ros2s_unlink(fs, path);
+    const int flags = operation == CREATE ? O_RDWR | O_CREAT | O_EXCL : O_RDONLY;
+    const int rc = ros2s_file_open(fs, path, flags, 0644, &file);
+    return rc < 0 ? rc : ros2s_file_close(file);
+}
+
+static int in_directory(const struct worker* worker, enum operation operation, const char* path) {
+    struct stat st;
+    if (operation == STAT) return stat(path, &st);
+    if (operation == UNLINK) {
+        if (unlink(path) < 0) return -1;
+        return synced ? fsync(worker->directory) : 0;
+    }
+    const int file = open(path, operation == CREATE ? O_RDWR | O_CREAT | O_EXCL : O_RDONLY, 0644);
+    if (file < 0) return -1;
+    const int sync = synced && operation == CREATE;
+    if (sync && (fsync(file) < 0 || fsync(worker->directory) < 0)) return -1;
+    return close(file);
+}
+
+static void one(struct worker* worker, enum operation operation, unsigned long number) {
+    char path[PATH_MAX_BYTES];
+    snprintf(path, sizeof path, "%s/t%u/%lu", parent, worker->number, number);
+    const double start = now();
+    const int rc = fs ? in_container(operation, path + 1) : in_directory(worker, operation, path);
+    if (rc < 0) fail(names[operation], path);
+    const unsigned long done = worker->done[operation]++;
+    if (done < TIMES_MAX) worker->times[operation][done] = (float)((now() - start) * 1e6);
+}
+
+static void* work(void* argument) {
+    struct worker* const worker = argument;
+    for (enum operation operation = CREATE; operation < OPERATIONS; ++operation) {
+        pthread_barrier_wait(&together);
+        const double start = worker->began[operation] = now();
+        unsigned long at = 0;
+        for (; now() - start < seconds; ++at) {
+            if (operation == UNLINK && at == worker->made) break;
+            one(worker, operation, operation == CREATE ? at : at % worker->made);
+        }
+        if (operation == CREATE) worker->made = at;
+        worker->ended[operation] = now();
+    }
+    return NULL;
+}
+
+static void make_directory(struct worker* worker) {
+    char path[PATH_MAX_BYTES];
+    snprintf(path, sizeof path, "%s/t%u", parent, worker->number);
+    if ((fs ? ros2s_mkdir(fs, path + 1, 0755) : mkdir(path, 0755)) < 0) fail("mkdir", path);
+    if (!fs && (worker->directory = open(path, O_RDONLY | O_DIRECTORY)) < 0) fail("open", path);
+}
+
+static int compare(const void* left, const void* right) {
+    const float a = *(const float*)left, b = *(const float*)right;
+    return (a > b) - (a < b);
+}
+
+static void print(struct worker* workers, unsigned count, enum operation operation) {
+    unsigned long done = 0, known = 0;
+    double began = workers[0].began[operation], ended = 0;
+    float* const times = malloc(sizeof(float) * TIMES_MAX * count);
+    if (times == NULL) fail("malloc", "");
+    for (unsigned i = 0; i < count; ++i) {
+        const unsigned long own = workers[i].done[operation];
+        const unsigned long kept = own < TIMES_MAX ? own : TIMES_MAX;
+        memcpy(times + known, workers[i].times[operation], sizeof(float) * kept);
+        known += kept;
+        done += own;
+        if (workers[i].began[operation] < began) began = workers[i].began[operation];
+        if (workers[i].ended[operation] > ended) ended = workers[i].ended[operation];
+    }
+    qsort(times, known, sizeof(float), compare);
+    printf("%s %lu %.6f %.1f %.1f\n", names[operation], done, ended - began,
+           (double)times[known / 2], (double)times[known * 99 / 100]);
+    free(times);
+}
+
+int main(int count, char** arguments) {
+    if (count < 4) {
+        fprintf(stderr, "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync]\n");
+        return 2;
+    }
+    const unsigned threads = (unsigned)atoi(arguments[2]);
+    seconds = atof(arguments[3]);
+    synced = count > 4 && strcmp(arguments[4], "fsync") == 0;
+    if (threads < 1 || threads > THREADS_MAX || !(seconds > 0)) {
+        fprintf(stderr, "name_bench: THREADS is not 1 to %d, or SECONDS is not above 0\n",
+                THREADS_MAX);
+        return 2;
+    }
+    const int is_uri = strstr(arguments[1], "://") != NULL;
+    parent = is_uri ? "" : arguments[1];
+    if (is_uri && ros2s_open(arguments[1], NULL, &fs, NULL, 0) < 0) fail("open", arguments[1]);
+    struct worker* const workers = calloc(threads, sizeof *workers);
+    if (workers == NULL) fail("calloc", "");
+    pthread_barrier_init(&together, NULL, threads);
+    for (unsigned i = 0; i < threads; ++i) {
+        workers[i].number = i;
+        make_directory(&workers[i]);
+    }
+    for (unsigned i = 0; i < threads; ++i) {
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) fail("thread", "");
+    }
+    for (unsigned i = 0; i < threads; ++i) pthread_join(workers[i].thread, NULL);
+    for (enum operation o = CREATE; o < OPERATIONS; ++o) print(workers, threads, o);
+    free(workers);
+    if (fs && ros2s_close(fs) < 0) fail("close", arguments[1]);
+    return 0;
+}

@@ -1,0 +1,135 @@
+"""Creations, stats, opens and unlinks per second (bench/name_bench.c), one at a time and 32 in flight: in each
+set-up, and in the file system of the checkout, without and with fsync of file and directory."""
+
+import dataclasses
+import statistics
+import subprocess
+
+import build
+import console
+import shown
+from bench import pools, report, rows
+
+THREADS = (1, 32)
+OPERATIONS = ("create", "stat", "open", "unlink")
+SYNCED = "with fsync"
+
+
+@dataclasses.dataclass(frozen=True)
+class Timed:
+    """Of one turn and operation."""
+    per_second: float
+    p50_us: float
+    p99_us: float
+
+
+def parse(text):
+    """What name_bench prints, by operation."""
+    found = {}
+    for line in text.splitlines():
+        name, done, took, p50, p99 = line.split()
+        found[name] = Timed(int(done) / float(took), float(p50), float(p99))
+    if tuple(found) != OPERATIONS:
+        raise shown.Failed(f"name_bench printed {text!r}")
+    return found
+
+
+class Directories:
+    """New ones, each time: in a directory of the file system, or in a container."""
+
+    def __init__(self, mode, provider, uri_of=None, place=None, synced=False):
+        self.mode = mode
+        self.provider = provider
+        self.uri_of = uri_of  # of a path in a container
+        self.place = place
+        self.synced = synced
+        self.made = 0
+
+    def title(self):
+        return f"{self.mode}, {self.provider}" if self.provider else self.mode
+
+    def turn(self, programs, threads, seconds):
+        self.made += 1
+        name = f"{self.mode}{self.made}"
+        if self.uri_of:
+            where = self.uri_of(name)
+            shown.run(programs / "bin/ros2store", "mkdir", where, quiet=True)
+        else:
+            where = self.place / name
+            where.mkdir()
+        command = [programs / "bench/name_bench", where, threads, seconds, *(["fsync"] if self.synced else [])]
+        console.command(command)
+        done = subprocess.run(shown.words(command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False, timeout=300)
+        if done.returncode != 0:
+            raise shown.Failed(f"{' '.join(shown.words(command))}: {done.stderr}")
+        return parse(done.stdout)
+
+
+def measure(options, place, document, tally):
+    built = build.folder("release").absolute()
+    ours = pools.Pools("this", built, place, options.mib)
+    embedded = ours.embedded_directory()
+    served = ours.with_daemons(("shm",))
+    where = {name: place / name for name in ("plain", "synced")}
+    for directory in where.values():
+        directory.mkdir()
+    sides = [Directories("raw", SYNCED, place=where["synced"], synced=True),
+             Directories("raw", "without fsync", place=where["plain"]),
+             Directories("embedded", None, lambda path: f"ros2s+local:///pool/main/{path}?dir={embedded}"),
+             Directories("direct", "shm", lambda path: served.uri("ros2s", path, "&provider=shm")),
+             Directories("offload", "shm", lambda path: served.uri("ros2s+dpu", path))]
+    made, spreads = [], []
+    for threads in THREADS:
+        turns = [[] for _ in sides]
+        for turn in range(options.turns):
+            order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
+            for number in order:
+                turns[number].append(sides[number].turn(built, threads, options.seconds))
+        for operation in OPERATIONS:
+            told = [row(side, operation, threads, own, turns[0]) for side, own in zip(sides, turns)]
+            made += [each for each, _ in told]
+            spreads += [each for _, each in told]
+            tally.add(f"{operation}, {threads} in flight: " + "; ".join(
+                f"{side.title()} {each['iops']:,.0f}/s" for side, (each, _) in zip(sides, told)), True)
+    ours.down()
+    document["rows"], document["spreads"] = made, spreads
+    return lines(made, spreads), bars(made, spreads)
+
+
+def row(side, operation, threads, turns, raw):
+    """The row and its spread. `turns`, `raw`: dictionaries by operation, turn by turn."""
+    own = [turn[operation] for turn in turns]
+    ratios = [ours.per_second / other[operation].per_second for ours, other in zip(own, raw)]
+    values = dict.fromkeys(rows.FIELDS) | {
+        "mode": side.mode, "provider": side.provider, "workload": operation, "iodepth": threads, "jobs": 1,
+        "devices": 1, "iops": rows.rounded(statistics.median(one.per_second for one in own)),
+        "p50_us": rows.rounded(statistics.median(one.p50_us for one in own)),
+        "p99_us": rows.rounded(statistics.median(one.p99_us for one in own)),
+        "ratio_to_raw": None if turns is raw else rows.rounded(statistics.median(ratios))}
+    spread = {"iops": [rows.rounded(each(one.per_second for one in own)) for each in (min, max)]}
+    if turns is not raw:
+        spread["ratio_to_raw"] = [rows.rounded(each(ratios)) for each in (min, max)]
+    return values, spread
+
+
+def title(row):
+    return f"{row['workload']}, {row['iodepth']} in flight"
+
+
+def lines(made, spreads):
+    return report.table(("operation", "mode", "per second (spread)", f"ratio to raw {SYNCED}", "p50, p99 µs"), (
+        (title(one), report.mode(one),
+         f"{one['iops']:,.0f} ({spread['iops'][0]:,.0f}–{spread['iops'][1]:,.0f})",
+         report.number(one["ratio_to_raw"], 2),
+         f"{report.number(one['p50_us'])}, {report.number(one['p99_us'])}")
+        for one, spread in zip(made, spreads)))
+
+
+def bars(made, spreads):
+    groups = {}
+    for one, spread in zip(made, spreads):
+        if one["mode"] != "raw":
+            groups.setdefault(title(one), []).append(
+                (report.mode(one), one["ratio_to_raw"], spread["ratio_to_raw"]))
+    return list(groups.items())

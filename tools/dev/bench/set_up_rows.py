@@ -1,0 +1,137 @@
+"""The rows of `quick`, `full` and `null`: fio on raw and on every set-up, and on those of another build."""
+
+import dataclasses
+import statistics
+
+import build
+import compare
+import console
+import shown
+from bench import pools, report, rows, samples, turns
+
+QUICK = ("write-1m", "read-1m", "randread-1", "randread-32", "randwrite-32")
+
+
+def measure(options, place, document, tally):
+    works = chosen_rows(options)
+    ours = pools.Pools("this", build.folder("release"), place, options.mib)
+    base = options.against and pools.Pools("base", options.against, place, options.mib)
+    # Two builds take twice the time.
+    kind = "shm" if options.kind == "null" or base and options.kind == "quick" else options.kind
+    sides = [compare.raw_side((place / "raw").absolute()), *ours.sides(kind)]
+    own = len(sides)
+    sides += base.sides(kind) if base else []
+    if options.kind == "null":
+        sides = [sides[0], *map(in_memory, sides[1:])]
+    pools.fill(sides, f"{options.mib}m")
+    results = []
+    in_turn = turns.Turns(place, options, not base and may_sample())
+    for of_row in in_turn.results(works, sides):
+        results += of_row[:own]
+        tally.add(f"{of_row[0].row.key}: " + "; ".join(map(summary, of_row[:own])), True)
+        if base:
+            found = compared(of_row, own)
+            if any(told["regressed"] for told in found):
+                console.note("slower than the base: once more")
+                found = again(found, compared(next(in_turn.results([of_row[0].row], sides)), own))
+            document.setdefault("against", []).extend(found)
+            for told in found:
+                tally.add(f"{told['row']}, {told['side']}: {spread_of(told)} of the base", not told["regressed"])
+    for each in filter(None, (ours, base)):
+        each.down()
+    if base:
+        document["base_commit"] = report.revision(options.against)
+    return put(document, results)
+
+
+def put(document, results):
+    """Puts the rows into the document; returns the Markdown's lines and the plot's bars."""
+    document["rows"] = [rows.row(each.side, each.row, each.figures, each.raw, each.poll_shares)
+                        for each in results]
+    document["spreads"] = [rows.spread(each.figures, each.raw) for each in results]
+    return lines(document), bars(document)
+
+
+def in_memory(side):
+    """A side whose pool is in tmpfs: all is as it is on a disk but for the medium."""
+    return dataclasses.replace(side, way=side.way.replace("O_DIRECT", r"memory \(tmpfs: lost at reboot\)"))
+
+
+def may_sample():
+    try:
+        samples.probe()
+    except samples.NotRun as reason:
+        console.note(f"polling is not measured apart: {reason}")
+        return False
+    return True
+
+
+def chosen_rows(options):
+    keys = [row.key for row in compare.ROWS]
+    wanted = options.rows.split(",") if options.rows else keys if options.kind == "full" else QUICK
+    for name in wanted:
+        if name not in keys:
+            raise shown.Failed(f"there is no row {name}; there are {', '.join(keys)}")
+    return [row for row in compare.ROWS if row.key in wanted]
+
+
+def summary(result):
+    rate = compare.rate(result.row, result.figures)
+    return f"{result.side.name} {rate}" if result.raw is None else \
+        f"{result.side.name} {statistics.median(rows.ratios(result.figures, result.raw)):.2f}"
+
+
+def compared(of_row, own):
+    """Each side of this build beside the same of the base."""
+    others = {each.side.name.removeprefix("base: "): each for each in of_row[own:]}
+    return [rows.comparison({"row": each.row.key, "side": each.side.name}, each.figures,
+                            others[each.side.name].figures)
+            for each in of_row[1:own] if each.side.name in others]
+
+
+def again(first, second):
+    """What regressed twice has regressed; of the rest, the first time is told."""
+    return [other if told["regressed"] else told for told, other in zip(first, second)]
+
+
+def spread_of(told):
+    return f"{told['ratio_to_base']:.2f} ({told['least']:.2f}–{told['greatest']:.2f})"
+
+
+def lines(document):
+    made = report.rows_as_table(document["rows"], document["spreads"])
+    if "against" in document:
+        made += ["", *report.table(("row", "set-up", "ratio to the base (spread)", ""), (
+            (told["row"], told["side"], spread_of(told), "regressed" if told["regressed"] else "")
+            for told in document["against"]))]
+    return made
+
+
+def bars(document):
+    groups = {}
+    for row, spread in zip(document["rows"], document["spreads"]):
+        if row["ratio_to_raw"] is not None:
+            groups.setdefault(report.workload(row), []).append(
+                (report.mode(row), row["ratio_to_raw"], spread["ratio_to_raw"]))
+    return list(groups.items())
+
+
+def costs(options, place, document, tally):
+    """As the rows of `quick`; instead of rates, what each process computes for an operation, or for a MiB."""
+    measure(options, place, document, tally)
+    made = document["costs"] = [cost(row) for row in document.pop("rows")]
+    del document["spreads"]
+    return report.table(("mode", "workload", "per", "host µs", "DPU µs", "engine µs"), (
+        (report.mode(one), report.workload(one), one["per"],
+         *(report.number(one[f"{name}_cpu_us"]) for name in rows.PROCESSES)) for one in made)), ()
+
+
+def cost(row):
+    """Polling costs no work, and is left out where it was measured."""
+    large = row["bs"] >= 1 << 20
+    made = {name: row[name] for name in rows.IDENTITY} | {"per": "MiB" if large else "operation"}
+    for name in rows.PROCESSES:
+        spent = row[f"{name}_cpu_us_per_io"]
+        made[f"{name}_cpu_us"] = spent if spent is None or not large else rows.rounded(spent / (row["bs"] >> 20))
+        made[f"{name}_polling_apart"] = row[f"{name}_poll_us_per_io"] is not None
+    return made
