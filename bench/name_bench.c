@@ -1,13 +1,13 @@
 /* name_bench.c: creations, stats, opens and unlinks per second, in a container or in a directory.
  *
- *     name_bench URI THREADS SECONDS
- *     name_bench DIRECTORY THREADS SECONDS [fsync]
+ *     name_bench URI THREADS SECONDS [creates]
+ *     name_bench DIRECTORY THREADS SECONDS [fsync] [creates]
  *
  * Each thread has a directory of its own. It creates files for SECONDS, then stats and opens them,
  * SECONDS each, then unlinks as many as it can in SECONDS. Creations and unlinks in a container are
  * durable when they return. With fsync, those in a directory are too: the file and its directory
- * are synced. Prints, for each operation: its name, how many were done in how many seconds, and the
- * median and the 99th percentile of their times in µs.
+ * are synced. With creates there is nothing else. Prints, for each operation: its name, how many
+ * were done in how many seconds, and the median and the 99th percentile of their times in µs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,6 +29,7 @@ static ros2s_fs* fs;       /* NULL: in a directory */
 static const char* parent; /* the directory; "" in a container */
 static int synced;
 static double seconds;
+static int last = OPERATIONS; /* of the operations, one further */
 static pthread_barrier_t together;
 
 struct worker {
@@ -89,7 +90,7 @@ static void one(struct worker* worker, enum operation operation, unsigned long n
 
 static void* work(void* argument) {
     struct worker* const worker = argument;
-    for (enum operation operation = CREATE; operation < OPERATIONS; ++operation) {
+    for (enum operation operation = CREATE; (int)operation < last; ++operation) {
         pthread_barrier_wait(&together);
         const double start = worker->began[operation] = now();
         unsigned long at = 0;
@@ -137,12 +138,15 @@ static void print(struct worker* workers, unsigned count, enum operation operati
 
 int main(int count, char** arguments) {
     if (count < 4) {
-        fprintf(stderr, "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync]\n");
+        fprintf(stderr, "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync] [creates]\n");
         return 2;
     }
     const unsigned threads = (unsigned)atoi(arguments[2]);
     seconds = atof(arguments[3]);
-    synced = count > 4 && strcmp(arguments[4], "fsync") == 0;
+    for (int i = 4; i < count; ++i) {
+        if (strcmp(arguments[i], "fsync") == 0) synced = 1;
+        if (strcmp(arguments[i], "creates") == 0) last = CREATE + 1;
+    }
     if (threads < 1 || threads > THREADS_MAX || !(seconds > 0)) {
         fprintf(stderr, "name_bench: THREADS is not 1 to %d, or SECONDS is not above 0\n",
                 THREADS_MAX);
@@ -162,7 +166,7 @@ int main(int count, char** arguments) {
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) fail("thread", "");
     }
     for (unsigned i = 0; i < threads; ++i) pthread_join(workers[i].thread, NULL);
-    for (enum operation o = CREATE; o < OPERATIONS; ++o) print(workers, threads, o);
+    for (enum operation o = CREATE; (int)o < last; ++o) print(workers, threads, o);
     free(workers);
     if (fs && ros2s_close(fs) < 0) fail("close", arguments[1]);
     return 0;

@@ -8,10 +8,11 @@ import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
-sys.path.insert(0, f"{Path(sys.argv.pop(1)).absolute()}/tools/dev")
+SOURCES = Path(sys.argv.pop(1)).absolute()
+sys.path.insert(0, f"{SOURCES}/tools/dev")
 import compare  # noqa: E402
 import path_report  # noqa: E402
-from bench import disk, figures as paper, names, plot, report, rows, samples, set_up_rows  # noqa: E402
+from bench import disk, figures as paper, layers, names, plot, report, rows, samples, set_up_rows  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
 DIRECT = compare.Side("direct, shm", [], daemons=("engine",), through="shm")
@@ -70,19 +71,19 @@ class Disk(unittest.TestCase):
         self.assertIsNone(disk.empty_share([(at / 10, 1) for at in range(10)], 1))
 
 
-PERF = """fio 7/7
+PERF = """fio 7/7 10.5:
 \tffffffff81000010 do_sched_yield ([kernel.kallsyms])
 \t    7f00aa __sched_yield (/lib/libc.so.6)
 
-ros2store 0 7
+ros2store 0 7 11.0:
 \t    7f00bb ros2s::engine::Reader::fetch(unsigned long) (/b/libros2store.so)
 
-ros2store-engin  9
+ros2store-engin  9 10.75:
 \tffffffff81000020 blk_mq_submit_bio ([kernel.kallsyms])
 \tffffffff81000010 __x64_sys_io_uring_enter ([kernel.kallsyms])
 \t    7f00cc [unknown] (/lib/liburing.so.2)
 
-swapper     0
+swapper     0 10.0:
 \tffffffff81000030 default_idle ([kernel.kallsyms])
 """
 
@@ -97,6 +98,29 @@ class Samples(unittest.TestCase):
 
     def test_polling(self):
         self.assertEqual(samples.poll_shares(self.grouped), {"host": 0.5, "engine": 0})
+
+
+    def test_the_start_is_left_out(self):
+        kept = samples.during(self.grouped, 0.4)
+        self.assertEqual({name: len(found) for name, found in kept.items()}, {"host": 1, "engine": 1})
+
+    def test_layers(self):
+        of = layers.Layers(SOURCES / "src/ros2s").of
+        self.assertEqual([of(sample) for sample in samples.parse(PERF)],
+                         ["polling", "engine", "kernel: I/O", "kernel: other"])
+        for name, library, layer in (("ros2s::OsReactor::Loop::turn()", "/b/libros2store.so", "runtime"),
+                                     ("ros2s::UringRing::begin()", "/b/libros2store.so", "runtime"),
+                                     ("std::vector<ros2s::rpc::Frame>::push_back", "/b/x", "rpc"),
+                                     ("crc32_iscsi_by16_10", "/lib/libisal.so.2", "checksums"),
+                                     ("rocksdb::DBImpl::Get", "/lib/librocksdb.so.7", "index (RocksDB)"),
+                                     ("[unknown]", "[unknown]", "unknown")):
+            self.assertEqual(layers.Layers(SOURCES / "src/ros2s").of_function(name, library), layer, name)
+
+    def test_the_largest_layer_comes_first(self):
+        found = layers.by_layer(self.grouped["host"] + self.grouped["host"][:1], layers.Layers(SOURCES / "src/ros2s"))
+        self.assertEqual({layer: len(own) for layer, own in found.items()}, {"polling": 2, "engine": 1})
+        self.assertEqual(next(iter(found)), "polling")
+        self.assertEqual(layers.functions(found["polling"]), [("do_sched_yield", 2)])
 
 
 class Names(unittest.TestCase):

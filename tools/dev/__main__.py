@@ -13,6 +13,7 @@ import lab
 import lint
 import nightly
 import package
+import profiled
 import sim
 import test
 
@@ -21,7 +22,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in (("build", build), ("test", test), ("check", check), ("demo", demo),
-                         ("bench", bench), ("fuzz", fuzz), ("lint", lint), ("sim", sim),
+                         ("bench", bench), ("profile", profiled), ("fuzz", fuzz), ("lint", lint), ("sim", sim),
                          ("package", package), ("lab", lab), ("nightly", nightly)):
         command = commands.add_parser(name)
         module.add_arguments(command)

@@ -25,6 +25,7 @@ THREADED = (
     "apps/fuse/",           # libfuse's signal thread
     "apps/cli/",            # the progress line's and Ctrl-C's flag
     "tests/",
+    "bench/name_bench.c",  # an application with several threads
     "examples/",
 )
 

@@ -69,17 +69,13 @@ def measure(options, place, document, tally):
     console.note(f"rests for {REST_SECONDS} s")
     time.sleep(REST_SECONDS)
     states["at rest"] = {name: resident(pid) for name, pid in pids.items()}
-    uris = {side.mode: uri_of(side) for side in (embedded, direct, offload)}
+    uris = {side.mode: pools.uri_of(side) for side in (embedded, direct, offload)}
     library = opened(built / "lib/libros2store.so", uris)
     ours.down()
     document["daemons"], document["library"] = states, library
     tally.add("daemons: idle, after load, at rest", True)
     tally.add("the library: loaded and opened", True)
     return lines(states, library), ()
-
-
-def uri_of(side):
-    return next(option.partition("=")[2] for option in side.target if option.startswith("--uri="))
 
 
 def opened(library, uris):

@@ -8,7 +8,7 @@ import subprocess
 import build
 import console
 import shown
-from bench import pools, report, rows
+from bench import pools, report, rows, samples
 
 THREADS = (1, 32)
 OPERATIONS = ("create", "stat", "open", "unlink")
@@ -48,7 +48,7 @@ class Directories:
     def title(self):
         return f"{self.mode}, {self.provider}" if self.provider else self.mode
 
-    def turn(self, programs, threads, seconds):
+    def new(self, programs):
         self.made += 1
         name = f"{self.mode}{self.made}"
         if self.uri_of:
@@ -57,28 +57,40 @@ class Directories:
         else:
             where = self.place / name
             where.mkdir()
-        command = [programs / "bench/name_bench", where, threads, seconds, *(["fsync"] if self.synced else [])]
+        return where
+
+    def run(self, programs, threads, seconds, *more, prefix=()):
+        command = shown.words([*prefix, programs / "bench/name_bench", self.new(programs), threads, seconds,
+                               *(["fsync"] if self.synced else []), *more])
         console.command(command)
-        done = subprocess.run(shown.words(command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              check=False, timeout=300)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              timeout=300)
         if done.returncode != 0:
-            raise shown.Failed(f"{' '.join(shown.words(command))}: {done.stderr}")
-        return parse(done.stdout)
+            raise shown.Failed(f"{' '.join(command)}: {done.stderr}")
+        return done.stdout
+
+    def turn(self, programs, threads, seconds):
+        return parse(self.run(programs, threads, seconds))
+
+    def sampled(self, programs, file, pids, seconds):
+        """Creations, 32 in flight: their number, and perf's samples by process."""
+        said = self.run(programs, THREADS[-1], seconds, "creates", prefix=samples.recorded(file))
+        return int(said.split()[1]), samples.during(samples.by_process(samples.read(file), pids, "name_bench"), seconds)
 
 
 def measure(options, place, document, tally):
     built = build.folder("release").absolute()
     ours = pools.Pools("this", built, place, options.mib)
     embedded = ours.embedded_directory()
-    served = ours.with_daemons(("shm",))
+    pool = ours.with_daemons(("shm",))
     where = {name: place / name for name in ("plain", "synced")}
     for directory in where.values():
         directory.mkdir()
     sides = [Directories("raw", SYNCED, place=where["synced"], synced=True),
              Directories("raw", "without fsync", place=where["plain"]),
              Directories("embedded", None, lambda path: f"ros2s+local:///pool/main/{path}?dir={embedded}"),
-             Directories("direct", "shm", lambda path: served.uri("ros2s", path, "&provider=shm")),
-             Directories("offload", "shm", lambda path: served.uri("ros2s+dpu", path))]
+             Directories("direct", "shm", lambda path: pool.uri("ros2s", path, "&provider=shm")),
+             Directories("offload", "shm", lambda path: pool.uri("ros2s+dpu", path))]
     made, spreads = [], []
     for threads in THREADS:
         turns = [[] for _ in sides]

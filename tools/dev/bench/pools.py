@@ -83,6 +83,15 @@ class Pools:
             pool.down()
 
 
+def in_memory(side):
+    """A side whose pool is in tmpfs: all is as it is on a disk but for the medium."""
+    return dataclasses.replace(side, way=side.way.replace("O_DIRECT", r"memory \(tmpfs: lost at reboot\)"))
+
+
+def uri_of(side):
+    return next(option.partition("=")[2] for option in side.target if option.startswith("--uri="))
+
+
 def fill(sides, size):
     """The file of each pool once: direct and offload use the same."""
     filled = set()

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-HERTZ = 997  # no divisor of what else is periodic
-HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/\d+)?\s*$")
+HERTZ = 997  # no multiple of what else is periodic
+HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/\d+)?\s+(\d+\.\d+):\s*$")
 FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
 KERNEL = 1 << 63  # addresses from here on
 
@@ -21,6 +21,7 @@ class Sample:
     """Frames are (symbol, library), the innermost first."""
     command: str
     pid: int
+    at: float  # seconds
     kernel: tuple
     user: tuple
 
@@ -41,7 +42,7 @@ def recorded(file):
 
 
 def read(file):
-    text = subprocess.run(["perf", "script", "-i", file, "-F", "comm,pid,ip,sym,dso"],
+    text = subprocess.run(["perf", "script", "-i", file, "-F", "comm,pid,time,ip,sym,dso"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                           check=True, env=os.environ | {"PERF_PAGER": "cat"}).stdout
     return parse(text)
@@ -55,23 +56,31 @@ def parse(text):
         head = HEAD.match(lines[0]) if lines else None
         if not head:
             continue
-        frames = [(int(frame[1], 16), (frame[2], frame[3])) for frame in map(FRAME.match, lines[1:]) if frame]
-        found.append(Sample(head[1].strip(), int(head[2]),
+        frames = [(int(frame[1], 16), (frame[2].replace("(anonymous namespace)::", ""), frame[3])) for frame in map(FRAME.match, lines[1:]) if frame]
+        found.append(Sample(head[1].strip(), int(head[2]), float(head[3]),
                             tuple(frame for at, frame in frames if at >= KERNEL),
                             tuple(frame for at, frame in frames if at < KERNEL)))
     return found
 
 
-def by_process(samples, daemons):
-    """The samples of fio (host) and of the daemons, whose process numbers by name are given."""
+def by_process(samples, daemons, host="fio"):
+    """The samples of the host, whose main threads have this name, and of the daemons, whose process numbers by name
+    are given."""
     names = {pid: name for name, pid in daemons.items()}
-    # The library's threads have names of their own, in fio's processes.
-    names |= {sample.pid: "host" for sample in samples if sample.command == "fio"}
+    # The library's threads have names of their own.
+    names |= {sample.pid: "host" for sample in samples if sample.command == host}
     grouped = {}
     for sample in samples:
         if sample.pid in names:
             grouped.setdefault(names[sample.pid], []).append(sample)
     return grouped
+
+
+def during(grouped, seconds):
+    """Those of the `seconds` that end with the host: without its start."""
+    end = max((sample.at for sample in grouped.get("host", ())), default=0)
+    return {name: kept for name, found in grouped.items()
+            if (kept := [sample for sample in found if end - seconds < sample.at <= end])}
 
 
 def yields(sample):

@@ -1,6 +1,5 @@
 """The rows of `quick`, `full` and `null`: fio on raw and on every set-up, and on those of another build."""
 
-import dataclasses
 import statistics
 
 import build
@@ -22,7 +21,7 @@ def measure(options, place, document, tally):
     own = len(sides)
     sides += base.sides(kind) if base else []
     if options.kind == "null":
-        sides = [sides[0], *map(in_memory, sides[1:])]
+        sides = [sides[0], *map(pools.in_memory, sides[1:])]
     pools.fill(sides, f"{options.mib}m")
     results = []
     in_turn = turns.Turns(place, options, not base and may_sample())
@@ -50,11 +49,6 @@ def put(document, results):
                         for each in results]
     document["spreads"] = [rows.spread(each.figures, each.raw) for each in results]
     return lines(document), bars(document)
-
-
-def in_memory(side):
-    """A side whose pool is in tmpfs: all is as it is on a disk but for the medium."""
-    return dataclasses.replace(side, way=side.way.replace("O_DIRECT", r"memory \(tmpfs: lost at reboot\)"))
 
 
 def may_sample():

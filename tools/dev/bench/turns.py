@@ -50,10 +50,11 @@ class Turns:
             sampler.samples, self.options.seconds))
 
     def polling(self, row, side):
-        return samples.poll_shares(self.sample(row, side, SAMPLED_SECONDS))
+        return samples.poll_shares(self.sample(row, side, SAMPLED_SECONDS)[1])
 
     def sample(self, row, side, seconds):
-        """A turn whose rate does not count: perf's samples, by process."""
+        """A turn whose rate does not count: its figure, and perf's samples by process."""
         file = self.place / "perf.data"
-        compare.measure(row, side, compare.time_based(self.size, seconds), samples.recorded(file))
-        return samples.by_process(samples.read(file), side.served.pids() if side.served else {})
+        figure = compare.measure(row, side, compare.time_based(self.size, seconds), samples.recorded(file))
+        pids = {name: pid for name, pid in side.served.pids().items() if name in side.daemons} if side.served else {}
+        return figure, samples.during(samples.by_process(samples.read(file), pids), seconds)
