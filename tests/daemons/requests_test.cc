@@ -1,0 +1,129 @@
+// The requests that operations on names cost, between the host, its DPU and the engine. The bounds
+// are what was measured: a change that needs more requests fails here; one that needs fewer lowers
+// them.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "dpu_process.h"
+#include "ros2store/ros2store.h"
+
+namespace ros2s::tests {
+namespace {
+
+constexpr int rounds = 20;
+
+// Of one operation. `control`: calls of the control plane. `link`: requests of a host to its DPU.
+// `engine`: requests to the engine.
+struct Requests {
+    double control = 0, link = 0, engine = 0;
+};
+
+// The sum of a histogram's counts, over all operations but those that a client makes from time to
+// time.
+double count_of(const std::string& scrape, const std::string& histogram) {
+    double sum = 0;
+    std::istringstream lines(scrape);
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with(histogram + "_count") || line.contains("\"KeepAlive\"")) continue;
+        sum += std::atof(line.c_str() + line.rfind(' '));
+    }
+    return sum;
+}
+
+class RequestCounts : public testing::Test {
+  protected:
+    void SetUp() override { ASSERT_TRUE(engine_.start()); }
+    void TearDown() override {
+        if (fs_ != nullptr) EXPECT_EQ(ros2s_close(fs_), 0);
+    }
+    void open(const std::string& scheme) {
+        has_dpu_ = scheme == "ros2s+dpu";
+        if (has_dpu_) ASSERT_TRUE(dpu_.start());
+        const std::string uri =
+            fmt::format("{}:///pool/main?dir={}", scheme, engine_.pool_directory());
+        std::string error(1024, '\0');
+        ASSERT_EQ(ros2s_open(uri.c_str(), nullptr, &fs_, error.data(), error.size()), 0) << error;
+        for (std::string path; const char* name : {"a", "/b", "/c", "/d"}) {
+            path += name;
+            ASSERT_EQ(ros2s_mkdir(fs_, path.c_str(), 0755), 0) << ros2s_last_error();
+        }
+        create("warm");
+    }
+    // Of a file in the root, and of one in the fourth directory below it.
+    void expect_at_most(const std::string& directory, Requests create_close, Requests stat,
+                        Requests open_close, Requests unlink) {
+        const auto path = [&](int i) { return fmt::format("{}f{}", directory, i); };
+        const auto check = [&](const char* what, const Requests& most, auto operation) {
+            const Requests before = now();
+            for (int i = 0; i < rounds; ++i) operation(path(i));
+            const Requests after = now();
+            const auto each = [&](const char* where, double made, double bound) {
+                made /= rounds;
+                fmt::print("{:14} in '{}' {:8} {:5.2f}, at most {}\n", what, directory, where, made,
+                           bound);
+                // Half of one more is left to what happens in the background.
+                EXPECT_LE(made, bound + 0.5) << what << " in '" << directory << "', " << where;
+            };
+            each("control", after.control - before.control, most.control);
+            each("link", after.link - before.link, most.link);
+            each("engine", after.engine - before.engine, most.engine);
+        };
+        check("create, close", create_close, [&](const std::string& file) { create(file); });
+        check("stat", stat, [&](const std::string& file) {
+            struct stat out{};
+            EXPECT_EQ(ros2s_stat(fs_, file.c_str(), &out), 0) << ros2s_last_error();
+        });
+        check("open, close", open_close,
+              [&](const std::string& file) { open_file(file, O_RDONLY); });
+        check("unlink", unlink, [&](const std::string& file) {
+            EXPECT_EQ(ros2s_unlink(fs_, file.c_str()), 0) << ros2s_last_error();
+        });
+    }
+
+  private:
+    void create(const std::string& file) { open_file(file, O_WRONLY | O_CREAT | O_EXCL); }
+    void open_file(const std::string& path, int flags) {
+        ros2s_file* file = nullptr;
+        ASSERT_EQ(ros2s_file_open(fs_, path.c_str(), flags, 0644, &file), 0) << ros2s_last_error();
+        EXPECT_EQ(ros2s_file_close(file), 0) << ros2s_last_error();
+    }
+    [[nodiscard]] Requests now() const {
+        Requests requests;
+        const std::string engine = engine_.metrics();
+        requests.engine = count_of(engine, "ros2store_request_duration_seconds");
+        requests.control = count_of(engine, "ros2store_control_call_duration_seconds");
+        if (!has_dpu_) return requests;
+        const std::string dpu = dpu_.metrics();
+        requests.link = count_of(dpu, "ros2store_request_duration_seconds");
+        requests.control += count_of(dpu, "ros2store_control_call_duration_seconds");
+        return requests;
+    }
+    EngineProcess engine_;
+    DpuProcess dpu_{engine_, "shm"};
+    bool has_dpu_ = false;
+    ros2s_fs* fs_ = nullptr;
+};
+
+TEST_F(RequestCounts, Direct) {
+    open("ros2s");
+    expect_at_most("", {.engine = 6}, {.engine = 3}, {.engine = 6}, {.engine = 7});
+    expect_at_most("a/b/c/d/", {.engine = 18}, {.engine = 15}, {.engine = 18}, {.engine = 19});
+}
+
+TEST_F(RequestCounts, Offload) {
+    open("ros2s+dpu");
+    expect_at_most("", {.control = 2, .link = 1, .engine = 6}, {.link = 1, .engine = 3},
+                   {.control = 2, .link = 1, .engine = 6}, {.control = 1, .link = 1, .engine = 7});
+    expect_at_most("a/b/c/d/", {.control = 2, .link = 5, .engine = 18}, {.link = 5, .engine = 15},
+                   {.control = 2, .link = 5, .engine = 18},
+                   {.control = 1, .link = 5, .engine = 19});
+}
+
+}  // namespace
+}  // namespace ros2s::tests
