@@ -31,54 +31,11 @@ WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); 
 
 int64_t count_of(WallTime time) { return time.time_since_epoch().count(); }
 
-Result<> check_name(std::string_view field, std::string_view name, Report& report) {
-    const auto checked = fs::check_name(name);
-    if (checked) return {};
-    if (checked.error().code == Code::name_too_long) {
-        return report.fail(checked.error(), fmt::format("{} has {} bytes; the limit of a name "
-                                                        "is {}",
-                                                        field, name.size(), fs::name_bytes_max));
-    }
-    return report.fail(checked.error(),
-                       fmt::format("{} is not a valid name: it is empty, \".\" or \"..\", or "
-                                   "contains '/' or NUL",
-                                   field));
-}
-
 Result<> check_label(std::string_view field, std::string_view label, Report& report) {
     if (object::is_valid_label(label)) return {};
     return report.fail(Code::invalid,
                        fmt::format("{} is not a label: give 1 to {} of A-Z a-z 0-9 . _ -", field,
                                    label_bytes_max));
-}
-
-Result<> check_permissions(uint32_t mode, Report& report) {
-    if ((mode & ~uint32_t{07777}) == 0) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("mode is 0{:o}; only permission and set-id bits are valid "
-                                   "here (0 to 07777)",
-                                   mode));
-}
-
-Result<> check_node_mode(uint32_t mode, Report& report) {
-    const uint32_t type = mode & S_IFMT;
-    const bool known = type == S_IFIFO || type == S_IFSOCK || type == S_IFCHR || type == S_IFBLK ||
-                       type == S_IFREG;
-    if (known && (mode & ~uint32_t{S_IFMT | 07777}) == 0) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("mode is 0{:o}; the type must be FIFO, socket, device or "
-                                   "regular file",
-                                   mode));
-}
-
-Result<> check_xattr_name(std::string_view name, Report& report) {
-    if (!name.empty() && name.size() <= fs::name_bytes_max && name.find('\0') == name.npos) {
-        return {};
-    }
-    return report.fail(Code::invalid,
-                       fmt::format("name has {} bytes; the name of an attribute has 1 to {} "
-                                   "bytes, without NUL",
-                                   name.size(), fs::name_bytes_max));
 }
 
 Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, std::string subject,
@@ -116,12 +73,9 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
     return wanted;
 }
 
-Result<fs::SetAttributes> decode(const v1::SetAttributesRequest& request, Report& report) {
+fs::SetAttributes decode(const v1::SetAttributesRequest& request) {
     fs::SetAttributes changes;
-    if (request.has_mode()) {
-        ROS2S_TRY(check_permissions(request.mode(), report));
-        changes.mode = request.mode();
-    }
+    if (request.has_mode()) changes.mode = request.mode();
     if (request.has_uid()) changes.uid = request.uid();
     if (request.has_gid()) changes.gid = request.gid();
     if (request.has_size()) changes.size = request.size();

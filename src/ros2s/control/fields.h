@@ -19,19 +19,12 @@ inline constexpr size_t provider_bytes_max = 32;
 inline constexpr int providers_max = 16;
 inline constexpr int forgets_max = 1024;
 
-// Errors: invalid, name_too_long.
-[[nodiscard]] Result<> check_name(std::string_view field, std::string_view name, Report& report);
 // A pool's or container's.
 [[nodiscard]] Result<> check_label(std::string_view field, std::string_view label, Report& report);
-// Permission bits alone.
-[[nodiscard]] Result<> check_permissions(uint32_t mode, Report& report);
-[[nodiscard]] Result<> check_node_mode(uint32_t mode, Report& report);
-[[nodiscard]] Result<> check_xattr_name(std::string_view name, Report& report);
 
 [[nodiscard]] Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request,
                                                      std::string subject, Report& report);
-[[nodiscard]] Result<fs::SetAttributes> decode(const v1::SetAttributesRequest& request,
-                                               Report& report);
+[[nodiscard]] fs::SetAttributes decode(const v1::SetAttributesRequest& request);
 [[nodiscard]] fs::OpenFlags decode(const v1::OpenFlags& flags);
 [[nodiscard]] Result<fs::SetXattr> decode(v1::XattrChange how, Report& report);
 

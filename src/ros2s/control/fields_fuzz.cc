@@ -3,6 +3,7 @@
 #include "fields.h"
 #include "ros2s/base/check.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/session/mount_names.h"
 
 namespace ros2s::control {
 namespace {
@@ -23,16 +24,17 @@ void session_of(const v1::OpenSessionRequest& message) {
     }
 }
 
-void file_of(const v1::SetAttributesRequest& attributes, const v1::CreateFileRequest& create) {
-    Report report;
-    const auto changes = decode(attributes, report);
-    if (decided(changes, report)) ROS2S_CHECK(!changes->mode || *changes->mode <= 07777);
+void file_of(const v1::CreateFileRequest& create) {
     Report of_name;
-    if (decided(check_name("name", create.name(), of_name), of_name)) {
+    if (decided(session::check_name("name", create.name(), of_name), of_name)) {
         ROS2S_CHECK(fs::check_name(create.name()));
     }
+    Report of_permissions;
+    if (decided(session::check_permissions(create.mode(), of_permissions), of_permissions)) {
+        ROS2S_CHECK(create.mode() <= 07777);
+    }
     Report of_mode;
-    if (decided(check_node_mode(create.mode(), of_mode), of_mode)) {
+    if (decided(session::check_node_mode(create.mode(), of_mode), of_mode)) {
         ROS2S_CHECK(!S_ISDIR(create.mode()) && !S_ISLNK(create.mode()));
     }
 }
@@ -45,10 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
     const std::string text(reinterpret_cast<const char*>(bytes), count);
     v1::OpenSessionRequest session;
     if (session.ParseFromString(text)) session_of(session);
-    v1::SetAttributesRequest attributes;
     v1::CreateFileRequest create;
-    if (attributes.ParseFromString(text) && create.ParseFromString(text)) {
-        file_of(attributes, create);
-    }
+    if (create.ParseFromString(text)) file_of(create);
     return 0;
 }

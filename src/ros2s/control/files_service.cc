@@ -6,6 +6,7 @@
 
 #include "fields.h"
 #include "ros2s/base/digest.h"
+#include "ros2s/session/mount_names.h"
 
 namespace ros2s::control {
 namespace {
@@ -19,7 +20,7 @@ constexpr uint32_t entries_max = 2048;
 struct Using {
     session::SessionUse session;
     session::MountUse mount;
-    [[nodiscard]] fs::FileSystem& fs() const { return mount->file_system(); }
+    session::MountNames names;
 };
 
 // Errors: stale.
@@ -32,7 +33,8 @@ Result<Using> enter(const ServerState& state, Served& served, const v1::Place& p
                                               "or belongs to another session",
                                               place.session(), place.mount()));
     }
-    return Using{std::move(session), std::move(*mount)};
+    session::MountNames names(**mount, served.report);
+    return Using{std::move(session), std::move(*mount), names};
 }
 
 // What a request asks for, in words that are the same to a later process: where the mount is there
@@ -75,71 +77,26 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
     return {};
 }
 
-// To change something. Errors: stale, read_only, invalid.
+// To change something. Errors: stale, invalid.
 template <class Request>
 Result<Using> enter_to_change(const ServerState& state, Served& served, const Request& request) {
     ROS2S_TRY_ASSIGN(auto entered, enter(state, served, request.place()));
     ROS2S_TRY(name_update(served, *entered.session, request));
-    if (!entered.mount->read_only()) return entered;
-    return served.report.fail(
-        Code::read_only,
-        fmt::format("the container is mounted for reading only: the client requested it, or "
-                    "'access' in the server's settings lets {} only read",
-                    served.subject));
-}
-
-Result<> check_named(Served& served, const std::string& name) {
-    return check_name("name", name, served.report);
+    return entered;
 }
 
 fs::Owner decode(const v1::Owner& owner) { return {.uid = owner.uid(), .gid = owner.gid()}; }
 
-// A node goes to the client: it counts as looked up from here on.
-Result<> give_node(Served& served, session::Mount& mount, const Result<fs::Attributes>& attributes,
-                   v1::NodeReply& reply) {
+Result<> answer(const Result<fs::Attributes>& attributes, v1::NodeReply& reply) {
     if (!attributes) return fail(attributes.error());
-    if (served.call.stop.stop_requested()) {  // nobody will hear of it
-        mount.file_system().forget(attributes->node, 1);
-        return fail(Code::cancelled);
-    }
-    if (const auto referred = mount.refer(attributes->node); !referred) {
-        return served.report.fail(
-            referred.error(),
-            "too many nodes are in use in this mount, by this tenant, or in all; forget some");
-    }
     encode(*attributes, *reply.mutable_attributes());
     return {};
 }
 
-// Puts a handle in the mount's table. Whoever cancelled will not hear of it: then it is closed.
-Task<Result<>> give_handle(Served& served, Using& entered, Result<fs::Opened> opened, bool is_new,
-                           v1::OpenFileReply& reply) {
-    if (!opened) co_return fail(opened.error());
-    session::Mount& mount = *entered.mount;
-    Result<> kept{};
-    if (is_new) {
-        v1::NodeReply unused;
-        kept = give_node(served, mount, opened->attributes, unused);
-    } else if (served.call.stop.stop_requested()) {
-        kept = fail(Code::cancelled);
-    }
-    if (!kept) {
-        const Call closing;
-        (void)co_await mount.file_system().close(closing, opened->handle);
-        co_return kept;
-    }
-    mount.opened(opened->handle);
+Result<> answer(const Result<fs::Opened>& opened, v1::OpenFileReply& reply) {
+    if (!opened) return fail(opened.error());
     reply.set_handle(opened->handle.value);
     encode(opened->attributes, *reply.mutable_attributes());
-    co_return Result<>{};
-}
-
-Result<> check_room(Served& served, const session::Mount& mount) {
-    if (const auto room = mount.check_room(); !room) {
-        return served.report.fail(
-            room.error(),
-            "too many files are open in this mount, by this tenant, or in all; close some");
-    }
     return {};
 }
 
@@ -177,113 +134,96 @@ Task<Result<>> MountService::unmount(Served& served, const v1::UnmountRequest& r
 
 Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& request,
                                    v1::NodeReply& reply) {
-    if (request.name() != "." && request.name() != "..") {
-        ROS2S_CO_TRY(check_named(served, request.name()));
-    }
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
     const auto found =
-        co_await entered.fs().lookup(served.call, NodeId{request.parent()}, request.name());
-    co_return give_node(served, *entered.mount, found, reply);
+        co_await entered.names.lookup(served.call, NodeId{request.parent()}, request.name());
+    co_return answer(found, reply);
 }
 
 Task<Result<>> FileService::make_directory(Served& served, const v1::MakeDirectoryRequest& request,
                                            v1::NodeReply& reply) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
     const auto made =
-        co_await entered.fs().mkdir(served.call, NodeId{request.parent()}, request.name(),
-                                    request.mode(), decode(request.owner()));
-    co_return give_node(served, *entered.mount, made, reply);
+        co_await entered.names.mkdir(served.call, NodeId{request.parent()}, request.name(),
+                                     request.mode(), decode(request.owner()));
+    co_return answer(made, reply);
 }
 
 Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest& request,
                                       v1::NodeReply& reply) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY(check_node_mode(request.mode(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
     const auto made =
-        co_await entered.fs().mknod(served.call, NodeId{request.parent()}, request.name(),
-                                    request.mode(), request.device(), decode(request.owner()));
-    co_return give_node(served, *entered.mount, made, reply);
+        co_await entered.names.mknod(served.call, NodeId{request.parent()}, request.name(),
+                                     request.mode(), request.device(), decode(request.owner()));
+    co_return answer(made, reply);
 }
 
 Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& request,
                                     v1::NodeReply& reply) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
     const auto made =
-        co_await entered.fs().symlink(served.call, NodeId{request.parent()}, request.name(),
-                                      request.target(), decode(request.owner()));
-    co_return give_node(served, *entered.mount, made, reply);
+        co_await entered.names.symlink(served.call, NodeId{request.parent()}, request.name(),
+                                       request.target(), decode(request.owner()));
+    co_return answer(made, reply);
 }
 
 Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
                                  v1::NodeReply& reply) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
-    const auto made = co_await entered.fs().link(served.call, NodeId{request.node()},
-                                                 NodeId{request.parent()}, request.name());
-    co_return give_node(served, *entered.mount, made, reply);
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    const auto made = co_await entered.names.link(served.call, NodeId{request.node()},
+                                                  NodeId{request.parent()}, request.name());
+    co_return answer(made, reply);
 }
 
 Task<Result<>> FileService::unlink(Served& served, const v1::UnlinkRequest& request,
                                    v1::EmptyReply&) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
-    co_return co_await entered.fs().unlink(served.call, NodeId{request.parent()}, request.name());
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    co_return co_await entered.names.unlink(served.call, NodeId{request.parent()}, request.name());
 }
 
 Task<Result<>> FileService::remove_directory(Served& served,
                                              const v1::RemoveDirectoryRequest& request,
                                              v1::EmptyReply&) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
-    co_return co_await entered.fs().rmdir(served.call, NodeId{request.parent()}, request.name());
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    co_return co_await entered.names.rmdir(served.call, NodeId{request.parent()}, request.name());
 }
 
 Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& request,
                                    v1::EmptyReply&) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY(check_name("new_name", request.new_name(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
-    co_return co_await entered.fs().rename(
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    co_return co_await entered.names.rename(
         served.call, NodeId{request.parent()}, request.name(), NodeId{request.new_parent()},
         request.new_name(), {.no_replace = request.no_replace(), .exchange = request.exchange()});
 }
 
 Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest& request,
                                       v1::ReadLinkReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto target,
-                        co_await entered.fs().readlink(served.call, NodeId{request.node()}));
+                        co_await entered.names.readlink(served.call, NodeId{request.node()}));
     reply.set_target(std::move(target));
     co_return Result<>{};
 }
 
 Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttributesRequest& request,
                                            v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
-    ROS2S_CO_TRY_ASSIGN(const auto attributes,
-                        co_await entered.fs().get_attributes(served.call, NodeId{request.node()}));
-    encode(attributes, *reply.mutable_attributes());
-    co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    co_return answer(co_await entered.names.get_attributes(served.call, NodeId{request.node()}),
+                     reply);
 }
 
 Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttributesRequest& request,
                                            v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto changes, control::decode(request, served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
-    ROS2S_CO_TRY_ASSIGN(const auto attributes, co_await entered.fs().set_attributes(
-                                                   served.call, NodeId{request.node()}, changes));
-    encode(attributes, *reply.mutable_attributes());
-    co_return Result<>{};
+    const fs::SetAttributes changes = control::decode(request);
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    co_return answer(
+        co_await entered.names.set_attributes(served.call, NodeId{request.node()}, changes), reply);
 }
 
 Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest& request,
                                       v1::GetXattrReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
-    ROS2S_CO_TRY_ASSIGN(auto value, co_await entered.fs().get_xattr(
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto value, co_await entered.names.get_xattr(
                                         served.call, NodeId{request.node()}, request.name()));
     reply.set_value(std::move(value));
     co_return Result<>{};
@@ -292,23 +232,23 @@ Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest&
 Task<Result<>> FileService::set_xattr(Served& served, const v1::SetXattrRequest& request,
                                       v1::EmptyReply&) {
     ROS2S_CO_TRY_ASSIGN(const auto how, control::decode(request.how(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
-    co_return co_await entered.fs().set_xattr(served.call, NodeId{request.node()}, request.name(),
-                                              as_bytes(request.value()), how);
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    co_return co_await entered.names.set_xattr(served.call, NodeId{request.node()}, request.name(),
+                                               as_bytes(request.value()), how);
 }
 
 Task<Result<>> FileService::remove_xattr(Served& served, const v1::RemoveXattrRequest& request,
                                          v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter_to_change(state_, served, request));
-    co_return co_await entered.fs().remove_xattr(served.call, NodeId{request.node()},
-                                                 request.name());
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    co_return co_await entered.names.remove_xattr(served.call, NodeId{request.node()},
+                                                  request.name());
 }
 
 Task<Result<>> FileService::list_xattrs(Served& served, const v1::ListXattrsRequest& request,
                                         v1::ListXattrsReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto names,
-                        co_await entered.fs().list_xattrs(served.call, NodeId{request.node()}));
+                        co_await entered.names.list_xattrs(served.call, NodeId{request.node()}));
     for (std::string& name : names) reply.add_names(std::move(name));
     co_return Result<>{};
 }
@@ -319,31 +259,24 @@ Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& requ
     const bool changes = flags.write || flags.append || flags.truncate;
     ROS2S_CO_TRY_ASSIGN(auto entered, changes ? enter_to_change(state_, served, request)
                                               : enter(state_, served, request.place()));
-    ROS2S_CO_TRY(check_room(served, *entered.mount));
-    auto opened = co_await entered.fs().open(served.call, NodeId{request.node()}, flags);
-    co_return co_await give_handle(served, entered, std::move(opened), false, reply);
+    const auto opened = co_await entered.names.open(served.call, NodeId{request.node()}, flags);
+    co_return answer(opened, reply);
 }
 
 Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& request,
                                    v1::OpenFileReply& reply) {
-    ROS2S_CO_TRY(check_named(served, request.name()));
-    ROS2S_CO_TRY(check_permissions(request.mode(), served.report));
     const fs::OpenFlags flags = control::decode(request.flags());
     ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
-    ROS2S_CO_TRY(check_room(served, *entered.mount));
-    auto opened =
-        co_await entered.fs().create(served.call, NodeId{request.parent()}, request.name(),
-                                     request.mode(), flags, decode(request.owner()));
-    co_return co_await give_handle(served, entered, std::move(opened), true, reply);
+    const auto opened =
+        co_await entered.names.create(served.call, NodeId{request.parent()}, request.name(),
+                                      request.mode(), flags, decode(request.owner()));
+    co_return answer(opened, reply);
 }
 
 Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& request,
                                   v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
-    ROS2S_CO_TRY(entered.mount->closing({request.handle()}));
-    // The handle is out of the table: nothing may stop its closing any more.
-    const Call closing;
-    co_return co_await entered.fs().close(closing, {request.handle()});
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    co_return co_await entered.names.close(served.call, {request.handle()});
 }
 
 Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirectoryRequest& request,
@@ -351,9 +284,8 @@ Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirecto
     if (request.limit() == 0) {
         co_return served.report.fail(Code::invalid, "limit is 0; request at least one entry");
     }
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
-    ROS2S_CO_TRY(entered.mount->check({request.handle()}));
-    ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.fs().readdir(
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.names.readdir(
                                           served.call, {request.handle()}, request.cookie(),
                                           std::min(request.limit(), entries_max)));
     for (fs::DirectoryEntry& entry : entries) {
@@ -373,17 +305,17 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
                                      fmt::format("nodes has {} entries; the limit is {}",
                                                  request.nodes_size(), forgets_max));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
     for (const auto& each : request.nodes()) {
-        entered.mount->forget(NodeId{each.node()}, each.count());
+        entered.names.forget(NodeId{each.node()}, each.count());
     }
     co_return Result<>{};
 }
 
 Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& request,
                                   v1::SpaceReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const auto entered, enter(state_, served, request.place()));
-    ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.fs().space(served.call));
+    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.names.space(served.call));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);
     reply.set_files(space.files);

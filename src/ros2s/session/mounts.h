@@ -95,6 +95,7 @@ class Mount {
 
     [[nodiscard]] fs::FileSystem& file_system() const { return file_system_; }
     [[nodiscard]] bool read_only() const { return read_only_; }
+    [[nodiscard]] const std::string& subject() const { return owner_.session.request.subject; }
 
     // Checks that one more handle is allowed: in this mount, for its tenant, in all. Errors: busy.
     [[nodiscard]] Result<> check_room() const;

@@ -1,0 +1,197 @@
+#include "mount_names.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::session {
+
+Result<> check_name(std::string_view field, std::string_view name, Report& report) {
+    const auto checked = fs::check_name(name);
+    if (checked) return {};
+    if (checked.error().code == Code::name_too_long) {
+        return report.fail(checked.error(), fmt::format("{} has {} bytes; the limit of a name "
+                                                        "is {}",
+                                                        field, name.size(), fs::name_bytes_max));
+    }
+    return report.fail(checked.error(),
+                       fmt::format("{} is not a valid name: it is empty, \".\" or \"..\", or "
+                                   "contains '/' or NUL",
+                                   field));
+}
+
+Result<> check_permissions(uint32_t mode, Report& report) {
+    if ((mode & ~uint32_t{07777}) == 0) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("mode is 0{:o}; only permission and set-id bits are valid "
+                                   "here (0 to 07777)",
+                                   mode));
+}
+
+Result<> check_node_mode(uint32_t mode, Report& report) {
+    const uint32_t type = mode & S_IFMT;
+    const bool known = type == S_IFIFO || type == S_IFSOCK || type == S_IFCHR || type == S_IFBLK ||
+                       type == S_IFREG;
+    if (known && (mode & ~uint32_t{S_IFMT | 07777}) == 0) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("mode is 0{:o}; the type must be FIFO, socket, device or "
+                                   "regular file",
+                                   mode));
+}
+
+Result<> MountNames::check_may_change() {
+    if (!mount_.read_only()) return {};
+    return report_.fail(
+        Code::read_only,
+        fmt::format("the container is mounted for reading only: the client requested it, or "
+                    "'access' in the server's settings lets {} only read",
+                    mount_.subject()));
+}
+
+Result<> MountNames::check_may_change(std::string_view name) {
+    ROS2S_TRY(check_name("name", name, report_));
+    return check_may_change();
+}
+
+Result<> MountNames::check_room() {
+    const auto room = mount_.check_room();
+    if (room) return {};
+    return report_.fail(
+        room.error(),
+        "too many files are open in this mount, by this tenant, or in all; close some");
+}
+
+Result<fs::Attributes> MountNames::give(const Call& call, Result<fs::Attributes> found) {
+    if (!found) return found;
+    if (call.stop.stop_requested()) {
+        fs().forget(found->node, 1);
+        return fail(Code::cancelled);
+    }
+    const auto referred = mount_.refer(found->node);
+    if (referred) return found;
+    return report_.fail(
+        referred.error(),
+        "too many nodes are in use in this mount, by this tenant, or in all; forget some");
+}
+
+Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> opened,
+                                          bool is_new) {
+    if (!opened) co_return opened;
+    Result<> given{};
+    if (is_new) {
+        if (const auto node = give(call, opened->attributes); !node) given = fail(node.error());
+    } else if (call.stop.stop_requested()) {
+        given = fail(Code::cancelled);
+    }
+    if (given) {
+        mount_.opened(opened->handle);
+        co_return opened;
+    }
+    const Call closing;
+    (void)co_await fs().close(closing, opened->handle);
+    co_return fail(given.error());
+}
+
+// ---- names ----------------------------------------------------------------------------------
+
+MountNames::AttributesTask MountNames::lookup(const Call& call, NodeId parent,
+                                              std::string_view name) {
+    if (name != "." && name != "..") ROS2S_CO_TRY(check_name("name", name, report_));
+    co_return give(call, co_await fs().lookup(call, parent, name));
+}
+
+MountNames::AttributesTask MountNames::mkdir(const Call& call, NodeId parent, std::string_view name,
+                                             mode_t mode, fs::Owner owner) {
+    ROS2S_CO_TRY(check_permissions(mode, report_));
+    ROS2S_CO_TRY(check_may_change(name));
+    co_return give(call, co_await fs().mkdir(call, parent, name, mode, owner));
+}
+
+MountNames::AttributesTask MountNames::mknod(const Call& call, NodeId parent, std::string_view name,
+                                             mode_t mode, dev_t device, fs::Owner owner) {
+    ROS2S_CO_TRY(check_node_mode(mode, report_));
+    ROS2S_CO_TRY(check_may_change(name));
+    co_return give(call, co_await fs().mknod(call, parent, name, mode, device, owner));
+}
+
+MountNames::AttributesTask MountNames::symlink(const Call& call, NodeId parent,
+                                               std::string_view name, std::string_view target,
+                                               fs::Owner owner) {
+    ROS2S_CO_TRY(check_may_change(name));
+    co_return give(call, co_await fs().symlink(call, parent, name, target, owner));
+}
+
+MountNames::AttributesTask MountNames::link(const Call& call, NodeId node, NodeId parent,
+                                            std::string_view name) {
+    ROS2S_CO_TRY(check_may_change(name));
+    co_return give(call, co_await fs().link(call, node, parent, name));
+}
+
+Task<Result<>> MountNames::unlink(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(check_may_change(name));
+    co_return co_await fs().unlink(call, parent, name);
+}
+
+Task<Result<>> MountNames::rmdir(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(check_may_change(name));
+    co_return co_await fs().rmdir(call, parent, name);
+}
+
+Task<Result<>> MountNames::rename(const Call& call, NodeId parent, std::string_view name,
+                                  NodeId new_parent, std::string_view new_name, RenameFlags flags) {
+    ROS2S_CO_TRY(check_name("new_name", new_name, report_));
+    ROS2S_CO_TRY(check_may_change(name));
+    co_return co_await fs().rename(call, parent, name, new_parent, new_name, flags);
+}
+
+// ---- attributes -----------------------------------------------------------------------------
+
+MountNames::AttributesTask MountNames::set_attributes(const Call& call, NodeId node,
+                                                      const fs::SetAttributes& changes) {
+    if (changes.mode) ROS2S_CO_TRY(check_permissions(*changes.mode, report_));
+    ROS2S_CO_TRY(check_may_change());
+    co_return co_await fs().set_attributes(call, node, changes);
+}
+
+Task<Result<>> MountNames::set_xattr(const Call& call, NodeId node, std::string_view name,
+                                     ConstBytes value, fs::SetXattr how) {
+    ROS2S_CO_TRY(check_may_change());
+    co_return co_await fs().set_xattr(call, node, name, value, how);
+}
+
+Task<Result<>> MountNames::remove_xattr(const Call& call, NodeId node, std::string_view name) {
+    ROS2S_CO_TRY(check_may_change());
+    co_return co_await fs().remove_xattr(call, node, name);
+}
+
+// ---- handles --------------------------------------------------------------------------------
+
+Task<Result<fs::Opened>> MountNames::open(const Call& call, NodeId node, fs::OpenFlags flags) {
+    if (flags.write || flags.append || flags.truncate) ROS2S_CO_TRY(check_may_change());
+    ROS2S_CO_TRY(check_room());
+    auto opened = co_await fs().open(call, node, flags);
+    co_return co_await give(call, std::move(opened), false);
+}
+
+Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std::string_view name,
+                                            mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
+    ROS2S_CO_TRY(check_permissions(mode, report_));
+    ROS2S_CO_TRY(check_may_change(name));
+    ROS2S_CO_TRY(check_room());
+    auto opened = co_await fs().create(call, parent, name, mode, flags, owner);
+    co_return co_await give(call, std::move(opened), true);
+}
+
+Task<Result<>> MountNames::close(const Call&, fs::FileHandle handle) {
+    ROS2S_CO_TRY(mount_.closing(handle));
+    // The handle is out of the table: nothing may stop its closing any more.
+    const Call closing;
+    co_return co_await fs().close(closing, handle);
+}
+
+Task<Result<std::vector<fs::DirectoryEntry>>> MountNames::readdir(const Call& call,
+                                                                  fs::FileHandle handle,
+                                                                  uint64_t cookie, size_t limit) {
+    ROS2S_CO_TRY(mount_.check(handle));
+    co_return co_await fs().readdir(call, handle, cookie, limit);
+}
+
+}  // namespace ros2s::session
