@@ -102,8 +102,8 @@ TEST_F(DpuDirectories, AHostWorksInADirectoryWithoutAnyEngine) {
     EXPECT_TRUE(content_of(served + "/directory/file") == content);
     EXPECT_THAT(host->path(), HasSubstr("lustre/train"));
     EXPECT_EQ(host->layers(),
-              "Following → LinkClient → RemoteNamespace → HostMountLocator → Channel → Domain → "
-              "SessionTickets → ControlClient");
+              "Following → LinkClient → HostMountLocator → Channel → Domain → SessionTickets → "
+              "ControlClient");
     close(other);
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -42,7 +42,7 @@ inline Task<> DpuTenant::open(Reactor& reactor, connection::Options options, std
     names = std::make_unique<control::RemoteNamespace>(connection->control(), *locator,
                                                        connection->client());
     link = std::make_unique<hostlink::LinkClient>(
-        reactor, connection->channel(), *names, *locator,
+        reactor, connection->channel(), *locator,
         hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
     const auto created =
         co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});

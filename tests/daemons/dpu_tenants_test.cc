@@ -337,7 +337,7 @@ Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Te
     bob.names = std::make_unique<control::RemoteNamespace>(bob.connection->control(), *bob.locator,
                                                            bob.connection->client());
     bob.link = std::make_unique<hostlink::LinkClient>(
-        reactor, bob.connection->channel(), *bob.names, *bob.locator,
+        reactor, bob.connection->channel(), *bob.locator,
         hostlink::LinkClient::Options{.client = bob.connection->client(), .behind = "the DPU"});
     // Names.
     control::RemoteNamespace& names = *bob.names;

@@ -8,6 +8,7 @@ namespace ros2s::tests {
 namespace point {
 inline constexpr const char* engine_commit = "ros2s::remote::encode_commit";
 inline constexpr const char* dpu_write = "ros2s::hostlink::encode_moved";
+inline constexpr const char* dpu_change = "ros2s::hostlink::StoredReplies::end";
 inline constexpr const char* control_reply = "ros2s::control::ServedCall::end";
 }  // namespace point
 

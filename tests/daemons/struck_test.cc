@@ -192,7 +192,7 @@ TEST_P(Struck, BetweenCommitAndReplyItIsDoneOnce) {
         for (const Kind each : {Kind::append, Kind::create, Kind::rename}) model.run(each);
         const bool is_names = kind != Kind::append;
         const char* at = shape.victim == StruckDaemons::Victim::engine ? point::engine_commit
-                         : is_names                                    ? point::control_reply
+                         : is_names                                    ? point::dpu_change
                                                                        : point::dpu_write;
         const uint64_t replies = daemons.strike(at, [&] { model.run(kind); });
         EXPECT_GE(replies, 1U) << "kind " << static_cast<int>(kind);

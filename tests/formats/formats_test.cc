@@ -14,7 +14,7 @@
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/shm/layout.h"
 #include "ros2s/fs/records.h"
-#include "ros2s/hostlink/fields.h"
+#include "ros2s/hostlink/names_wire.h"
 #include "ros2s/remote/fields.h"
 #include "ros2s/rpc/fields.h"
 
@@ -132,6 +132,10 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
     const std::string file = field_text<f::FileBody>(f::file_fields);
     const std::string moved = field_text<f::MovedBody>(f::moved_fields);
     const std::string node = field_text<f::NodeBody>(f::node_fields);
+    const std::string make = field_text<f::MakeBody>(f::make_fields);
+    const std::string attributes = field_text<fs::Attributes>(f::attributes_fields);
+    const std::string opened = field_text<fs::Opened>(f::opened_fields);
+    const std::string content = field_text<std::string>(f::content_fields);
     const std::string rows[] = {
         row("hello", field_text<rpc::HelloBody>(rpc::hello_fields)),
         row("welcome", field_text<rpc::WelcomeBody>(rpc::welcome_fields)),
@@ -163,13 +167,33 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
         row("2 write", file, moved),
         row("3 sync", file, "empty"),
         row("4 punch hole", file, moved),
-        row("5 look up", node, field_text<fs::Attributes>(f::attributes_fields)),
-        row("6 attributes", node, field_text<fs::Attributes>(f::attributes_fields)),
+        row("5 look up", node, attributes),
+        row("6 attributes", node, attributes),
         row("7 list", field_text<f::ReaddirBody>(f::readdir_fields),
             field_text<std::vector<fs::DirectoryEntry>>(f::entries_fields)),
         row("8 read many",
             field_text<f::ReadManyBody, std::vector<fs::ReadManyItem>>(f::read_many_fields),
             "each {" + field_text<fs::ReadManyItem, uint32_t>(f::read_answer_fields) + "}"),
+        row("9 make directory", make, attributes),
+        row("10 make node", make, attributes),
+        row("11 make symbolic link", make, attributes),
+        row("12 link", field_text<f::LinkBody>(f::link_fields), attributes),
+        row("13 unlink", node, "empty"),
+        row("14 remove directory", node, "empty"),
+        row("15 rename", field_text<f::RenameBody>(f::rename_fields), "empty"),
+        row("16 read link", node, content),
+        row("17 set attributes", field_text<f::SetAttributesBody>(f::set_attributes_fields),
+            attributes),
+        row("18 get xattr", node, content),
+        row("19 set xattr", field_text<f::SetXattrBody>(f::set_xattr_fields), "empty"),
+        row("20 remove xattr", node, "empty"),
+        row("21 list xattrs", node, field_text<std::vector<std::string>>(f::xattr_names_fields)),
+        row("22 open", field_text<f::OpenBody>(f::open_fields), opened),
+        row("23 create", field_text<f::CreateBody>(f::create_fields), opened),
+        row("24 close", field_text<f::HandleBody>(f::handle_fields), "empty"),
+        row("25 forget", field_text<f::ForgetBody>(f::forget_fields), "empty"),
+        row("26 space", field_text<f::MountBody>(f::mount_fields),
+            field_text<fs::FileSystemSpace>(f::space_fields)),
     };
     const std::string text = page("rpc.md");
     for (const std::string& row : rows) {

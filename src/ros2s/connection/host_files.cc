@@ -4,7 +4,6 @@
 
 #include "host_mount_locator.h"
 #include "ros2s/connection/connection.h"
-#include "ros2s/control/remote_namespace.h"
 #include "ros2s/hostlink/link_client.h"
 
 namespace ros2s::connection {
@@ -49,11 +48,8 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
         std::make_unique<HostMountLocator>(reactor, connection->control(), connection->tickets(),
                                            options.container, options.read_only));
     ROS2S_CO_TRY(co_await locator_->mount(report));
-    auto* const names =
-        stack_.push("RemoteNamespace", std::make_unique<control::RemoteNamespace>(
-                                           connection->control(), *locator_, connection->client()));
     link_ = stack_.push("LinkClient", std::make_unique<hostlink::LinkClient>(
-                                          reactor, *channel_, *names, *locator_,
+                                          reactor, *channel_, *locator_,
                                           hostlink::LinkClient::Options{
                                               .client = connection->client(),
                                               .behind = "the DPU at " + channel_->address()}));

@@ -1,9 +1,8 @@
-// HostFiles: a container of a ros2store-dpu, for a host. Names go over the control plane and data
-// over the host link, in one session. The host has no credential of the storage network and no
-// route to it.
+// HostFiles: a container of a ros2store-dpu, for a host. Sessions and mounts go over the control
+// plane, and all of FileSystem over the host link. The host has no credential of the storage
+// network and no route to it.
 //
-//     FileSystem ┬ RemoteNamespace ─ gRPC ──────────────┐
-//                └ LinkClient ─ rpc::Channel ─ shm or … ┴── ros2store-dpu ─── engine
+//     FileSystem = LinkClient ─ rpc::Channel ─ shm or … ──── ros2store-dpu ─── engine
 //
 // A lost connection is opened again automatically, and requests in progress are sent again. A DPU
 // that was restarted, also after kill -9, has lost its sessions, mounts and handles. They are made

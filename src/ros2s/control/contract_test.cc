@@ -1,8 +1,10 @@
-// The contract of FileSystem as a host sees it: names over gRPC, data over the host link on shared
-// memory, both in one session of one server.
+// The contract of FileSystem as clients of a DPU see it, on shared memory: hosts, by the host link
+// alone; and generic clients, names by gRPC and data by the host link, both in one session.
 #include "ros2s/fs/contract/contract.h"
 
 #include <poll.h>
+
+#include <map>
 
 #include "remote_namespace.h"
 #include "ros2s/fabric/shm/shm.h"
@@ -64,11 +66,13 @@ class Tickets final : public rpc::TicketSource {
     session::SessionId session_;
 };
 
+enum class Names : uint8_t { by_link, by_grpc };
+
 // The cases run in a simulated world. Each call leaves it, and blocks this thread until the real
-// reactors have done it.
+// reactors have done it. Files are opened where their bytes are read, by the link.
 class OverTheWire final : public fs::FileSystem {
   public:
-    explicit OverTheWire(hostlink::Placement placement)
+    OverTheWire(hostlink::Placement placement, Names names)
         : data_(rig_, placement),
           client_(rig_.client()),
           session_(rig_.open(*client_).id),
@@ -77,6 +81,7 @@ class OverTheWire final : public fs::FileSystem {
         names_ = std::make_unique<RemoteNamespace>(*client_, locator_, alice);
         rig_.there([&] { return data_.start(*rig_.server_reactor, report); });
         rig_.here([&] { return connect(report); });
+        by_ = names == Names::by_link ? static_cast<fs::Namespace*>(link_.get()) : names_.get();
     }
     ~OverTheWire() override {
         rig_.here([&] { return disconnect(); });
@@ -95,78 +100,91 @@ class OverTheWire final : public fs::FileSystem {
     }
     Task<Result<Attributes>> lookup(const Call& call, NodeId parent,
                                     std::string_view name) override {
-        co_return rig_.here([&] { return link_->lookup(call, parent, name); });
+        co_return rig_.here([&] { return by_->lookup(call, parent, name); });
     }
     Task<Result<Attributes>> mkdir(const Call& call, NodeId parent, std::string_view name,
                                    mode_t mode, Owner owner) override {
-        co_return rig_.here([&] { return link_->mkdir(call, parent, name, mode, owner); });
+        co_return rig_.here([&] { return by_->mkdir(call, parent, name, mode, owner); });
     }
     Task<Result<Attributes>> mknod(const Call& call, NodeId parent, std::string_view name,
                                    mode_t mode, dev_t device, Owner owner) override {
-        co_return rig_.here([&] { return link_->mknod(call, parent, name, mode, device, owner); });
+        co_return rig_.here([&] { return by_->mknod(call, parent, name, mode, device, owner); });
     }
     Task<Result<Attributes>> symlink(const Call& call, NodeId parent, std::string_view name,
                                      std::string_view target, Owner owner) override {
-        co_return rig_.here([&] { return link_->symlink(call, parent, name, target, owner); });
+        co_return rig_.here([&] { return by_->symlink(call, parent, name, target, owner); });
     }
     Task<Result<Attributes>> link(const Call& call, NodeId node, NodeId parent,
                                   std::string_view name) override {
-        co_return rig_.here([&] { return link_->link(call, node, parent, name); });
+        co_return rig_.here([&] { return by_->link(call, node, parent, name); });
     }
     Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name) override {
-        co_return rig_.here([&] { return link_->unlink(call, parent, name); });
+        co_return rig_.here([&] { return by_->unlink(call, parent, name); });
     }
     Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name) override {
-        co_return rig_.here([&] { return link_->rmdir(call, parent, name); });
+        co_return rig_.here([&] { return by_->rmdir(call, parent, name); });
     }
     Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
                           std::string_view new_name, RenameFlags flags) override {
         co_return rig_.here(
-            [&] { return link_->rename(call, parent, name, new_parent, new_name, flags); });
+            [&] { return by_->rename(call, parent, name, new_parent, new_name, flags); });
     }
     Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
-        co_return rig_.here([&] { return link_->readlink(call, node); });
+        co_return rig_.here([&] { return by_->readlink(call, node); });
     }
     Task<Result<Attributes>> get_attributes(const Call& call, NodeId node) override {
-        co_return rig_.here([&] { return link_->get_attributes(call, node); });
+        co_return rig_.here([&] { return by_->get_attributes(call, node); });
     }
     Task<Result<Attributes>> set_attributes(const Call& call, NodeId node,
                                             const fs::SetAttributes& changes) override {
-        co_return rig_.here([&] { return link_->set_attributes(call, node, changes); });
+        co_return rig_.here([&] { return by_->set_attributes(call, node, changes); });
     }
     Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
                                         std::string_view name) override {
-        co_return rig_.here([&] { return link_->get_xattr(call, node, name); });
+        co_return rig_.here([&] { return by_->get_xattr(call, node, name); });
     }
     Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
                              fs::SetXattr how) override {
-        co_return rig_.here([&] { return link_->set_xattr(call, node, name, value, how); });
+        co_return rig_.here([&] { return by_->set_xattr(call, node, name, value, how); });
     }
     Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override {
-        co_return rig_.here([&] { return link_->remove_xattr(call, node, name); });
+        co_return rig_.here([&] { return by_->remove_xattr(call, node, name); });
     }
     Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
-        co_return rig_.here([&] { return link_->list_xattrs(call, node); });
+        co_return rig_.here([&] { return by_->list_xattrs(call, node); });
     }
     Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags) override {
-        co_return rig_.here([&] { return link_->open(call, node, flags); });
+        const auto opened = rig_.here([&] { return link_->open(call, node, flags); });
+        if (opened && by_ == names_.get() && S_ISDIR(opened->attributes.mode)) {
+            const auto listed = rig_.here([&] { return names_->open(call, node, flags); });
+            EXPECT_TRUE(listed);
+            if (listed) directories_[opened->handle] = listed->handle;
+        }
+        co_return opened;
     }
     Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
                                     mode_t mode, fs::OpenFlags flags, Owner owner) override {
         co_return rig_.here([&] { return link_->create(call, parent, name, mode, flags, owner); });
     }
     Task<Result<>> close(const Call& call, FileHandle handle) override {
+        if (const auto listed = directories_.extract(handle)) {
+            EXPECT_TRUE(rig_.here([&] { return names_->close(call, listed.mapped()); }));
+        }
         co_return rig_.here([&] { return link_->close(call, handle); });
     }
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, FileHandle handle,
                                                           uint64_t cookie, size_t limit) override {
+        if (const auto listed = directories_.find(handle); listed != directories_.end()) {
+            co_return rig_.here(
+                [&] { return names_->readdir(call, listed->second, cookie, limit); });
+        }
         co_return rig_.here([&] { return link_->readdir(call, handle, cookie, limit); });
     }
     Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
-        co_return rig_.here([&] { return link_->space(call); });
+        co_return rig_.here([&] { return by_->space(call); });
     }
     void forget(NodeId node, uint64_t count) override {
-        run_on(*rig_.client_reactor, [&] { link_->forget(node, count); });
+        run_on(*rig_.client_reactor, [&] { by_->forget(node, count); });
     }
 
     Task<Result<uint64_t>> pread(const Call& call, FileHandle handle, fs::Window into,
@@ -205,7 +223,7 @@ class OverTheWire final : public fs::FileSystem {
         EXPECT_TRUE(connected) << report.text();
         channel_ = std::move(*connected);
         link_ = std::make_unique<hostlink::LinkClient>(
-            reactor, *channel_, *names_, locator_,
+            reactor, *channel_, locator_,
             hostlink::LinkClient::Options{.client = alice, .behind = "the rig"});
     }
     Task<> disconnect() {
@@ -225,12 +243,14 @@ class OverTheWire final : public fs::FileSystem {
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Channel> channel_;
     std::unique_ptr<hostlink::LinkClient> link_;
+    fs::Namespace* by_ = nullptr;
+    std::map<FileHandle, FileHandle> directories_;  // open by the link, and by gRPC for readdir
 };
 
 class RemoteSubject final : public fs::contract::Subject {
   public:
-    RemoteSubject(uint64_t seed, hostlink::Placement placement)
-        : world_(seed), remote_(placement) {}
+    RemoteSubject(uint64_t seed, hostlink::Placement placement, Names names)
+        : world_(seed), remote_(placement, names) {}
     fs::FileSystem& file_system() override { return remote_; }
     sim::World& world() override { return world_; }
     // Times come from the server's clock, not from the world's.
@@ -241,13 +261,21 @@ class RemoteSubject final : public fs::contract::Subject {
     OverTheWire remote_;
 };
 
-const bool registered = fs::contract::register_contract(
-    "HostOverGrpcAndShm", {.property_runs = 3, .property_steps = 100},
-    [](uint64_t seed) { return std::make_unique<RemoteSubject>(seed, hostlink::Placement::dpu); });
+constexpr fs::contract::Traits traits{.property_runs = 3, .property_steps = 100};
 
-const bool in_place_registered = fs::contract::register_contract(
-    "HostOverGrpcAndShmInPlace", {.property_runs = 3, .property_steps = 100},
-    [](uint64_t seed) { return std::make_unique<RemoteSubject>(seed, hostlink::Placement::host); });
+const bool registered = fs::contract::register_contract("HostOverShm", traits, [](uint64_t seed) {
+    return std::make_unique<RemoteSubject>(seed, hostlink::Placement::dpu, Names::by_link);
+});
+
+const bool in_place_registered =
+    fs::contract::register_contract("HostOverShmInPlace", traits, [](uint64_t seed) {
+        return std::make_unique<RemoteSubject>(seed, hostlink::Placement::host, Names::by_link);
+    });
+
+const bool names_registered =
+    fs::contract::register_contract("NamesOverGrpc", traits, [](uint64_t seed) {
+        return std::make_unique<RemoteSubject>(seed, hostlink::Placement::dpu, Names::by_grpc);
+    });
 
 }  // namespace
 }  // namespace ros2s::control

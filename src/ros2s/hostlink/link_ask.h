@@ -1,6 +1,7 @@
 // How a LinkClient asks: at the mount's place, and again where that has moved. Private to it.
 #pragma once
 #include "link_client.h"
+#include "names_wire.h"
 
 namespace ros2s::hostlink {
 
@@ -23,6 +24,35 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
         // It may have been done where the mount was before.
         request.repeated = true;
     }
+}
+
+// Reads a body as its fields are declared.
+template <class T, class Fields>
+class ReadAs final : public rpc::ReplyReader {
+  public:
+    explicit ReadAs(Fields fields) : fields_(fields) {}
+    Result<> read(const rpc::Reply& reply) override {
+        return rpc::read(reply.body, fields_, value);
+    }
+    T value{};
+
+  private:
+    Fields fields_;
+};
+
+template <class Body>
+Task<Result<session::MountLocation>> LinkClient::send(const Call& call, rpc::CallRequest request,
+                                                      auto fields, Body body,
+                                                      rpc::ReplyReader& reader) {
+    Buffer buffer;
+    session::MountLocation place;
+    const auto encode = [&](const Where& at) {
+        place = at.place;
+        body.mount = place.mount;
+        return rpc::build(buffer, fields, body);
+    };
+    ROS2S_CO_TRY(co_await ask(call, {}, request, reader, encode));
+    co_return place;
 }
 
 }  // namespace ros2s::hostlink

@@ -11,6 +11,7 @@ namespace {
 // Longer writes are cut at multiples of it: no chunk's atomicity is broken where chunks are no
 // larger.
 constexpr uint64_t cut_bytes = uint64_t{1} << 20;
+constexpr size_t behind_max = 64;
 
 // Copies a payload that did not come to lie where it belongs.
 void settle(const rpc::Reply& reply, Bytes into) {
@@ -53,16 +54,6 @@ class ReadNothing final : public rpc::ReplyReader {
     Result<> read(const rpc::Reply&) override { return {}; }
 };
 
-template <class T, Result<T> (*decode)(ConstBytes)>
-class ReadBody final : public rpc::ReplyReader {
-  public:
-    Result<> read(const rpc::Reply& reply) override {
-        ROS2S_TRY_ASSIGN(value, decode(reply.body));
-        return {};
-    }
-    T value{};
-};
-
 Result<> check_local(const fs::Window& window) {
     if (!window.is_local()) return fail(Code::unsupported);
     return {};
@@ -70,20 +61,21 @@ Result<> check_local(const fs::Window& window) {
 
 }  // namespace
 
-LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names,
-                       session::MountLocator& locator, Options options)
+LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLocator& locator,
+                       Options options)
     : reactor_(reactor),
       channel_(channel),
-      names_(names),
       locator_(locator),
       options_(std::move(options)),
-      slots_(reactor, options_.client, 0, update_slots) {}
+      slots_(reactor, options_.client, 0, update_slots),
+      behind_(reactor, behind_max) {}
 LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }
 
 Task<> LinkClient::close_all() {
     // What a server that is away does not close now goes with the session.
     const Call call{.deadline = reactor_.now() + options_.close_within};
     while (!open_.empty()) (void)co_await close(call, open_.begin()->first);
+    co_await behind_.join();
 }
 
 // ---- bytes of files -------------------------------------------------------------------------
@@ -188,29 +180,6 @@ Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
         return encode_file(body, {.mount = at.place.mount, .handle = at.handle});
     };
     co_return co_await ask(call, handle, request, reader, encode);
-}
-
-// ---- metadata at rate -----------------------------------------------------------------------
-
-LinkClient::AttributesTask LinkClient::lookup(const Call& call, NodeId parent,
-                                              std::string_view name) {
-    if (name != "." && name != "..") ROS2S_CO_TRY(fs::check_name(name));
-    co_return co_await ask_node(call, Method::lookup, parent, name);
-}
-LinkClient::AttributesTask LinkClient::get_attributes(const Call& call, NodeId node) {
-    return ask_node(call, Method::get_attributes, node, {});
-}
-LinkClient::AttributesTask LinkClient::ask_node(const Call& call, Method method, NodeId node,
-                                                std::string_view name) {
-    Buffer buffer;
-    ReadBody<fs::Attributes, decode_attributes> reader;
-    // A look-up that is repeated leaves one reference too many, until the mount goes.
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .repeatable = true};
-    const auto encode = [&](const Where& at) {
-        return encode_node(buffer, {.mount = at.place.mount, .node = node, .name = name});
-    };
-    ROS2S_CO_TRY(co_await ask(call, {}, request, reader, encode));
-    co_return reader.value;
 }
 
 }  // namespace ros2s::hostlink

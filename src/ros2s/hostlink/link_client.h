@@ -1,10 +1,8 @@
-// LinkClient: the host's side of the host link. It is a FileSystem: the bytes of files go over an
-// rpc channel to a LinkServer. Names go to the given Namespace (the control plane's), except
-// look-ups, attributes and listings, which data loaders request frequently and which go over the
-// channel.
+// LinkClient: the host's side of the host link. It is a FileSystem whose operations are requests
+// over an rpc channel to a LinkServer.
 //
-// Owned by the composing code. Reactor, channel, names and locator outlive it, and names uses the
-// same mount of the same session. Used on the channel's core.
+// Owned by the composing code. Reactor, channel and locator outlive it. Used on the channel's core.
+// close_all() before destruction.
 //
 // When the server restarts, the mount moves. reopen_all() then opens all files again at the new
 // location, and calls wait for it. A file that no longer exists is `stale`.
@@ -14,6 +12,8 @@
 //   (`corrupt`) if it differs. The server does the same with data that is written.
 // - An update has an operation id that names it uniquely. The channel repeats it after a lost
 //   connection, and the server answers a repeated one without doing it again.
+// - The server counts references from lookups. forget() collects dropped ones, and a later request
+//   sends many at a time. The end of the mount drops the rest.
 #pragma once
 #include <map>
 #include <optional>
@@ -24,6 +24,7 @@
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/rpc/update_slots.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/session/mount_location.h"
 
 namespace ros2s::hostlink {
@@ -37,11 +38,13 @@ class LinkClient final : public fs::FileSystem {
         // How long a call waits for its file to be opened again.
         Duration patience = std::chrono::seconds(30);
         Duration close_within = std::chrono::seconds(5);  // close_all()
+        // The number of collected references from forget() that are sent.
+        size_t forgotten_together = 256;
     };
     // Its updates use the slots [0, update_slots) of the client instance.
     static constexpr uint32_t update_slots = 256;
-    LinkClient(Reactor& reactor, rpc::Channel& channel, fs::Namespace& names,
-               session::MountLocator& locator, Options options);
+    LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLocator& locator,
+               Options options);
     ~LinkClient() override;
     LinkClient(const LinkClient&) = delete;
     LinkClient& operator=(const LinkClient&) = delete;
@@ -76,58 +79,27 @@ class LinkClient final : public fs::FileSystem {
                                     fs::OpenFlags flags, fs::Owner owner) override;
     Task<Result<>> close(const Call&, fs::FileHandle handle) override;
 
-    // All other functions are the namespace's.
-    AttributesTask mkdir(const Call& call, NodeId parent, std::string_view name, mode_t mode,
-                         fs::Owner owner) override {
-        return names_.mkdir(call, parent, name, mode, owner);
-    }
-    AttributesTask mknod(const Call& call, NodeId parent, std::string_view name, mode_t mode,
-                         dev_t device, fs::Owner owner) override {
-        return names_.mknod(call, parent, name, mode, device, owner);
-    }
-    AttributesTask symlink(const Call& call, NodeId parent, std::string_view name,
-                           std::string_view target, fs::Owner owner) override {
-        return names_.symlink(call, parent, name, target, owner);
-    }
-    AttributesTask link(const Call& call, NodeId node, NodeId parent,
-                        std::string_view name) override {
-        return names_.link(call, node, parent, name);
-    }
-    Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name) override {
-        return names_.unlink(call, parent, name);
-    }
-    Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name) override {
-        return names_.rmdir(call, parent, name);
-    }
-    Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
-                          std::string_view new_name, RenameFlags flags) override {
-        return names_.rename(call, parent, name, new_parent, new_name, flags);
-    }
-    Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
-        return names_.readlink(call, node);
-    }
-    AttributesTask set_attributes(const Call& call, NodeId node,
-                                  const fs::SetAttributes& changes) override {
-        return names_.set_attributes(call, node, changes);
-    }
-    Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
-                                        std::string_view name) override {
-        return names_.get_xattr(call, node, name);
-    }
-    Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
-                             fs::SetXattr how) override {
-        return names_.set_xattr(call, node, name, value, how);
-    }
-    Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override {
-        return names_.remove_xattr(call, node, name);
-    }
-    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
-        return names_.list_xattrs(call, node);
-    }
-    Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
-        return names_.space(call);
-    }
-    void forget(NodeId node, uint64_t count) override { names_.forget(node, count); }
+    AttributesTask mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                         fs::Owner owner) override;
+    AttributesTask mknod(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                         dev_t device, fs::Owner owner) override;
+    AttributesTask symlink(const Call&, NodeId parent, std::string_view name,
+                           std::string_view target, fs::Owner owner) override;
+    AttributesTask link(const Call&, NodeId node, NodeId parent, std::string_view name) override;
+    Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, RenameFlags flags) override;
+    Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+    AttributesTask set_attributes(const Call&, NodeId node,
+                                  const fs::SetAttributes& changes) override;
+    Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name, ConstBytes value,
+                             fs::SetXattr how) override;
+    Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call&, NodeId node) override;
+    Task<Result<fs::FileSystemSpace>> space(const Call&) override;
+    void forget(NodeId node, uint64_t count) override;
 
   private:
     struct Open {
@@ -153,8 +125,17 @@ class LinkClient final : public fs::FileSystem {
                        rpc::ReplyReader& reader, Encode encode);
     // Without a handle: only the mount. Errors: stale, cancelled, deadline, disconnected.
     Task<Result<Where>> where(const Call& call, fs::FileHandle handle);
-    Task<Result<fs::Opened>> keep(const Call& call, session::MountLocation before,
-                                  fs::Opened opened, fs::OpenFlags flags);
+    // A file that was opened at a location; the handle is the server's.
+    struct OpenedThere {
+        fs::Opened opened;
+        session::MountLocation place;
+    };
+    template <class Body>
+    Task<Result<OpenedThere>> open_there(const Call& call, Method method, auto fields, Body body);
+    Task<Result<OpenedThere>> open_node(const Call& call, NodeId node, fs::OpenFlags flags);
+    Task<Result<>> close_there(const Call& call, session::MountLocation place,
+                               fs::FileHandle there);
+    [[nodiscard]] fs::Opened keep(const OpenedThere& there, fs::OpenFlags flags);
     // Opens the file at the mount's current location, unless another call is doing so. Repeats
     // until the file is open or lost, or the call ends.
     Task<> reopen(const Call& call, fs::FileHandle handle);
@@ -163,7 +144,18 @@ class LinkClient final : public fs::FileSystem {
                                   FileBody file, ConstBytes payload);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,
                                      uint64_t offset);
-    AttributesTask ask_node(const Call& call, Method method, NodeId node, std::string_view name);
+    // A request about names: sends the body with the mount's number. Returns where it was done.
+    template <class Body>
+    Task<Result<session::MountLocation>> send(const Call& call, rpc::CallRequest request,
+                                              auto fields, Body body, rpc::ReplyReader& reader);
+    // One that may be done twice, and one that is done once.
+    template <class Reply, class Body>
+    Task<Result<Reply>> find(const Call& call, Method method, auto fields, Body body,
+                             auto reply_fields);
+    template <class Reply, class Body>
+    Task<Result<Reply>> change(const Call& call, Method method, auto fields, Body body,
+                               auto reply_fields);
+    static Task<> send_forgotten(LinkClient& self, std::vector<Forgotten> nodes);
     using Entries = std::vector<fs::DirectoryEntry>;
     Task<Result<Entries>> list(const Call& call, Where at, uint64_t cookie, size_t limit);
     Task<Result<Entries>> list_behind(const Call& call, Where at, std::string name, size_t limit);
@@ -174,12 +166,13 @@ class LinkClient final : public fs::FileSystem {
 
     Reactor& reactor_;
     rpc::Channel& channel_;
-    fs::Namespace& names_;
     session::MountLocator& locator_;
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
     uint64_t last_handle_ = 0;
     rpc::UpdateSlots slots_;
+    std::vector<Forgotten> forgotten_;
+    Nursery behind_;  // requests that no call waits for
 };
 
 }  // namespace ros2s::hostlink

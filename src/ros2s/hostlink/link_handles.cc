@@ -1,5 +1,5 @@
-// What is open: opening and closing by the namespace, opening again where the mount has moved, and
-// reading directories, whose cookies a server forgets with its handles.
+// What is open: opening and closing, opening again where the mount has moved, and reading
+// directories, whose cookies a server forgets with its handles.
 #include "link_ask.h"
 
 #include <fmt/format.h>
@@ -22,49 +22,52 @@ bool may_pass(const Error& error) {
     }
 }
 
-class ReadEntries final : public rpc::ReplyReader {
-  public:
-    Result<> read(const rpc::Reply& reply) override {
-        ROS2S_TRY_ASSIGN(value, decode_entries(reply.body));
-        return {};
-    }
-    std::vector<fs::DirectoryEntry> value;
-};
-
 }  // namespace
 
 // ---- open, close ------------------------------------------------------------------------------
 
+template <class Body>
+Task<Result<LinkClient::OpenedThere>> LinkClient::open_there(const Call& call, Method method,
+                                                             auto fields, Body body) {
+    co_await slots_.wait();
+    const auto slot = slots_.take();
+    ReadAs<fs::Opened, decltype(opened_fields)> reader(opened_fields);
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
+    ROS2S_CO_TRY_ASSIGN(const auto place, co_await send(call, request, fields, body, reader));
+    co_return OpenedThere{.opened = reader.value, .place = place};
+}
+
+Task<Result<LinkClient::OpenedThere>> LinkClient::open_node(const Call& call, NodeId node,
+                                                            fs::OpenFlags flags) {
+    return open_there(call, Method::open, open_fields, OpenBody{.node = node, .flags = flags});
+}
+
 Task<Result<fs::Opened>> LinkClient::open(const Call& call, NodeId node, fs::OpenFlags flags) {
-    const session::MountLocation before = locator_.location();
-    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await names_.open(call, node, flags));
-    co_return co_await keep(call, before, opened, flags);
+    ROS2S_CO_TRY_ASSIGN(const auto there, co_await open_node(call, node, flags));
+    co_return keep(there, flags);
 }
 
 Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std::string_view name,
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
-    const session::MountLocation before = locator_.location();
-    ROS2S_CO_TRY_ASSIGN(const auto opened,
-                        co_await names_.create(call, parent, name, mode, flags, owner));
-    co_return co_await keep(call, before, opened, flags);
+    const CreateBody body{.parent = parent,
+                          .name = name.substr(0, name_text_max),
+                          .mode = mode & permissions,
+                          .owner = owner,
+                          .flags = flags};
+    ROS2S_CO_TRY_ASSIGN(const auto there,
+                        co_await open_there(call, Method::create, create_fields, body));
+    co_return keep(there, flags);
 }
 
-Task<Result<fs::Opened>> LinkClient::keep(const Call& call, session::MountLocation before,
-                                          fs::Opened opened, fs::OpenFlags flags) {
+fs::Opened LinkClient::keep(const OpenedThere& there, fs::OpenFlags flags) {
     const fs::FileHandle handle{++last_handle_};
     Open& file = open_[handle];
-    file.node = opened.attributes.node;
+    file.node = there.opened.attributes.node;
     file.flags = flags;
     file.flags.truncate = file.flags.exclusive = false;
-    file.there = opened.handle;
-    // Where the mount moved meanwhile, nobody knows which of the two places has the handle.
-    if (locator_.location() == before) {
-        file.place = before;
-    } else {
-        co_await reopen(call, handle);
-    }
-    opened.handle = handle;
-    co_return opened;
+    file.there = there.opened.handle;
+    file.place = there.place;
+    return {.handle = handle, .attributes = there.opened.attributes};
 }
 
 Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
@@ -73,12 +76,22 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     const session::MountLocation place = found->second.place;
     const fs::FileHandle there = found->second.there;
     open_.erase(found);
-    // What was open at another place went with it.
+    co_return co_await close_there(call, place, there);
+}
+
+// What was open at another place went with it.
+Task<Result<>> LinkClient::close_there(const Call& call, session::MountLocation place,
+                                       fs::FileHandle there) {
     if (place != locator_.location()) co_return Result<>{};
-    const auto closed = co_await names_.close(call, there);
-    if (place != locator_.location() || (!closed && closed.error().code == Code::stale)) {
-        co_return Result<>{};
-    }
+    Buffer buffer;
+    ReadAs<Nothing, decltype(nothing_fields)> reader(nothing_fields);
+    const HandleBody body{.mount = place.mount, .handle = there};
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::close),
+                                   .repeatable = true,
+                                   .body = rpc::build(buffer, handle_fields, body)};
+    const auto closed = co_await channel_.call(call, request, reader);
+    if (!closed && closed.error().code == Code::stale) co_return Result<>{};
+    if (place != locator_.location()) co_return Result<>{};
     co_return closed;
 }
 
@@ -142,10 +155,9 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
     constexpr Duration pause = std::chrono::milliseconds(100);
     for (;;) {
         const auto file = opened(handle);
-        const session::MountLocation place = locator_.location();
-        if (!file || (*file)->lost || (*file)->place == place) co_return;
+        if (!file || (*file)->lost || (*file)->place == locator_.location()) co_return;
         if (!call.check(reactor_.now())) co_return;
-        const auto again = co_await names_.open(call, (*file)->node, (*file)->flags);
+        const auto again = co_await open_node(call, (*file)->node, (*file)->flags);
         const auto still = opened(handle);
         if (!again && !may_pass(again.error())) {
             if (still && (*still)->place != locator_.location()) (*still)->lost = again.error();
@@ -155,15 +167,13 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
             (void)co_await sleep_for(reactor_, pause, call.stop);
             continue;
         }
-        if (locator_.location() != place) continue;
-        if (!still) {
-            (void)co_await names_.close(call, again->handle);  // closed meanwhile
+        if (!still) {  // closed meanwhile
+            (void)co_await close_there(call, again->place, again->opened.handle);
             co_return;
         }
-        (*still)->there = again->handle;
-        (*still)->place = place;
+        (*still)->there = again->opened.handle;
+        (*still)->place = again->place;
         (*still)->cookie_base = (*still)->cookie_most;
-        co_return;
     }
 }
 
@@ -202,7 +212,7 @@ Task<Result<LinkClient::Entries>> LinkClient::readdir(const Call& call, fs::File
 Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, uint64_t cookie,
                                                    size_t limit) {
     Buffer buffer;
-    ReadEntries reader;
+    ReadAs<Entries, decltype(entries_fields)> reader(entries_fields);
     const ReaddirBody asked{
         .mount = at.place.mount,
         .handle = at.handle,

@@ -13,8 +13,10 @@ void LinkServerMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_link_read_bytes_total", "Bytes that hosts read.", read_bytes.value());
     visit("ros2store_link_writes_total", "Writes to files by hosts.", writes.value());
     visit("ros2store_link_written_bytes_total", "Bytes that hosts wrote.", written_bytes.value());
-    visit("ros2store_link_lookups_total", "Names and attributes requested by hosts.",
+    visit("ros2store_link_lookups_total", "Requests of hosts about names that change nothing.",
           lookups.value());
+    visit("ros2store_link_changes_total",
+          "Changes of names and attributes by hosts, and files that they opened.", changes.value());
     visit("ros2store_link_bad_checksums_total",
           "Writes refused because their bytes did not match the host's checksum.",
           bad_checksums.value());
@@ -64,12 +66,10 @@ Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
         case Method::write:
         case Method::punch_hole: return update(request, scratch);
         case Method::sync: return sync(request);
-        case Method::lookup:
-        case Method::get_attributes: return node(request, scratch);
         case Method::readdir: return readdir(request, scratch);
         case Method::read_many: return read_many(request, scratch);
+        default: return names(request, scratch);
     }
-    return []() -> Task<Result<>> { co_return fail(Code::unsupported); }();
 }
 
 Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, session::MountId mount) {
@@ -234,34 +234,6 @@ Task<Result<>> LinkServer::sync(rpc::Request& request) {
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
     ROS2S_CO_TRY(co_await entered.fs().fsync(request.call(), file.handle));
     co_await request.reply({});
-    co_return Result<>{};
-}
-
-Task<Result<>> LinkServer::node(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const NodeBody asked, decode_node(request.body()));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
-    metrics_.lookups.add();
-    if (request.method() == static_cast<uint16_t>(Method::get_attributes)) {
-        ROS2S_CO_TRY_ASSIGN(const auto attributes,
-                            co_await entered.fs().get_attributes(request.call(), asked.node));
-        co_await request.reply(encode_attributes(scratch.answer, attributes));
-        co_return Result<>{};
-    }
-    ROS2S_CO_TRY_ASSIGN(const auto found,
-                        co_await entered.fs().lookup(request.call(), asked.node, asked.name));
-    ROS2S_CO_TRY(entered.mount->refer(found.node));
-    co_await request.reply(encode_attributes(scratch.answer, found));
-    co_return Result<>{};
-}
-
-Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const ReaddirBody asked, decode_readdir(request.body()));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
-    ROS2S_CO_TRY(entered.mount->check(asked.handle));
-    ROS2S_CO_TRY_ASSIGN(
-        const auto entries,
-        co_await entered.fs().readdir(request.call(), asked.handle, asked.cookie, asked.limit));
-    co_await request.reply(encode_entries(scratch.answer, entries, request.reply_body_bytes_max()));
     co_return Result<>{};
 }
 

@@ -1,5 +1,6 @@
-// LinkServer: the DPU's side of the host link: file data and frequent metadata operations of the
-// sessions' mounts. Mounts and open files come from the control plane, which uses the same tables.
+// LinkServer: the DPU's side of the host link: the file systems of the sessions' mounts. Mounts
+// come from the control plane, which uses the same tables. Requests about names go through
+// session::MountNames, as the control plane's do.
 //
 //     request ─ session ─ mount, handle, rights ─ FileSystem ─ payload into or out of the host's
 //     windows ─ answer
@@ -36,7 +37,7 @@ enum class Placement : uint8_t {
 };
 
 struct LinkServerMetrics {
-    Counter reads, read_bytes, writes, written_bytes, lookups, bad_checksums;
+    Counter reads, read_bytes, writes, written_bytes, lookups, changes, bad_checksums;
     Counter dpu_bytes, host_bytes;  // of reads and writes, by the location of the payload
     void visit(const MetricVisitor& visit) const;
 };
@@ -95,7 +96,13 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<StoredReplies::Reply> apply(rpc::Request& request, const Using& entered,
                                      const FileBody& file, fs::Window payload);
     Task<Result<>> sync(rpc::Request& request);
-    Task<Result<>> node(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> names(rpc::Request& request, Scratch& scratch);
+    // Decodes the body, and answers with the result of `apply(names, call, body)`.
+    template <class Body, class Apply>
+    Task<Result<>> ask(rpc::Request& request, Scratch& scratch, auto fields, Apply apply);
+    // The same for an update, which is done once.
+    template <class Body, class Apply>
+    Task<Result<>> change(rpc::Request& request, Scratch& scratch, auto fields, Apply apply);
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);

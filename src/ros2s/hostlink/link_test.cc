@@ -3,7 +3,9 @@
 #include <array>
 #include <set>
 
+#include "link_ask.h"
 #include "link_test_support.h"
+#include "names_wire.h"
 
 namespace ros2s::hostlink {
 namespace {
@@ -214,14 +216,169 @@ Task<> somebody_elses(Stage& stage) {
 }
 TEST(HostLink, AnothersMountsAndHandlesAreNotThere) { Stage().run(somebody_elses); }
 
+// Names: each by hand, so that nothing of the host's side looks at them first.
+Task<Code> ask_about(Host& host, Method method, ConstBytes body, uint64_t sequence) {
+    ReadNothing reader;
+    const rpc::CallRequest request{
+        .method = static_cast<uint16_t>(method),
+        .id = {.client = host.client, .slot = 3001, .sequence = sequence},
+        .body = body};
+    const auto done = co_await host.channel->call({}, request, reader);
+    co_return done ? Code::exists : done.error().code;
+}
+
+Task<> names_of_others(Stage& stage) {
+    const FileHandle file = co_await stage.create_there("mine");
+    Buffer body;
+    uint64_t sequence = 0;
+    Host& thief = stage.other;
+    const session::MountId hers = stage.host.mount, own = thief.mount;
+    const auto code = [&](Method method, auto fields, const auto& what) {
+        return ask_about(thief, method, rpc::build(body, fields, what), ++sequence);
+    };
+    using enum Code;
+    // Her mount, in his session.
+    EXPECT_EQ(co_await code(Method::lookup, node_fields,
+                            NodeBody{.mount = hers, .node = fs::root_node, .name = "mine"}),
+              stale);
+    EXPECT_EQ(co_await code(Method::unlink, node_fields,
+                            NodeBody{.mount = hers, .node = fs::root_node, .name = "mine"}),
+              stale);
+    EXPECT_EQ(co_await code(Method::open, open_fields, OpenBody{.mount = hers, .node = {2}}),
+              stale);
+    EXPECT_EQ(co_await code(Method::space, mount_fields, MountBody{.mount = hers}), stale);
+    // Her handle, in his mount.
+    EXPECT_EQ(co_await code(Method::close, handle_fields, HandleBody{.mount = own, .handle = file}),
+              stale);
+    // His mount is for reading.
+    EXPECT_EQ(co_await code(Method::unlink, node_fields,
+                            NodeBody{.mount = own, .node = fs::root_node, .name = "mine"}),
+              read_only);
+    EXPECT_EQ(co_await code(Method::create, create_fields,
+                            CreateBody{.mount = own, .parent = fs::root_node, .name = "new"}),
+              read_only);
+    EXPECT_EQ(co_await code(Method::make_directory, make_fields,
+                            MakeBody{.mount = own, .parent = fs::root_node, .name = "new"}),
+              read_only);
+    EXPECT_EQ(co_await code(Method::open, open_fields,
+                            OpenBody{.mount = own, .node = {2}, .flags = {.truncate = true}}),
+              read_only);
+    const SetAttributesBody owned{.mount = own, .node = {2}, .changes = {.uid = 7}};
+    EXPECT_EQ(co_await code(Method::set_attributes, set_attributes_fields, owned), read_only);
+    EXPECT_EQ(co_await code(Method::set_xattr, set_xattr_fields,
+                            SetXattrBody{.mount = own, .node = {2}, .name = "user.x"}),
+              read_only);
+    // References that he does not have.
+    const ForgetBody many{.mount = own, .nodes = {{{2}, UINT64_MAX}, {{3}, 1}, {{2}, UINT64_MAX}}};
+    EXPECT_EQ(co_await code(Method::forget, forget_fields, many), exists);
+    EXPECT_TRUE(co_await stage.host.link->lookup({}, fs::root_node, "mine"));
+    EXPECT_TRUE(co_await stage.host.names->close({}, file));
+}
+TEST(HostLink, AnothersNamesAreNotThere) { Stage().run(names_of_others); }
+
+Task<> false_names(Stage& stage) {
+    Buffer body;
+    uint64_t sequence = 0;
+    const auto code = [&](Method method, auto fields, const auto& what) {
+        return ask_about(stage.host, method, rpc::build(body, fields, what), ++sequence);
+    };
+    const session::MountId mount = stage.host.mount;
+    const std::string longest(fs::name_bytes_max, 'x'), too_long = longest + 'x';
+    const std::pair<std::string_view, Code> wrong[] = {{"", Code::invalid},
+                                                       {".", Code::invalid},
+                                                       {"..", Code::invalid},
+                                                       {"a/b", Code::invalid},
+                                                       {"/", Code::invalid},
+                                                       {std::string_view("a\0b", 3), Code::invalid},
+                                                       {too_long, Code::name_too_long}};
+    for (const auto& [name, refusal] : wrong) {
+        SCOPED_TRACE(name);
+        const NodeBody node{.mount = mount, .node = fs::root_node, .name = name};
+        EXPECT_EQ(co_await code(Method::unlink, node_fields, node), refusal);
+        EXPECT_EQ(co_await code(Method::remove_directory, node_fields, node), refusal);
+        const MakeBody make{.mount = mount, .parent = fs::root_node, .name = name, .target = "t"};
+        EXPECT_EQ(co_await code(Method::make_directory, make_fields, make), refusal);
+        EXPECT_EQ(co_await code(Method::symlink, make_fields, make), refusal);
+        MakeBody fifo = make;
+        fifo.mode = S_IFIFO;
+        EXPECT_EQ(co_await code(Method::make_node, make_fields, fifo), refusal);
+        const CreateBody file{.mount = mount, .parent = fs::root_node, .name = name};
+        EXPECT_EQ(co_await code(Method::create, create_fields, file), refusal);
+        const LinkBody link{.mount = mount, .node = {2}, .parent = fs::root_node, .name = name};
+        EXPECT_EQ(co_await code(Method::link, link_fields, link), refusal);
+        RenameBody rename{.mount = mount,
+                          .parent = fs::root_node,
+                          .name = name,
+                          .new_parent = fs::root_node,
+                          .new_name = "new"};
+        EXPECT_EQ(co_await code(Method::rename, rename_fields, rename), refusal);
+        std::swap(rename.name, rename.new_name);
+        EXPECT_EQ(co_await code(Method::rename, rename_fields, rename), refusal);
+    }
+    for (const std::string_view name : {std::string_view("a/b"), std::string_view("../x")}) {
+        const NodeBody node{.mount = mount, .node = fs::root_node, .name = name};
+        EXPECT_EQ(co_await code(Method::lookup, node_fields, node), Code::invalid);
+    }
+    const MakeBody type{.mount = mount, .parent = fs::root_node, .name = "d", .mode = S_IFCHR};
+    EXPECT_EQ(co_await code(Method::make_directory, make_fields, type), Code::invalid);
+    const CreateBody file_type{
+        .mount = mount, .parent = fs::root_node, .name = "f", .mode = S_IFLNK | 0777};
+    EXPECT_EQ(co_await code(Method::create, create_fields, file_type), Code::invalid);
+    MakeBody directory = type;
+    directory.mode = S_IFDIR | 0755;
+    EXPECT_EQ(co_await code(Method::make_node, make_fields, directory), Code::invalid);
+    const NodeBody good{.mount = mount, .node = fs::root_node, .name = longest};
+    EXPECT_EQ(co_await code(Method::lookup, node_fields, good), Code::not_found);
+}
+TEST(HostLink, FalseNamesAndModesAreRefused) { Stage().run(false_names); }
+
+Task<Result<>> create_named(Host& host, rpc::OperationId id, std::string_view name,
+                            rpc::ReplyReader& reader) {
+    Buffer body;
+    const CreateBody create{.mount = host.mount,
+                            .parent = fs::root_node,
+                            .name = name,
+                            .flags = {.write = true, .exclusive = true}};
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::create),
+                                   .id = id,
+                                   .body = rpc::build(body, create_fields, create)};
+    co_return co_await host.channel->call({}, request, reader);
+}
+
+// A change of names that comes again is answered as the first time; another one under its name, or
+// under another client's, is refused.
+Task<> changes_that_come_again(Stage& stage) {
+    const auto send = [&](Uuid client, uint64_t sequence, std::string_view name,
+                          rpc::ReplyReader& reader) {
+        return create_named(stage.host, {.client = client, .slot = 3002, .sequence = sequence},
+                            name, reader);
+    };
+    const Uuid own = stage.host.client;
+    ReadAs<fs::Opened, decltype(opened_fields)> first(opened_fields), second(opened_fields);
+    EXPECT_TRUE(co_await send(own, 1, "f", first));
+    EXPECT_TRUE(co_await send(own, 1, "f", second));
+    EXPECT_EQ(first.value.handle, second.value.handle);
+    EXPECT_EQ(stage.dpu.service.replies_returned(), 1U);
+    ReadNothing reader;
+    EXPECT_EQ(co_await send(own, 1, "g", reader), Result<>(fail(Code::name_taken)));
+    EXPECT_EQ(co_await send(stage.other.client, 2, "g", reader), Result<>(fail(Code::invalid)));
+    EXPECT_EQ(co_await send(Uuid{}, 2, "g", reader), Result<>(fail(Code::invalid)));
+    // A refusal is repeated, too.
+    EXPECT_EQ(co_await send(own, 2, "f", reader), Result<>(fail(Code::exists)));
+    EXPECT_EQ(co_await send(own, 2, "f", reader), Result<>(fail(Code::exists)));
+    EXPECT_TRUE(co_await stage.host.names->close({}, first.value.handle));
+}
+TEST(HostLink, AChangeOfNamesIsDoneOnce) { Stage().run(changes_that_come_again); }
+
 // ---- lies -----------------------------------------------------------------------------------
 
 Task<> nonsense(Stage& stage) {
-    for (uint16_t method = 0; method <= 9; ++method) {
+    constexpr uint16_t last = method_names.size();
+    for (uint16_t method = 0; method <= last + 1; ++method) {
         const auto refused = co_await ask(stage.host, static_cast<Method>(method), as_bytes("?"));
         EXPECT_FALSE(refused) << method;
         if (refused) continue;
-        const bool known = method >= 1 && method <= 8;
+        const bool known = method >= 1 && method <= last;
         EXPECT_EQ(refused.error().code, known ? Code::corrupt : Code::unsupported) << method;
     }
     Buffer body;
@@ -255,7 +412,13 @@ class Liar final : public rpc::Service {
     [[nodiscard]] uint32_t number() const override { return file_service; }
     Task<> serve(rpc::Request& request) override {
         Buffer answer;
-        if (request.method() == static_cast<uint16_t>(Method::read)) {
+        const auto method = static_cast<Method>(request.method());
+        if (method == Method::create) {
+            const fs::Opened opened{.handle = {1}};
+            co_await request.reply(rpc::build(answer, opened_fields, opened));
+        } else if (method == Method::close) {
+            co_await request.reply({});
+        } else if (method == Method::read) {
             const std::array<std::byte, 4> payload{};
             co_await request.reply(encode_moved(answer, {.bytes = 4, .crc = 1}), payload);
         } else {
@@ -286,7 +449,7 @@ Task<> lied_to(Stage& stage) {
                                                {.service = file_service}, stage.dpu.report);
     EXPECT_TRUE(channel);
     {
-        LinkClient link(core, **channel, *stage.host.names, *stage.host.locator,
+        LinkClient link(core, **channel, *stage.host.locator,
                         {.client = stage.host.client, .behind = ""});
         const auto opened = co_await link.create({}, fs::root_node, "f", 0644, {.write = true}, {});
         EXPECT_TRUE(opened);

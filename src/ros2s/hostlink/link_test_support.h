@@ -12,6 +12,7 @@
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/session/gate.h"
+#include "ros2s/session/mount_names.h"
 
 namespace ros2s::hostlink {
 
@@ -51,100 +52,6 @@ class LocalTickets final : public rpc::TicketSource {
 
   private:
     session::SessionTable& sessions_;
-};
-
-// The names of a mount, as the control plane's services work on them.
-class LocalNames final : public fs::Namespace {
-  public:
-    using NodeId = fs::NodeId;
-    using AttributesTask = Task<Result<fs::Attributes>>;
-    explicit LocalNames(session::Mount& mount) : mount_(mount) {}
-
-    AttributesTask lookup(const Call& call, NodeId parent, std::string_view name) override {
-        return kept(fs().lookup(call, parent, name));
-    }
-    AttributesTask mkdir(const Call& call, NodeId parent, std::string_view name, mode_t mode,
-                         fs::Owner owner) override {
-        return kept(fs().mkdir(call, parent, name, mode, owner));
-    }
-    AttributesTask mknod(const Call& call, NodeId parent, std::string_view name, mode_t mode,
-                         dev_t device, fs::Owner owner) override {
-        return kept(fs().mknod(call, parent, name, mode, device, owner));
-    }
-    AttributesTask symlink(const Call& call, NodeId parent, std::string_view name,
-                           std::string_view target, fs::Owner owner) override {
-        return kept(fs().symlink(call, parent, name, target, owner));
-    }
-    AttributesTask link(const Call& call, NodeId node, NodeId parent,
-                        std::string_view name) override {
-        return kept(fs().link(call, node, parent, name));
-    }
-    Task<Result<>> unlink(const Call& call, NodeId parent, std::string_view name) override {
-        return fs().unlink(call, parent, name);
-    }
-    Task<Result<>> rmdir(const Call& call, NodeId parent, std::string_view name) override {
-        return fs().rmdir(call, parent, name);
-    }
-    Task<Result<>> rename(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
-                          std::string_view new_name, RenameFlags flags) override {
-        return fs().rename(call, parent, name, new_parent, new_name, flags);
-    }
-    Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
-        return fs().readlink(call, node);
-    }
-    AttributesTask get_attributes(const Call& call, NodeId node) override {
-        return fs().get_attributes(call, node);
-    }
-    AttributesTask set_attributes(const Call& call, NodeId node,
-                                  const fs::SetAttributes& changes) override {
-        return fs().set_attributes(call, node, changes);
-    }
-    Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
-                                        std::string_view name) override {
-        return fs().get_xattr(call, node, name);
-    }
-    Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
-                             fs::SetXattr how) override {
-        return fs().set_xattr(call, node, name, value, how);
-    }
-    Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override {
-        return fs().remove_xattr(call, node, name);
-    }
-    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
-        return fs().list_xattrs(call, node);
-    }
-    Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags) override {
-        auto opened = co_await fs().open(call, node, flags);
-        if (opened) mount_.opened(opened->handle);
-        co_return opened;
-    }
-    Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
-                                    mode_t mode, fs::OpenFlags flags, fs::Owner owner) override {
-        auto opened = co_await fs().create(call, parent, name, mode, flags, owner);
-        if (!opened) co_return opened;
-        EXPECT_TRUE(mount_.refer(opened->attributes.node));
-        mount_.opened(opened->handle);
-        co_return opened;
-    }
-    Task<Result<>> close(const Call& call, fs::FileHandle handle) override {
-        ROS2S_CO_TRY(mount_.closing(handle));
-        co_return co_await fs().close(call, handle);
-    }
-    Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
-                                                          uint64_t cookie, size_t limit) override {
-        return fs().readdir(call, handle, cookie, limit);
-    }
-    Task<Result<fs::FileSystemSpace>> space(const Call& call) override { return fs().space(call); }
-    void forget(NodeId node, uint64_t count) override { mount_.forget(node, count); }
-
-  private:
-    [[nodiscard]] fs::FileSystem& fs() const { return mount_.file_system(); }
-    AttributesTask kept(AttributesTask task) {
-        auto attributes = co_await std::move(task);
-        if (attributes) EXPECT_TRUE(mount_.refer(attributes->node));
-        co_return attributes;
-    }
-    session::Mount& mount_;
 };
 
 inline Uuid client_of(uint8_t number) {
@@ -212,7 +119,7 @@ struct Host {
             EXPECT_TRUE(mounted) << dpu.report.text();
             mount = *mounted;
             auto use = dpu.mounts.find(**opened, mount);
-            names = std::make_unique<LocalNames>(**use);
+            names = std::make_unique<session::MountNames>(**use, dpu.report);
         }
         tickets.session = session;
         domain = dpu.network.open_domain(dpu.world.core(), process);
@@ -224,8 +131,9 @@ struct Host {
         locator =
             std::make_unique<session::FixedMountLocator>(session::MountLocation{session, mount});
         link = std::make_unique<LinkClient>(
-            dpu.world.core(), *channel, *names, *locator,
-            LinkClient::Options{.client = client, .behind = "a simulated DPU"});
+            dpu.world.core(), *channel, *locator,
+            LinkClient::Options{
+                .client = client, .behind = "a simulated DPU", .forgotten_together = 1});
     }
     Task<> stop() {
         co_await link->close_all();
@@ -244,7 +152,7 @@ struct Host {
     Uuid client;
     session::SessionId session{};
     session::MountId mount{};
-    std::unique_ptr<LocalNames> names;
+    std::unique_ptr<session::MountNames> names;  // not over the link
     std::unique_ptr<session::FixedMountLocator> locator;
     std::unique_ptr<fabric::Domain> domain;
     std::unique_ptr<rpc::Channel> channel;

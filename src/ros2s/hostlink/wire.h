@@ -1,6 +1,5 @@
-// The bodies of the host link's requests and replies (docs/formats/rpc.md): the bytes of files, and
-// the metadata that a data loader requests frequently. The control plane handles all other
-// operations on names.
+// The methods of the host link, and the bodies of its requests and replies about the bytes of
+// files, nodes and directories (docs/formats/rpc.md). names_wire.h has the other ones about names.
 //
 // encode_…() replaces the contents of a buffer that its owner reuses, and returns a view of it.
 // decode_…() accepts any bytes; a decoded value is within the limits below. Errors of every
@@ -30,10 +29,39 @@ enum class Method : uint16_t {
     get_attributes = 6,
     readdir = 7,
     read_many = 8,
+    make_directory = 9,
+    make_node = 10,
+    symlink = 11,
+    link = 12,
+    unlink = 13,
+    remove_directory = 14,
+    rename = 15,
+    read_link = 16,
+    set_attributes = 17,
+    get_xattr = 18,
+    set_xattr = 19,
+    remove_xattr = 20,
+    list_xattrs = 21,
+    open = 22,
+    create = 23,
+    close = 24,
+    forget = 25,
+    space = 26,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 8> method_names{
-    "read", "write", "sync", "punch_hole", "lookup", "get_attributes", "readdir", "read_many"};
+inline constexpr std::array<std::string_view, 26> method_names{"read",           "write",
+                                                               "sync",           "punch_hole",
+                                                               "lookup",         "get_attributes",
+                                                               "readdir",        "read_many",
+                                                               "make_directory", "make_node",
+                                                               "symlink",        "link",
+                                                               "unlink",         "remove_directory",
+                                                               "rename",         "read_link",
+                                                               "set_attributes", "get_xattr",
+                                                               "set_xattr",      "remove_xattr",
+                                                               "list_xattrs",    "open",
+                                                               "create",         "close",
+                                                               "forget",         "space"};
 
 using rpc::Buffer;
 
@@ -59,7 +87,8 @@ struct MovedBody {
 [[gnu::noinline]] ConstBytes encode_moved(Buffer& buffer, MovedBody body);
 [[nodiscard]] Result<MovedBody> decode_moved(ConstBytes body);
 
-// lookup: with a name; get_attributes: without one.
+// With a name: lookup, unlink, remove_directory; get_xattr and remove_xattr, which have the name of
+// the attribute. Without one: get_attributes, read_link, list_xattrs.
 struct NodeBody {
     session::MountId mount{};
     fs::NodeId node{};
@@ -84,6 +113,13 @@ ConstBytes encode_readdir(Buffer& buffer, const ReaddirBody& body);
 ConstBytes encode_entries(Buffer& buffer, std::span<const fs::DirectoryEntry> entries,
                           size_t bytes_max);
 [[nodiscard]] Result<std::vector<fs::DirectoryEntry>> decode_entries(ConstBytes body);
+
+// References to a node that the host drops.
+struct Forgotten {
+    fs::NodeId node{};
+    uint64_t count = 0;
+};
+inline constexpr size_t forgets_max = 1024;  // of one request
 
 // read_many. The sink is the items' windows, one after the other. Payload of the reply: the data of
 // each item, either inline, one after the other, or at the beginning of its window.

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "names_wire.h"
 #include "ros2s/base/random.h"
 
 namespace ros2s::hostlink {
@@ -119,6 +122,101 @@ TEST(LinkWire, ManyReads) {
     EXPECT_FALSE(decode_read_answers(encode_read_answers(buffer, items, crcs), back, crcs));
 }
 
+// A body about names: what was written is read, and written as the same. Cut and longer ones are
+// refused.
+template <class Body>
+Body there_and_back(auto fields, const Body& body) {
+    Buffer buffer, again;
+    const ConstBytes bytes = rpc::build(buffer, fields, body);
+    refuses_other_lengths(
+        bytes, [&](ConstBytes other) { return rpc::read_body<Body>(other, fields).has_value(); });
+    const auto back = rpc::read_body<Body>(bytes, fields);
+    EXPECT_TRUE(back);
+    if (!back) return {};
+    EXPECT_TRUE(std::ranges::equal(rpc::build(again, fields, *back), bytes));
+    return *back;
+}
+
+const MakeBody make{.mount = {1},
+                    .parent = {2},
+                    .name = "name",
+                    .mode = 0644,
+                    .device = 3,
+                    .owner = {.uid = 4, .gid = 5},
+                    .target = "target"};
+const RenameBody rename_one{.mount = {1},
+                            .parent = {2},
+                            .name = "old",
+                            .new_parent = {3},
+                            .new_name = "new",
+                            .flags = {.exchange = true}};
+const SetAttributesBody changes{
+    .mount = {1},
+    .node = {2},
+    .changes = {.mode = 0600, .gid = 0, .size = 7, .modified = WallTime{Duration{-8}}}};
+const CreateBody create{.mount = {1},
+                        .parent = {2},
+                        .name = "name",
+                        .mode = 0644,
+                        .owner = {.uid = 4, .gid = 5},
+                        .flags = {.write = true, .exclusive = true}};
+const ForgetBody dropped{.mount = {1}, .nodes = {{{2}, 3}, {{4}, 5}}};
+
+TEST(LinkWire, Names) {
+    EXPECT_EQ(there_and_back(make_fields, make).owner.gid, 5U);
+    EXPECT_EQ(there_and_back(link_fields, LinkBody{.parent = {3}}).parent, fs::NodeId{3});
+    EXPECT_TRUE(there_and_back(rename_fields, rename_one).flags.exchange);
+    const auto changed = there_and_back(set_attributes_fields, changes).changes;
+    EXPECT_EQ(changed.mode, 0600U);
+    EXPECT_FALSE(changed.uid);
+    EXPECT_EQ(changed.gid, 0U);
+    EXPECT_EQ(changed.modified, changes.changes.modified);
+    EXPECT_EQ(there_and_back(set_xattr_fields, SetXattrBody{.how = fs::SetXattr::replace}).how,
+              fs::SetXattr::replace);
+    EXPECT_TRUE(there_and_back(open_fields, OpenBody{.flags = {.append = true}}).flags.append);
+    EXPECT_TRUE(there_and_back(create_fields, create).flags.exclusive);
+    EXPECT_EQ(there_and_back(handle_fields, HandleBody{.handle = {9}}).handle, fs::FileHandle{9});
+    EXPECT_EQ(there_and_back(forget_fields, dropped).nodes.back().count, 5U);
+    EXPECT_EQ(there_and_back(mount_fields, MountBody{.mount = {1}}).mount, session::MountId{1});
+    EXPECT_EQ(there_and_back(opened_fields, fs::Opened{.handle = {9}}).handle, fs::FileHandle{9});
+    EXPECT_EQ(there_and_back(content_fields, std::string("bytes")), "bytes");
+    const std::vector<std::string> names{"user.a", "user.b"};
+    EXPECT_EQ(there_and_back(xattr_names_fields, names), names);
+    EXPECT_EQ(there_and_back(space_fields, fs::FileSystemSpace{.files = 3}).files, 3U);
+}
+
+TEST(LinkWire, NamesBeyondTheLimits) {
+    Buffer buffer;
+    const auto is_refused = [&](auto fields, const auto& body) {
+        return !rpc::read_body<std::remove_cvref_t<decltype(body)>>(
+            rpc::build(buffer, fields, body), fields);
+    };
+    const std::string long_name(name_text_max + 1, 'x');
+    const std::string long_target(target_text_max + 1, 'x');
+    const std::string long_value(value_text_max + 1, 'x');
+    EXPECT_TRUE(is_refused(make_fields, MakeBody{.name = long_name}));
+    EXPECT_TRUE(is_refused(make_fields, MakeBody{.target = long_target}));
+    EXPECT_TRUE(is_refused(create_fields, CreateBody{.name = long_name}));
+    EXPECT_TRUE(is_refused(link_fields, LinkBody{.name = long_name}));
+    EXPECT_TRUE(is_refused(rename_fields, RenameBody{.name = long_name}));
+    EXPECT_TRUE(is_refused(rename_fields, RenameBody{.new_name = long_name}));
+    EXPECT_TRUE(is_refused(set_xattr_fields, SetXattrBody{.name = long_name}));
+    EXPECT_TRUE(is_refused(set_xattr_fields, SetXattrBody{.value = long_value}));
+    EXPECT_TRUE(is_refused(set_xattr_fields, SetXattrBody{.how = static_cast<fs::SetXattr>(3)}));
+    EXPECT_TRUE(
+        is_refused(forget_fields, ForgetBody{.nodes = std::vector<Forgotten>(forgets_max + 1)}));
+    EXPECT_TRUE(is_refused(content_fields, long_value));
+    EXPECT_TRUE(is_refused(xattr_names_fields, std::vector<std::string>{long_name}));
+    // A value without its flag, and a flag that is neither.
+    Buffer open(rpc::build(buffer, open_fields, OpenBody{}).size());
+    open.back() = std::byte{2};
+    EXPECT_FALSE(rpc::read_body<OpenBody>(open, open_fields));
+    Buffer none(rpc::build(buffer, set_attributes_fields, SetAttributesBody{}).size());
+    EXPECT_TRUE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
+    none.back() = std::byte{1};
+    EXPECT_FALSE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
+}
+
 // The bytes are for ever: a change of one of these is another version. What link_fuzz begins with,
 // too: a line is the number that it chooses a body by, and the body.
 constexpr std::string_view golden =
@@ -164,6 +262,29 @@ TEST(LinkWire, Golden) {
     items[0].size = 12;
     items[1].status = fail(Error{Code::not_found, 2, 3});
     add(7, encode_read_answers(buffer, items, std::array{0xaabbccddU, 1U}));
+    add(12, rpc::build(buffer, make_fields, make));
+    add(13, rpc::build(buffer, link_fields,
+                       LinkBody{.mount = {1}, .node = {2}, .parent = {3}, .name = "name"}));
+    add(14, rpc::build(buffer, rename_fields, rename_one));
+    add(15, rpc::build(buffer, set_attributes_fields, changes));
+    add(16, rpc::build(buffer, set_xattr_fields,
+                       SetXattrBody{.mount = {1},
+                                    .node = {2},
+                                    .name = "user.x",
+                                    .value = "value",
+                                    .how = fs::SetXattr::create}));
+    add(17, rpc::build(buffer, open_fields,
+                       OpenBody{.mount = {1}, .node = {2}, .flags = {.append = true}}));
+    add(18, rpc::build(buffer, create_fields, create));
+    add(19, rpc::build(buffer, handle_fields, HandleBody{.mount = {1}, .handle = {2}}));
+    add(20, rpc::build(buffer, forget_fields, dropped));
+    add(21, rpc::build(buffer, mount_fields, MountBody{.mount = {1}}));
+    add(22,
+        rpc::build(buffer, opened_fields, fs::Opened{.handle = {1}, .attributes = {.size = 2}}));
+    add(23, rpc::build(buffer, content_fields, std::string("content")));
+    add(24, rpc::build(buffer, xattr_names_fields, std::vector<std::string>{"user.a", "user.b"}));
+    add(25, rpc::build(buffer, space_fields,
+                       fs::FileSystemSpace{.total_bytes = 3, .free_bytes = 2, .files = 1}));
     EXPECT_EQ(lines, golden);
 }
 

@@ -25,8 +25,6 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     [[nodiscard]] const rpc::ChannelMetrics& metrics() const { return channel_->metrics(); }
 
   private:
-    class Names;
-    friend class Names;
     Task<Result<std::string>> take(Report& report) override;
     [[nodiscard]] session::MountLocation location() const override { return place_; }
     Task<bool> moved(const Call& call, session::MountLocation from) override;
@@ -42,7 +40,6 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     bool leaving_ = false;
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Channel> channel_;
-    std::unique_ptr<Names> names_;
     std::unique_ptr<hostlink::LinkClient> link_;
     Nursery following_;
     Nursery reopening_;

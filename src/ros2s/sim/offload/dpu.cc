@@ -206,11 +206,4 @@ Task<Result<session::MountId>> Dpu::mount(session::SessionId session) {
     co_return co_await mounts_->mount({}, *use, "c", false, report);
 }
 
-Result<Dpu::Using> Dpu::enter(session::MountLocation place) {
-    if (!up_) return fail(Code::disconnected);
-    ROS2S_TRY_ASSIGN(auto session, sessions_->use(place.session));
-    ROS2S_TRY_ASSIGN(auto mount, mounts_->find(*session, place.mount));
-    return Using{std::move(session), std::move(mount)};
-}
-
 }  // namespace ros2s::sim

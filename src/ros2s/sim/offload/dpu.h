@@ -42,12 +42,6 @@ class Dpu final : public session::FileSystemSource {
     Result<session::SessionId> open_session(Uuid client);
     Result<std::string> issue_ticket(session::SessionId session);
     Task<Result<session::MountId>> mount(session::SessionId session);
-    struct Using {
-        session::SessionUse session;
-        session::MountUse mount;
-        [[nodiscard]] fs::FileSystem& fs() const { return mount->file_system(); }
-    };
-    Result<Using> enter(session::MountLocation place);
     [[nodiscard]] bool has(session::SessionId session) {
         return up_ && sessions_->use(session).has_value();
     }

@@ -1,0 +1,180 @@
+// Names and attributes: each operation is one request.
+#include "link_ask.h"
+
+#include <algorithm>
+
+namespace ros2s::hostlink {
+namespace {
+
+// The server says what is wrong with a longer one.
+std::string_view clipped(std::string_view name) { return name.substr(0, name_text_max); }
+
+}  // namespace
+
+template <class Reply, class Body>
+Task<Result<Reply>> LinkClient::find(const Call& call, Method method, auto fields, Body body,
+                                     auto reply_fields) {
+    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .repeatable = true};
+    ROS2S_CO_TRY(co_await send(call, request, fields, body, reader));
+    co_return std::move(reader.value);
+}
+
+template <class Reply, class Body>
+Task<Result<Reply>> LinkClient::change(const Call& call, Method method, auto fields, Body body,
+                                       auto reply_fields) {
+    co_await slots_.wait();
+    const auto slot = slots_.take();
+    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
+    ROS2S_CO_TRY(co_await send(call, request, fields, body, reader));
+    co_return std::move(reader.value);
+}
+
+// ---- names ----------------------------------------------------------------------------------
+
+// A look-up that is repeated leaves one reference too many, until the mount goes.
+LinkClient::AttributesTask LinkClient::lookup(const Call& call, NodeId parent,
+                                              std::string_view name) {
+    return find<fs::Attributes>(call, Method::lookup, node_fields,
+                                NodeBody{.node = parent, .name = clipped(name)}, attributes_fields);
+}
+
+LinkClient::AttributesTask LinkClient::mkdir(const Call& call, NodeId parent, std::string_view name,
+                                             mode_t mode, fs::Owner owner) {
+    return change<fs::Attributes>(
+        call, Method::make_directory, make_fields,
+        MakeBody{
+            .parent = parent, .name = clipped(name), .mode = mode & permissions, .owner = owner},
+        attributes_fields);
+}
+
+LinkClient::AttributesTask LinkClient::mknod(const Call& call, NodeId parent, std::string_view name,
+                                             mode_t mode, dev_t device, fs::Owner owner) {
+    return change<fs::Attributes>(call, Method::make_node, make_fields,
+                                  MakeBody{.parent = parent,
+                                           .name = clipped(name),
+                                           .mode = mode,
+                                           .device = device,
+                                           .owner = owner},
+                                  attributes_fields);
+}
+
+LinkClient::AttributesTask LinkClient::symlink(const Call& call, NodeId parent,
+                                               std::string_view name, std::string_view target,
+                                               fs::Owner owner) {
+    return change<fs::Attributes>(call, Method::symlink, make_fields,
+                                  MakeBody{.parent = parent,
+                                           .name = clipped(name),
+                                           .owner = owner,
+                                           .target = target.substr(0, target_text_max)},
+                                  attributes_fields);
+}
+
+LinkClient::AttributesTask LinkClient::link(const Call& call, NodeId node, NodeId parent,
+                                            std::string_view name) {
+    return change<fs::Attributes>(call, Method::link, link_fields,
+                                  LinkBody{.node = node, .parent = parent, .name = clipped(name)},
+                                  attributes_fields);
+}
+
+Task<Result<>> LinkClient::unlink(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::unlink, node_fields,
+                                          NodeBody{.node = parent, .name = clipped(name)},
+                                          nothing_fields));
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkClient::rmdir(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::remove_directory, node_fields,
+                                          NodeBody{.node = parent, .name = clipped(name)},
+                                          nothing_fields));
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkClient::rename(const Call& call, NodeId parent, std::string_view name,
+                                  NodeId new_parent, std::string_view new_name, RenameFlags flags) {
+    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::rename, rename_fields,
+                                          RenameBody{.parent = parent,
+                                                     .name = clipped(name),
+                                                     .new_parent = new_parent,
+                                                     .new_name = clipped(new_name),
+                                                     .flags = flags},
+                                          nothing_fields));
+    co_return Result<>{};
+}
+
+Task<Result<std::string>> LinkClient::readlink(const Call& call, NodeId node) {
+    return find<std::string>(call, Method::read_link, node_fields, NodeBody{.node = node},
+                             content_fields);
+}
+
+// ---- attributes -----------------------------------------------------------------------------
+
+LinkClient::AttributesTask LinkClient::get_attributes(const Call& call, NodeId node) {
+    return find<fs::Attributes>(call, Method::get_attributes, node_fields, NodeBody{.node = node},
+                                attributes_fields);
+}
+
+LinkClient::AttributesTask LinkClient::set_attributes(const Call& call, NodeId node,
+                                                      const fs::SetAttributes& changes) {
+    SetAttributesBody body{.node = node, .changes = changes};
+    if (body.changes.mode) *body.changes.mode &= permissions;
+    return change<fs::Attributes>(call, Method::set_attributes, set_attributes_fields, body,
+                                  attributes_fields);
+}
+
+Task<Result<std::string>> LinkClient::get_xattr(const Call& call, NodeId node,
+                                                std::string_view name) {
+    return find<std::string>(call, Method::get_xattr, node_fields,
+                             NodeBody{.node = node, .name = clipped(name)}, content_fields);
+}
+
+Task<Result<>> LinkClient::set_xattr(const Call& call, NodeId node, std::string_view name,
+                                     ConstBytes value, fs::SetXattr how) {
+    const SetXattrBody body{.node = node,
+                            .name = clipped(name),
+                            .value = as_text(value).substr(0, value_text_max),
+                            .how = how};
+    ROS2S_CO_TRY(
+        co_await change<Nothing>(call, Method::set_xattr, set_xattr_fields, body, nothing_fields));
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkClient::remove_xattr(const Call& call, NodeId node, std::string_view name) {
+    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::remove_xattr, node_fields,
+                                          NodeBody{.node = node, .name = clipped(name)},
+                                          nothing_fields));
+    co_return Result<>{};
+}
+
+Task<Result<std::vector<std::string>>> LinkClient::list_xattrs(const Call& call, NodeId node) {
+    return find<std::vector<std::string>>(call, Method::list_xattrs, node_fields,
+                                          NodeBody{.node = node}, xattr_names_fields);
+}
+
+Task<Result<fs::FileSystemSpace>> LinkClient::space(const Call& call) {
+    return find<fs::FileSystemSpace>(call, Method::space, mount_fields, MountBody{}, space_fields);
+}
+
+// ---- references -----------------------------------------------------------------------------
+
+void LinkClient::forget(NodeId node, uint64_t count) {
+    forgotten_.push_back({node, count});
+    if (forgotten_.size() < options_.forgotten_together) return;
+    const auto sent = static_cast<ptrdiff_t>(std::min(forgotten_.size(), forgets_max));
+    const auto first = forgotten_.end() - sent;
+    // Those that find no place wait for the next ones.
+    if (behind_.try_spawn(send_forgotten(*this, {first, forgotten_.end()}))) {
+        forgotten_.erase(first, forgotten_.end());
+    }
+}
+
+Task<> LinkClient::send_forgotten(LinkClient& self, std::vector<Forgotten> nodes) {
+    const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
+    // What is lost goes with the mount.
+    (void)co_await self.find<Nothing>(call, Method::forget, forget_fields,
+                                      ForgetBody{.nodes = std::move(nodes)}, nothing_fields);
+}
+
+}  // namespace ros2s::hostlink

@@ -1,0 +1,240 @@
+// Requests about names: what session::MountNames does for their session.
+#include "link_server.h"
+#include "names_wire.h"
+#include "ros2s/base/digest.h"
+#include "ros2s/session/mount_names.h"
+
+namespace ros2s::hostlink {
+namespace {
+
+using session::MountNames;
+
+ConstBytes encode_answer(Buffer& buffer, const fs::Attributes& attributes) {
+    return encode_attributes(buffer, attributes);
+}
+ConstBytes encode_answer(Buffer& buffer, const fs::Opened& opened) {
+    return rpc::build(buffer, opened_fields, opened);
+}
+ConstBytes encode_answer(Buffer& buffer, const std::string& content) {
+    return rpc::build(buffer, content_fields, content);
+}
+ConstBytes encode_answer(Buffer& buffer, const std::vector<std::string>& names) {
+    return rpc::build(buffer, xattr_names_fields, names);
+}
+ConstBytes encode_answer(Buffer& buffer, const fs::FileSystemSpace& space) {
+    return rpc::build(buffer, space_fields, space);
+}
+template <class T>
+ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
+    if constexpr (std::is_void_v<T>) {
+        return {};
+    } else {
+        return encode_answer(buffer, *done);
+    }
+}
+
+// The mount, which differs from one process of the server to the next, is in front.
+ConstBytes without_mount(ConstBytes body) { return body.subspan(sizeof(session::MountId)); }
+
+Task<Result<>> drop_references(MountNames& names, const ForgetBody& dropped) {
+    for (const Forgotten& each : dropped.nodes) names.forget(each.node, each.count);
+    co_return Result<>{};
+}
+
+}  // namespace
+
+template <class Body, class Apply>
+Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fields, Apply apply) {
+    ROS2S_CO_TRY_ASSIGN(const Body asked, rpc::read_body<Body>(request.body(), fields));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    metrics_.lookups.add();
+    Report report;
+    MountNames names(*entered.mount, report);
+    const auto found = co_await apply(names, request.call(), asked);
+    if (!found) {
+        co_await request.fail(found.error(), report.text());
+        co_return Result<>{};
+    }
+    const ConstBytes body = body_of(scratch.answer, found);
+    if (body.size() > request.reply_body_bytes_max()) {
+        co_return fail(Code::too_large, request.reply_body_bytes_max());
+    }
+    co_await request.reply(body);
+    co_return Result<>{};
+}
+
+template <class Body, class Apply>
+Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto fields,
+                                  Apply apply) {
+    ROS2S_CO_TRY_ASSIGN(const Body asked, rpc::read_body<Body>(request.body(), fields));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    const rpc::OperationId id = request.operation();
+    if (id.client != entered.session->request.client) co_return fail(Code::invalid);
+    const session::SessionId session = entered.session->id;
+    const uint64_t digest = Digest().add(request.method()).add(request.body()).value();
+    Report report;
+    StoredReplies::Reply reply;
+    ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored,
+                        co_await replies_.begin(session, id, digest));
+    if (stored != nullptr) {
+        reply = *stored;
+    } else {
+        // As for the bytes of files: the host's own name for it goes down to the store, and what
+        // has begun is done.
+        const UpdateName name{
+            .client = id.client,
+            .slot = id.slot,
+            .sequence = id.sequence,
+            .repeated = request.repeated(),
+            .owner = entered.session->owner,
+            .digest = Digest().add(request.method()).add(without_mount(request.body())).value()};
+        const Call call{.deadline = request.call().deadline,
+                        .tenant = request.call().tenant,
+                        .trace = request.call().trace,
+                        .update = &name};
+        MountNames names(*entered.mount, report);
+        const auto done = co_await apply(names, call, asked);
+        if (done) {
+            const ConstBytes body = body_of(scratch.answer, done);
+            reply.body.assign(body.begin(), body.end());
+            metrics_.changes.add();
+        } else {
+            reply.status = fail(done.error());
+        }
+        replies_.end(session, id, reply);
+    }
+    if (reply.status) {
+        co_await request.reply(reply.body);
+    } else {
+        co_await request.fail(reply.status.error(), report.text());
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
+    switch (static_cast<Method>(request.method())) {
+        case Method::lookup:
+            return ask<NodeBody>(request, scratch, node_fields,
+                                 [](auto& names, const Call& call, const NodeBody& body) {
+                                     return names.lookup(call, body.node, body.name);
+                                 });
+        case Method::get_attributes:
+            return ask<NodeBody>(request, scratch, node_fields,
+                                 [](auto& names, const Call& call, const NodeBody& body) {
+                                     return names.get_attributes(call, body.node);
+                                 });
+        case Method::read_link:
+            return ask<NodeBody>(request, scratch, node_fields,
+                                 [](auto& names, const Call& call, const NodeBody& body) {
+                                     return names.readlink(call, body.node);
+                                 });
+        case Method::get_xattr:
+            return ask<NodeBody>(request, scratch, node_fields,
+                                 [](auto& names, const Call& call, const NodeBody& body) {
+                                     return names.get_xattr(call, body.node, body.name);
+                                 });
+        case Method::list_xattrs:
+            return ask<NodeBody>(request, scratch, node_fields,
+                                 [](auto& names, const Call& call, const NodeBody& body) {
+                                     return names.list_xattrs(call, body.node);
+                                 });
+        case Method::space:
+            return ask<MountBody>(
+                request, scratch, mount_fields,
+                [](auto& names, const Call& call, const MountBody&) { return names.space(call); });
+        case Method::close:
+            return ask<HandleBody>(request, scratch, handle_fields,
+                                   [](auto& names, const Call& call, const HandleBody& body) {
+                                       return names.close(call, body.handle);
+                                   });
+        case Method::forget:
+            return ask<ForgetBody>(request, scratch, forget_fields,
+                                   [](auto& names, const Call&, const ForgetBody& body) {
+                                       return drop_references(names, body);
+                                   });
+        case Method::open:
+            return change<OpenBody>(request, scratch, open_fields,
+                                    [](auto& names, const Call& call, const OpenBody& body) {
+                                        return names.open(call, body.node, body.flags);
+                                    });
+        case Method::create:
+            return change<CreateBody>(request, scratch, create_fields,
+                                      [](auto& names, const Call& call, const CreateBody& body) {
+                                          return names.create(call, body.parent, body.name,
+                                                              body.mode, body.flags, body.owner);
+                                      });
+        case Method::make_directory:
+            return change<MakeBody>(request, scratch, make_fields,
+                                    [](auto& names, const Call& call, const MakeBody& body) {
+                                        return names.mkdir(call, body.parent, body.name, body.mode,
+                                                           body.owner);
+                                    });
+        case Method::make_node:
+            return change<MakeBody>(request, scratch, make_fields,
+                                    [](auto& names, const Call& call, const MakeBody& body) {
+                                        return names.mknod(call, body.parent, body.name, body.mode,
+                                                           body.device, body.owner);
+                                    });
+        case Method::symlink:
+            return change<MakeBody>(request, scratch, make_fields,
+                                    [](auto& names, const Call& call, const MakeBody& body) {
+                                        return names.symlink(call, body.parent, body.name,
+                                                             body.target, body.owner);
+                                    });
+        case Method::link:
+            return change<LinkBody>(request, scratch, link_fields,
+                                    [](auto& names, const Call& call, const LinkBody& body) {
+                                        return names.link(call, body.node, body.parent, body.name);
+                                    });
+        case Method::unlink:
+            return change<NodeBody>(request, scratch, node_fields,
+                                    [](auto& names, const Call& call, const NodeBody& body) {
+                                        return names.unlink(call, body.node, body.name);
+                                    });
+        case Method::remove_directory:
+            return change<NodeBody>(request, scratch, node_fields,
+                                    [](auto& names, const Call& call, const NodeBody& body) {
+                                        return names.rmdir(call, body.node, body.name);
+                                    });
+        case Method::rename:
+            return change<RenameBody>(request, scratch, rename_fields,
+                                      [](auto& names, const Call& call, const RenameBody& body) {
+                                          return names.rename(call, body.parent, body.name,
+                                                              body.new_parent, body.new_name,
+                                                              body.flags);
+                                      });
+        case Method::set_attributes:
+            return change<SetAttributesBody>(
+                request, scratch, set_attributes_fields,
+                [](auto& names, const Call& call, const SetAttributesBody& body) {
+                    return names.set_attributes(call, body.node, body.changes);
+                });
+        case Method::set_xattr:
+            return change<SetXattrBody>(
+                request, scratch, set_xattr_fields,
+                [](auto& names, const Call& call, const SetXattrBody& body) {
+                    return names.set_xattr(call, body.node, body.name, as_bytes(body.value),
+                                           body.how);
+                });
+        case Method::remove_xattr:
+            return change<NodeBody>(request, scratch, node_fields,
+                                    [](auto& names, const Call& call, const NodeBody& body) {
+                                        return names.remove_xattr(call, body.node, body.name);
+                                    });
+        default: break;
+    }
+    return []() -> Task<Result<>> { co_return fail(Code::unsupported); }();
+}
+
+Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const ReaddirBody asked, decode_readdir(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    Report report;
+    MountNames names(*entered.mount, report);
+    ROS2S_CO_TRY_ASSIGN(const auto entries, co_await names.readdir(request.call(), asked.handle,
+                                                                   asked.cookie, asked.limit));
+    co_await request.reply(encode_entries(scratch.answer, entries, request.reply_body_bytes_max()));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::hostlink

@@ -1,0 +1,207 @@
+// The bodies of requests and replies about names, field by field (docs/formats/rpc.md). They are
+// written and read with rpc::build() and rpc::read_body(). A reader accepts any bytes; texts that
+// it returns point into them.
+//
+// The first field of every request is its mount. What follows is the same wherever the mount is.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fields.h"
+#include "ros2s/base/fields.h"
+
+namespace ros2s::hostlink {
+
+// Texts may be one byte longer than the file system accepts: it says what is wrong with them.
+inline constexpr size_t name_text_max = fs::name_bytes_max + 1;
+inline constexpr size_t target_text_max = fs::link_target_bytes_max + 1;
+inline constexpr size_t value_text_max = fs::attribute_value_bytes_max + 1;
+// Callers of FileSystem may leave type bits in a mode, which mean nothing there.
+inline constexpr mode_t permissions = 07777;
+
+inline constexpr auto owner_fields = [](auto& io, auto& owner) {
+    io("uid", owner.uid);
+    io("gid", owner.gid);
+};
+
+// mkdir, mknod and symlink. Fields that a method does not use are 0 or empty.
+struct MakeBody {
+    session::MountId mount{};
+    fs::NodeId parent{};
+    std::string_view name;
+    uint32_t mode = 0;
+    uint64_t device = 0;
+    fs::Owner owner;
+    std::string_view target;
+};
+inline constexpr auto make_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("parent", body.parent.value);
+    io.text("name", body.name, name_text_max);
+    io("mode", body.mode);
+    io("device", body.device);
+    owner_fields(io, body.owner);
+    io.text("target", body.target, target_text_max);
+};
+
+struct LinkBody {
+    session::MountId mount{};
+    fs::NodeId node{}, parent{};
+    std::string_view name;
+};
+inline constexpr auto link_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("node", body.node.value);
+    io("parent", body.parent.value);
+    io.text("name", body.name, name_text_max);
+};
+
+struct RenameBody {
+    session::MountId mount{};
+    fs::NodeId parent{};
+    std::string_view name;
+    fs::NodeId new_parent{};
+    std::string_view new_name;
+    fs::Namespace::RenameFlags flags;
+};
+inline constexpr auto rename_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("parent", body.parent.value);
+    io.text("name", body.name, name_text_max);
+    io("new parent", body.new_parent.value);
+    io.text("new name", body.new_name, name_text_max);
+    io("no replacing", body.flags.no_replace);
+    io("exchange", body.flags.exchange);
+};
+
+struct SetAttributesBody {
+    session::MountId mount{};
+    fs::NodeId node{};
+    fs::SetAttributes changes;
+};
+// A flag, and the value, which is 0 if the flag is.
+inline constexpr auto optional_field = []<class Io, class Value>(Io& io, const char* is_set,
+                                                                 const char* name, Value& value) {
+    using T = std::remove_cvref_t<decltype(*value)>;
+    bool set = value.has_value();
+    T content = value.value_or(T{});
+    io(is_set, set);
+    io(name, content);
+    if constexpr (Io::reads) {
+        io.refuse_when(!set && content != T{});
+        if (set) value = content;
+    }
+};
+inline constexpr auto set_attributes_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("node", body.node.value);
+    optional_field(io, "new mode", "mode", body.changes.mode);
+    optional_field(io, "new uid", "uid", body.changes.uid);
+    optional_field(io, "new gid", "gid", body.changes.gid);
+    optional_field(io, "new size", "size", body.changes.size);
+    optional_field(io, "new access", "of access", body.changes.accessed);
+    optional_field(io, "new change of data", "of change of data", body.changes.modified);
+};
+
+struct SetXattrBody {
+    session::MountId mount{};
+    fs::NodeId node{};
+    std::string_view name;
+    std::string_view value;
+    fs::SetXattr how = fs::SetXattr::any;
+};
+inline constexpr auto set_xattr_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("node", body.node.value);
+    io.text("name", body.name, name_text_max);
+    io.text("value", body.value, value_text_max);
+    io.choice("how", body.how, fs::SetXattr::replace);
+};
+
+inline constexpr auto open_flags_fields = [](auto& io, auto& flags) {
+    io("read", flags.read);
+    io("write", flags.write);
+    io("append", flags.append);
+    io("truncate", flags.truncate);
+    io("exclusive", flags.exclusive);
+};
+
+struct OpenBody {
+    session::MountId mount{};
+    fs::NodeId node{};
+    fs::OpenFlags flags;
+};
+inline constexpr auto open_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("node", body.node.value);
+    open_flags_fields(io, body.flags);
+};
+
+struct CreateBody {
+    session::MountId mount{};
+    fs::NodeId parent{};
+    std::string_view name;
+    uint32_t mode = 0;
+    fs::Owner owner;
+    fs::OpenFlags flags;
+};
+inline constexpr auto create_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("parent", body.parent.value);
+    io.text("name", body.name, name_text_max);
+    io("mode", body.mode);
+    owner_fields(io, body.owner);
+    open_flags_fields(io, body.flags);
+};
+
+struct HandleBody {
+    session::MountId mount{};
+    fs::FileHandle handle{};
+};
+inline constexpr auto handle_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("handle", body.handle.value);
+};
+
+struct ForgetBody {
+    session::MountId mount{};
+    std::vector<Forgotten> nodes;
+};
+inline constexpr auto forget_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io.list("nodes", body.nodes, forgets_max, [](auto& element_io, auto& each) {
+        element_io("node", each.node.value);
+        element_io("references", each.count);
+    });
+};
+
+struct MountBody {
+    session::MountId mount{};
+};
+inline constexpr auto mount_fields = [](auto& io, auto& body) { io("mount", body.mount.value); };
+
+// ---- replies --------------------------------------------------------------------------------
+
+inline constexpr auto opened_fields = [](auto& io, auto& opened) {
+    io("handle", opened.handle.value);
+    attributes_fields(io, opened.attributes);
+};
+// Of a link, or the value of an extended attribute.
+inline constexpr auto content_fields = [](auto& io, auto& text) {
+    io.text("content", text, fs::attribute_value_bytes_max);
+};
+inline constexpr auto xattr_names_fields = [](auto& io, auto& names) {
+    io.list("names", names, fs::attribute_value_bytes_max,
+            [](auto& name_io, auto& name) { name_io.text("name", name, fs::name_bytes_max); });
+};
+inline constexpr auto space_fields = [](auto& io, auto& space) {
+    io("total bytes", space.total_bytes);
+    io("free bytes", space.free_bytes);
+    io("files", space.files);
+};
+struct Nothing {};
+inline constexpr auto nothing_fields = [](auto& /*io*/, auto& /*nothing*/) {};
+
+}  // namespace ros2s::hostlink
