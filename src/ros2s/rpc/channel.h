@@ -63,7 +63,7 @@ struct Reply {
         none,
         inline_,  // in `payload`, as the server laid it out
         staged,   // in `payload`, as it lay in the sink
-        placed,   // in the sink itself
+        placed,   // in the sink itself, as its pieces follow each other
     };
     ConstBytes body;
     ConstBytes payload;

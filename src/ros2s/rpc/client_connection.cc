@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/deadline.h"
@@ -40,6 +41,7 @@ ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::End
       slots_(welcome_.requests_max),
       unused_(reactor) {
     for (uint32_t slot = welcome_.requests_max; slot-- > 0;) free_.push_back(slot);
+    endpoint_->read_in_place(this);
 }
 
 ClientConnection::~ClientConnection() { ROS2S_CHECK(exchanges_ == 0); }
@@ -121,8 +123,8 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
         ClientConnection& self;
     };
     const Use use(*this);
-    Exchange exchange(reactor_);
     const Layout layout = lay_out(call, request);
+    Exchange exchange(reactor_, layout.sink_windows ? std::span<const Bytes>{} : request.sink);
     const Result<> taken = co_await take_slot(exchange, call.tenant, layout.window_bytes, stop);
     if (!taken) {
         co_return Outcome{.lost = taken.error().code == Code::disconnected, .result = taken};
@@ -274,18 +276,60 @@ Task<> ClientConnection::give_up(Exchange& exchange) {
 
 // ---- answers --------------------------------------------------------------------------------
 
-Result<> ClientConnection::take(fabric::Message message) {
-    ROS2S_TRY_ASSIGN(const Frame frame, decode_frame(message.bytes()));
-    const FrameHeader& header = frame.header;
+ClientConnection::Slot* ClientConnection::slot_of(const FrameHeader& header) noexcept {
     const bool is_answer = header.kind == Kind::reply || header.kind == Kind::failure;
     const uint64_t place = header.request & slot_mask;
-    if (!is_answer || header.session != session_ || place >= slots_.size() ||
-        slots_[place].number == 0 || slots_[place].number != header.request) {
-        return fail(Code::corrupt);
+    if (!is_answer || header.session != session_ || place >= slots_.size()) return nullptr;
+    Slot& slot = slots_[place];
+    return slot.number != 0 && slot.number == header.request ? &slot : nullptr;
+}
+
+// The server may change the message while it is read: the header is copied first, then the rest of
+// the head behind that copy, and nothing but the copies is looked at.
+bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
+    FrameHeader header;
+    if (message.size() < sizeof header) return false;
+    message.copy(0, {reinterpret_cast<std::byte*>(&header), sizeof header});
+    const Slot* const slot = slot_of(header);
+    if (slot == nullptr || slot->exchange == nullptr || slot->exchange->answered) return false;
+    Exchange& exchange = *slot->exchange;
+    if (header.body_bytes > head_bytes_max || header.trace > head_bytes_max) return false;
+    const uint64_t head_bytes = reply_head_bytes(header);
+    if (head_bytes > head_bytes_max || head_bytes > message.size()) return false;
+    const uint64_t payload_bytes = message.size() - head_bytes;
+    // Then it is laid out as the sink is, whatever the request's parts are.
+    if (payload_bytes > 0 && payload_bytes != bytes_of(exchange.sink)) return false;
+
+    const Bytes head = Bytes(exchange.head).first(head_bytes);
+    std::memcpy(head.data(), &header, sizeof header);
+    message.copy(sizeof header, head.subspan(sizeof header));
+    const auto frame = decode_frame(head, payload_bytes);
+    if (!frame) {
+        metrics_.malformed.add();
+        endpoint_->abandon();
+        return true;
     }
-    Exchange* exchange = slots_[place].exchange;
+    uint64_t at = head_bytes;
+    if (payload_bytes > 0) {
+        for (const Bytes piece : exchange.sink) {
+            message.copy(at, piece);
+            at += piece.size();
+        }
+        exchange.in_sink = true;
+    }
+    exchange.frame = *frame;
+    exchange.answered = true;
+    exchange.changed.wake_all();
+    return true;
+}
+
+Result<> ClientConnection::take(fabric::Message message) {
+    ROS2S_TRY_ASSIGN(const Frame frame, decode_frame(message.bytes()));
+    Slot* const slot = slot_of(frame.header);
+    if (slot == nullptr) return fail(Code::corrupt);
+    Exchange* exchange = slot->exchange;
     if (exchange == nullptr) {
-        give_slot(static_cast<uint32_t>(place));
+        give_slot(static_cast<uint32_t>(slot - slots_.data()));
         return {};
     }
     if (exchange->answered) return fail(Code::corrupt);
@@ -312,6 +356,9 @@ Result<> ClientConnection::read(const Exchange& exchange, const CallRequest& req
         if (windows.sink().empty() && reply.payload_bytes > 0) return fail(Code::corrupt);
         reply.where = windows.stages_sink() ? Reply::Payload::staged : Reply::Payload::placed;
         if (windows.stages_sink()) reply.payload = windows.staged_sink();
+    } else if (exchange.in_sink) {
+        reply.where = Reply::Payload::placed;
+        metrics_.inline_bytes.add(reply.payload_bytes);
     } else if (!frame.payload.empty()) {
         reply.where = Reply::Payload::inline_;
         reply.payload = frame.payload;

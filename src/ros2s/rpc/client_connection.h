@@ -1,6 +1,7 @@
 // ClientConnection: one connection of a Channel, from its hello to its end, and its requests.
 // Owned by the channel's task, and kept alive until every exchange() has ended.
 #pragma once
+#include <array>
 #include <map>
 #include <memory>
 #include <vector>
@@ -11,12 +12,12 @@
 
 namespace ros2s::rpc {
 
-class ClientConnection {
+class ClientConnection final : private fabric::MessageReader {
   public:
     static Task<Result<std::unique_ptr<ClientConnection>>> open(
         Reactor& reactor, fabric::Domain& domain, const std::string& address, std::string ticket,
         const ChannelOptions& options, ChannelMetrics& metrics, StopToken stop, Report& report);
-    ~ClientConnection();
+    ~ClientConnection() override;
     ClientConnection(const ClientConnection&) = delete;
     ClientConnection& operator=(const ClientConnection&) = delete;
 
@@ -39,13 +40,19 @@ class ClientConnection {
     Task<> close();
 
   private:
+    // Header, body and trace of a reply that is read where it arrived.
+    static constexpr size_t head_bytes_max = 512;
     // One request in progress, in its coroutine's frame.
     struct Exchange {
-        explicit Exchange(Reactor& reactor) : changed(reactor) {}
-        Event changed;  // woken by the reply, and at the connection's end
+        Exchange(Reactor& reactor, std::span<const Bytes> for_payload)
+            : changed(reactor), sink(for_payload) {}
+        Event changed;                // woken by the reply, and at the connection's end
+        std::span<const Bytes> sink;  // for payload that arrives inline; empty if it has windows
         bool answered = false;
+        bool in_sink = false;  // the payload was copied there when it arrived
         uint32_t slot = 0;
-        fabric::Message message{};
+        fabric::Message message{};  // that `frame` is in, or
+        std::array<std::byte, head_bytes_max> head;
         Frame frame{};
     };
     struct Slot {
@@ -91,8 +98,13 @@ class ClientConnection {
     void wake_all() noexcept;
     Result<> read(const Exchange& exchange, const CallRequest& request, const Windows& windows,
                   ReplyReader& reader, SlicedCopies& copies);
+    // Reads a reply where it arrived: its head into its exchange, its payload into the sink. Leaves
+    // it to receive_all() if it has a large head, or payload that does not fill the sink.
+    bool read(const fabric::BorrowedMessage& message) noexcept override;
     // Errors: the reason to end the connection.
     Result<> take(fabric::Message message);
+    // The slot of the request to which a frame of this header replies, or null.
+    [[nodiscard]] Slot* slot_of(const FrameHeader& header) noexcept;
 
     Reactor& reactor_;
     std::unique_ptr<fabric::Endpoint> endpoint_;
