@@ -88,16 +88,14 @@ admission::Line& ClientConnection::line_of(uint64_t tenant) {
     return lines_.try_emplace(tenant, credits_, tenant).first->second;
 }
 
-Task<Result<>> ClientConnection::take_slot(Exchange& exchange, uint64_t tenant, uint64_t bytes,
-                                           StopToken stop) {
-    if (!is_alive()) co_return fail(Code::disconnected);
-    admission::Place credit = co_await line_of(tenant).enter(bytes, stop);
-    if (!is_alive()) co_return fail(Code::disconnected);
-    if (!credit) co_return fail(Code::cancelled);
+ClientConnection::Slot& ClientConnection::take_slot(Exchange& exchange, admission::Place credit) {
     exchange.slot = free_.back();
     free_.pop_back();
-    slots_[exchange.slot].credit = std::move(credit);
-    co_return Result<>{};
+    Slot& slot = slots_[exchange.slot];
+    slot.credit = std::move(credit);
+    slot.number = ++slot.uses << slot_bits | exchange.slot;
+    slot.exchange = &exchange;
+    return slot;
 }
 
 void ClientConnection::give_slot(uint32_t slot) noexcept {
@@ -125,45 +123,36 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     const Use use(*this);
     const Layout layout = lay_out(call, request);
     Exchange exchange(reactor_, layout.sink_windows ? std::span<const Bytes>{} : request.sink);
-    const Result<> taken = co_await take_slot(exchange, call.tenant, layout.window_bytes, stop);
-    if (!taken) {
-        co_return Outcome{.lost = taken.error().code == Code::disconnected, .result = taken};
-    }
-    const Outcome outcome =
-        co_await exchange_in_slot(exchange, call, request, layout, reader, names, stop);
-    if (exchange.answered || !outcome.sent) {
-        give_slot(exchange.slot);
-    } else {
-        slots_[exchange.slot].exchange = nullptr;
-    }
-    co_return outcome;
-}
-
-Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
-    Exchange& exchange, const Call& call, const CallRequest& request, Layout layout,
-    ReplyReader& reader, StepNames& names, StopToken stop) {
-    Slot& slot = slots_[exchange.slot];
-    slot.number = ++slot.uses << slot_bits | exchange.slot;
-    slot.exchange = &exchange;
+    if (!is_alive()) co_return Outcome{.lost = true};
+    admission::Place credit = co_await line_of(call.tenant).enter(layout.window_bytes, stop);
+    if (!is_alive()) co_return Outcome{.lost = true};
+    if (!credit) co_return Outcome{.result = fail(Code::cancelled)};
+    Slot& slot = take_slot(exchange, std::move(credit));
     Windows windows(*endpoint_, staging_, metrics_);
     Outcome outcome;
     const Span span(call.trace, reactor_, "rpc.call");
-    outcome.result = co_await open_windows(windows, request, layout, stop);
+    if (layout.window_bytes > 0) {
+        outcome.result = co_await open_windows(windows, request, layout, stop);
+    }
     const Time sent = call.trace != nullptr ? reactor_.now() : Time{};
     if (outcome.result) {
-        outcome.result = co_await send(slot, call, request, layout, windows, stop);
+        const Parts parts = encode(slot, call, request, layout, windows);
+        outcome.result = co_await endpoint_->send(parts.head, parts.tail, stop);
         // One that failed with its connection may have arrived.
         outcome.sent = outcome.result || outcome.result.error().code == Code::disconnected;
     }
     if (outcome.result) {
-        co_await wait_for_answer(exchange, stop);
+        {
+            const fabric::WakeOnStop wake(stop, exchange.changed);
+            while (is_waiting(exchange, stop)) co_await exchange.changed;
+        }
         if (!exchange.answered && is_alive()) co_await give_up(exchange);
     }
     if (exchange.answered && call.trace != nullptr && !exchange.frame.trace.empty()) {
         // What is wrong with a trace is no reason to refuse the answer.
         (void)add_steps(*call.trace, exchange.frame.trace, sent, reactor_.now(), names);
     }
-    co_await windows.revoke();
+    if (layout.window_bytes > 0) co_await windows.revoke();
     if (exchange.answered) {
         SlicedCopies copies;
         outcome.result = read(exchange, request, windows, reader, copies);
@@ -175,6 +164,11 @@ Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
         outcome.result = fail(Code::cancelled);
     }
     windows.free();
+    if (exchange.answered || !outcome.sent) {
+        give_slot(exchange.slot);
+    } else {
+        slot.exchange = nullptr;
+    }
     co_return outcome;
 }
 
@@ -209,12 +203,12 @@ Task<Result<>> ClientConnection::open_windows(Windows& windows, const CallReques
     }
     const std::span<const Bytes> sink =
         layout.sink_windows ? request.sink : std::span<const Bytes>{};
-    if (source.empty() && sink.empty()) co_return Result<>{};
     co_return co_await windows.open(source, sink, stop);
 }
 
-Task<Result<>> ClientConnection::send(Slot& slot, const Call& call, const CallRequest& request,
-                                      Layout layout, const Windows& windows, StopToken stop) {
+ClientConnection::Parts ClientConnection::encode(Slot& slot, const Call& call,
+                                                 const CallRequest& request, Layout layout,
+                                                 const Windows& windows) {
     FrameHeader header;
     header.kind = Kind::request;
     header.method = request.method;
@@ -248,16 +242,7 @@ Task<Result<>> ClientConnection::send(Slot& slot, const Call& call, const CallRe
         tail = request.payload.front();
     }
     if (layout.payload_inline) metrics_.inline_bytes.add(header.payload_bytes);
-    const ConstBytes head =
-        encode_frame(header, windows.source(), windows.sink(), body, slot.memory);
-    co_return co_await endpoint_->send(head, tail, stop);
-}
-
-Task<> ClientConnection::wait_for_answer(Exchange& exchange, StopToken stop) {
-    const fabric::WakeOnStop wake(stop, exchange.changed);
-    while (!exchange.answered && is_alive() && !stop.stop_requested()) {
-        co_await exchange.changed;
-    }
+    return {encode_frame(header, windows.source(), windows.sink(), body, slot.memory), tail};
 }
 
 Task<> ClientConnection::give_up(Exchange& exchange) {
@@ -269,7 +254,8 @@ Task<> ClientConnection::give_up(Exchange& exchange) {
     fabric::Deadline within(reactor_, reactor_.now() + options_.answer_within, {});
     const ConstBytes frame = encode_frame(header, {}, {}, {}, memory);
     if (co_await endpoint_->send(frame, {}, within.token())) {
-        co_await wait_for_answer(exchange, within.token());
+        const fabric::WakeOnStop wake(within.token(), exchange.changed);
+        while (is_waiting(exchange, within.token())) co_await exchange.changed;
     }
     co_await within.finish();
 }

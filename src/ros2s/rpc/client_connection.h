@@ -72,8 +72,8 @@ class ClientConnection final : private fabric::MessageReader {
     static Result<Welcome> read_verdict(ConstBytes verdict, const std::string& address,
                                         Report& report);
 
-    // Waits for the tenant's turn. Errors: cancelled, disconnected.
-    Task<Result<>> take_slot(Exchange& exchange, uint64_t tenant, uint64_t bytes, StopToken stop);
+    // For a request that has its credit.
+    Slot& take_slot(Exchange& exchange, admission::Place credit);
     // The queue in which a tenant's requests wait for credit.
     admission::Line& line_of(uint64_t tenant);
     void give_slot(uint32_t slot) noexcept;
@@ -84,15 +84,18 @@ class ClientConnection final : private fabric::MessageReader {
         bool sink_windows = false;
         uint64_t window_bytes = 0;  // of the other parts
     };
-    Task<Outcome> exchange_in_slot(Exchange& exchange, const Call& call, const CallRequest& request,
-                                   Layout layout, ReplyReader& reader, StepNames& names,
-                                   StopToken stop);
     [[nodiscard]] Layout lay_out(const Call& call, const CallRequest& request) const;
     Task<Result<>> open_windows(Windows& windows, const CallRequest& request, Layout layout,
                                 StopToken stop);
-    Task<Result<>> send(Slot& slot, const Call& call, const CallRequest& request, Layout layout,
-                        const Windows& windows, StopToken stop);
-    Task<> wait_for_answer(Exchange& exchange, StopToken stop);
+    // A request's frame, in the slot's memory, and what is sent behind it.
+    struct Parts {
+        ConstBytes head, tail;
+    };
+    Parts encode(Slot& slot, const Call& call, const CallRequest& request, Layout layout,
+                 const Windows& windows);
+    [[nodiscard]] bool is_waiting(const Exchange& exchange, const StopToken& stop) const {
+        return !exchange.answered && is_alive() && !stop.stop_requested();
+    }
     // Sends a cancellation, then waits a limited time for a reply.
     Task<> give_up(Exchange& exchange);
     void wake_all() noexcept;
