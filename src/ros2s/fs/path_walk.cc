@@ -66,8 +66,11 @@ Task<Result<Walked>> walk(FileSystem& fs, const Call& call, std::string path, La
             trail.pop();
             continue;
         }
-        const auto found = co_await fs.lookup(call, trail.last(), name);
         const bool is_last = names.empty();
+        if (is_last && last == LastLink::unasked && !must_be_directory) {
+            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
+        }
+        const auto found = co_await fs.lookup(call, trail.last(), name);
         if (!found) {
             if (!is_last || found.error().code != Code::not_found) co_return fail(found.error());
             co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};

@@ -13,12 +13,14 @@
 
 namespace ros2s::fs {
 
-enum class LastLink : uint8_t { follow, keep };
+// A symbolic link as the last name; `unasked`: the last name is not looked up at all, unless the
+// path ends in '/'.
+enum class LastLink : uint8_t { follow, keep, unasked };
 
 inline constexpr int links_followed_max = 40;
 
-// The result of a walk. The last name need not exist: then there are no attributes, and (parent,
-// name) is the place to create it.
+// The result of a walk. The last name need not exist: then, or if it was not looked up, there are
+// no attributes, and (parent, name) is the place to create it.
 struct Walked {
     NodeId parent{};
     std::string name;  // empty if the path ends in "/", "." or ".." of a directory

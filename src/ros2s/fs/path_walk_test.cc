@@ -88,6 +88,16 @@ Task<> check_all(object::ObjectStore& store, Reactor& reactor) {
     EXPECT_EQ(through->name, "none");
     EXPECT_FALSE(through->attributes.has_value());
     EXPECT_EQ(through->parent, (co_await resolve(fs, call, "/a"))->node);
+    // Not looked up: a name that is there, one that is not, a link; but with '/' behind it it is.
+    for (const char* name : {"b", "none", "dangling"}) {
+        const auto place = co_await walk(fs, call, std::string("/a/") + name, LastLink::unasked);
+        EXPECT_EQ(place->name, name);
+        EXPECT_FALSE(place->attributes.has_value()) << name;
+        EXPECT_EQ(place->parent, through->parent);
+    }
+    EXPECT_TRUE((co_await walk(fs, call, "/a/b/", LastLink::unasked))->attributes.has_value());
+    EXPECT_EQ((co_await walk(fs, call, "/none/x", LastLink::unasked)).error().code,
+              Code::not_found);
     co_await fs.close_all();
 }
 

@@ -34,21 +34,22 @@ Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode
     auto& file_system = owner.file_system();
     ROS2S_CO_TRY_ASSIGN(const auto open_flags, to_open_flags(flags));
     Walk walk(file_system, owner.call);
-    const bool exclusive = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
-    const auto last =
-        exclusive || (flags & O_NOFOLLOW) != 0 ? Walk::Last::keep : Walk::Last::follow;
+    const bool creates = (flags & O_CREAT) != 0;
+    // Creating tells whether the name is taken.
+    const auto last = creates && open_flags.exclusive ? Walk::Last::unasked
+                      : (flags & O_NOFOLLOW) != 0     ? Walk::Last::keep
+                                                      : Walk::Last::follow;
     const auto found = co_await walk.to(owner.base, path, last);
     fs::Opened opened;
     if (found) {
-        if (exclusive) co_return fail(Code::exists);
+        if (creates && open_flags.exclusive) co_return fail(Code::exists);
         if (S_ISDIR(found->mode)) co_return fail(Code::is_directory);
         if (S_ISLNK(found->mode)) co_return fail(Code::loop);
         if (!S_ISREG(found->mode)) co_return fail(Code::unsupported);
         ROS2S_CO_TRY_ASSIGN(opened, co_await file_system.open(owner.call, found->node, open_flags));
         walk.keep();
     } else {
-        if (found.error().code != Code::not_found || (flags & O_CREAT) == 0 ||
-            walk.missing().name.empty()) {
+        if (found.error().code != Code::not_found || !creates || walk.missing().name.empty()) {
             co_return fail(found.error());
         }
         if (path.ends_with('/')) co_return fail(Code::is_directory);

@@ -35,7 +35,7 @@ Task<Result<fs::Attributes>> Walk::to(std::string_view base, std::string_view pa
 
 Task<Result<Place>> Walk::to_place(std::string_view base, std::string_view path) {
     if (path.empty()) co_return fail(Code::not_found);
-    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs::walk(fs_, call_, join(base, path), Last::keep));
+    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs::walk(fs_, call_, join(base, path), Last::unasked));
     if (walked_->name.empty()) co_return fail(Code::invalid);
     co_return Place{walked_->parent, walked_->name};
 }

@@ -30,8 +30,8 @@ class Walk {
     // The node at base/path, or at path where it starts with '/'. Errors: those of fs::walk;
     // not_found also where only the last name is missing: then missing() has its place.
     Task<Result<fs::Attributes>> to(std::string_view base, std::string_view path, Last last);
-    // Where the last name of the path is or could be. Errors also: invalid (the path has no last
-    // name: "/", ".", "..").
+    // Where the last name of the path is or could be; it is not looked up. Errors also: invalid
+    // (the path has no last name: "/", ".", "..").
     Task<Result<Place>> to_place(std::string_view base, std::string_view path);
     [[nodiscard]] const Place& missing() const { return missing_; }
 
