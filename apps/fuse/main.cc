@@ -133,7 +133,8 @@ int run(const Options& options) {
     Starter starter;
     if (!options.foreground) starter.go_into_background();
     block_stop_signals();
-    const auto reactor = api::create_reactor(options.uri, report, "ros2store-fuse");
+    const auto reactor =
+        api::create_reactor(options.uri, report, {.thread_name = "ros2store-fuse"});
     if (!reactor) return failed(reactor.error());
     ThreadPool blocking(4);
     const Environment environment{

@@ -31,8 +31,9 @@
  * THREADS. Any number of threads may use a ros2s_fs, its files and its directories at once.
  * ros2s_*_close and _destroy must not run concurrently with another call on the same handle. A
  * ros2s_queue has one submitting and one reaping thread at a time, which may be the same. A call
- * blocks only the calling thread. One thread does the work. ros2s_open starts it, with all signals
- * blocked, and ros2s_close ends it.
+ * blocks only the calling thread. A thread that waits in a call does the library's work meanwhile,
+ * on its own stack: at least 128 KiB are needed. The library has a thread of its own for when none
+ * waits. ros2s_open starts it, with all signals blocked, and ros2s_close ends it.
  *
  * FORK. After fork() the handles belong to the parent. In the child every call on them fails with
  * -EBADF ("opened before fork() and is the parent's") and changes nothing in either process.
@@ -213,9 +214,9 @@ ROS2S_API int ros2s_read_many(ros2s_fs* fs, const char* directory, ros2s_read_it
                               size_t count);
 
 /* ---- asynchronous I/O ----------------------------------------------------------------------
- * A queue is a pair of rings in memory between the caller and the library's thread. While both
- * sides are busy, submitting and reaping make no system call. The library's thread is woken only
- * if it sleeps, and the caller only if it waits. */
+ * A queue is a pair of rings in memory. A thread that submits hands its requests to the device, and
+ * a thread that reaps does the rest of the work, as long as no other thread is doing it. Then the
+ * calls only use the rings. */
 
 typedef enum ros2s_memory_kind {
     ROS2S_MEMORY_HOST = 0,
@@ -285,7 +286,8 @@ ROS2S_API int ros2s_queue_submit(ros2s_queue* queue, const ros2s_request* reques
 
 /* Waits for `least` completions (0: does not wait), at most `timeout_ns` (< 0: no limit). Writes up
  * to `most` completions to `completions` and returns their number. It never waits for more
- * completions than there are requests in progress. */
+ * completions than there are requests in progress. If nobody reaps for half a millisecond, the
+ * library's own thread goes on with the requests. */
 ROS2S_API int ros2s_queue_reap(ros2s_queue* queue, ros2s_completion* completions, uint32_t least,
                                uint32_t most, int64_t timeout_ns);
 

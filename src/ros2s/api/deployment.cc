@@ -204,12 +204,11 @@ Task<> Deployment::unmount(fs::FileSystem& file_system) {
 }
 
 Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
-                                                  std::string thread_name) {
+                                                  OsReactorOptions options) {
     if (uri.transport == Uri::Transport::local) {
         ROS2S_TRY_ASSIGN(const auto pool, pool::read_pool_directory(uri.dir, report));
-        return create_reactor(pool, report, std::move(thread_name));
+        return create_reactor(pool, report, std::move(options));
     }
-    OsReactorOptions options{.thread_name = std::move(thread_name)};
     if (uri.transport == Uri::Transport::dpu) options.ring = RingChoice::threads;
     return OsReactor::create(std::move(options), report);
 }

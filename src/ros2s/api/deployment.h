@@ -103,10 +103,11 @@ class Deployment {
     fs::FileSystem* file_system_ = nullptr;
 };
 
-// The reactor for a URI. An embedded pool's settings determine it. On a host of a DPU it does not
-// use the kernel's block layer. Errors: those of read_pool_directory() and of OsReactor::create().
-[[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(
-    const Uri& uri, Report& report, std::string thread_name = "ros2store");
+// The reactor for a URI. An embedded pool's settings come before `options`. On a host of a DPU it
+// does not use the kernel's block layer. Errors: those of read_pool_directory() and of
+// OsReactor::create().
+[[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
+                                                                OsReactorOptions options = {});
 
 // Errors: not_found (the sentence has the right URI).
 [[nodiscard]] Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report);

@@ -39,8 +39,8 @@ config::Table describe(PoolConfig& c) {
                        "Tells an NVMe namespace which blocks hold nothing any more, where its "
                        "controller takes that (TRIM). Files and persistent memory gain nothing."),
           config::duration("poll", c.poll, 0s, 10ms,
-                           "How long the working thread looks for work before it sleeps. Longer "
-                           "costs processor time, shorter adds the time of a wake-up.")}}};
+                           "How long a program that has the pool open looks for work before it "
+                           "sleeps. Helps where processors are idle, and costs their time.")}}};
 }
 
 }  // namespace
@@ -65,13 +65,11 @@ std::string PoolConfig::document() const {
     return config::document(table);
 }
 
-OsReactorOptions PoolConfig::reactor_options() const {
-    OsReactorOptions options;
+void PoolConfig::apply_to(OsReactorOptions& options) const {
     options.ring = back_end == "io_uring"  ? RingChoice::io_uring
                    : back_end == "threads" ? RingChoice::threads
                                            : RingChoice::automatic;
     options.poll_for = poll;
-    return options;
 }
 
 }  // namespace ros2s::pool

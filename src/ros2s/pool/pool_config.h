@@ -20,14 +20,14 @@ struct PoolConfig {
     bool page_cache = false;
     bool accept_copies = false;
     bool discard = true;
-    Duration poll = std::chrono::microseconds(100);
+    Duration poll{};
 
     // Errors: invalid; the report has a sentence for each thing that is wrong.
     [[nodiscard]] static Result<PoolConfig> parse(std::string_view yaml, std::string_view where,
                                                   Report& report);
     // The file, with every setting's documentation.
     [[nodiscard]] std::string document() const;
-    [[nodiscard]] OsReactorOptions reactor_options() const;
+    void apply_to(OsReactorOptions& options) const;
 };
 
 }  // namespace ros2s::pool

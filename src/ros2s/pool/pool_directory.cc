@@ -345,9 +345,8 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
 }
 
 Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool, Report& report,
-                                                  std::string thread_name) {
-    auto options = pool.config.reactor_options();
-    options.thread_name = std::move(thread_name);
+                                                  OsReactorOptions options) {
+    pool.config.apply_to(options);
     Report refusal;
     auto reactor = OsReactor::create(options, refusal);
     if (reactor) return reactor;

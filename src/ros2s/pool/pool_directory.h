@@ -86,9 +86,10 @@ struct PoolDirectory {
 // meanwhile. Errors: denied (it is its owner's), not_found, io.
 [[nodiscard]] Result<uint64_t> index_disk_bytes(const PoolDirectory& pool);
 
-// A reactor as the pool's settings want it. Errors: those of OsReactor::create; where the settings
-// demand what this machine refuses, the report says so.
-[[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(
-    const PoolDirectory& pool, Report& report, std::string thread_name = "ros2store");
+// A reactor as the pool's settings want it; `options` has what they do not say. Errors: those of
+// OsReactor::create; where the settings demand what this machine refuses, the report says so.
+[[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool,
+                                                                Report& report,
+                                                                OsReactorOptions options = {});
 
 }  // namespace ros2s::pool

@@ -248,7 +248,9 @@ TEST_F(PoolDirectoryTest, BadSettingsAreRefusedWithTheirLine) {
     const auto found = read_pool_directory(directory_, report_);
     ASSERT_TRUE(found) << report_.text();
     EXPECT_EQ(found->config.memory_bytes, uint64_t{1} << 30);
-    EXPECT_EQ(found->config.reactor_options().ring, RingChoice::threads);
+    OsReactorOptions options;
+    found->config.apply_to(options);
+    EXPECT_EQ(options.ring, RingChoice::threads);
 }
 
 TEST_F(PoolDirectoryTest, WhatIsMissingIsSaid) {

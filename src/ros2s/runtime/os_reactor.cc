@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernel_ring.h"
+#include "leadership.h"
 #include "mailbox.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/nursery.h"
@@ -29,9 +30,8 @@ constexpr size_t timers_per_turn = 64;
 constexpr Duration yield_contended = std::chrono::microseconds(200);
 constexpr Duration poll_ban_least = std::chrono::milliseconds(10);
 constexpr Duration poll_ban_most = std::chrono::milliseconds(640);
-// Callers of run_blocking() that may poll at once. More would only take the processor from the
-// reactor that they wait for.
-constexpr int caller_polls_max = 2;
+// What advance() runs: a turn for what was made visible, and one for what that brings at once.
+constexpr int turns_of_advance = 2;
 
 Time read_clock(clockid_t clock) {
     timespec spec{};
@@ -45,7 +45,9 @@ thread_local const void* current_loop = nullptr;
 
 struct OsReactor::Loop {
     Loop(OsReactorOptions opened_with, std::unique_ptr<Waker> opened_waker)
-        : options(std::move(opened_with)), waker(std::move(opened_waker)), random(random_seed()) {}
+        : options(std::move(opened_with)), waker(std::move(opened_waker)), random(random_seed()) {
+        if (options.callers_lead) leadership.emplace(*waker);
+    }
 
     OsReactorOptions options;
     ForkMark process;
@@ -61,23 +63,26 @@ struct OsReactor::Loop {
     OsReactorCounters counters;
     std::atomic<bool> stop = false;
     std::atomic<bool> running = false;
-    std::atomic<int> caller_polls = 0;
+    std::optional<Leadership> leadership;  // if callers lead
     std::thread thread;
     Time poll_until{};
     bool worked = false;  // since poll_until was computed
     Duration poll_ban = poll_ban_least;
-    std::atomic<Time> poll_banned_until{};  // read by the threads in run_blocking() too
+    Time poll_banned_until{};
 
     Result<> open_ring();
     void begin();
     void end() { running.store(false, std::memory_order_release); }
-    void turn();
+    // Sleeps until `until` at most.
+    void turn(Time until = Time::max());
+    bool turn_without_sleep();
     bool collect();
     void fire_timers();
     void resume_ready();
-    void idle();
+    void idle(Time until);
     void yield_once(Time before);
-    void sleep();
+    void sleep(Time until);
+    void wake() noexcept;
 };
 
 Result<> OsReactor::Loop::open_ring() {
@@ -104,15 +109,18 @@ void OsReactor::Loop::begin() {
     worked = true;
 }
 
-void OsReactor::Loop::turn() {
+void OsReactor::Loop::turn(Time until) {
+    if (!turn_without_sleep()) idle(until);
+}
+
+// Returns true if it resumed anything.
+bool OsReactor::Loop::turn_without_sleep() {
     if (collect()) worked = true;
     fire_timers();
-    if (!ready.empty()) {
-        resume_ready();
-        ring->flush();
-        return;
-    }
-    idle();
+    if (ready.empty()) return false;
+    resume_ready();
+    ring->flush();
+    return true;
 }
 
 // Takes in what came from outside. Timers are not counted as work to poll on for: a core that only
@@ -145,15 +153,15 @@ void OsReactor::Loop::resume_ready() {
 
 // Sleeps only after every poller has looked in vain: what one poller did, the others must see, such
 // as a network's that still has to tell the peer.
-void OsReactor::Loop::idle() {
+void OsReactor::Loop::idle(Time until) {
     ring->flush();
     const Time now = read_clock(CLOCK_MONOTONIC);
     const bool new_work = std::exchange(worked, false);
     if (new_work) poll_until = now + options.poll_for;
-    if (now < poll_until && now >= poll_banned_until.load(std::memory_order_relaxed)) {
+    if (now < poll_until && now >= poll_banned_until) {
         yield_once(now);
     } else if (!new_work) {
-        sleep();
+        sleep(until);
     }
 }
 
@@ -161,15 +169,15 @@ void OsReactor::Loop::yield_once(Time before) {
     sched_yield();
     const Time after = read_clock(CLOCK_MONOTONIC);
     if (after - before > yield_contended) {
-        poll_banned_until.store(after + poll_ban, std::memory_order_relaxed);
+        poll_banned_until = after + poll_ban;
         poll_ban = std::min(poll_ban * 2, poll_ban_most);
         counters.polls_contended.add();
-    } else if (after - poll_banned_until.load(std::memory_order_relaxed) > poll_ban_most) {
+    } else if (after - poll_banned_until > poll_ban_most) {
         poll_ban = poll_ban_least;
     }
 }
 
-void OsReactor::Loop::sleep() {
+void OsReactor::Loop::sleep(Time until) {
     waker->going_to_sleep();
     bool may_sleep = mailbox.empty() && !stop.load(std::memory_order_seq_cst);
     size_t asked = 0;
@@ -179,13 +187,19 @@ void OsReactor::Loop::sleep() {
     if (may_sleep) {
         counters.sleeps.add();
         std::optional<Duration> limit;
-        if (!timers.empty()) {
-            limit = std::max(Duration::zero(), timers.earliest().at - read_clock(CLOCK_MONOTONIC));
+        if (!timers.empty()) until = std::min(until, timers.earliest().at);
+        if (until != Time::max()) {
+            limit = std::max(Duration::zero(), until - read_clock(CLOCK_MONOTONIC));
         }
         ring->wait(limit);
     }
     for (size_t i = 0; i < asked; ++i) pollers[i]->woke();
     waker->awake();
+}
+
+void OsReactor::Loop::wake() noexcept {
+    waker->notify();
+    if (leadership) leadership->ensure();
 }
 
 Result<std::unique_ptr<OsReactor>> OsReactor::create(OsReactorOptions options, Report& report) {
@@ -213,7 +227,13 @@ OsReactor::~OsReactor() {
 
 Result<> OsReactor::start(Report& report) {
     ROS2S_CHECK(!loop_->thread.joinable());
-    auto thread = start_thread(loop_->options.thread_name, [this] { run(); });
+    auto thread = start_thread(loop_->options.thread_name, [this] {
+        if (loop_->leadership) {
+            stand_in();
+        } else {
+            run();
+        }
+    });
     if (!thread) {
         return report.fail(thread.error(),
                            "cannot start the reactor's thread: raise the limit on processes "
@@ -229,6 +249,47 @@ void OsReactor::run() {
     while (!loop_->stop.load(std::memory_order_relaxed)) loop_->turn();
     loop_->end();
     current_loop = before;
+}
+
+// The own thread's life where callers lead.
+void OsReactor::stand_in() {
+    Leadership& leadership = *loop_->leadership;
+    current_loop = loop_.get();
+    while (leadership.stand_in()) {
+        while (!loop_->stop.load(std::memory_order_relaxed) && !leadership.asked()) loop_->turn();
+        leadership.leave();
+    }
+    current_loop = nullptr;
+}
+
+void OsReactor::advance() noexcept {
+    Loop& loop = *loop_;
+    if (!loop.leadership || !loop.leadership->try_lead()) return loop.waker->notify();
+    const void* before = std::exchange(current_loop, &loop);
+    for (int i = 0; i < turns_of_advance && loop.turn_without_sleep(); ++i) {
+    }
+    current_loop = before;
+    loop.leadership->leave();
+}
+
+void OsReactor::announce() noexcept { loop_->waker->notify(); }
+
+Lead::Lead(OsReactor& reactor) noexcept
+    : reactor_(reactor), leads_(reactor.loop_->leadership && reactor.loop_->leadership->lead()) {
+    if (leads_) before_ = std::exchange(current_loop, reactor.loop_.get());
+}
+Lead::~Lead() {
+    if (!leads_) return;
+    current_loop = before_;
+    reactor_.loop_->leadership->leave();
+}
+void Lead::turn(Time until) noexcept { reactor_.loop_->turn(until); }
+
+Follow::Follow(OsReactor& reactor) noexcept : reactor_(reactor) {
+    if (reactor.loop_->leadership) reactor.loop_->leadership->follow();
+}
+Follow::~Follow() {
+    if (reactor_.loop_->leadership) reactor_.loop_->leadership->unfollow();
 }
 
 void OsReactor::run_void(Task<> task) {
@@ -247,6 +308,7 @@ void OsReactor::run_void(Task<> task) {
 void OsReactor::stop() noexcept {
     loop_->stop.store(true, std::memory_order_seq_cst);
     loop_->waker->notify();
+    if (loop_->leadership) loop_->leadership->close();
 }
 
 void OsReactor::join() {
@@ -258,16 +320,6 @@ const OsReactorOptions& OsReactor::options() const noexcept { return loop_->opti
 const OsReactorCounters& OsReactor::counters() const noexcept { return loop_->counters; }
 bool OsReactor::in_forked_child() const noexcept { return loop_->process.in_forked_child(); }
 
-bool OsReactor::begin_caller_poll() noexcept {
-    if (now() < loop_->poll_banned_until.load(std::memory_order_relaxed)) return false;
-    if (loop_->caller_polls.fetch_add(1, std::memory_order_relaxed) < caller_polls_max) return true;
-    end_caller_poll();
-    return false;
-}
-void OsReactor::end_caller_poll() noexcept {
-    loop_->caller_polls.fetch_sub(1, std::memory_order_relaxed);
-}
-
 Time OsReactor::now() const noexcept { return read_clock(CLOCK_MONOTONIC); }
 WallTime OsReactor::wall_time() const noexcept {
     return WallTime{read_clock(CLOCK_REALTIME).time_since_epoch()};
@@ -278,9 +330,9 @@ bool OsReactor::is_current() const noexcept { return current_loop == loop_.get()
 void OsReactor::post(std::coroutine_handle<> handle) noexcept { loop_->ready.push(handle); }
 void OsReactor::post_remote(RemotePost& post) noexcept {
     loop_->mailbox.push(post);
-    loop_->waker->notify();
+    loop_->wake();
 }
-void OsReactor::wake() noexcept { loop_->waker->notify(); }
+void OsReactor::wake() noexcept { loop_->wake(); }
 void OsReactor::arm(Timer& timer) noexcept { loop_->timers.arm(timer); }
 void OsReactor::disarm(Timer& timer) noexcept { loop_->timers.disarm(timer); }
 void OsReactor::attach(Poller& poller) { loop_->pollers.push_back(&poller); }

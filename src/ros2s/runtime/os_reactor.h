@@ -1,12 +1,13 @@
-// OsReactor: the Reactor of a real process: a loop on one thread over io_uring, or over threads if
-// io_uring is not available. After its last work it polls with sched_yield for a while. Then it
-// sleeps in the ring's wait, its only place to sleep. An idle reactor uses no processor time.
+// OsReactor: the Reactor of a real process: a loop over io_uring, or over threads if io_uring is
+// not available. After its last work it polls with sched_yield for a while. Then it sleeps in the
+// ring's wait, its only place to sleep. An idle reactor uses no processor time.
 //
 // One turn of the loop; each step is bounded:
 //   mailbox (other threads) → ring completions → due timers → pollers → ready handles → submit
 //
-// Either call run() on the calling thread, or let start() create a thread, as libros2store does
-// inside an application. Other threads use run_blocking() (run_blocking.h).
+// Either call run() on the calling thread, or let start() create a thread. Other threads use
+// run_blocking() (run_blocking.h). Inside an application (`callers_lead`) a thread that waits for a
+// result runs the loop itself, see class Lead; the reactor's own thread runs it when none does.
 //
 // Invariants
 // - It is destroyed after it has stopped, with no operation in flight, and after every thread that
@@ -40,6 +41,8 @@ struct OsReactorOptions {
     uint32_t submit_group = 4;
     // How long to poll after the last work before sleeping. More than 200 µs brings no gain.
     Duration poll_for = std::chrono::microseconds(100);
+    // Threads that wait for a result run the loop. Only with start().
+    bool callers_lead = false;
     std::string thread_name = "ros2store";
 };
 
@@ -82,9 +85,13 @@ class OsReactor final : public Reactor {
     [[nodiscard]] const OsReactorCounters& counters() const noexcept;
     // May be called from any thread. True in a forked child, where no loop runs.
     [[nodiscard]] bool in_forked_child() const noexcept;
-    // For run_blocking(): a caller may poll for its result while few other callers do.
-    [[nodiscard]] bool begin_caller_poll() noexcept;
-    void end_caller_poll() noexcept;
+    // May be called from any thread, after work was made visible as for wake(). With callers_lead,
+    // runs it a few turns on the calling thread, without sleeping, unless another thread runs the
+    // loop. That one is woken.
+    void advance() noexcept;
+    // The same, but leaves it to a caller that is about to lead if no thread runs the loop. If none
+    // comes, the reactor's own thread does it within a millisecond.
+    void announce() noexcept;
 
     Time now() const noexcept override;
     WallTime wall_time() const noexcept override;
@@ -101,14 +108,55 @@ class OsReactor final : public Reactor {
     Ring* ring() noexcept override;
 
   private:
+    friend class Lead;
+    friend class Follow;
     struct Loop;
     explicit OsReactor(std::unique_ptr<Loop> loop);
+    void stand_in();
     template <class T>
     static Task<> store(Task<T> task, std::optional<T>& result) {
         result.emplace(co_await std::move(task));
     }
     void run_void(Task<> task);
     std::unique_ptr<Loop> loop_;
+};
+
+// While it lives the calling thread runs the reactor's loop:
+//
+//     if (Lead lead(reactor); lead) {
+//         while (!done()) lead.turn();  // what done() looks at changes in turns only
+//     } else {
+//         Follow follow(reactor);       // another thread runs the loop
+//         ... sleep until woken for done() ...
+//     }
+//
+// False if another thread runs the loop, or without callers_lead.
+class Lead {
+  public:
+    explicit Lead(OsReactor& reactor) noexcept;
+    ~Lead();
+    Lead(const Lead&) = delete;
+    Lead& operator=(const Lead&) = delete;
+    [[nodiscard]] explicit operator bool() const noexcept { return leads_; }
+    // Sleeps until `until` at most if there is nothing to do.
+    void turn(Time until = Time::max()) noexcept;
+
+  private:
+    OsReactor& reactor_;
+    const void* before_ = nullptr;
+    bool leads_;
+};
+
+// While it lives some other thread runs the loop: the caller sleeps for what a turn will bring.
+class Follow {
+  public:
+    explicit Follow(OsReactor& reactor) noexcept;
+    ~Follow();
+    Follow(const Follow&) = delete;
+    Follow& operator=(const Follow&) = delete;
+
+  private:
+    OsReactor& reactor_;
 };
 
 }  // namespace ros2s

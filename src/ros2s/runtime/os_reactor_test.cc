@@ -37,15 +37,24 @@ std::unique_ptr<OsReactor> started(OsReactorOptions options = {}) {
     return reactor;
 }
 
-// What holds over both back ends.
-class Rings : public testing::TestWithParam<RingChoice> {
-  protected:
-    OsReactorOptions options() const { return {.ring = GetParam()}; }
+// What holds over both back ends, with and without callers that run the loop.
+struct Kind {
+    const char* name;
+    RingChoice ring;
+    bool callers_lead = false;
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, Rings, testing::Values(RingChoice::io_uring, RingChoice::threads),
-                         [](const auto& tested) {
-                             return tested.param == RingChoice::io_uring ? "io_uring" : "threads";
-                         });
+class Rings : public testing::TestWithParam<Kind> {
+  protected:
+    OsReactorOptions options() const {
+        return {.ring = GetParam().ring, .callers_lead = GetParam().callers_lead};
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, Rings,
+                         testing::Values(Kind{"io_uring", RingChoice::io_uring},
+                                         Kind{"threads", RingChoice::threads},
+                                         Kind{"io_uring_callers_lead", RingChoice::io_uring, true},
+                                         Kind{"threads_callers_lead", RingChoice::threads, true}),
+                         [](const auto& tested) { return tested.param.name; });
 
 struct TemporaryFile {
     int fd = -1;
@@ -61,7 +70,7 @@ Task<int> seven() { co_return 7; }
 
 TEST_P(Rings, ReportsWhatItIs) {
     auto reactor = make(options());
-    if (GetParam() == RingChoice::io_uring) {
+    if (GetParam().ring == RingChoice::io_uring) {
         EXPECT_EQ(reactor->ring()->kind(), Ring::Kind::io_uring);
         EXPECT_TRUE(reactor->ring_reason().starts_with("io_uring"));
     } else {

@@ -1,47 +1,34 @@
 #include "ros2s/runtime/run_blocking.h"
 
-#include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "futex.h"
 
 namespace ros2s::blocking_detail {
-namespace {
-
-void futex(std::atomic<uint32_t>& word, int operation, uint32_t value) noexcept {
-    syscall(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
-}
-
-}  // namespace
 
 void Gate::open() noexcept {
     const uint32_t before = state_.exchange(opened, std::memory_order_acq_rel);
     // The waiter may return and its stack be reused between these two lines. Then the wake-up goes
     // to an address where nobody waits, or at worst wakes another futex early; waiters re-check.
-    if (before == asleep) futex(state_, FUTEX_WAKE_PRIVATE, 1);
+    if (before == asleep) futex_wake_one(state_);
 }
 
-void Gate::wait(OsReactor& reactor) noexcept {
-    if (reactor.begin_caller_poll()) {
-        const Time until = reactor.now() + reactor.options().poll_for;
-        while (state_.load(std::memory_order_acquire) != opened && reactor.now() < until) {
-            sched_yield();
-        }
-        reactor.end_caller_poll();
-    }
+void Gate::wait() noexcept {
     uint32_t expected = closed;
     state_.compare_exchange_strong(expected, asleep, std::memory_order_acq_rel);
-    while (state_.load(std::memory_order_acquire) != opened) {
-        futex(state_, FUTEX_WAIT_PRIVATE, asleep);
-    }
+    while (!is_open()) futex_wait(state_, asleep);
 }
 
 void carry_out(OsReactor& reactor, Gate& gate, Carrier carrier) noexcept {
     ROS2S_CHECK(!reactor.is_current());
     ROS2S_CHECK(!reactor.in_forked_child());
-    RemotePost post{.handle = carrier.handle};
-    reactor.post_remote(post);
-    gate.wait(reactor);
+    if (Lead lead(reactor); lead) {
+        reactor.post(carrier.handle);
+        while (!gate.is_open()) lead.turn();
+    } else {
+        RemotePost post{.handle = carrier.handle};
+        reactor.post_remote(post);
+        const Follow follow(reactor);
+        gate.wait();
+    }
     carrier.handle.destroy();
 }
 

@@ -4,8 +4,8 @@
 //     Result<size_t> got = run_blocking(reactor, [&] { return file.read(call, offset, bytes); });
 //
 // The lambda is called on the reactor's core and returns the Task. What it captures by reference
-// stays valid in the caller's blocked frame. The caller first polls, because a fast device
-// completes before a thread could sleep and wake. Then it sleeps on a futex.
+// stays valid in the caller's blocked frame. The caller runs the reactor's loop itself where it may
+// (class Lead); otherwise it sleeps on a futex.
 //
 // Must not be called on a reactor's own core (it would wait for itself), in a forked child, or
 // after stop().
@@ -26,7 +26,10 @@ namespace blocking_detail {
 class Gate {
   public:
     void open() noexcept;  // the gate may be destroyed after this
-    void wait(OsReactor& reactor) noexcept;
+    [[nodiscard]] bool is_open() const noexcept {
+        return state_.load(std::memory_order_acquire) == opened;
+    }
+    void wait() noexcept;
 
   private:
     enum State : uint32_t { closed, asleep, opened };

@@ -41,7 +41,9 @@ struct Setup {
     const char* name;
 };
 // Best first; an older kernel answers EINVAL to flags that it does not know. R_DISABLED lets the
-// ring be created by one thread and used by another in spite of SINGLE_ISSUER.
+// ring be created by one thread and used by another in spite of SINGLE_ISSUER. Where callers lead,
+// several threads use the ring in turn. Then a completion must not wait for the thread that
+// submitted the operation to enter the kernel, as both kinds of deferred task run make it.
 constexpr std::array setups{
     Setup{IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
               IORING_SETUP_R_DISABLED,
@@ -310,6 +312,7 @@ Result<std::unique_ptr<KernelRing>> make_uring_ring(ReadyQueue& ready, Waker& wa
                                                     std::string& why) {
     int result = 0;
     for (const auto& setup : setups) {
+        if (options.callers_lead && setup.flags != 0) continue;
         auto ring = std::make_unique<UringRing>(ready, waker, options);
         result = ring->open(setup);
         if (result == 0) {

@@ -1,7 +1,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <functional>
 #include <thread>
 
 #include "test_pool.h"
@@ -326,6 +328,37 @@ TEST(Handles, NullIsRefused) {
     EXPECT_EQ(ros2s_queue_destroy(nullptr), -EINVAL);
     EXPECT_EQ(ros2s_closedir(nullptr), -EINVAL);
     EXPECT_EQ(ros2s_buffer_unregister(nullptr), -EINVAL);
+}
+
+// A caller's thread runs the library's work on its own stack. The header says how much that takes.
+#ifdef ROS2S_SANITIZED
+constexpr size_t least_stack = size_t{1} << 20;  // frames are larger
+#else
+constexpr size_t least_stack = size_t{128} << 10;
+#endif
+TEST_F(FilesTest, AThreadWithTheLeastStackCanCall) {
+    const std::function<void()> body = [this] {
+        for (int i = 0; i < 200; ++i) {
+            const std::string name = "small-" + std::to_string(i);
+            write_file(name.c_str(), std::string(10'000, 'x'));
+            EXPECT_EQ(read_file(name.c_str()), std::string(10'000, 'x'));
+            EXPECT_EQ(ros2s_rename(fs_, name.c_str(), "renamed", 0), 0) << ros2s_last_error();
+            EXPECT_EQ(ros2s_unlink(fs_, "renamed"), 0) << ros2s_last_error();
+        }
+        EXPECT_EQ(list("/").size(), 0U);
+    };
+    pthread_attr_t attributes;
+    ASSERT_EQ(pthread_attr_init(&attributes), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&attributes, least_stack), 0);
+    pthread_t thread{};
+    const auto run = [](void* argument) -> void* {
+        (*static_cast<const std::function<void()>*>(argument))();
+        return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&body)),
+              0);
+    EXPECT_EQ(pthread_join(thread, nullptr), 0);
+    pthread_attr_destroy(&attributes);
 }
 
 }  // namespace

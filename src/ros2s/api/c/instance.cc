@@ -80,7 +80,7 @@ Log log_of_process() {
 }
 
 Result<std::shared_ptr<Instance>> start_instance(const Uri& uri, Report& report) {
-    ROS2S_TRY_ASSIGN(auto reactor, create_reactor(uri, report));
+    ROS2S_TRY_ASSIGN(auto reactor, create_reactor(uri, report, {.callers_lead = true}));
     ROS2S_TRY(reactor->start(report));
     return std::make_shared<Instance>(std::move(reactor), log_of_process());
 }

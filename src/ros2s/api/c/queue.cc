@@ -1,16 +1,15 @@
 #include "queue.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <ctime>
 
 #include "last_error.h"
+#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::api::c {
 namespace {
@@ -25,18 +24,15 @@ int64_t as_count(const Result<T>& result) {
     }
 }
 
-// How long a caller polls before it sleeps. What it waits for is often a group of small writes,
-// which takes several operations of a device, one after the other; a core waits for one of them at
-// a time.
-constexpr int64_t caller_polls_for_ns = 250'000;
+Time later(Time time, Duration duration) noexcept {
+    return time + std::min(duration, Time::max() - time);
+}
+
+// So many requests are begun when they are submitted; fewer wait for the next reap, which begins
+// them in one turn, unless the device would be idle meanwhile.
+constexpr uint32_t begun_at_once = 8;
 // Of requests that a turn of the core begins.
 constexpr uint64_t bytes_per_turn = 1 << 20;
-
-int64_t monotonic_ns() noexcept {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 }  // namespace
 
@@ -63,8 +59,16 @@ Queue::Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, in
 Queue::~Queue() { ::close(descriptor_); }
 
 void Queue::publish() noexcept {
+    const uint32_t before = submitted_.load(std::memory_order_relaxed);
     submitted_.store(unpublished_, std::memory_order_seq_cst);
-    reactor_.wake();
+    if (by_descriptor_.load(std::memory_order_relaxed)) return reactor_.wake();
+    const bool was_idle = before == reaped_.load(std::memory_order_relaxed);
+    if (was_idle || unpublished_ - advanced_ >= begun_at_once) {
+        advanced_ = unpublished_;
+        reactor_.advance();
+    } else {
+        reactor_.announce();
+    }
 }
 
 bool Queue::poll() noexcept { return take(bytes_per_turn); }
@@ -87,8 +91,11 @@ bool Queue::take(uint64_t bytes_max) noexcept {
 }
 
 bool Queue::prepare_sleep() noexcept {
-    tell();  // another poller may have finished requests since poll()
-    return taken_ == submitted_.load(std::memory_order_seq_cst);
+    // Another poller may have finished requests since poll(); the thread that runs the loop may
+    // wait for them.
+    const bool has_news = completed_.load(std::memory_order_relaxed) != finished_;
+    tell();
+    return !has_news && taken_ == submitted_.load(std::memory_order_seq_cst);
 }
 
 Task<> Queue::drain() { return nursery_.join(); }
@@ -168,37 +175,28 @@ void Queue::arm_descriptor() noexcept {
     [[maybe_unused]] const int failed = ::eventfd_write(descriptor_, 1);
 }
 
-// A fast device answers in less time than a thread takes to sleep and wake. But where a yield goes
-// to somebody who computes, it costs a time slice: then sleeping is better for a while, because
-// who wakes goes first.
-void Queue::yield_poll(uint32_t least, int64_t end_ns) noexcept {
-    constexpr int64_t contended_ns = 200'000;
-    constexpr int64_t ban_ns = 50'000'000;
-    int64_t now = monotonic_ns();
-    const int64_t until = std::min(end_ns, now + caller_polls_for_ns);
-    if (now < poll_banned_until_ns_ || !reactor_.begin_caller_poll()) return;
-    while (available() < least && now < until) {
-        ::sched_yield();
-        const int64_t after = monotonic_ns();
-        if (after - now > contended_ns) poll_banned_until_ns_ = after + ban_ns;
-        now = after;
+void Queue::wait(uint32_t least, int64_t timeout_ns) noexcept {
+    const Time until = timeout_ns < 0 ? Time::max() : later(reactor_.now(), Duration(timeout_ns));
+    if (Lead lead(reactor_); lead) {
+        do {
+            lead.turn(until);
+            tell();
+        } while (available() < least && (until == Time::max() || reactor_.now() < until));
+    } else {
+        const Follow follow(reactor_);
+        sleep(least, until);
     }
-    reactor_.end_caller_poll();
 }
 
-void Queue::wait(uint32_t least, int64_t timeout_ns) noexcept {
-    const int64_t start = monotonic_ns();
-    const int64_t end =
-        timeout_ns < 0 ? INT64_MAX : start + std::min(timeout_ns, INT64_MAX - start);
-    yield_poll(least, end);
+// Until the core writes the eventfd.
+void Queue::sleep(uint32_t least, Time until) noexcept {
     while (available() < least) {
-        const int64_t left = end - monotonic_ns();
-        if (left <= 0) return;
+        const Duration left = until - reactor_.now();
+        if (left <= Duration::zero()) return;
         if (ask_for(least)) {
             pollfd readable{.fd = descriptor_, .events = POLLIN, .revents = 0};
-            const timespec limit{.tv_sec = static_cast<time_t>(left / 1'000'000'000),
-                                 .tv_nsec = static_cast<long>(left % 1'000'000'000)};
-            ::ppoll(&readable, 1, timeout_ns < 0 ? nullptr : &limit, nullptr);
+            const timespec limit = to_timespec(WallTime(left));
+            ::ppoll(&readable, 1, until == Time::max() ? nullptr : &limit, nullptr);
         }
         stop_asking();
     }
@@ -209,20 +207,26 @@ uint32_t Queue::reap(std::span<ros2s_completion> into, uint32_t least,
     const uint32_t head = reaped_.load(std::memory_order_relaxed);
     const uint32_t under_way = submitted_.load(std::memory_order_acquire) - head;
     least = std::min({least, static_cast<uint32_t>(into.size()), under_way});
-    if (by_descriptor_) stop_asking();
-    if (available() < least && timeout_ns != 0) wait(least, timeout_ns);
+    const bool by_descriptor = by_descriptor_.load(std::memory_order_relaxed);
+    if (by_descriptor) stop_asking();
+    if (available() < least) {
+        if (timeout_ns != 0) {
+            wait(least, timeout_ns);
+        } else if (!by_descriptor) {
+            reactor_.advance();
+        }
+    }
 
     const uint32_t count = std::min(available(), static_cast<uint32_t>(into.size()));
     for (uint32_t i = 0; i < count; ++i) into[i] = completions_[(head + i) & mask_];
     reaped_.store(head + count, std::memory_order_release);
 
-    if (by_descriptor_ && count < into.size()) arm_descriptor();
+    if (by_descriptor && count < into.size()) arm_descriptor();
     return count;
 }
 
 int Queue::descriptor() noexcept {
-    if (!by_descriptor_) {
-        by_descriptor_ = true;
+    if (!by_descriptor_.exchange(true, std::memory_order_relaxed)) {
         arm_descriptor();
     }
     return descriptor_;

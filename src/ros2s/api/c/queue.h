@@ -6,12 +6,13 @@
 // Both rings have room for `depth` entries, and no more than `depth` requests are between put and
 // reap; so neither side ever waits for room in a ring, and a caller that is ahead sees no room().
 //
-// Wake-ups. The core sleeps in one place, and Reactor::wake() costs a load when it does not. The
-// caller says in `wanted_` how many completions it sleeps for; the core writes the eventfd when
-// they are there, once. Each side first makes its entry visible and then looks at the other's flag,
-// both sequentially consistent, so that one of the two sees the other. The core does so once a turn
-// for all that has completed in it, because a caller that is woken for the first takes a processor
-// from the rest; and always before it sleeps.
+// The caller runs the core's loop itself, in publish() and while it waits in reap() (class Lead).
+// The eventfd is for the other cases: another thread runs the loop, or the caller waits for
+// descriptor(). The caller says in `wanted_` how many completions it sleeps for; the core writes
+// the eventfd when they are there, once. Each side first makes its entry visible and then looks at
+// the other's flag, both sequentially consistent, so that one of the two sees the other. The core
+// does so once a turn for all that has completed in it, because a caller that is woken for the
+// first takes a processor from the rest; and always before it sleeps.
 //
 // Invariants
 // - submitted_ - reaped_ <= depth; taken_ <= submitted_; reaped_ <= completed_ (as they wrap).
@@ -97,7 +98,7 @@ class Queue final : public Poller {
     // Asks for the eventfd at the next completion, which may be there already.
     void arm_descriptor() noexcept;
     void wait(uint32_t least, int64_t timeout_ns) noexcept;
-    void yield_poll(uint32_t least, int64_t end_ns) noexcept;
+    void sleep(uint32_t least, Time until) noexcept;
 
     OsReactor& reactor_;
     fs::FileSystem& file_system_;
@@ -110,10 +111,10 @@ class Queue final : public Poller {
     static constexpr size_t line = 64;  // so that the sides do not share cache lines
     alignas(line) std::atomic<uint32_t> submitted_ = 0;
     uint32_t unpublished_ = 0;  // the submitter's: where put() goes on
+    uint32_t advanced_ = 0;     // the submitter's: what it has begun itself
     alignas(line) std::atomic<uint32_t> reaped_ = 0;
-    // The reaper's: descriptor() was called; and until when polling does not pay.
-    bool by_descriptor_ = false;
-    int64_t poll_banned_until_ns_ = 0;
+    // descriptor() was called: the reaper does not wait in reap().
+    std::atomic<bool> by_descriptor_ = false;
     alignas(line) std::atomic<uint32_t> wanted_ = 0;
     alignas(line) std::atomic<uint32_t> completed_ = 0;
     // The core's own.

@@ -59,7 +59,7 @@ ucs_status_t Context::create(const Settings& settings) {
 ucs_status_t Context::create_worker() {
     ucp_worker_params_t parameters{};
     parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    parameters.thread_mode = UCS_THREAD_MODE_SINGLE;
+    parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     ucs_status_t status = ucx_.ucp_worker_create(context_, &parameters, &worker_);
     if (status == UCS_OK) status = ucx_.ucp_worker_get_efd(worker_, &event_);
     if (status != UCS_OK) return status;

@@ -1,0 +1,145 @@
+// Callers that run a reactor's loop: who runs it when, and that nobody waits for a loop that nobody
+// runs.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LeadTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        Report report;
+        auto made = OsReactor::create({.callers_lead = true}, report);
+        ASSERT_TRUE(made) << report.text();
+        reactor_ = std::move(*made);
+        ASSERT_TRUE(reactor_->start(report)) << report.text();
+    }
+    static Task<std::thread::id> thread_of_loop() { co_return std::this_thread::get_id(); }
+    std::thread::id call() {
+        return run_blocking(*reactor_, [] { return thread_of_loop(); });
+    }
+    // The own thread takes a moment to make room, and longer on a busy machine.
+    void call_until_led_by(std::thread::id wanted) {
+        std::thread::id led;
+        for (int i = 0; i < 10'000 && led != wanted; ++i) led = call();
+        EXPECT_EQ(led, wanted);
+    }
+    Task<> wait(Duration duration) { co_await sleep_for(*reactor_, duration); }
+    Task<> count_down(std::atomic<int>& left, Duration pause) {
+        while (left > 0) {
+            co_await sleep_for(*reactor_, pause);
+            --left;
+        }
+    }
+
+    std::unique_ptr<OsReactor> reactor_;
+};
+
+TEST_F(LeadTest, ACallerRunsTheLoopItself) {
+    call_until_led_by(std::this_thread::get_id());
+    EXPECT_FALSE(reactor_->is_current());
+    // It goes on doing so: its next call finds nobody else there.
+    int own = 0;
+    for (int i = 0; i < 100; ++i) own += call() == std::this_thread::get_id() ? 1 : 0;
+    EXPECT_GT(own, 0);
+}
+
+TEST_F(LeadTest, TheOwnThreadRunsWhatACallerLeaves) {
+    call_until_led_by(std::this_thread::get_id());
+    std::atomic<int> left = 3;
+    Nursery nursery(*reactor_, 1);
+    const auto begin = [&]() -> Task<> { co_await nursery.spawn(count_down(left, 1ms)); };
+    run_blocking(*reactor_, begin);
+    while (left > 0) std::this_thread::sleep_for(1ms);
+    run_blocking(*reactor_, [&] { return nursery.join(); });
+}
+
+TEST_F(LeadTest, AFollowerIsServedByTheCallerThatLeads) {
+    std::atomic<int> left = 1'000'000;
+    std::thread leader([&] { run_blocking(*reactor_, [&] { return count_down(left, 50us); }); });
+    while (left > 999'000) std::this_thread::sleep_for(1ms);
+    for (int i = 0; i < 100; ++i) EXPECT_NE(call(), std::thread::id());
+    left = 1;
+    leader.join();
+}
+
+TEST_F(LeadTest, AFollowerDoesNotWaitForALoopThatNobodyRuns) {
+    for (int round = 0; round < 100; ++round) {
+        std::thread soon([&] { run_blocking(*reactor_, [&] { return wait(100us); }); });
+        std::thread later([&] { run_blocking(*reactor_, [&] { return wait(2ms); }); });
+        run_blocking(*reactor_, [&] { return wait(500us); });
+        soon.join();
+        later.join();
+    }
+}
+
+TEST_F(LeadTest, ManyThreadsCallAtOnce) {
+    std::array<std::atomic<int>, 6> done{};
+    std::vector<std::thread> threads;
+    for (auto& mine : done) {
+        threads.emplace_back([&] {
+            for (int i = 0; i < 2000; ++i) {
+                if (i % 500 == 0)
+                    std::this_thread::sleep_for(12ms);  // a single caller may lead now
+                if (i % 7 == 0) run_blocking(*reactor_, [&] { return wait(10us); });
+                mine += call() != std::thread::id() ? 1 : 0;
+            }
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    for (auto& each : done) EXPECT_EQ(each, 2000);
+}
+
+struct Bell final : Poller {
+    std::atomic<int> rung = 0;
+    std::atomic<int> heard = 0;
+    bool poll() noexcept override {
+        const int now = rung.load();
+        const bool is_new = now != heard.load();
+        heard = now;
+        return is_new;
+    }
+    bool prepare_sleep() noexcept override { return rung.load() == heard.load(); }
+};
+TEST_F(LeadTest, AdvanceRunsATurnOnTheCallingThread) {
+    Bell bell;
+    const auto attach = [&]() -> Task<> {
+        reactor_->attach(bell);
+        co_return;
+    };
+    run_blocking(*reactor_, attach);
+    int at_once = 0;
+    for (int i = 1; i <= 1000; ++i) {
+        call();
+        bell.rung = i;
+        reactor_->advance();
+        at_once += bell.heard == i ? 1 : 0;
+    }
+    EXPECT_GT(at_once, 0);
+    // Also when another thread has to hear it.
+    for (int i = 1001; i <= 1020; ++i) {
+        std::this_thread::sleep_for(2ms);
+        bell.rung = i;
+        reactor_->advance();
+        while (bell.heard != i) std::this_thread::sleep_for(100us);
+    }
+    const auto detach = [&]() -> Task<> {
+        reactor_->detach(bell);
+        co_return;
+    };
+    run_blocking(*reactor_, detach);
+}
+
+}  // namespace
+}  // namespace ros2s

@@ -1,0 +1,83 @@
+#include "leadership.h"
+
+#include <sched.h>
+
+#include "futex.h"
+
+namespace ros2s {
+namespace {
+
+// Shorter, and the own thread wakes often beside a busy caller; longer, and what a caller leaves
+// under way waits longer for its next step.
+constexpr Duration grace = std::chrono::microseconds(500);
+constexpr Duration shared_for = std::chrono::milliseconds(10);
+// For the own thread to wake and end its turn. A caller that waited in vain follows.
+constexpr Duration asks_for = std::chrono::milliseconds(1);
+
+Time monotonic() noexcept { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
+
+}  // namespace
+
+bool Leadership::lead() noexcept {
+    if (try_lead()) return true;
+    if (is_shared()) return false;
+    const Time until = monotonic() + asks_for;
+    do {
+        if (leader_.load(std::memory_order_relaxed) == caller) {
+            shared_until_.store(monotonic() + shared_for, std::memory_order_relaxed);
+            return false;
+        }
+        asked_.store(true, std::memory_order_seq_cst);
+        waker_.notify();
+        ::sched_yield();
+        if (try_lead()) return true;
+    } while (monotonic() < until);
+    return false;
+}
+
+bool Leadership::is_shared() noexcept {
+    const Time now = monotonic();
+    if (followers_.load(std::memory_order_relaxed) > 0) {
+        shared_until_.store(now + shared_for, std::memory_order_relaxed);
+    }
+    return now < shared_until_.load(std::memory_order_relaxed);
+}
+
+void Leadership::leave() noexcept {
+    const bool was_caller = leader_.load(std::memory_order_relaxed) == caller;
+    if (was_caller)
+        left_.store(left_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    leader_.store(nobody, std::memory_order_seq_cst);
+    if (was_caller && followers_.load(std::memory_order_seq_cst) > 0) call();
+}
+
+void Leadership::follow() noexcept {
+    followers_.fetch_add(1, std::memory_order_seq_cst);
+    ensure();
+}
+
+void Leadership::call() noexcept {
+    if (called_.exchange(1, std::memory_order_seq_cst) == 0) futex_wake_one(called_);
+}
+
+void Leadership::close() noexcept {
+    closed_.store(true, std::memory_order_seq_cst);
+    call();
+}
+
+bool Leadership::stand_in() noexcept {
+    while (!closed_.load(std::memory_order_seq_cst)) {
+        const uint32_t left = left_.load(std::memory_order_relaxed);
+        futex_wait(called_, 0, grace);
+        const bool is_called = called_.exchange(0, std::memory_order_seq_cst) != 0;
+        if (!is_called && left != left_.load(std::memory_order_relaxed)) continue;
+        uint32_t expected = nobody;
+        if (leader_.compare_exchange_strong(expected, own, std::memory_order_seq_cst)) {
+            asked_.store(false, std::memory_order_relaxed);
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace ros2s

@@ -1,0 +1,74 @@
+// Leadership: which thread runs a reactor's loop (the leader/followers pattern). A caller that
+// waits for a result leads: it runs the loop's turns itself, so that neither a request nor its
+// result passes between threads. The reactor's own thread leads when no caller does.
+//
+//     a caller's thread                        the reactor's own thread
+//     try_lead() ── true ─► turns, leave()     stand_in() ── true ─► turns until asked(), leave()
+//                └─ false ─► follow(), sleep
+//                            on its own word, unfollow()
+//
+// A caller that leaves soon comes back. The own thread therefore waits until no caller has led for
+// `grace`; nobody leads meanwhile. If a thread follows, or calls, it leads at once.
+//
+// Invariants
+// - At most one thread leads; what it wrote is visible to the next one.
+// - A thread that follows never waits without a leader: leave() publishes "nobody" and then looks
+//   for followers, follow() counts itself and then looks for a leader, all sequentially consistent.
+// - Two callers that overlap share the own thread: passing the lead to and fro would cost a wake-up
+//   for each request. It is handed to a caller again when `shared_for` has passed without overlap.
+//
+// May be called from any thread, except stand_in(), which is the own thread's.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "ros2s/runtime/time.h"
+#include "waker.h"
+
+namespace ros2s {
+
+class Leadership {
+  public:
+    explicit Leadership(Waker& waker) noexcept : waker_(waker) {}
+    Leadership(const Leadership&) = delete;
+    Leadership& operator=(const Leadership&) = delete;
+
+    // Leads if nobody does; never waits.
+    [[nodiscard]] bool try_lead() noexcept {
+        uint32_t expected = nobody;
+        return leader_.compare_exchange_strong(expected, caller, std::memory_order_seq_cst);
+    }
+    // The same, and asks the own thread to leave if it leads; waits for its turn to end.
+    [[nodiscard]] bool lead() noexcept;
+    void leave() noexcept;
+
+    // A caller that may not lead brackets its sleep with these.
+    void follow() noexcept;
+    void unfollow() noexcept { followers_.fetch_sub(1, std::memory_order_relaxed); }
+    // If nobody leads, the own thread does so at once.
+    void ensure() noexcept {
+        if (leader_.load(std::memory_order_seq_cst) == nobody) call();
+    }
+
+    // Waits until the own thread is needed, and leads. Returns false after close().
+    [[nodiscard]] bool stand_in() noexcept;
+    // The own thread leads, and a caller wants to.
+    [[nodiscard]] bool asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
+    void close() noexcept;
+
+  private:
+    enum Leader : uint32_t { nobody, caller, own };
+    void call() noexcept;
+    [[nodiscard]] bool is_shared() noexcept;
+
+    Waker& waker_;
+    std::atomic<uint32_t> leader_ = nobody;
+    std::atomic<uint32_t> left_ = 0;  // how often a caller has left
+    std::atomic<uint32_t> followers_ = 0;
+    std::atomic<bool> asked_ = false;
+    std::atomic<uint32_t> called_ = 1;  // a futex; at first the own thread leads
+    std::atomic<bool> closed_ = false;
+    std::atomic<Time> shared_until_{};
+};
+
+}  // namespace ros2s
