@@ -108,7 +108,9 @@ static void make_directory(struct worker* worker) {
     char path[PATH_MAX_BYTES];
     snprintf(path, sizeof path, "%s/t%u", parent, worker->number);
     if ((fs ? ros2s_mkdir(fs, path + 1, 0755) : mkdir(path, 0755)) < 0) fail("mkdir", path);
-    if (!fs && (worker->directory = open(path, O_RDONLY | O_DIRECTORY)) < 0) fail("open", path);
+    if (fs) return;
+    worker->directory = open(path, O_RDONLY | O_DIRECTORY);
+    if (worker->directory < 0) fail("open", path);
 }
 
 static int compare(const void* left, const void* right) {

@@ -81,6 +81,20 @@ def names_are_counted():
 
 
 @test
+def small_files():
+    def look(top):
+        for name in ("raw", "place"):
+            (top / name).mkdir()
+        found = mounts.turn(mounts.Mounted("raw", None, top / "raw"), mounts.Tree(top / "place"), None)
+        assert tuple(found) == mounts.WORKLOADS, found
+        assert all(each.per_second > 0 for each in found.values()), found
+        assert list((top / "raw").iterdir()) == [], "the turn cleared up"
+        assert len(list((top / "place" / "tree").rglob("f*"))) == mounts.FILES
+
+    in_a_place(look)
+
+
+@test
 def a_row_that_is_not_there():
     def look(top):
         done = bench(top, "--rows", "randread-33")
@@ -94,5 +108,5 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     BUILD, CHECKOUT = (Path(each).absolute() for each in sys.argv[1:3])
     sys.path.insert(0, str(CHECKOUT / "tools" / "dev"))
-    from bench import names, rows  # noqa: E402
+    from bench import mounts, names, rows  # noqa: E402
     sys.exit(test.run(sys.argv[3:]))

@@ -3,6 +3,7 @@
 
 What ./dev bench makes of what it measured: rows, ratios, what counts as a regression, how often the disk was
 empty, whose samples are polling, and the plot."""
+import json
 import sys
 import unittest
 from pathlib import Path
@@ -12,7 +13,7 @@ SOURCES = Path(sys.argv.pop(1)).absolute()
 sys.path.insert(0, f"{SOURCES}/tools/dev")
 import compare  # noqa: E402
 import path_report  # noqa: E402
-from bench import disk, figures as paper, layers, names, plot, report, rows, samples, set_up_rows  # noqa: E402
+from bench import disk, figures as paper, layers, micro, names, plot, report, rows, samples, set_up_rows  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
 DIRECT = compare.Side("direct, shm", [], daemons=("engine",), through="shm")
@@ -148,6 +149,12 @@ class Kinds(unittest.TestCase):
         self.assertEqual((made["dpu_cpu_us"], made["dpu_polling_apart"]), (None, False))
         large = next(row for row in compare.ROWS if row.key == "read-1m")
         self.assertEqual(set_up_rows.cost(rows.row(DIRECT, large, figures(1), figures(1), {}))["per"], "MiB")
+
+    def test_a_benchmark_s_items_count_and_its_aggregates_do_not(self):
+        one = {"run_name": "call/32", "run_type": "iteration", "real_time": 3.0, "time_unit": "us"}
+        text = json.dumps({"benchmarks": [one, one | {"items_per_second": 1e6},
+                                          one | {"run_type": "aggregate", "real_time": 9.0}]})
+        self.assertEqual(micro.parse(text), {"call/32": [3000, 1000]})
 
     def test_the_axes_of_the_paper(self):
         works = paper.works()

@@ -16,7 +16,7 @@ import compare
 import console
 import guard
 import shown
-from bench import figures, memory, names, pools, report, set_up_rows
+from bench import figures, memory, micro, mounts, names, pools, report, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -32,12 +32,14 @@ class Kind:
 
 
 KINDS = {
-    "quick": Kind(set_up_rows.measure, "at most six minutes", 3, 2, 512),
+    "quick": Kind(set_up_rows.measure, "at most six minutes", 3, 2, 256),
     "full": Kind(set_up_rows.measure, "more rows, providers and turns", 5, 4, 1024, 4),
     "null": Kind(set_up_rows.measure, "pools in memory: all but the disk", 3, 2, 256),
     "meta": Kind(names.measure, "create, stat, open and unlink, beside ext4", 3, 1, 64),
+    "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", 3, 0, 0),
     "memory": Kind(memory.measure, "of each process, idle and after load", 1, 4, 512),
-    "costs": Kind(set_up_rows.costs, "processor time of each process per operation and MiB", 3, 2, 512),
+    "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
+    "costs": Kind(set_up_rows.costs, "processor time of each process per operation and MiB", 3, 2, 256),
     "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),
     "fig4": Kind(figures.target, "an NVMe-oF target (--target), by processors of the client", 1, 2, 0, 0),
     "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", 1, 2, 512),
@@ -60,7 +62,7 @@ def add_arguments(parser):
                         help="of fig4: the block device of a connected target, which is only read")
     parser.add_argument("--turns", type=int, help="of each side and row (3; full: 5)")
     parser.add_argument("--seconds", type=int, help="of each turn (2; full: 4)")
-    parser.add_argument("--mib", type=int, help="size of the files (512; full: 1024)")
+    parser.add_argument("--mib", type=int, help="size of the files (256; full: 1024)")
     parser.add_argument("--no-build", action="store_true", help="measure build/release as it is")
 
 

@@ -116,8 +116,8 @@ def row(side, operation, threads, turns, raw):
     values = dict.fromkeys(rows.FIELDS) | {
         "mode": side.mode, "provider": side.provider, "workload": operation, "iodepth": threads, "jobs": 1,
         "devices": 1, "iops": rows.rounded(statistics.median(one.per_second for one in own)),
-        "p50_us": rows.rounded(statistics.median(one.p50_us for one in own)),
-        "p99_us": rows.rounded(statistics.median(one.p99_us for one in own)),
+        "p50_us": rows.rounded(rows.median(one.p50_us for one in own)),
+        "p99_us": rows.rounded(rows.median(one.p99_us for one in own)),
         "ratio_to_raw": None if turns is raw else rows.rounded(statistics.median(ratios))}
     spread = {"iops": [rows.rounded(each(one.per_second for one in own)) for each in (min, max)]}
     if turns is not raw:

@@ -46,10 +46,11 @@ def write(file, document, lines, bars=()):
 
 
 def told(document):
+    each = f" of {document['seconds']} s" if document["seconds"] else ""
+    files = f"; files of {document['mib']} MiB" if document["mib"] else ""
     return (f"`{document['command']}`, {document['date']}, revision {document['commit']}; "
-            f"{document['machine']['description']}; turns: {document['turns']} of "
-            f"{document['seconds']} s; files of {document['mib']} MiB; load {document['load_before'][0]} before and "
-            f"{document['load_after'][0]} after.")
+            f"{document['machine']['description']}; turns: {document['turns']}{each}{files}; load "
+            f"{document['load_before'][0]} before and {document['load_after'][0]} after.")
 
 
 def table(heads, rows):

@@ -1,0 +1,106 @@
+"""What programs do with many small files, on a mount of each set-up and in the file system of the checkout: tar, git,
+cp, cat and rm. Each ends with a sync, so that all of it is durable."""
+
+import dataclasses
+import random
+import time
+
+import build
+import shown
+from bench import names, pools, report
+
+FILES, FOLDERS, SEED = 400, 20, 1
+BYTES_MOST = 16384
+WORKLOADS = ("untar", "git clone", "copy", "read", "remove")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mounted:
+    """Where a side's files are. `uri`: what is mounted at `folder`; None: the checkout's file system."""
+    mode: str
+    provider: str
+    folder: object
+    uri: str = None
+
+
+class Tree:
+    """Files of a few KiB in folders, as a tree, as an archive, and as a git repository."""
+
+    def __init__(self, place):
+        self.folder, self.archive, self.repository = (place / name for name in ("tree", "tree.tar", "tree.git"))
+        numbers = random.Random(SEED)
+        self.bytes = 0
+        for number in range(FILES):
+            folder = self.folder / f"d{number % FOLDERS}"
+            folder.mkdir(parents=True, exist_ok=True)
+            text = f"{number}\n" * (numbers.randrange(1, BYTES_MOST) // (len(str(number)) + 1))
+            (folder / f"f{number}").write_text(text, encoding="ascii")
+            self.bytes += len(text)
+        shown.run("tar", "-cf", self.archive, "-C", self.folder, ".", quiet=True)
+        shown.shell(f"git init -q {self.repository} && cp -r {self.folder}/. {self.repository} && "
+                    f"cd {self.repository} && git add -A && "
+                    "git -c user.name=bench -c user.email=bench@localhost commit -qm tree")
+
+    def line(self, workload, top):
+        """For the shell. `copy` makes what is then read and removed."""
+        return {"untar": f"mkdir {top}/untarred && tar -xf {self.archive} -C {top}/untarred",
+                "git clone": f"git clone -q --no-hardlinks {self.repository} {top}/clone",
+                "copy": f"cp -r {self.folder} {top}/copy",
+                "read": f"find {top}/copy -type f -exec cat {{}} + >/dev/null",
+                "remove": f"rm -r {top}/copy"}[workload] + f" && sync -f {top}"
+
+
+def turn(side, tree, program):
+    """Files per second, by workload. If it fails, guard.py unmounts."""
+    if side.uri:
+        shown.run(program, "mount", side.uri, side.folder, quiet=True)
+    top = side.folder / f"{side.mode}-{time.monotonic_ns()}"
+    top.mkdir()
+    found = {}
+    for workload in WORKLOADS:
+        began = time.monotonic()
+        shown.shell(tree.line(workload, top))
+        found[workload] = names.Timed(FILES / (time.monotonic() - began), None, None)
+    shown.shell(f"rm -r {top}")
+    if side.uri:
+        shown.run("fusermount3", "-u", side.folder, quiet=True)
+    return found
+
+
+def measure(options, place, document, tally):
+    built = build.folder("release").absolute()
+    ours = pools.Pools("this", built, place, options.mib)
+    # The sides take turns on the one that guard.py unmounts.
+    folder, raw = place / "mnt", place / "raw"
+    for each in (folder, raw):
+        each.mkdir()
+    embedded = ours.embedded()
+    pool = ours.with_daemons(("shm",))
+    sides = [Mounted("raw", None, raw)] + [
+        Mounted(side.mode, side.through or None, folder, pools.uri_of(side))
+        for side in (embedded, ours.direct(pool, "shm"), ours.offload(pool, "shm"))]
+    tree = Tree(place)
+    turns = [[] for _ in sides]
+    for number in range(options.turns):
+        order = range(len(sides)) if number % 2 == 0 else reversed(range(len(sides)))
+        for i in order:
+            turns[i].append(turn(sides[i], tree, built / "bin/ros2store"))
+    ours.down()
+    made, spreads = [], []
+    for workload in WORKLOADS:
+        told = [names.row(side, workload, 1, own, turns[0]) for side, own in zip(sides, turns)]
+        for row, _ in told:
+            row["bytes_per_s"] = row["iops"] * tree.bytes / FILES
+        made += [row for row, _ in told]
+        spreads += [spread for _, spread in told]
+        tally.add(f"{workload}: " + "; ".join(f"{row['mode']} {row['iops']:,.0f} files/s" for row, _ in told), True)
+    document["rows"], document["spreads"] = made, spreads
+    document["files"], document["bytes"] = FILES, tree.bytes
+    return lines(made, spreads), names.bars(made, spreads)
+
+
+def lines(made, spreads):
+    return report.table(("workload", "mode", "files per second (spread)", "ratio to raw"), (
+        (one["workload"], report.mode(one),
+         f"{one['iops']:,.0f} ({spread['iops'][0]:,.0f}–{spread['iops'][1]:,.0f})",
+         report.number(one["ratio_to_raw"], 2)) for one, spread in zip(made, spreads)))
