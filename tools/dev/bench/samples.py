@@ -30,7 +30,7 @@ def probe():
     """Errors: NotRun."""
     if not shutil.which("perf"):
         raise NotRun("there is no perf here: apt-get install linux-perf")
-    done = subprocess.run(["perf", "record", "-q", "-a", "-e", "cpu-clock", "-o", "/dev/null", "true"],
+    done = subprocess.run(["perf", "record", "-q", "-B", "-N", "-a", "-e", "cpu-clock", "-o", "/dev/null", "true"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NotRun(f"perf may not sample this machine ({done.stderr.strip()[:200]})")
@@ -38,7 +38,8 @@ def probe():
 
 def recorded(file):
     """What stands before a command whose time, and that of all processes meanwhile, is sampled."""
-    return ("perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", str(HERTZ), "-g", "-o", str(file), "--")
+    # Libraries are found by their paths: collecting their build ids takes a second.
+    return ("perf", "record", "-q", "-B", "-N", "-a", "-e", "cpu-clock", "-F", str(HERTZ), "-g", "-o", str(file), "--")
 
 
 def read(file):
