@@ -1,5 +1,7 @@
 #include "ros2s/fabric/endpoint.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "ros2s/fabric/wake_on_stop.h"
@@ -67,6 +69,25 @@ Endpoint::~Endpoint() {
         inbox_first_ = (inbox_first_ + 1) % inbox_capacity_;
         --inbox_count_;
     }
+}
+
+void BorrowedMessage::copy(uint64_t offset, Bytes into) const noexcept {
+    ROS2S_CHECK(offset <= size() && into.size() <= size() - offset);
+    const auto copy_part = [&into](ConstBytes from) {
+        const size_t count = std::min(into.size(), from.size());
+        if (count > 0) std::memcpy(into.data(), from.data(), count);
+        into = into.subspan(count);
+    };
+    const uint64_t in_first = std::min<uint64_t>(offset, first_.size());
+    copy_part(first_.subspan(in_first));
+    copy_part(second_.subspan(offset - in_first));
+}
+
+bool Endpoint::offer(const BorrowedMessage& message) noexcept {
+    if (reader_ == nullptr || !reader_->read(message)) return false;
+    counters_.messages_received.add();
+    counters_.message_bytes_received.add(message.size());
+    return true;
 }
 
 std::byte* Endpoint::message_memory(size_t size) {

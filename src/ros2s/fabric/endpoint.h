@@ -95,6 +95,32 @@ class [[nodiscard]] Message {
     size_t reserved_ = 0;  // for its reply
 };
 
+// A message where it arrived, for MessageReader::read(). The peer may be able to change its bytes
+// at any time. So copy each byte once, and look at the copy only.
+class BorrowedMessage {
+  public:
+    // `second` continues `first`: rings wrap.
+    explicit BorrowedMessage(ConstBytes first, ConstBytes second = {}) noexcept
+        : first_(first), second_(second) {}
+    [[nodiscard]] uint64_t size() const noexcept { return first_.size() + second_.size(); }
+    // Copies the bytes from `offset` on. They must be within the message.
+    void copy(uint64_t offset, Bytes into) const noexcept;
+
+  private:
+    ConstBytes first_, second_;
+};
+
+// Reads messages where they arrived, instead of Endpoint::receive(). Outlives the endpoint, or is
+// detached before. A message that came in several pieces is never offered.
+class MessageReader {
+  public:
+    virtual ~MessageReader() = default;
+    // Called on the endpoint's core, once for each message. The message is valid until it returns.
+    // May call Endpoint::abandon(). Returns false to leave the message to Endpoint::receive(), as a
+    // copy in private memory.
+    virtual bool read(const BorrowedMessage& message) noexcept = 0;
+};
+
 // A range granted to the peer. Move-only. Before its destruction it must be revoked, or its
 // connection closed.
 class [[nodiscard]] MemoryRegion {
@@ -187,6 +213,13 @@ class Endpoint {
     Task<Result<Message>> receive(StopToken stop = {});
     // The same without waiting: false if there is no message, or no room for its reply.
     [[nodiscard]] bool try_receive(Message& into);
+    // From now on offers arriving messages to `reader` first; null: to none. For a side whose
+    // messages are no requests (Limits::reply_bytes is 0). Messages that the reader leaves keep
+    // their order, but those that it takes overtake them.
+    void read_in_place(MessageReader* reader) noexcept {
+        ROS2S_CHECK(reader == nullptr || limits_.reply_bytes == 0);
+        reader_ = reader;
+    }
 
     // Memory for grant(), aligned to block_bytes. It contains zeros or earlier data of this
     // connection. For the side that grants. Errors: no_memory (over the limit; detail = the
@@ -243,6 +276,8 @@ class Endpoint {
     [[nodiscard]] static std::byte* message_memory(size_t size);
     static void drop(std::byte* memory, size_t size) noexcept;
     void deliver(std::byte* memory, size_t size);
+    // True if the reader took it. Then the connection may have ended.
+    [[nodiscard]] bool offer(const BorrowedMessage& message) noexcept;
     // Wakes receivers: there is room for replies.
     void room_came() noexcept {
         if (!std::exchange(waits_for_answer_room_, false)) return;
@@ -284,6 +319,7 @@ class Endpoint {
     const bool initiates_;
     End end_ = End::none;
     bool waits_for_answer_room_ = false;
+    MessageReader* reader_ = nullptr;
     void begin_use() noexcept {
         ++uses_;
         unused_.reset();

@@ -122,7 +122,6 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
 }
 
 Task<Result<ClientConnection*>> Channel::connected(StopToken stop) {
-    if (connection_ != nullptr && connection_->is_alive()) co_return connection_;
     fabric::Deadline patience(reactor_, reactor_.now() + options_.patience, stop);
     {
         const fabric::WakeOnStop wake(patience.token(), changed_);
@@ -155,23 +154,25 @@ Result<> Channel::check(const CallRequest& request) const {
     return {};
 }
 
-Task<Result<>> Channel::call(const Call& call, const CallRequest& request, ReplyReader& reader) {
-    struct Count {
-        explicit Count(Channel& channel) : self(channel) { ++self.calls_; }
-        Count(const Count&) = delete;
-        Count& operator=(const Count&) = delete;
-        ~Count() {
-            if (--self.calls_ == 0) self.changed_.wake_all();
-        }
-        Channel& self;
-    };
-    const Count count(*this);
-    const bool timed = call.deadline != Time::max();
-    ROS2S_CO_TRY(call.check(timed ? reactor_.now() : Time{}));
-    metrics_.requests.add();
-    if (!timed) {
-        co_return co_await call_within(call, request, reader, call.stop);
+struct Channel::Count {
+    explicit Count(Channel& channel) : self(channel) { ++self.calls_; }
+    Count(const Count&) = delete;
+    Count& operator=(const Count&) = delete;
+    ~Count() {
+        if (--self.calls_ == 0) self.changed_.wake_all();
     }
+    Channel& self;
+};
+
+Task<Result<>> Channel::call(const Call& call, const CallRequest& request, ReplyReader& reader) {
+    if (call.deadline == Time::max()) return call_within(call, request, reader, call.stop);
+    return call_until_deadline(call, request, reader);
+}
+
+Task<Result<>> Channel::call_until_deadline(const Call& call, const CallRequest& request,
+                                            ReplyReader& reader) {
+    const Count count(*this);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
     fabric::Deadline deadline(reactor_, call.deadline, call.stop);
     Result<> result = co_await call_within(call, request, reader, deadline.token());
     const bool gave_up = !result && result.error().code == Code::cancelled && deadline.passed();
@@ -182,11 +183,17 @@ Task<Result<>> Channel::call(const Call& call, const CallRequest& request, Reply
 
 Task<Result<>> Channel::call_within(const Call& call, const CallRequest& request,
                                     ReplyReader& reader, StopToken stop) {
+    const Count count(*this);
+    if (stop.stop_requested()) co_return fail(Code::cancelled);
+    metrics_.requests.add();
     const bool repeatable = request.repeatable || !request.id.client.is_nil();
     CallRequest sent = request;
     for (bool first = true;; first = false) {
-        ROS2S_CO_TRY_ASSIGN(ClientConnection * connection, co_await connected(stop));
-        if (connection == nullptr) continue;
+        ClientConnection* connection = connection_;
+        if (connection == nullptr || !connection->is_alive()) [[unlikely]] {
+            ROS2S_CO_TRY_ASSIGN(connection, co_await connected(stop));
+            if (connection == nullptr) continue;
+        }
         ROS2S_CO_TRY(check(request));
         if (!first) metrics_.requests_repeated.add();
         sent.repeated = request.repeated || !first;

@@ -63,7 +63,7 @@ struct Reply {
         none,
         inline_,  // in `payload`, as the server laid it out
         staged,   // in `payload`, as it lay in the sink
-        placed,   // in the sink itself
+        placed,   // in the sink itself, as its pieces follow each other
     };
     ConstBytes body;
     ConstBytes payload;
@@ -131,9 +131,12 @@ class Channel {
     // Serves the connection and replaces it if it is lost, until close().
     static Task<> keep(Channel& self, std::unique_ptr<ClientConnection> connection);
     Task<std::unique_ptr<ClientConnection>> reconnect();
+    struct Count;  // of a call in progress
     Task<Result<>> call_within(const Call& call, const CallRequest& request, ReplyReader& reader,
                                StopToken stop);
-    // Returns a connection, or the reason why there is none.
+    Task<Result<>> call_until_deadline(const Call& call, const CallRequest& request,
+                                       ReplyReader& reader);
+    // Waits for a connection. Returns it, or the reason why there is none.
     Task<Result<ClientConnection*>> connected(StopToken stop);
     [[nodiscard]] Result<> check(const CallRequest& request) const;
 

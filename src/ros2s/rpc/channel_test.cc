@@ -77,7 +77,7 @@ Task<> echo_all_sizes(Connected& stage) {
     for (const size_t bytes : {0, 1, 100, 4096, 15000, 16384, 65536, 1048579, 20 << 20}) {
         for (const size_t pieces : {1, 3, 8, 9, 20}) {
             const auto where = co_await echo_once(stage, bytes, pieces, 40);
-            if (bytes == 4096) EXPECT_EQ(where, Reply::Payload::inline_);
+            if (bytes == 4096) EXPECT_EQ(where, Reply::Payload::placed);
             if (bytes >= 16384 && pieces <= windows_max) {
                 EXPECT_EQ(where, Reply::Payload::placed);
             }
@@ -91,6 +91,27 @@ Task<> echo_all_sizes(Connected& stage) {
     EXPECT_EQ(stage.server->metrics().memory_bytes.value(), 0U);
 }
 TEST(Channel, PayloadOfAnySizeInAnyNumberOfPieces) { Connected(1).run(echo_all_sizes); }
+
+// Payload that comes in the reply's frame goes from there to the sink if it fills it, and if the
+// rest of the frame is short. Any other is given to the reader where it lies.
+Task<> read_where_it_arrives(Connected& stage) {
+    for (const size_t pieces : {1, 3}) {
+        EXPECT_EQ(co_await echo_once(stage, 4096, pieces, 40), Reply::Payload::placed);
+        EXPECT_EQ(co_await echo_once(stage, 4096, pieces, 1000), Reply::Payload::inline_);
+    }
+    std::vector<std::byte> source(4096), memory;
+    fill(source, 3);
+    const std::array<ConstBytes, 1> payload{source};
+    const std::vector<Bytes> sink = pieces_of(memory, 8192, 2);
+    CopyReply reply(sink);
+    const CallRequest request{.method = echo, .payload = payload, .sink = sink};
+    EXPECT_TRUE(co_await stage.channel->call({}, request, reply));
+    EXPECT_EQ(reply.where, Reply::Payload::inline_);
+    EXPECT_TRUE(reply.payload == source);
+    EXPECT_EQ(stage.channel->metrics().window_bytes.value(), 0U);
+    EXPECT_EQ(stage.channel->metrics().inline_bytes.value(), 10U * 4096);
+}
+TEST(Channel, PayloadIsReadWhereItArrives) { Connected(1).run(read_where_it_arrives); }
 
 Task<> echo_bodies(Connected& stage) {
     for (const size_t body : {0, 1, 10000, 16384, 100000, 250000}) {
@@ -227,6 +248,34 @@ struct Cancelled {
         result = co_await stage.channel->call(call, request, reader);
     }
 };
+
+// The memory belongs to the caller again when call() returns: a reply that comes later does not
+// touch it. It gives its credit back, of which there is one here.
+Task<> late_reply(Connected& stage) {
+    StopSource source;
+    const Call call{.stop = source.token()};
+    Result<> result;
+    std::vector<std::byte> memory(4096);
+    Nursery nursery(stage.core(), 1);
+    co_await nursery.spawn(Cancelled::run(stage, call, stubborn, memory, result));
+    co_await sleep_for(stage.core(), 10ms);
+    EXPECT_EQ(stage.service.running, 1U);
+    source.request_stop();
+    co_await nursery.join();
+    EXPECT_EQ(result, Result<>(fail(Code::cancelled)));
+    fill(memory, 5);
+    const std::vector<std::byte> expected = memory;
+    stage.service.opened.set();
+    co_await sleep_for(stage.core(), 100ms);
+    EXPECT_EQ(stage.service.running, 0U);
+    EXPECT_TRUE(memory == expected);
+    EXPECT_EQ(co_await echo_once(stage, 4096, 1, 40), Reply::Payload::placed);
+}
+TEST(Channel, ALateReplyLeavesTheMemoryAlone) {
+    Connected stage(10);
+    stage.server_options.requests_max = 1;
+    stage.run(late_reply);
+}
 
 Task<> cancellation(Connected& stage) {
     StopSource source;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/deadline.h"
@@ -40,6 +41,7 @@ ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::End
       slots_(welcome_.requests_max),
       unused_(reactor) {
     for (uint32_t slot = welcome_.requests_max; slot-- > 0;) free_.push_back(slot);
+    endpoint_->read_in_place(this);
 }
 
 ClientConnection::~ClientConnection() { ROS2S_CHECK(exchanges_ == 0); }
@@ -86,16 +88,14 @@ admission::Line& ClientConnection::line_of(uint64_t tenant) {
     return lines_.try_emplace(tenant, credits_, tenant).first->second;
 }
 
-Task<Result<>> ClientConnection::take_slot(Exchange& exchange, uint64_t tenant, uint64_t bytes,
-                                           StopToken stop) {
-    if (!is_alive()) co_return fail(Code::disconnected);
-    admission::Place credit = co_await line_of(tenant).enter(bytes, stop);
-    if (!is_alive()) co_return fail(Code::disconnected);
-    if (!credit) co_return fail(Code::cancelled);
+ClientConnection::Slot& ClientConnection::take_slot(Exchange& exchange, admission::Place credit) {
     exchange.slot = free_.back();
     free_.pop_back();
-    slots_[exchange.slot].credit = std::move(credit);
-    co_return Result<>{};
+    Slot& slot = slots_[exchange.slot];
+    slot.credit = std::move(credit);
+    slot.number = ++slot.uses << slot_bits | exchange.slot;
+    slot.exchange = &exchange;
+    return slot;
 }
 
 void ClientConnection::give_slot(uint32_t slot) noexcept {
@@ -121,47 +121,38 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
         ClientConnection& self;
     };
     const Use use(*this);
-    Exchange exchange(reactor_);
     const Layout layout = lay_out(call, request);
-    const Result<> taken = co_await take_slot(exchange, call.tenant, layout.window_bytes, stop);
-    if (!taken) {
-        co_return Outcome{.lost = taken.error().code == Code::disconnected, .result = taken};
-    }
-    const Outcome outcome =
-        co_await exchange_in_slot(exchange, call, request, layout, reader, names, stop);
-    if (exchange.answered || !outcome.sent) {
-        give_slot(exchange.slot);
-    } else {
-        slots_[exchange.slot].exchange = nullptr;
-    }
-    co_return outcome;
-}
-
-Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
-    Exchange& exchange, const Call& call, const CallRequest& request, Layout layout,
-    ReplyReader& reader, StepNames& names, StopToken stop) {
-    Slot& slot = slots_[exchange.slot];
-    slot.number = ++slot.uses << slot_bits | exchange.slot;
-    slot.exchange = &exchange;
+    Exchange exchange(reactor_, layout.sink_windows ? std::span<const Bytes>{} : request.sink);
+    if (!is_alive()) co_return Outcome{.lost = true};
+    admission::Place credit = co_await line_of(call.tenant).enter(layout.window_bytes, stop);
+    if (!is_alive()) co_return Outcome{.lost = true};
+    if (!credit) co_return Outcome{.result = fail(Code::cancelled)};
+    Slot& slot = take_slot(exchange, std::move(credit));
     Windows windows(*endpoint_, staging_, metrics_);
     Outcome outcome;
     const Span span(call.trace, reactor_, "rpc.call");
-    outcome.result = co_await open_windows(windows, request, layout, stop);
+    if (layout.window_bytes > 0) {
+        outcome.result = co_await open_windows(windows, request, layout, stop);
+    }
     const Time sent = call.trace != nullptr ? reactor_.now() : Time{};
     if (outcome.result) {
-        outcome.result = co_await send(slot, call, request, layout, windows, stop);
+        const Parts parts = encode(slot, call, request, layout, windows);
+        outcome.result = co_await endpoint_->send(parts.head, parts.tail, stop);
         // One that failed with its connection may have arrived.
         outcome.sent = outcome.result || outcome.result.error().code == Code::disconnected;
     }
     if (outcome.result) {
-        co_await wait_for_answer(exchange, stop);
+        {
+            const fabric::WakeOnStop wake(stop, exchange.changed);
+            while (is_waiting(exchange, stop)) co_await exchange.changed;
+        }
         if (!exchange.answered && is_alive()) co_await give_up(exchange);
     }
     if (exchange.answered && call.trace != nullptr && !exchange.frame.trace.empty()) {
         // What is wrong with a trace is no reason to refuse the answer.
         (void)add_steps(*call.trace, exchange.frame.trace, sent, reactor_.now(), names);
     }
-    co_await windows.revoke();
+    if (layout.window_bytes > 0) co_await windows.revoke();
     if (exchange.answered) {
         SlicedCopies copies;
         outcome.result = read(exchange, request, windows, reader, copies);
@@ -173,6 +164,11 @@ Task<ClientConnection::Outcome> ClientConnection::exchange_in_slot(
         outcome.result = fail(Code::cancelled);
     }
     windows.free();
+    if (exchange.answered || !outcome.sent) {
+        give_slot(exchange.slot);
+    } else {
+        slot.exchange = nullptr;
+    }
     co_return outcome;
 }
 
@@ -207,12 +203,12 @@ Task<Result<>> ClientConnection::open_windows(Windows& windows, const CallReques
     }
     const std::span<const Bytes> sink =
         layout.sink_windows ? request.sink : std::span<const Bytes>{};
-    if (source.empty() && sink.empty()) co_return Result<>{};
     co_return co_await windows.open(source, sink, stop);
 }
 
-Task<Result<>> ClientConnection::send(Slot& slot, const Call& call, const CallRequest& request,
-                                      Layout layout, const Windows& windows, StopToken stop) {
+ClientConnection::Parts ClientConnection::encode(Slot& slot, const Call& call,
+                                                 const CallRequest& request, Layout layout,
+                                                 const Windows& windows) {
     FrameHeader header;
     header.kind = Kind::request;
     header.method = request.method;
@@ -246,16 +242,7 @@ Task<Result<>> ClientConnection::send(Slot& slot, const Call& call, const CallRe
         tail = request.payload.front();
     }
     if (layout.payload_inline) metrics_.inline_bytes.add(header.payload_bytes);
-    const ConstBytes head =
-        encode_frame(header, windows.source(), windows.sink(), body, slot.memory);
-    co_return co_await endpoint_->send(head, tail, stop);
-}
-
-Task<> ClientConnection::wait_for_answer(Exchange& exchange, StopToken stop) {
-    const fabric::WakeOnStop wake(stop, exchange.changed);
-    while (!exchange.answered && is_alive() && !stop.stop_requested()) {
-        co_await exchange.changed;
-    }
+    return {encode_frame(header, windows.source(), windows.sink(), body, slot.memory), tail};
 }
 
 Task<> ClientConnection::give_up(Exchange& exchange) {
@@ -267,25 +254,68 @@ Task<> ClientConnection::give_up(Exchange& exchange) {
     fabric::Deadline within(reactor_, reactor_.now() + options_.answer_within, {});
     const ConstBytes frame = encode_frame(header, {}, {}, {}, memory);
     if (co_await endpoint_->send(frame, {}, within.token())) {
-        co_await wait_for_answer(exchange, within.token());
+        const fabric::WakeOnStop wake(within.token(), exchange.changed);
+        while (is_waiting(exchange, within.token())) co_await exchange.changed;
     }
     co_await within.finish();
 }
 
 // ---- answers --------------------------------------------------------------------------------
 
-Result<> ClientConnection::take(fabric::Message message) {
-    ROS2S_TRY_ASSIGN(const Frame frame, decode_frame(message.bytes()));
-    const FrameHeader& header = frame.header;
+ClientConnection::Slot* ClientConnection::slot_of(const FrameHeader& header) noexcept {
     const bool is_answer = header.kind == Kind::reply || header.kind == Kind::failure;
     const uint64_t place = header.request & slot_mask;
-    if (!is_answer || header.session != session_ || place >= slots_.size() ||
-        slots_[place].number == 0 || slots_[place].number != header.request) {
-        return fail(Code::corrupt);
+    if (!is_answer || header.session != session_ || place >= slots_.size()) return nullptr;
+    Slot& slot = slots_[place];
+    return slot.number != 0 && slot.number == header.request ? &slot : nullptr;
+}
+
+// The server may change the message while it is read: the header is copied first, then the rest of
+// the head behind that copy, and nothing but the copies is looked at.
+bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
+    FrameHeader header;
+    if (message.size() < sizeof header) return false;
+    message.copy(0, {reinterpret_cast<std::byte*>(&header), sizeof header});
+    const Slot* const slot = slot_of(header);
+    if (slot == nullptr || slot->exchange == nullptr || slot->exchange->answered) return false;
+    Exchange& exchange = *slot->exchange;
+    if (header.body_bytes > head_bytes_max || header.trace > head_bytes_max) return false;
+    const uint64_t head_bytes = reply_head_bytes(header);
+    if (head_bytes > head_bytes_max || head_bytes > message.size()) return false;
+    const uint64_t payload_bytes = message.size() - head_bytes;
+    // Then it is laid out as the sink is, whatever the request's parts are.
+    if (payload_bytes > 0 && payload_bytes != bytes_of(exchange.sink)) return false;
+
+    const Bytes head = Bytes(exchange.head).first(head_bytes);
+    std::memcpy(head.data(), &header, sizeof header);
+    message.copy(sizeof header, head.subspan(sizeof header));
+    const auto frame = decode_frame(head, payload_bytes);
+    if (!frame) {
+        metrics_.malformed.add();
+        endpoint_->abandon();
+        return true;
     }
-    Exchange* exchange = slots_[place].exchange;
+    uint64_t at = head_bytes;
+    if (payload_bytes > 0) {
+        for (const Bytes piece : exchange.sink) {
+            message.copy(at, piece);
+            at += piece.size();
+        }
+        exchange.in_sink = true;
+    }
+    exchange.frame = *frame;
+    exchange.answered = true;
+    exchange.changed.wake_all();
+    return true;
+}
+
+Result<> ClientConnection::take(fabric::Message message) {
+    ROS2S_TRY_ASSIGN(const Frame frame, decode_frame(message.bytes()));
+    Slot* const slot = slot_of(frame.header);
+    if (slot == nullptr) return fail(Code::corrupt);
+    Exchange* exchange = slot->exchange;
     if (exchange == nullptr) {
-        give_slot(static_cast<uint32_t>(place));
+        give_slot(static_cast<uint32_t>(slot - slots_.data()));
         return {};
     }
     if (exchange->answered) return fail(Code::corrupt);
@@ -312,6 +342,9 @@ Result<> ClientConnection::read(const Exchange& exchange, const CallRequest& req
         if (windows.sink().empty() && reply.payload_bytes > 0) return fail(Code::corrupt);
         reply.where = windows.stages_sink() ? Reply::Payload::staged : Reply::Payload::placed;
         if (windows.stages_sink()) reply.payload = windows.staged_sink();
+    } else if (exchange.in_sink) {
+        reply.where = Reply::Payload::placed;
+        metrics_.inline_bytes.add(reply.payload_bytes);
     } else if (!frame.payload.empty()) {
         reply.where = Reply::Payload::inline_;
         reply.payload = frame.payload;

@@ -1,6 +1,7 @@
 // ClientConnection: one connection of a Channel, from its hello to its end, and its requests.
 // Owned by the channel's task, and kept alive until every exchange() has ended.
 #pragma once
+#include <array>
 #include <map>
 #include <memory>
 #include <vector>
@@ -11,12 +12,12 @@
 
 namespace ros2s::rpc {
 
-class ClientConnection {
+class ClientConnection final : private fabric::MessageReader {
   public:
     static Task<Result<std::unique_ptr<ClientConnection>>> open(
         Reactor& reactor, fabric::Domain& domain, const std::string& address, std::string ticket,
         const ChannelOptions& options, ChannelMetrics& metrics, StopToken stop, Report& report);
-    ~ClientConnection();
+    ~ClientConnection() override;
     ClientConnection(const ClientConnection&) = delete;
     ClientConnection& operator=(const ClientConnection&) = delete;
 
@@ -39,13 +40,19 @@ class ClientConnection {
     Task<> close();
 
   private:
+    // Header, body and trace of a reply that is read where it arrived.
+    static constexpr size_t head_bytes_max = 512;
     // One request in progress, in its coroutine's frame.
     struct Exchange {
-        explicit Exchange(Reactor& reactor) : changed(reactor) {}
-        Event changed;  // woken by the reply, and at the connection's end
+        Exchange(Reactor& reactor, std::span<const Bytes> for_payload)
+            : changed(reactor), sink(for_payload) {}
+        Event changed;                // woken by the reply, and at the connection's end
+        std::span<const Bytes> sink;  // for payload that arrives inline; empty if it has windows
         bool answered = false;
+        bool in_sink = false;  // the payload was copied there when it arrived
         uint32_t slot = 0;
-        fabric::Message message{};
+        fabric::Message message{};  // that `frame` is in, or
+        std::array<std::byte, head_bytes_max> head;
         Frame frame{};
     };
     struct Slot {
@@ -65,8 +72,8 @@ class ClientConnection {
     static Result<Welcome> read_verdict(ConstBytes verdict, const std::string& address,
                                         Report& report);
 
-    // Waits for the tenant's turn. Errors: cancelled, disconnected.
-    Task<Result<>> take_slot(Exchange& exchange, uint64_t tenant, uint64_t bytes, StopToken stop);
+    // For a request that has its credit.
+    Slot& take_slot(Exchange& exchange, admission::Place credit);
     // The queue in which a tenant's requests wait for credit.
     admission::Line& line_of(uint64_t tenant);
     void give_slot(uint32_t slot) noexcept;
@@ -77,22 +84,30 @@ class ClientConnection {
         bool sink_windows = false;
         uint64_t window_bytes = 0;  // of the other parts
     };
-    Task<Outcome> exchange_in_slot(Exchange& exchange, const Call& call, const CallRequest& request,
-                                   Layout layout, ReplyReader& reader, StepNames& names,
-                                   StopToken stop);
     [[nodiscard]] Layout lay_out(const Call& call, const CallRequest& request) const;
     Task<Result<>> open_windows(Windows& windows, const CallRequest& request, Layout layout,
                                 StopToken stop);
-    Task<Result<>> send(Slot& slot, const Call& call, const CallRequest& request, Layout layout,
-                        const Windows& windows, StopToken stop);
-    Task<> wait_for_answer(Exchange& exchange, StopToken stop);
+    // A request's frame, in the slot's memory, and what is sent behind it.
+    struct Parts {
+        ConstBytes head, tail;
+    };
+    Parts encode(Slot& slot, const Call& call, const CallRequest& request, Layout layout,
+                 const Windows& windows);
+    [[nodiscard]] bool is_waiting(const Exchange& exchange, const StopToken& stop) const {
+        return !exchange.answered && is_alive() && !stop.stop_requested();
+    }
     // Sends a cancellation, then waits a limited time for a reply.
     Task<> give_up(Exchange& exchange);
     void wake_all() noexcept;
     Result<> read(const Exchange& exchange, const CallRequest& request, const Windows& windows,
                   ReplyReader& reader, SlicedCopies& copies);
+    // Reads a reply where it arrived: its head into its exchange, its payload into the sink. Leaves
+    // it to receive_all() if it has a large head, or payload that does not fill the sink.
+    bool read(const fabric::BorrowedMessage& message) noexcept override;
     // Errors: the reason to end the connection.
     Result<> take(fabric::Message message);
+    // The slot of the request to which a frame of this header replies, or null.
+    [[nodiscard]] Slot* slot_of(const FrameHeader& header) noexcept;
 
     Reactor& reactor_;
     std::unique_ptr<fabric::Endpoint> endpoint_;

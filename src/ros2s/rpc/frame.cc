@@ -101,7 +101,7 @@ WindowDescriptor Frame::sink(size_t index) const {
     return descriptor(sink_windows, index);
 }
 
-Result<Frame> decode_frame(ConstBytes message) {
+Result<Frame> decode_frame(ConstBytes message, uint64_t payload_elsewhere) {
     Frame frame;
     FrameHeader& header = frame.header;
     if (message.size() < sizeof header) return fail(Code::corrupt);
@@ -125,8 +125,10 @@ Result<Frame> decode_frame(ConstBytes message) {
     frame.trace = covered.subspan(sources + sinks + body);
     frame.payload = rest.subspan(covered.size());
 
-    const bool elsewhere = header.has(Flag::in_source) || header.has(Flag::placed);
-    if (frame.payload.size() != (elsewhere ? 0 : header.payload_bytes)) return fail(Code::invalid);
+    const bool in_windows = header.has(Flag::in_source) || header.has(Flag::placed);
+    if (frame.payload.size() + payload_elsewhere != (in_windows ? 0 : header.payload_bytes)) {
+        return fail(Code::invalid);
+    }
     if (header.has(Flag::in_source)) {
         const uint64_t in_front = header.has(Flag::body_in_source) ? header.body_bytes : 0;
         if (header.payload_bytes > ~uint64_t{0} - in_front) return fail(Code::invalid);

@@ -103,6 +103,11 @@ inline constexpr size_t windows_max = 8;
 // Of bodies, wherever they lie: the largest is a transaction of 1,024 conditions and operations.
 inline constexpr uint64_t body_bytes_max = uint64_t{2} << 20;
 
+// Bytes of a frame of this header before its inline payload, if it is a reply or failure.
+[[nodiscard]] constexpr uint64_t reply_head_bytes(const FrameHeader& header) {
+    return sizeof header + header.body_bytes + (header.kind == Kind::reply ? header.trace : 0);
+}
+
 // A frame that was read: views into the message, which outlives them.
 struct Frame {
     FrameHeader header;
@@ -117,9 +122,10 @@ struct Frame {
 };
 
 // Any bytes. Every field agrees with the frame's kind, with its length and with each other.
-// Errors: corrupt (no frame of ours, a wrong CRC), bad_version (detail = the version), invalid (a
-// field makes no sense).
-[[nodiscard]] Result<Frame> decode_frame(ConstBytes message);
+// `payload_elsewhere`: so many bytes of inline payload are not in `message`, which ends before
+// them. Errors: corrupt (no frame of ours, a wrong CRC), bad_version (detail = the version),
+// invalid (a field makes no sense).
+[[nodiscard]] Result<Frame> decode_frame(ConstBytes message, uint64_t payload_elsewhere = 0);
 
 // Bytes of a frame before its inline payload.
 [[nodiscard]] constexpr uint64_t frame_bytes(size_t windows, uint64_t inline_body) {

@@ -114,6 +114,27 @@ TEST(Frame, AReplysTraceLiesBehindItsBody) {
     EXPECT_FALSE(decode_frame(message).has_value());
 }
 
+TEST(Frame, AReplysPayloadMayLieElsewhere) {
+    FrameHeader header;
+    header.kind = Kind::reply;
+    header.payload_bytes = 3;
+    const auto message = make(header, {}, {}, "body", "pay");
+    const auto whole = decode_frame(message);
+    ASSERT_TRUE(whole);
+    const uint64_t head_bytes = reply_head_bytes(whole->header);
+    EXPECT_EQ(head_bytes, message.size() - 3);
+    const ConstBytes head = ConstBytes(message).first(head_bytes);
+    const auto frame = decode_frame(head, 3);
+    ASSERT_TRUE(frame);
+    EXPECT_EQ(as_text(frame->body), "body");
+    EXPECT_TRUE(frame->payload.empty());
+    EXPECT_EQ(frame->header.payload_bytes, 3U);
+    for (const uint64_t elsewhere : {0, 2, 4}) {
+        EXPECT_EQ(decode_frame(head, elsewhere).error().code, Code::invalid) << elsewhere;
+    }
+    EXPECT_EQ(decode_frame(message, 3).error().code, Code::invalid);
+}
+
 TEST(Frame, BodyAndPayloadInWindows) {
     FrameHeader header = request_header();
     header.set(Flag::in_source);

@@ -106,8 +106,17 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
 }
 
 Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
-    admission::Place place;
-    if (const Result<> entered = co_await enter(self, request, place); !entered) {
+    // Refusals have their turn, too: as a flood they would fill the core.
+    const bool undeliverable = request.is_undeliverable();
+    const admission::Place place =
+        co_await self.line_->enter(undeliverable ? 0 : request.bytes_most(), request.call().stop);
+    Result<> entered = request.check();
+    if (undeliverable) {
+        self.server_.metrics_.undeliverable.add();
+        entered = fail(Code::too_large, self.server_.options_.inline_reply_bytes);
+    }
+    if (entered && request.has_body_in_source()) entered = co_await request.fetch_body();
+    if (!entered) {
         co_await request.fail(entered.error());
     } else {
         const Span span(request.call().trace, self.server_.reactor_, self.server_.service_.name());
@@ -116,21 +125,6 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     request.end();
     std::erase_if(self.finishing_, [&](const auto& each) { return each.get() == &request; });
     self.finished_.wake_all();
-}
-
-Task<Result<>> ServerConnection::enter(ServerConnection& self, Request& request,
-                                       admission::Place& place) {
-    // Refusals have their turn, too: as a flood they would fill the core.
-    const bool undeliverable = request.is_undeliverable();
-    place =
-        co_await self.line_->enter(undeliverable ? 0 : request.bytes_most(), request.call().stop);
-    if (undeliverable) {
-        self.server_.metrics_.undeliverable.add();
-        co_return fail(Code::too_large, self.server_.options_.inline_reply_bytes);
-    }
-    ROS2S_CO_TRY(request.check());
-    if (request.has_body_in_source()) co_return co_await request.fetch_body();
-    co_return Result<>{};
 }
 
 void ServerConnection::cancel(const FrameHeader& header) {

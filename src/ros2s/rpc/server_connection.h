@@ -23,9 +23,8 @@ class ServerConnection {
     Result<> take(fabric::Message message);
     Result<> begin(fabric::Message message, const Frame& frame);
     void cancel(const FrameHeader& header);
+    // Waits for the request's turn, and serves it.
     static Task<> serve(ServerConnection& self, Request& request);
-    // Waits for the request's turn. Errors: the reason not to serve it.
-    static Task<Result<>> enter(ServerConnection& self, Request& request, admission::Place& place);
     // Stops the requests in progress when the connection ends.
     static Task<> stop_at_end(ServerConnection& self);
 

@@ -208,6 +208,97 @@ Task<> kept_messages_server(Server& server) {
     co_await say(*server.endpoint, "done");
 }
 
+// Takes messages with even numbers where they arrive. Their content follows the number.
+constexpr uint64_t numbered = 4000;
+uint64_t numbered_bytes(uint64_t number) { return sizeof number + number * 37 % (3 * kib); }
+
+class TakeEven final : public MessageReader {
+  public:
+    bool read(const BorrowedMessage& message) noexcept override {
+        uint64_t number = 0;
+        if (message.size() < sizeof number) return false;
+        message.copy(0, {reinterpret_cast<std::byte*>(&number), sizeof number});
+        if (number % 2 != 0) return false;
+        AlignedBuffer content(message.size() - sizeof number);
+        const size_t half = content.size() / 2;
+        message.copy(sizeof number, content.bytes().first(half));
+        message.copy(sizeof number + half, content.bytes().subspan(half));
+        EXPECT_EQ(message.size(), numbered_bytes(number));
+        EXPECT_TRUE(holds(content.bytes(), number));
+        EXPECT_GE(number, next_);
+        next_ = number + 1;
+        ++taken;
+        return true;
+    }
+    uint64_t taken = 0;
+
+  private:
+    uint64_t next_ = 0;
+};
+Task<> read_in_place_client(Client& client) {
+    TakeEven reader;
+    client.endpoint->read_in_place(&reader);
+    co_await say(*client.endpoint, "begin");
+    uint64_t number = 0, received = 0;
+    // Behind the last one, which is odd, nothing comes.
+    while (number != numbered - 1) {
+        auto message = co_await client.endpoint->receive();
+        if (!message) ADD_FAILURE() << describe(message.error());
+        if (!message) break;
+        std::memcpy(&number, message->bytes().data(), sizeof number);
+        EXPECT_EQ(message->bytes().size(), numbered_bytes(number));
+        EXPECT_TRUE(holds(message->bytes().subspan(sizeof number), number));
+        ++received;
+    }
+    // A provider may bring some in pieces, which are never offered.
+    EXPECT_EQ(reader.taken + received, numbered);
+    EXPECT_GT(reader.taken, numbered / 4);
+    EXPECT_EQ(client.domain->counters().messages_received.value(), numbered);
+    client.endpoint->read_in_place(nullptr);
+    co_await say(*client.endpoint, "end");
+    co_await expect_to_hear(*client.endpoint, "to receive() again");
+}
+Task<> read_in_place_server(Server& server) {
+    co_await expect_to_hear(*server.endpoint, "begin");
+    for (uint64_t number = 0; number < numbered; ++number) {
+        AlignedBuffer content(numbered_bytes(number) - sizeof number);
+        fill(content.bytes(), number);
+        EXPECT_TRUE(co_await server.endpoint->send(object_bytes(number), content.bytes()));
+    }
+    co_await expect_to_hear(*server.endpoint, "end");
+    co_await say(*server.endpoint, "to receive() again");
+}
+
+// Ends the connection at the first message, from within the call.
+class Abandon final : public MessageReader {
+  public:
+    explicit Abandon(Endpoint& endpoint) : endpoint_(endpoint) {}
+    bool read(const BorrowedMessage&) noexcept override {
+        ++calls;
+        endpoint_.abandon();
+        return true;
+    }
+    int calls = 0;
+
+  private:
+    Endpoint& endpoint_;
+};
+Task<> reader_abandons_client(Client& client) {
+    Abandon reader(*client.endpoint);
+    client.endpoint->read_in_place(&reader);
+    co_await say(*client.endpoint, "begin");
+    const auto nothing = co_await client.endpoint->receive();
+    EXPECT_EQ(nothing.error().code, Code::disconnected);
+    EXPECT_EQ(reader.calls, 1);
+    EXPECT_EQ(client.endpoint->ended(), End::closed_here);
+    client.endpoint->read_in_place(nullptr);
+}
+Task<> reader_abandons_server(Server& server) {
+    co_await expect_to_hear(*server.endpoint, "begin");
+    for (int i = 0; i < 3; ++i) (void)co_await server.endpoint->send(as_bytes("message"));
+    co_await server.endpoint->end_event();
+}
+
 Task<> receive_is_cancelled_client(Client& client) {
     StopSource stop;
     struct Stopper {
@@ -244,6 +335,8 @@ std::vector<Case> message_cases() {
          small,
          {.outgoing_bytes_max = 64 * kib, .reply_bytes = 2 * kib}},
         {"kept_messages", kept_messages_client, kept_messages_server},
+        {"read_in_place", read_in_place_client, read_in_place_server},
+        {"reader_abandons", reader_abandons_client, reader_abandons_server},
         {"receive_is_cancelled", receive_is_cancelled_client, receive_is_cancelled_server},
     };
 }

@@ -33,6 +33,11 @@ void PacketEndpoint::on_message(const PacketView& packet) noexcept {
     if (!in_pieces()) {
         if (packet.header.offset != 0) return end(End::violation);
         if (size > limits_.message_bytes_max || !has_budget(size)) return end(End::over_budget);
+        if (packet.bytes.size() == size && offer(BorrowedMessage(packet.bytes))) {
+            // As if it had been received and released.
+            held_ += size + message_overhead;
+            return on_released(size);
+        }
         begin_pieces(size);
     }
     std::byte* const to = place_of_piece(size, packet.header.offset);

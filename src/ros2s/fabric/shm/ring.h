@@ -3,12 +3,13 @@
 //
 // Invariants
 // - 0 <= tail - head <= size, in bytes ever written; both rise by multiples of entry_alignment.
-// - A reader copies an entry out once and then forgets where it was.
+// - A reader copies each byte of an entry out once, and then forgets where it was.
 #pragma once
 #include <algorithm>
 
 #include "layout.h"
 #include "ros2s/base/check.h"
+#include "ros2s/fabric/endpoint.h"
 #include "ros2s/fabric/packet/packet.h"
 
 namespace ros2s::fabric::shm {
@@ -90,6 +91,14 @@ class RingReader {
         copy_out(head_ + sizeof header, {into, header.length});
         head_ += entry_bytes(header.length);
     }
+    // The same bytes where they lie, which the peer can change. Then skip().
+    [[nodiscard]] BorrowedMessage view(const Packet& header) const noexcept {
+        const uint64_t place = (head_ + sizeof header) & (ring_.size() - 1);
+        const uint64_t first = std::min<uint64_t>(header.length, ring_.size() - place);
+        return BorrowedMessage(ConstBytes(ring_).subspan(place, first),
+                               ConstBytes(ring_).first(header.length - first));
+    }
+    void skip(const Packet& header) noexcept { head_ += entry_bytes(header.length); }
     // Gives the room back.
     void publish() noexcept { shared(head_word_.value).store(head_, std::memory_order_release); }
 

@@ -74,7 +74,8 @@ bool ShmEndpoint::take(uint64_t most, bool last) noexcept {
     return true;
 }
 
-// The peer's bytes: the header is a private copy, and nothing is looked at twice.
+// The peer's bytes: the header is a private copy, and nothing is looked at twice. (What a reader
+// leaves is copied, and only the copy is looked at.)
 ShmEndpoint::Took ShmEndpoint::take_one(bool last) noexcept {
     const Packet header = in_.header();
     const uint64_t size = header.operation;
@@ -97,6 +98,10 @@ ShmEndpoint::Took ShmEndpoint::take_one(bool last) noexcept {
     if (whole ? false : begins == in_pieces()) {
         end(End::violation);
         return Took::ended;
+    }
+    if (whole && offer(in_.view(header))) {
+        in_.skip(header);
+        return alive() ? Took::yes : Took::ended;
     }
     if (whole) {
         std::byte* const memory = begin_whole(size);
