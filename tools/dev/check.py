@@ -13,10 +13,10 @@ import lint
 import package
 import test
 
-# ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and libros2store,
-# whose callers' threads meet the reactor's. (It cannot see what io_uring, RocksDB and libfuse do;
+# ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and the queue, where
+# callers' threads meet the reactor's. (./dev nightly runs the whole C ABI so.) (It cannot see what io_uring, RocksDB and libfuse do;
 # simulations are one thread each: docs/decisions/0022.)
-THREADED = ("runtime", "device_uring", "api_c", "fabric_shm")
+THREADED = ("runtime", "device_uring", "api_queue", "fabric_shm")
 # And a pool whose targets are spread over two threads: those cases that do the most at once.
 SPREAD = ("EngineOnTwoReactors.AgreesWithTheModel", "EngineOnTwoReactors.NoDeadlock")
 RACES_OF_OTHERS = Path("tools/dev/tsan.supp").absolute()
@@ -28,6 +28,10 @@ def add_arguments(parser):
     parser.add_argument("--minutes", type=int, default=24 * 60,
                         help="begin no suite of the lab, and nothing of arm64, later than this "
                              "(0: leave both out)")
+
+
+def races_environment():
+    return {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
 
 
 def run(options):
@@ -51,7 +55,7 @@ def run(options):
     console.part("tsan")
     threaded = [f"{module}_test" for module in (*THREADED, "engine")]
     if tally.add("tsan build", build.make("tsan", threaded)):
-        environment = {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
+        environment = races_environment()
         test.ctest("tsan", tally, label="|".join(THREADED), environment=environment)
         test.cases("tsan", "engine_test", SPREAD, tally, environment)
     if options.minutes == 0:

@@ -6,6 +6,7 @@ import sys
 
 import arm64
 import build
+import check
 import console
 import fuzz
 import lab
@@ -46,6 +47,9 @@ def run(options):
     console.part("asan build and fuzzers")
     if tally.add("asan build", build.make("asan")):
         fuzz.fuzz_all(tally, options.seconds)
+    console.part("tsan of the C ABI")
+    if tally.add("tsan build", build.make("tsan", ["api_c_test"])):
+        test.ctest("tsan", tally, label="api_c", environment=check.races_environment())
     console.part("package")
     made = package.make(tally)
     if made:

@@ -31,7 +31,7 @@ struct ros2s_fs {
 struct ros2s_file {
     ros2s_fs& fs;
     ros2s::fs::NodeId node{};
-    ros2s::api::c::CoreFile core{};
+    ros2s::api::CoreFile core{};
     bool writable = false;
     std::string path;  // as it was opened, for reports
 };
@@ -44,7 +44,7 @@ struct ros2s_buffer {
 
 struct ros2s_queue {
     ros2s_fs& fs;
-    std::unique_ptr<ros2s::api::c::Queue> queue;
+    std::unique_ptr<ros2s::api::Queue> queue;
 };
 
 namespace ros2s::api::c {

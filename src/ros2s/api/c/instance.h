@@ -1,4 +1,4 @@
-// Instance: one opened pool in this process, or one container behind a network, with the thread
+// Instance: one opened pool in this process, or one container behind a network, with the core
 // that works for it: what every ros2s_fs of the process on it shares. Containers are mounted once,
 // however often they are opened.
 //
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "queue.h"
 #include "ros2s/api/deployment.h"
+#include "ros2s/api/queue/queue.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "ros2s/api/queue/sentence.h"
+
 namespace ros2s::api::c {
 namespace {
 
@@ -17,17 +19,6 @@ const char* last_error() noexcept { return sentence_of_thread.c_str(); }
 int refuse(int os_errno, std::string sentence) noexcept {
     sentence_of_thread = std::move(sentence);
     return -os_errno;
-}
-
-std::string sentence_of(const Error& error, std::string_view what, std::string_view path) {
-    const std::string_view remedy =
-        error.code == Code::corrupt
-            ? "; the bytes on the media are not those that were written: restore the file from a "
-              "copy, and look at the disk"
-            : "";
-    return path.data() == nullptr
-               ? fmt::format("{}: {}{}", what, describe(error), remedy)
-               : fmt::format("{} '{}': {}{}", what, path, describe(error), remedy);
 }
 
 int refuse(const Error& error, std::string_view what, std::string_view path) noexcept {

@@ -15,9 +15,6 @@ namespace ros2s::api::c {
 int refuse(int os_errno, std::string sentence) noexcept;
 // "open 'a/b': not found", and for what is corrupt what to do.
 int refuse(const Error& error, std::string_view what, std::string_view path = {}) noexcept;
-// "read 'a/b': corrupt: …": the sentence itself.
-[[nodiscard]] std::string sentence_of(const Error& error, std::string_view what,
-                                      std::string_view path = {});
 // A handle that was opened before fork().
 int refuse_after_fork(std::string_view what) noexcept;
 

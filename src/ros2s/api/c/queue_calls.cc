@@ -117,7 +117,7 @@ int ros2s_queue_create(ros2s_fs* fs, uint32_t depth, ros2s_queue** out) {
                                   ", or the place for the handle is NULL");
     }
     *out = nullptr;
-    auto made = Queue::create(fs->instance().reactor(), fs->file_system(), depth,
+    auto made = api::Queue::create(fs->instance().reactor(), fs->file_system(), depth,
                               fs->instance().environment().log);
     if (!made) return refuse(made.error(), "create a queue");
     auto queue = std::make_unique<ros2s_queue>(ros2s_queue{.fs = *fs, .queue = std::move(*made)});

@@ -32,7 +32,7 @@
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2store/ros2store.h"
 
-namespace ros2s::api::c {
+namespace ros2s::api {
 
 // What the core keeps of an open file. Used on the core alone.
 struct CoreFile {
@@ -126,4 +126,4 @@ class Queue final : public Poller {
     Nursery nursery_;
 };
 
-}  // namespace ros2s::api::c
+}  // namespace ros2s::api

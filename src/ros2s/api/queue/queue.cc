@@ -1,4 +1,4 @@
-#include "queue.h"
+#include "ros2s/api/queue/queue.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -8,10 +8,10 @@
 #include <bit>
 #include <cerrno>
 
-#include "last_error.h"
+#include "ros2s/api/queue/sentence.h"
 #include "ros2s/runtime/timespec.h"
 
-namespace ros2s::api::c {
+namespace ros2s::api {
 namespace {
 
 template <class T>
@@ -232,4 +232,4 @@ int Queue::descriptor() noexcept {
     return descriptor_;
 }
 
-}  // namespace ros2s::api::c
+}  // namespace ros2s::api
