@@ -35,6 +35,15 @@ class LeadTest : public testing::Test {
         for (int i = 0; i < 10'000 && led != wanted; ++i) led = call();
         EXPECT_EQ(led, wanted);
     }
+    Task<> begin(Nursery& nursery, Task<> task) { co_await nursery.spawn(std::move(task)); }
+    Task<> attach(Poller& poller) {
+        reactor_->attach(poller);
+        co_return;
+    }
+    Task<> detach(Poller& poller) {
+        reactor_->detach(poller);
+        co_return;
+    }
     Task<> wait(Duration duration) { co_await sleep_for(*reactor_, duration); }
     Task<> count_down(std::atomic<int>& left, Duration pause) {
         while (left > 0) {
@@ -59,8 +68,7 @@ TEST_F(LeadTest, TheOwnThreadRunsWhatACallerLeaves) {
     call_until_led_by(std::this_thread::get_id());
     std::atomic<int> left = 3;
     Nursery nursery(*reactor_, 1);
-    const auto begin = [&]() -> Task<> { co_await nursery.spawn(count_down(left, 1ms)); };
-    run_blocking(*reactor_, begin);
+    run_blocking(*reactor_, [&] { return begin(nursery, count_down(left, 1ms)); });
     while (left > 0) std::this_thread::sleep_for(1ms);
     run_blocking(*reactor_, [&] { return nursery.join(); });
 }
@@ -114,11 +122,7 @@ struct Bell final : Poller {
 };
 TEST_F(LeadTest, AdvanceRunsATurnOnTheCallingThread) {
     Bell bell;
-    const auto attach = [&]() -> Task<> {
-        reactor_->attach(bell);
-        co_return;
-    };
-    run_blocking(*reactor_, attach);
+    run_blocking(*reactor_, [&] { return attach(bell); });
     int at_once = 0;
     for (int i = 1; i <= 1000; ++i) {
         call();
@@ -134,11 +138,7 @@ TEST_F(LeadTest, AdvanceRunsATurnOnTheCallingThread) {
         reactor_->advance();
         while (bell.heard != i) std::this_thread::sleep_for(100us);
     }
-    const auto detach = [&]() -> Task<> {
-        reactor_->detach(bell);
-        co_return;
-    };
-    run_blocking(*reactor_, detach);
+    run_blocking(*reactor_, [&] { return detach(bell); });
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ int ros2s_queue_create(ros2s_fs* fs, uint32_t depth, ros2s_queue** out) {
     }
     *out = nullptr;
     auto made = api::Queue::create(fs->instance().reactor(), fs->file_system(), depth,
-                              fs->instance().environment().log);
+                                   fs->instance().environment().log);
     if (!made) return refuse(made.error(), "create a queue");
     auto queue = std::make_unique<ros2s_queue>(ros2s_queue{.fs = *fs, .queue = std::move(*made)});
     const auto added = fs->run([&] { return add_queue(*queue); });

@@ -184,12 +184,12 @@ void Queue::wait(uint32_t least, int64_t timeout_ns) noexcept {
         } while (available() < least && (until == Time::max() || reactor_.now() < until));
     } else {
         const Follow follow(reactor_);
-        sleep(least, until);
+        wait_for_event(least, until);
     }
 }
 
 // Until the core writes the eventfd.
-void Queue::sleep(uint32_t least, Time until) noexcept {
+void Queue::wait_for_event(uint32_t least, Time until) noexcept {
     while (available() < least) {
         const Duration left = until - reactor_.now();
         if (left <= Duration::zero()) return;

@@ -98,7 +98,7 @@ class Queue final : public Poller {
     // Asks for the eventfd at the next completion, which may be there already.
     void arm_descriptor() noexcept;
     void wait(uint32_t least, int64_t timeout_ns) noexcept;
-    void sleep(uint32_t least, Time until) noexcept;
+    void wait_for_event(uint32_t least, Time until) noexcept;
 
     OsReactor& reactor_;
     fs::FileSystem& file_system_;
