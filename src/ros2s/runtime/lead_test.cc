@@ -1,6 +1,9 @@
 // Callers that run a reactor's loop: who runs it when, and that nobody waits for a loop that nobody
 // runs.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -139,6 +142,54 @@ TEST_F(LeadTest, AdvanceRunsATurnOnTheCallingThread) {
         while (bell.heard != i) std::this_thread::sleep_for(100us);
     }
     run_blocking(*reactor_, [&] { return detach(bell); });
+}
+
+// The kernel withdraws what a thread has submitted when the thread ends: polls, and what its
+// io_uring workers have not begun, such as flushes.
+struct EndedThreads : LeadTest {
+    Task<> poll(int descriptor, std::atomic<int>& seen) {
+        const auto events = co_await reactor_->ring()->poll(descriptor, POLLIN);
+        seen = events ? static_cast<int>(*events) : -1;
+    }
+    Task<> write_and_flush(int fd, std::atomic<int>& failed) {
+        const AlignedBuffer block(block_bytes);
+        if (!co_await reactor_->ring()->write(fd, block.bytes(), 0)) ++failed;
+        if (!co_await reactor_->ring()->fdatasync(fd)) ++failed;
+    }
+    // On a thread that runs the loop for it and ends.
+    void begin_on_a_thread(Nursery& nursery, Task<> task) {
+        std::thread([&] {
+            run_blocking(*reactor_, [&] { return begin(nursery, std::move(task)); });
+        }).join();
+    }
+};
+TEST_F(EndedThreads, APollOutlivesTheThreadThatArmedIt) {
+    for (int i = 0; i < 20; ++i) {
+        int ends[2];
+        ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+        std::atomic<int> seen = 0;
+        Nursery nursery(*reactor_, 1);
+        begin_on_a_thread(nursery, poll(ends[0], seen));
+        ASSERT_EQ(::write(ends[1], "x", 1), 1);
+        run_blocking(*reactor_, [&] { return nursery.join(); });
+        EXPECT_EQ(seen, POLLIN);
+        ::close(ends[0]);
+        ::close(ends[1]);
+    }
+}
+TEST_F(EndedThreads, AFlushOutlivesTheThreadThatSubmittedIt) {
+    char path[] = "/var/tmp/ros2store-test-XXXXXX";
+    const int fd = mkostemp(path, O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    unlink(path);
+    std::atomic<int> failed = 0;
+    for (int i = 0; i < 25; ++i) {
+        Nursery nursery(*reactor_, 8);
+        for (int j = 0; j < 8; ++j) begin_on_a_thread(nursery, write_and_flush(fd, failed));
+        run_blocking(*reactor_, [&] { return nursery.join(); });
+    }
+    EXPECT_EQ(failed, 0);
+    ::close(fd);
 }
 
 }  // namespace

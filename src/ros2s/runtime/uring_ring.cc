@@ -206,15 +206,20 @@ class UringRing final : public KernelRing {
         }
         auto& operation = *reinterpret_cast<Operation*>(tag);
         --in_kernel_;
-        // A flush that failed says nothing of what it was to cover, and neither would a second one.
-        const bool may_repeat = operation.opcode != Opcode::fdatasync;
-        if (may_repeat && (result == -EAGAIN || result == -EINTR) &&
-            ++operation.attempts <= resubmissions_max) {
+        if (is_to_be_repeated(operation, result) && ++operation.attempts <= resubmissions_max) {
             backlog_.push(operation);
         } else {
             finish(operation, result);
         }
         return true;
+    }
+    bool is_to_be_repeated(const Operation& operation, int32_t result) const noexcept {
+        // Where callers lead: the thread that submitted the operation has ended before the kernel
+        // began it, or while it was a poll.
+        if (result == -ECANCELED)
+            return std::ranges::find(cancelled_, &operation) == cancelled_.end();
+        // A flush that failed says nothing of what it was to cover, and neither would a second one.
+        return operation.opcode != Opcode::fdatasync && (result == -EAGAIN || result == -EINTR);
     }
     void finish(Operation& operation, int32_t result) noexcept {
         operation.result = result;
