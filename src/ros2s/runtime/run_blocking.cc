@@ -1,6 +1,7 @@
 #include "ros2s/runtime/run_blocking.h"
 
 #include "futex.h"
+#include "ros2s/runtime/kept_errno.h"
 
 namespace ros2s::blocking_detail {
 
@@ -20,6 +21,7 @@ void Gate::wait() noexcept {
 void carry_out(OsReactor& reactor, Gate& gate, Carrier carrier) noexcept {
     ROS2S_CHECK(!reactor.is_current());
     ROS2S_CHECK(!reactor.in_forked_child());
+    const KeptErrno kept;
     if (Lead lead(reactor); lead) {
         reactor.post(carrier.handle);
         while (!gate.is_open()) lead.turn();

@@ -330,6 +330,28 @@ TEST(Handles, NullIsRefused) {
     EXPECT_EQ(ros2s_buffer_unregister(nullptr), -EINVAL);
 }
 
+// Also where the caller's thread does the library's work.
+TEST_F(FilesTest, CallsDoNotChangeErrno) {
+    const std::string data(5000, 'x');
+    for (int i = 0; i < 50; ++i) {
+        errno = ENOTTY;
+        ros2s_file* file = open_file("a");
+        EXPECT_EQ(ros2s_pwrite(file, data.data(), data.size(), 0), 5000);
+        EXPECT_EQ(ros2s_fsync(file), 0);
+        EXPECT_EQ(ros2s_mkdir(fs_, "a", 0755), -EEXIST);
+        EXPECT_EQ(ros2s_file_close(file), 0);
+        EXPECT_EQ(ros2s_unlink(fs_, "missing"), -ENOENT);
+        EXPECT_EQ(errno, ENOTTY);
+    }
+    const TestPool other;
+    for (int i = 0; i < 3; ++i) {
+        errno = ENOTTY;
+        ros2s_fs* fs = other.open();
+        EXPECT_EQ(ros2s_close(fs), 0);
+        EXPECT_EQ(errno, ENOTTY);
+    }
+}
+
 // A caller's thread runs the library's work on its own stack. The header says how much that takes.
 #ifdef ROS2S_SANITIZED
 constexpr size_t least_stack = size_t{1} << 20;  // frames are larger

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "handles.h"
+#include "ros2s/runtime/kept_errno.h"
 #include "walk.h"
 
 using namespace ros2s;
@@ -66,12 +67,14 @@ const char* ros2s_last_error(void) { return last_error(); }
 
 int ros2s_open(const char* uri, const ros2s_open_options* options, ros2s_fs** fs, char* error,
                size_t error_bytes) {
+    const KeptErrno kept;
     const int rc = open(uri, options, fs);
     say(rc < 0 ? last_error() : "", error, error_bytes);
     return rc;
 }
 
 int ros2s_close(ros2s_fs* fs) {
+    const KeptErrno kept;
     if (const int rc = check(fs, "close"); rc < 0) return rc;
     if (const uint32_t users = fs->users.load(); users > 0) {
         return refuse(EBUSY, "close: " + std::to_string(users) +

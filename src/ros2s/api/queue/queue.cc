@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "ros2s/api/queue/sentence.h"
+#include "ros2s/runtime/kept_errno.h"
 #include "ros2s/runtime/timespec.h"
 
 namespace ros2s::api {
@@ -59,6 +60,7 @@ Queue::Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, in
 Queue::~Queue() { ::close(descriptor_); }
 
 void Queue::publish() noexcept {
+    const KeptErrno kept;
     const uint32_t before = submitted_.load(std::memory_order_relaxed);
     submitted_.store(unpublished_, std::memory_order_seq_cst);
     if (by_descriptor_.load(std::memory_order_relaxed)) return reactor_.wake();
@@ -204,6 +206,7 @@ void Queue::wait_for_event(uint32_t least, Time until) noexcept {
 
 uint32_t Queue::reap(std::span<ros2s_completion> into, uint32_t least,
                      int64_t timeout_ns) noexcept {
+    const KeptErrno kept;
     const uint32_t head = reaped_.load(std::memory_order_relaxed);
     const uint32_t under_way = submitted_.load(std::memory_order_acquire) - head;
     least = std::min({least, static_cast<uint32_t>(into.size()), under_way});
