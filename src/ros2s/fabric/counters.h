@@ -1,5 +1,5 @@
 // Counters of one Domain, which is one tenant: what its endpoints moved, what was refused and why,
-// how its connections ended. Written on the domain's core, read by any thread.
+// and how its connections ended. Written on the domain's core, read by any thread.
 #pragma once
 #include <array>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace ros2s::fabric {
 
-// Why a put or get was refused. Counted where it was refused: by the grantor, or by the initiator
-// where that is the trusted side that checks (shm).
+// Why a put or get was refused. Counted by the side that refused: the grantor, or the initiator if
+// that is the trusted side, which checks (shm).
 enum class Refusal : uint8_t {
     malformed,  // not a key at all
     domain,     // a key of another domain
@@ -28,10 +28,10 @@ enum class Refusal : uint8_t {
 
 // How a connection ended.
 enum class End : uint8_t {
-    none,          // it lives
+    none,          // it has not ended
     closed_here,   // close() or abandon()
     closed_there,  // the peer said goodbye
-    peer_died,     // it is gone without a word
+    peer_died,     // it disconnected without a goodbye
     violation,     // the peer broke the protocol
     over_budget,   // the peer used more than it was given
     unanswered,    // the peer did not answer a revocation in time
@@ -48,7 +48,7 @@ struct Counters {
     Counter waits_for_room;                    // sends that had to wait for the peer to read
     Counter grants, revocations;
     Counter connections, handshakes_refused;
-    Counter frames_refused;  // that belonged to no connection of ours
+    Counter frames_refused;  // they belonged to none of our connections
     std::array<Counter, static_cast<size_t>(Refusal::count)> refusals;
     std::array<Counter, static_cast<size_t>(End::count)> ends;
 

@@ -1,5 +1,5 @@
-// Deadline: a stop token that also fires at a time, for waits that take a token. Its waiters
-// withdraw before finish(), and finish() has returned before it dies. Used on one core.
+// Deadline: a stop token that also fires at a time, for waits that take a token. All waits on it
+// end before finish() is called. finish() returns before it is destroyed. Used on one core.
 #pragma once
 #include "ros2s/base/check.h"
 #include "ros2s/base/result.h"

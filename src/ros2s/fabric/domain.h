@@ -21,7 +21,7 @@ class Admission {
   public:
     struct Verdict {
         bool admitted = false;
-        std::vector<std::byte> said;  // to the peer, in either case; verdict_bytes_max of it
+        std::vector<std::byte> said;  // for the peer, in either case; at most verdict_bytes_max
     };
     static constexpr size_t credential_bytes_max = 1024;
     static constexpr size_t verdict_bytes_max = 4096;
@@ -51,7 +51,8 @@ class Listener {
 struct ListenOptions {
     Limits limits;
     Admission* admission = nullptr;  // null: all peers are admitted
-    // Of peers that are not admitted yet; and again of admitted peers that are not accepted yet.
+    // Applies to the peers that are not admitted yet, and again to those admitted but not accepted
+    // yet.
     uint32_t handshakes_max = 64;
     // Equal to the limit of connect(), so that a handshake on a busy machine is not ended early.
     Duration handshake_within = std::chrono::seconds(5);
@@ -61,9 +62,9 @@ struct ConnectOptions {
     Limits limits;
     Duration within = std::chrono::seconds(5);
     StopToken stop{};
-    // For the listener's Admission: credential_bytes_max at most.
+    // For the listener's Admission; at most credential_bytes_max.
     std::vector<std::byte> credential{};
-    // Gets what that said, also where it refuses; stays empty where it was not asked.
+    // Gets the verdict, also if it refuses. Stays empty if the Admission was not asked.
     std::vector<std::byte>* verdict = nullptr;
 };
 
@@ -73,16 +74,16 @@ class Domain {
     [[nodiscard]] virtual const std::string& provider() const noexcept = 0;
     [[nodiscard]] virtual uint64_t id() const noexcept = 0;
     [[nodiscard]] virtual Counters& counters() noexcept = 0;
-    // That it can have at a time.
+    // The number of endpoints that can exist at a time.
     [[nodiscard]] virtual size_t endpoints_max() const noexcept { return SIZE_MAX; }
 
     // Errors: busy (the address is in use), invalid (no such address), denied, io.
     virtual Task<Result<std::unique_ptr<Listener>>> listen(std::string address,
                                                            ListenOptions options,
                                                            Report& report) = 0;
-    // Errors: disconnected (nobody listens there), unsupported (another provider or version there:
-    // the report names both), deadline, cancelled, busy (the listener turns us away), denied (it
-    // does not admit us), invalid.
+    // Errors: disconnected (no listener there), unsupported (another provider or version there: the
+    // report names both), deadline, cancelled, busy (the listener has no room), denied (it does not
+    // admit us), invalid.
     virtual Task<Result<std::unique_ptr<Endpoint>>> connect(std::string address,
                                                             ConnectOptions options,
                                                             Report& report) = 0;

@@ -135,7 +135,7 @@ class [[nodiscard]] MemoryRegion {
     [[nodiscard]] bool live() const noexcept { return endpoint_ != nullptr; }
     // Suspends. From the call on no transfer begins. Transfers of the peer end or are aborted. If
     // the peer does not confirm that within Limits::answer_within, the connection is ended. After
-    // the return no one else uses the memory.
+    // the return no other code uses the memory.
     Task<> revoke();
 
   private:

@@ -1,13 +1,13 @@
-// GrantTable: what one side of a connection lets the other touch: the table that decides about
-// every put and get. In the providers where the grantor's own code copies (sim, ucx over tcp) it is
-// asked for each chunk, so that a revocation takes effect in the middle of a transfer.
+// GrantTable: the ranges that one side of a connection lets the other access. It decides about
+// every put and get. Where the grantor's own code copies (sim, ucx over tcp), the table is asked
+// for each chunk, so that a revocation takes effect in the middle of a transfer.
 //
 // Owned by an endpoint; used on its core.
 //
 // Invariants
-// - A slot's generation rises with each revocation and never comes again; a slot whose generation
-//   is used up is retired.
-// - check() is overflow-safe and trusts no field of the key but as a claim to compare.
+// - A slot's generation rises with each revocation and is never used again. A slot without
+//   generations left is retired.
+// - check() is overflow-safe. It compares the key's fields with the table and trusts none of them.
 #pragma once
 #include <cstdint>
 #include <expected>
@@ -19,9 +19,9 @@
 
 namespace ros2s::fabric {
 
-// One entry: what was granted. Plain numbers, so that a provider may keep it elsewhere.
+// One entry: what was granted. It has plain numbers only, so that a provider may keep it elsewhere.
 struct Grant {
-    uint64_t address = 0;  // as the provider counts: here of the first byte in memory
+    uint64_t address = 0;  // in the provider's terms; here of the first byte in memory
     uint64_t length = 0;
     uint64_t lease = 0;
     Time expires = Time::max();
@@ -30,8 +30,8 @@ struct Grant {
     bool live = false;
 };
 
-// The one rule, whoever applies it: may `count` bytes at `offset` be touched with `right`?
-// The key's own integrity, domain and session are checked first by check_claim().
+// The one rule, for every provider: may `count` bytes at `offset` be accessed with `right`?
+// check_claim() checks the key's own integrity, domain and session first.
 [[nodiscard]] std::expected<void, Refusal> check_grant(const Grant& grant, const RemoteKey& key,
                                                        uint64_t offset, uint64_t count,
                                                        Rights right, Time now) noexcept;
@@ -46,10 +46,10 @@ class GrantTable {
     // Errors: no_memory (slots_max are in use; detail = slots_max).
     [[nodiscard]] Result<RemoteKey> grant(Bytes memory, Rights rights, uint64_t lease,
                                           Time expires);
-    // From now on nothing new touches the region. The key must be one of grant()'s.
+    // From now on no new access to the region begins. The key must be one of grant()'s.
     void revoke(uint32_t slot, uint32_t generation) noexcept;
     void revoke_all() noexcept;
-    // Where the bytes are, or why not.
+    // Where the bytes are, or the reason for the refusal.
     [[nodiscard]] std::expected<std::byte*, Refusal> check(const RemoteKey& key, uint64_t offset,
                                                            uint64_t count, Rights right,
                                                            Time now) const noexcept;

@@ -1,8 +1,8 @@
-// Hello: the first bytes on every connection, in both directions, whatever the provider: who
-// speaks, by which provider, and its budgets. 128 bytes, and a credential behind it; the answer has
-// a verdict there (docs/formats/fabric.md). A peer that speaks something else, another provider or
-// another version, or whose credential is not accepted, is told so and turned away before anything
-// is set up for it.
+// Hello: the first bytes on every connection, in both directions, with every provider: the sender's
+// provider, version and budgets. It has 128 bytes. A credential follows the client's hello, a
+// verdict the listener's (docs/formats/fabric.md). A peer with another protocol, provider or
+// version, or with a credential that is not accepted, gets an answer that says so. Nothing is set
+// up for it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace ros2s::fabric {
 // What the listener answers.
 enum class Answer : uint16_t {
     welcome = 0,
-    other_provider = 1,  // the hello that comes with it names the listener's
+    other_provider = 1,  // the hello with this answer names the listener's
     other_version = 2,
     busy = 3,     // too many handshakes
-    refused = 4,  // not wanted here (its credential, its figures)
+    refused = 4,  // not accepted here (its credential, its numbers)
     no_memory = 5,
 };
 
@@ -35,7 +35,7 @@ struct Hello {
     uint64_t session = 0;  // given by the listener
     uint64_t message_bytes_max = 0;
     uint64_t incoming_bytes_max = 0;
-    uint64_t memory_bytes = 0;  // shm: wanted, then granted
+    uint64_t memory_bytes = 0;  // shm: requested, then granted
     uint32_t operations_max = 0;
     uint32_t appended_bytes = 0;  // that follow: the provider's own (ucx: its worker's address)
     uint32_t passed_bytes = 0;    // that follow before them: the credential, or the verdict on it
@@ -46,7 +46,7 @@ struct Hello {
     void set_provider(std::string_view name) noexcept;
     [[nodiscard]] std::string_view provider_name() const noexcept;
     void seal() noexcept;
-    // Any 128 bytes. Errors: corrupt (no hello of ours), bad_version (detail = the version).
+    // Decodes any 128 bytes. Errors: corrupt (not our hello), bad_version (detail = the version).
     [[nodiscard]] static Result<Hello> decode(ConstBytes bytes);
 };
 static_assert(sizeof(Hello) == 128 && std::has_unique_object_representations_v<Hello>);
@@ -54,9 +54,8 @@ static_assert(sizeof(Hello) == 128 && std::has_unique_object_representations_v<H
 // What a listener of `provider` answers to a hello.
 [[nodiscard]] Answer answer_to(const Result<Hello>& hello, std::string_view provider) noexcept;
 
-// For the one who connects: turns an answer that is no welcome, or no hello at all, into an error
-// and a sentence. Errors: unsupported, busy, denied,
-// no_memory.
+// For the side that connects: turns any answer except a welcome into an error and a sentence.
+// Errors: unsupported, busy, denied, no_memory.
 [[nodiscard]] Result<> check_answer(const Result<Hello>& answer, std::string_view address,
                                     std::string_view provider, Report& report);
 

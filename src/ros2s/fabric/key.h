@@ -1,7 +1,7 @@
 // RemoteKey: the descriptor by which one side lets its peer put into, or get from, a range of its
-// memory. It is plain bytes: 96 of them, the same for every provider, carried inside requests
-// (docs/formats/fabric.md). Who holds one has a claim, not a right: the grantor's table decides at
-// every use.
+// memory. It is 96 plain bytes, the same for every provider, carried inside requests
+// (docs/formats/fabric.md). A key gives no right by itself: the grantor's table decides at each
+// use.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -35,19 +35,20 @@ struct RemoteKey {
     uint64_t session = 0;     // the connection over which alone it may be used
     uint64_t lease = 0;       // the generation of the lease under which it was granted; 0: none
     uint32_t slot = 0;        // in the grantor's table
-    uint32_t generation = 0;  // of the slot; a revoked key's never comes again
-    uint64_t address = 0;     // where the range begins, as the provider counts
+    uint32_t generation = 0;  // of the slot; a revoked key's is never used again
+    uint64_t address = 0;     // where the range begins, in the provider's terms
     uint64_t length = 0;      // bytes
-    uint16_t device = 0;      // of memory that is not the host's
+    uint16_t device = 0;      // for memory that is not the host's
     uint16_t native_bytes = 0;
-    std::array<std::byte, 32> native{};  // a key of the hardware's, native_bytes long
+    std::array<std::byte, 32> native{};  // a key of the hardware, native_bytes long
     uint32_t crc = 0;                    // CRC32C of what precedes it
 
     // Computes crc; the last step of making one.
     void seal() noexcept;
-    // Any 96 bytes. Errors: corrupt (magic, CRC), bad_version, invalid (a field makes no sense).
+    // Decodes any 96 bytes. Errors: corrupt (magic, CRC), bad_version, invalid (a field makes no
+    // sense).
     [[nodiscard]] static Result<RemoteKey> decode(ConstBytes bytes);
-    // Of a key that is already in hand. Errors: those of decode().
+    // Checks a decoded key. Errors: those of decode().
     [[nodiscard]] Result<> check() const;
     friend bool operator==(const RemoteKey&, const RemoteKey&) = default;
 };

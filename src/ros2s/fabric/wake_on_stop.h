@@ -1,5 +1,5 @@
-// WakeOnStop: while it lives, a stop request wakes whoever waits on the event, so that a loop can
-// wait for something or a stop, whichever comes first.
+// WakeOnStop: while it exists, a stop request wakes the coroutines that wait on the event, so that
+// a loop can wait for something or a stop, whichever comes first.
 #pragma once
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"

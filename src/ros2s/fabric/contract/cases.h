@@ -1,4 +1,4 @@
-// What the cases share: the two halves, and how they talk.
+// What the cases share: the two halves, and how they communicate.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct Client {
     std::unique_ptr<Domain> domain{};
     std::unique_ptr<Endpoint> endpoint{};
 };
-// Admits who shows nothing, or "ticket".
+// Admits a peer without a credential, or with "ticket".
 struct Doorkeeper final : Admission {
     Verdict admit(uint64_t session, ConstBytes credential, const Peer& peer) override;
     void withdraw(uint64_t session) noexcept override { admitted.erase(session); }
@@ -50,25 +50,25 @@ struct Case {
 [[nodiscard]] std::vector<Case> refusal_cases();
 [[nodiscard]] std::vector<Case> death_cases();
 
-// For a handshake, on machines that are emulated and busy: one that gives up leaves the other half
-// of a case waiting.
+// For a handshake, also on busy or emulated machines. A half that gives up early would leave the
+// other half of the case waiting.
 inline constexpr Duration patience = std::chrono::minutes(1);
 Task<Result<std::unique_ptr<Endpoint>>> connect(Client& client, Limits limits = {});
 Task<std::unique_ptr<Endpoint>> accept(Server& server);
 
-// Content that differs for each (place, stamp).
+// Content that differs for each (offset, stamp).
 void fill(Bytes bytes, uint64_t stamp, uint64_t first = 0);
 [[nodiscard]] bool holds(ConstBytes bytes, uint64_t stamp, uint64_t first = 0);
 
-// Each leaves a test failure behind when it fails.
+// If one of these fails, the test fails.
 Task<> say(Endpoint& endpoint, std::string text);
 Task<std::string> hear(Endpoint& endpoint);
 Task<> expect_to_hear(Endpoint& endpoint, std::string text);
 Task<> send_key(Endpoint& endpoint, RemoteKey key);
 Task<RemoteKey> receive_key(Endpoint& endpoint);
 
-// How often both sides together refused for this reason: each calls it with its own half's
-// endpoint. The server's call returns the sum, the client's 0.
+// How often both sides together refused for this reason. Each half calls it with its own endpoint.
+// The server's call returns the sum, the client's 0.
 Task<uint64_t> refused_by_both(Endpoint& endpoint, Counters& counters, Refusal refusal);
 
 }  // namespace ros2s::fabric::contract

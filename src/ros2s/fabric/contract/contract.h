@@ -3,8 +3,8 @@
 //     ROS2S_FABRIC_CONTRACT(SimFabric, [] { return std::make_unique<…>(…); });
 //
 // in a *_test.cc of a program that links GTest's main registers every case as SimFabric.<case>.
-// A case has two halves, the client's and the server's, which share nothing but the connection, so
-// that they run on one core, on two, or in two processes.
+// A case has two halves, the client's and the server's. They share only the connection, so that
+// they run on one core, on two, or in two processes.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@ enum class Side : uint8_t { client, server };
 class Setup {
   public:
     virtual ~Setup() = default;
-    // May be one and the same.
+    // May be the same core for both sides.
     [[nodiscard]] virtual Reactor& core(Side side) = 0;
     // Runs the task on the client's core and returns when it is done.
     virtual void run(Task<> task) = 0;
@@ -29,11 +29,11 @@ class Setup {
                                                                       Report& report) = 0;
     // Where to listen.
     [[nodiscard]] virtual std::string address() = 0;
-    // Where nobody listens, given where the server does.
+    // An address without a listener, derived from the server's.
     [[nodiscard]] virtual std::string address_of_nobody(const std::string& address) {
         return address + "1";
     }
-    // Connects as a peer would that names another provider, and returns what came of it.
+    // Connects as a peer of another provider would, and returns the outcome.
     [[nodiscard]] virtual Task<Result<>> connect_as_another(Domain& client, std::string address,
                                                             Report& report) = 0;
 };

@@ -1,5 +1,5 @@
-// OsSetup: the contract's set-up of providers of real processes: on one reactor or on two,
-// listening on the loopback interface unless told otherwise.
+// OsSetup: the contract's set-up for providers of real processes. It uses one reactor or two, and
+// listens on the loopback interface unless told otherwise.
 #pragma once
 #include "ros2s/fabric/contract/contract.h"
 #include "ros2s/fabric/contract/stage.h"
@@ -9,7 +9,7 @@ namespace ros2s::fabric::contract {
 
 class OsSetup : public Setup {
   public:
-    // `another`: a provider that `open`'s is not.
+    // `another`: the name of a provider other than `open`'s.
     OsSetup(OpenDomain open, bool two_cores, std::string another);
     ~OsSetup() override;
     Reactor& core(Side side) override {
@@ -20,7 +20,7 @@ class OsSetup : public Setup {
         return open_(core(side), report);
     }
     std::string address() override { return "127.0.0.1:0"; }
-    // A port that is taken, so that nobody else comes to listen there, by one who does not listen.
+    // A port that is bound but does not listen, so that no other program can listen there.
     std::string address_of_nobody(const std::string& address) override;
     Task<Result<>> connect_as_another(Domain& client, std::string address, Report& report) override;
 

@@ -1,5 +1,5 @@
-// Stage: what attack tests of a provider share: a server with a bystander whose session must not
-// notice anything, on one core. A peer that does the handshake by hand comes besides.
+// Stage: what the attack tests of a provider share: on one core, a server with a bystander, whose
+// session must not be affected. Each test adds a peer that does the handshake by hand.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,11 +17,11 @@ class Stage {
     Stage(OpenDomain open, ListenOptions listening);
     Reactor& core() { return *reactor_; }
     const std::string& address() const { return listener->address(); }
-    // Runs the test between the opening and the closing of all below.
+    // Opens all below, runs the test, and closes it again.
     void run(const std::function<Task<>()>& test) { reactor_->run(perform(test)); }
-    // The honest client asks and is answered, a hundred times.
+    // The honest client sends a hundred requests and gets a hundred replies.
     Task<> bystander_is_served();
-    // An honest client connects, once more when it is told that the listener is busy.
+    // An honest client connects. It tries once more if the listener is busy.
     Task<> another_connects();
 
     std::unique_ptr<Domain> server;
@@ -39,8 +39,8 @@ class Stage {
 
 [[nodiscard]] std::unique_ptr<OsReactor> make_reactor();
 
-// A peer that stops in the middle, neither reading nor dying, and is killed later: it costs its own
-// session, within its budget. Forks: to be called before the provider's library is loaded.
+// A peer stops in the middle: it neither reads nor dies, and is killed later. It costs only its own
+// session, within its budget. Forks, so call it before the provider's library is loaded.
 void stuck_peer_costs_its_own_session(const OpenDomain& open);
 
 }  // namespace ros2s::fabric::contract

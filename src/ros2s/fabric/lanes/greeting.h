@@ -1,5 +1,5 @@
-// What goes over the wire beside packets: what is added to the second hello, of a peer that was
-// admitted, and what precedes each frame (docs/formats/fabric.md).
+// What is sent beside packets (docs/formats/fabric.md): a greeting with the second hello of an
+// admitted peer, and a header before each frame.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -10,19 +10,19 @@
 
 namespace ros2s::fabric::lanes {
 
-// Follows the hello, and is followed by the sender's worker address.
+// Follows the hello. The sender's worker address follows it.
 struct Greeting {
-    // UCX's are 50 to 215 bytes, libfabric's 16 or 28; more than this is none.
+    // UCX's have 50 to 215 bytes, libfabric's 16 or 28. A longer one is refused.
     static constexpr uint32_t address_bytes_max = 4096;
 
-    uint64_t channel = 0;  // frames for this session carry it: random
+    uint64_t channel = 0;  // random; frames for this session carry it
     uint32_t address_bytes = 0;
     uint32_t address_crc = 0;  // CRC32C: the libraries do not check what they unpack
 };
 static_assert(sizeof(Greeting) == 16 && std::has_unique_object_representations_v<Greeting>);
 
-// The header of each message of the library; its data is a frame. Empty data is the first message
-// each way, which shows that the other can be reached.
+// The header of each message of the library; its data is a frame. The first message in each
+// direction has no data. It shows that the peer can be reached.
 struct FrameHeader {
     static constexpr uint32_t magic_value = 0x58553252;  // "R2UX"
     static constexpr uint16_t current_version = 1;

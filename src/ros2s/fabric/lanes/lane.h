@@ -1,7 +1,7 @@
-// Lane: the way to one peer through a network library, and what is being sent on it.
+// Lane: the connection to one peer through a network library, and what is being sent on it.
 //
-// It may outlive its wire: a session that ends leaves its lane to the worker, which first lets it
-// send what it has, or hear that the peer is gone, and ends it then.
+// It may outlive its wire. When a session ends, the worker takes over its lane. The worker ends the
+// lane when all its data is sent, or when it learns that the peer is gone.
 #pragma once
 #include <cstddef>
 
@@ -10,7 +10,7 @@
 
 namespace ros2s::fabric::lanes {
 
-// Told by a lane, possibly from within the library: act later.
+// Called by a lane, possibly from within the library: act later.
 class LaneUser {
   public:
     virtual void lane_sent() noexcept = 0;
@@ -26,19 +26,19 @@ class Lane {
     static constexpr size_t sendings_max = PacketEndpoint::frames_max + 1;
 
     virtual ~Lane() = default;
-    // An empty message where there is no frame. The frame comes back by take_sent().
+    // A null frame sends an empty message. take_sent() returns the frame.
     virtual void send(Frame* frame) noexcept = 0;
-    // One whose send has ended, well or not; null where there is none.
+    // A frame after the end of its send, successful or not; null if there is none.
     [[nodiscard]] virtual Frame* take_sent() noexcept = 0;
     // Frames that the library still reads.
     [[nodiscard]] virtual size_t frames_under_way() const noexcept = 0;
-    // A frame that is sent holds so much at most.
+    // The size limit of one frame.
     [[nodiscard]] virtual size_t frame_bytes_max() const noexcept { return frame_bytes; }
-    // None: the library moves frames alone.
+    // Null: the library moves frames only.
     [[nodiscard]] virtual OneSided* one_sided() noexcept { return nullptr; }
-    // The user is told nothing from now on.
+    // From now on the lane does not call the user.
     virtual void leave() noexcept = 0;
-    // A step towards its end; true when it is there. With `force`, without waiting for the peer.
+    // A step towards its end; true when it has ended. With `force` it does not wait for the peer.
     [[nodiscard]] virtual bool wind_up(bool force) noexcept = 0;
 };
 

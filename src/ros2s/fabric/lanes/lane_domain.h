@@ -1,7 +1,7 @@
-// A Domain over a worker (worker.h): sessions are set up over a TCP socket, by hellos with the
-// addresses of both workers behind them, and then by one empty frame each way, the connecting
-// side's first where the library wants it so, which shows that data can pass before anybody relies
-// on it.
+// A Domain over a worker (worker.h). Sessions are set up over a TCP socket: hellos in both
+// directions, followed by the addresses of both workers. Then each side sends one empty frame,
+// which shows that data can pass before the session is used. If the library requires it, the
+// connecting side sends first.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,11 +13,11 @@
 namespace ros2s::fabric::lanes {
 
 struct DomainNames {
-    std::string provider;  // as the hello has it
-    std::string device;    // for sentences
+    std::string provider;  // as in the hello
+    std::string device;    // for messages to people
 };
 
-// The function is called once, before this returns.
+// The function is called once, before make_domain() returns.
 [[nodiscard]] std::unique_ptr<Domain> make_domain(
     Reactor& reactor, DomainNames names,
     const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker);

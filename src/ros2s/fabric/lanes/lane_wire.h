@@ -1,13 +1,14 @@
-// LaneWire: the frames of one session on its lane (lane.h), and beside them the set-up's
-// socket, on which nothing is said any more: that it hangs up is how a peer's death is heard of,
-// within moments of the death of a process and within ten seconds of that of a machine.
+// LaneWire: the frames of one session on its lane (lane.h), and the socket of the set-up. Nothing
+// more is sent on that socket. Its hang-up shows that the peer is gone: within moments if the
+// process died, within ten seconds if the machine did.
 //
-// What is sent on the library's connections may come after the hang-up of ours, so
-// - who says goodbye keeps both until the peer has hung up or the time is over (farewell());
-// - who sees a hang-up first takes in what lies in the library's (Worker::quiet()).
+// Data on the library's connections may arrive after the hang-up of the socket, so
+// - the side that says goodbye keeps both until the peer has hung up or the time is over
+//   (farewell());
+// - the side that sees a hang-up first receives what the library still has (Worker::quiet()).
 //
-// Frames that come go to the user at once; what else there is to tell, from settle(), which the
-// worker calls between two looks.
+// Frames that arrive go to the user at once. All other events reach the user from settle(), which
+// the worker calls between two looks.
 #pragma once
 #include <vector>
 
@@ -19,12 +20,12 @@ namespace ros2s::fabric::lanes {
 
 class LaneWire final : public Wire, private LaneUser {
   public:
-    // Takes a channel at once: what the peer sends before start() is kept, within a bound.
+    // Takes a channel at once. What the peer sends before start() is kept, within a bound.
     explicit LaneWire(Worker& worker);
     ~LaneWire() override;
 
     [[nodiscard]] uint64_t channel() const noexcept { return channel_; }
-    // Makes the lane towards the peer. Errors: Worker::open_lane()'s.
+    // Makes the lane to the peer. Errors: Worker::open_lane()'s.
     [[nodiscard]] Result<> open(PeerAddress peer, bool connects);
     // Sends the empty first message.
     void greet() noexcept;
@@ -43,13 +44,13 @@ class LaneWire final : public Wire, private LaneUser {
     void shut() noexcept override;
     Task<> close() override;
 
-    // The worker's.
+    // Used by the worker.
     bool attended = false;
     void settle() noexcept;
     void came(const FrameHeader& header, ConstBytes frame, bool whole) noexcept;
 
   private:
-    // Frames that may come before the user does.
+    // Frames that may arrive before the user is known.
     static constexpr size_t early_max = 2 * PacketEndpoint::frames_max;
     static constexpr Duration late_frames_within = std::chrono::milliseconds(100);
 
@@ -69,7 +70,7 @@ class LaneWire final : public Wire, private LaneUser {
 
     End failure_ = End::none;
     bool met_ = false;
-    bool told_ = false;  // of the failure
+    bool told_ = false;  // the user, of the failure
     bool shut_ = false;
     Event changed_;
     StopSource stop_;

@@ -1,5 +1,5 @@
-// LoadedLibrary: a network library that is loaded when the first domain is opened, so that a
-// program that opens none has nothing of it, and that stays until the process ends.
+// LoadedLibrary: a network library that is loaded when the first domain is opened, and stays until
+// the process ends. A program that opens no domain does not load it.
 #pragma once
 #include <string>
 
@@ -8,7 +8,7 @@
 namespace ros2s::fabric::lanes {
 
 struct LoadedLibrary {
-    // Any function of it; null where it has none of that name.
+    // A function of the library; null if it has none of that name.
     [[nodiscard]] void* find(const char* name) const noexcept;
     template <class Function>
     void look_up(Function*& function, const char* name) {
@@ -22,19 +22,19 @@ struct LoadedLibrary {
     std::string version{};          // "1.13.1"
 };
 
-// For sentences: "the library of UCX", "library of UCX", ": install …".
+// For messages to people: "the library of UCX", "library of UCX", ": install …".
 struct LibraryWords {
     const char *named, *kind, *remedy;
 };
-// Looked for as the dynamic linker does. Errors: unsupported.
+// Searches as the dynamic linker does. Errors: unsupported.
 [[nodiscard]] Result<> open_library(const char* name, const LibraryWords& words,
                                     LoadedLibrary& library, Report& report);
-// All functions were found. Errors: unsupported.
+// Checks that all functions were found. Errors: unsupported.
 [[nodiscard]] Result<> check_functions(const char* name, const LibraryWords& words,
                                        const LoadedLibrary& library, Report& report);
 
-// The one of this process: the first call loads it, from any thread, and its outcome is that of all
-// later ones.
+// The library of this process. The first call loads it, from any thread. All later calls have the
+// same result.
 template <auto load>
 [[nodiscard]] auto load_once(const char* name, Report& report) {
     struct Outcome {

@@ -1,8 +1,8 @@
-// PlainEnvironment: while one exists, the process's environment has no variables of a
-// prefix ("UCX_", "FI_"), but for those that we put there: the libraries apply them when they are
-// loaded and when something of them is opened. Another thread's getenv() meanwhile lacks only
-// those; if one calls setenv(), the environment that it made stays. One exists at a time; others
-// wait for it.
+// PlainEnvironment: while one exists, the process's environment has no variables of a prefix
+// ("UCX_", "FI_"), except those that we set: the libraries read them when they are loaded and when
+// one of their objects is opened. Meanwhile another thread's getenv() lacks only those variables.
+// If a thread calls setenv(), the environment that it made stays. One exists at a time; others wait
+// for it.
 #pragma once
 #include <mutex>
 #include <span>
@@ -14,8 +14,8 @@ namespace ros2s::fabric::lanes {
 
 class PlainEnvironment {
   public:
-    // `plain` becomes the environment's entries, and outlives this for long: another thread's
-    // getenv() may still be looking there. So do the `settings` ("NAME=value").
+    // `plain` becomes the environment's entries and must outlive this object by far: another
+    // thread's getenv() may still read them. So must the `settings` ("NAME=value").
     PlainEnvironment(std::string_view prefix, std::vector<char*>& plain,
                      std::span<std::string> settings = {});
     PlainEnvironment(const PlainEnvironment&) = delete;

@@ -1,5 +1,5 @@
-// SilentWorker: a library over which nothing comes, for tests and fuzzers, who say what its lanes
-// are.
+// SilentWorker: a worker whose library delivers nothing, for tests and fuzzers, which define its
+// lanes.
 #pragma once
 #include <sys/eventfd.h>
 #include <unistd.h>

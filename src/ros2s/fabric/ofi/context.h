@@ -1,5 +1,6 @@
-// Context: an endpoint of libfabric and what it stands on: fabric, domain, addresses of peers, and
-// one queue of completions with a descriptor to wait on. Messages alone, nothing one-sided.
+// Context: an endpoint of libfabric and the objects under it: fabric, domain, addresses of peers,
+// and one queue of completions with a descriptor to wait on. For messages only, not for one-sided
+// transfers.
 #pragma once
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -15,19 +16,20 @@ namespace ros2s::fabric::ofi {
 
 class Context {
   public:
-    // Loads libfabric where no one has. Errors: unsupported, no_memory, io; the report says why.
+    // Loads libfabric if the process has none. Errors: unsupported, no_memory, io; the report says
+    // why.
     [[nodiscard]] static Result<Context> open(const Options& options, const Choice& choice,
                                               Report& report);
     Context(Context&&) = default;
     Context& operator=(Context&&) = delete;
     ~Context() = default;
 
-    // What is under way then ends, and is told of by the queue.
+    // Ends the operations in progress. The queue reports their ends.
     void close_endpoint() noexcept { endpoint_.reset(); }
     [[nodiscard]] fid_ep* endpoint() const noexcept { return endpoint_.get(); }
     [[nodiscard]] fid_cq* completions() const noexcept { return completions_.get(); }
     [[nodiscard]] fid_av* peers() const noexcept { return peers_.get(); }
-    // Readable when the queue has something, after may_sleep() said so.
+    // Readable when the queue has something, after may_sleep() returned true.
     [[nodiscard]] int event_descriptor() const noexcept { return event_; }
     [[nodiscard]] bool may_sleep() const noexcept;
     // What a peer needs to reach the endpoint: a socket address.
@@ -40,8 +42,8 @@ class Context {
     int create(const OfiLibrary& ofi, const Choice& choice);
     int create_endpoint(fi_info& info);
 
-    // In the order in which they need each other.
-    std::vector<char*> environment_;  // the one that libfabric saw
+    // In the order of their dependencies.
+    std::vector<char*> environment_;  // the environment at libfabric's start
     Handle<fid_fabric> fabric_;
     Handle<fid_domain> domain_;
     Handle<fid_av> peers_;

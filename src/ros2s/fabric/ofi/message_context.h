@@ -1,5 +1,5 @@
-// MessageContext: what message endpoints of libfabric stand on: fabric, domain, a queue of
-// completions, a queue of events of connections, and the endpoint that listens for them.
+// MessageContext: what message endpoints of libfabric need: fabric, domain, a queue of completions,
+// a queue of connection events, and the endpoint that listens for connections.
 #pragma once
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -16,14 +16,14 @@ namespace ros2s::fabric::ofi {
 
 class MessageContext {
   public:
-    // Of one endpoint, with libfabric at a time.
+    // Sends of one endpoint that libfabric has at a time.
     static constexpr size_t sends_max = 32;
     static constexpr size_t receives_max = 16;
-    // What the queue of completions has room for: Soft-RoCE's ends at 32767 entries.
+    // The queue of completions has room for these. Soft-RoCE's queue ends at 32767 entries.
     static constexpr size_t endpoints_max = 16384 / (sends_max + receives_max);
 
-    // Loads libfabric where no one has, and listens on the device. Errors: unsupported, no_memory,
-    // io; the report says why.
+    // Loads libfabric if the process has none, and listens on the device. Errors: unsupported,
+    // no_memory, io; the report says why.
     [[nodiscard]] static Result<MessageContext> open(const Options& options, const Choice& choice,
                                                      Report& report);
     MessageContext(MessageContext&&) = default;
@@ -35,17 +35,18 @@ class MessageContext {
     [[nodiscard]] fid_eq* events() const noexcept { return events_.get(); }
     // Whether an address of that kind can be ours at all.
     [[nodiscard]] bool is_of_our_kind(ConstBytes address) const noexcept;
-    // An endpoint of ours, not yet connected: towards an address of our kind, where libfabric may
-    // wait for the network to resolve it; or for a peer that asks. None: libfabric refuses.
+    // An endpoint of ours, not connected yet. For an address of our kind (libfabric may then wait
+    // for the network to resolve it), or for a peer that requests a connection. Null: libfabric
+    // refuses.
     [[nodiscard]] Handle<fid_ep> make_endpoint(ConstBytes address);
     [[nodiscard]] Handle<fid_ep> make_endpoint(fi_info& request) { return enable(request); }
-    // Frees what a peer's request came with.
+    // Frees the data of a peer's request.
     void free(fi_info* request) const noexcept { free_info_(request); }
-    // Before libfabric 1.21 a rejection leaves the request's identifier behind, in the kernel, too.
-    // So an endpoint takes it, whose end tells the peer.
+    // Before libfabric 1.21 a rejection leaks the request's identifier, also in the kernel. So an
+    // endpoint takes over the identifier. Closing that endpoint tells the peer.
     void reject(fi_info& request) noexcept;
 
-    // Readable when a queue has something, after may_sleep() said so, or after signal().
+    // Readable when a queue has something, after may_sleep() returned true, or after signal().
     [[nodiscard]] int event_descriptor() const noexcept { return events_of_all_.get(); }
     [[nodiscard]] bool may_sleep() const noexcept;
     void signal() noexcept;
@@ -58,14 +59,14 @@ class MessageContext {
     int create_queues();
     int listen();
     int wait_on(fid& queue);
-    // Whether libfabric may remember registrations: one that has ended would leave its key good.
+    // Whether libfabric may cache registrations. Then the key of an ended registration stays valid.
     [[nodiscard]] bool remembers_memory() const;
-    // libfabric frees what it keeps of it.
+    // libfabric frees what it keeps of the request.
     void forget(const fi_info& request) noexcept;
     [[nodiscard]] Handle<fid_ep> enable(fi_info& info);
 
-    // In the order in which they need each other.
-    std::vector<char*> environment_;  // the one that libfabric saw
+    // In the order of their dependencies.
+    std::vector<char*> environment_;  // the environment at libfabric's start
     std::function<void(fi_info*)> free_info_;
     std::function<fi_info*(const fi_info*)> copy_info_;
     Info offer_;

@@ -1,8 +1,8 @@
-// MessageLane: the way to one peer over a connection of its own: an endpoint of messages, whose
-// memory for what comes is its own, too, so that what comes in is known to be of this peer.
+// MessageLane: the connection to one peer by a message endpoint of its own. Its memory for arriving
+// messages is its own, too, so each arriving message is known to be from this peer.
 //
-// Frames are copied into registered slots, and are their owner's again then; those that find the
-// connection not made yet, or enough with the adapter, wait here in order.
+// Frames are copied into registered slots. Then their owner may use them again. Frames that come
+// before the connection is made, or while the adapter has enough, wait here in order.
 #pragma once
 #include <deque>
 #include <vector>
@@ -20,7 +20,7 @@ class MessageWorker;
 
 class MessageLane final : public lanes::Lane {
   public:
-    // Connects, or waits for the peer to; connect() and accept() say when to begin.
+    // Connects, or waits for the peer to connect; connect() and accept() say when to begin.
     MessageLane(MessageWorker& worker, const lanes::Ends& ends, lanes::LaneUser& user);
     MessageLane(const MessageLane&) = delete;
     MessageLane& operator=(const MessageLane&) = delete;
@@ -39,18 +39,18 @@ class MessageLane final : public lanes::Lane {
     void leave() noexcept override { user_ = nullptr; }
     [[nodiscard]] bool wind_up(bool force) noexcept override;
 
-    // The worker's: what libfabric tells.
+    // Called by the worker with libfabric's reports.
     [[nodiscard]] bool is(const fid* endpoint) const noexcept {
         return endpoint_ != nullptr && &endpoint_->fid == endpoint;
     }
     void connected() noexcept;
-    // The peer has left: to be told when what it sent before is taken in.
+    // The peer has left. The user is told when everything that the peer sent before is received.
     void left() noexcept { left_ = true; }
     [[nodiscard]] bool has_left() const noexcept { return left_; }
     enum class Outcome : uint8_t { well, refused, lost };
     void completed(Slot& slot, size_t length, Outcome outcome) noexcept;
     void fail(End how) noexcept;
-    // Its transfers': there is something to post.
+    // Called by its transfers: there is something to post.
     void hand_over() noexcept;
     void disconnect() noexcept;
 
@@ -73,8 +73,8 @@ class MessageLane final : public lanes::Lane {
     bool failed_ = false;
     bool ended_ = false;
     uint64_t sequence_ = 0;
-    size_t sends_ = 0;   // with the adapter
-    size_t frames_ = 0;  // given to us and not taken back
+    size_t sends_ = 0;   // that the adapter has
+    size_t frames_ = 0;  // given to us and not yet taken back
     std::deque<Frame*> waiting_;
     std::vector<Frame*> sent_;
 };

@@ -1,6 +1,6 @@
-// MessageTransfers: puts and gets of one message endpoint by the adapter: pieces of them, in turn,
-// through registered slots, as writes to and reads of the peer's memory; and our memory that the
-// peer may touch, registered for exactly its range and right.
+// MessageTransfers: puts and gets of one message endpoint, executed by the adapter. Their pieces
+// take turns and go through registered slots, as writes to and reads of the peer's memory. Also the
+// part of our memory that the peer may access, registered for exactly its range and right.
 #pragma once
 #include <rdma/fi_rma.h>
 
@@ -16,14 +16,14 @@ namespace ros2s::fabric::ofi {
 
 class MessageWorker;
 
-// One put or get. Lives in its coroutine's frame.
+// One put or get. Is part of its coroutine's frame.
 struct Move {
-    Exposed at;  // where the rest of it lies
+    Exposed at;  // where the rest of it is
     const bool* revoked;
     const std::byte* from = nullptr;  // put
     std::byte* into = nullptr;        // get
     size_t left = 0;
-    bool waits = true;     // for the adapter's word that all is done
+    bool waits = true;     // until the adapter reports that all is done
     size_t under_way = 0;  // pieces that it waits for
     bool ended = false;
     Result<> result{};
@@ -44,16 +44,16 @@ class MessageTransfers final : public OneSided {
     Task<Result<>> read(Exposed from, Bytes into, const bool& revoked) override;
     void stop() noexcept override;
 
-    // The lane's. Whether a piece may go to the adapter now.
+    // For the lane. Whether a piece may go to the adapter now.
     [[nodiscard]] bool due() const noexcept { return !due_.empty() && pieces_ < pieces_max; }
     // Pieces that the adapter has.
     [[nodiscard]] size_t pieces() const noexcept { return pieces_; }
-    // Gives it one; false when it refuses.
+    // Gives the adapter one piece; false if it refuses.
     [[nodiscard]] bool post_next(fid_ep* endpoint) noexcept;
     void completed(Slot& slot, bool well) noexcept;
 
   private:
-    // With the adapter at a time: what a revocation may have to wait for.
+    // Pieces that the adapter has at a time. A revocation may have to wait for them.
     static constexpr size_t pieces_max = 8;
 
     Task<Result<>> perform(Move& move);
@@ -63,7 +63,7 @@ class MessageTransfers final : public OneSided {
     MessageLane& lane_;
     std::unordered_map<uint64_t, Handle<fid_mr>> exposed_;  // by their keys
     std::vector<Move*> moves_;
-    std::deque<Move*> due_;  // of these, with pieces to post
+    std::deque<Move*> due_;  // those with pieces to post
     size_t pieces_ = 0;
     bool stopped_ = false;
 };

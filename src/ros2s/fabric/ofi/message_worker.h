@@ -1,5 +1,5 @@
-// MessageWorker: the message endpoints of one domain: takes in connections for the lanes that wait
-// for them, and reads the queues of completions and of events.
+// MessageWorker: the message endpoints of one domain. It accepts connections for the lanes that
+// wait for them, and reads the queues of completions and of events.
 #pragma once
 #include "message_context.h"
 #include "message_lane.h"
@@ -8,7 +8,7 @@
 
 namespace ros2s::fabric::ofi {
 
-// What a connection begins with (docs/formats/fabric.md).
+// The first data of a connection (docs/formats/fabric.md).
 struct ConnectionRequest {
     static constexpr uint64_t magic_value = 0x51434d3252;  // "R2MCQ"
     uint64_t magic = magic_value;
@@ -30,7 +30,7 @@ class MessageWorker final : public lanes::Worker {
     }
     [[nodiscard]] bool may_cross() const noexcept override { return true; }
 
-    // The lanes'.
+    // For the lanes.
     [[nodiscard]] MessageContext& context() noexcept { return context_; }
     [[nodiscard]] Slots& slots() noexcept { return slots_; }
     void add(MessageLane& lane) { lanes_.push_back(&lane); }
@@ -41,7 +41,8 @@ class MessageWorker final : public lanes::Worker {
 
   private:
     static constexpr size_t read_at_once = 32;
-    // Looks at the completions between two looks at the events, which are system calls.
+    // Looks at the completions between two looks at the events. A look at the events is a system
+    // call.
     static constexpr uint32_t looks_between_events = 64;
 
     bool progress() noexcept override;

@@ -1,4 +1,4 @@
-// What libfabric offers on a device, and how its objects are held.
+// What libfabric offers on a device, and the owners of its objects.
 #pragma once
 #include <rdma/fabric.h>
 
@@ -21,13 +21,13 @@ using Handle = std::unique_ptr<Object, Closer>;
 
 using Info = std::unique_ptr<fi_info, std::function<void(fi_info*)>>;
 
-// Empty hints; none where there is no memory.
+// Empty hints; null if there is no memory.
 [[nodiscard]] Info make_hints(const OfiLibrary& ofi);
-// What fits the hints on the choice's device, with an IPv4 address where it has one. A status of
-// libfabric; while Settings exist.
+// The offer that fits the hints on the choice's device, with an IPv4 address if the device has one.
+// Returns a status of libfabric. Called while Settings exist.
 [[nodiscard]] int find_offer(const OfiLibrary& ofi, Info hints, const Choice& choice, Info& offer);
 
-// Of a status that something could not be opened with.
+// For the status of a failed opening.
 [[nodiscard]] std::unexpected<Error> cannot_open(const OfiLibrary& ofi, const Options& options,
                                                  int status, Report& report);
 

@@ -1,8 +1,8 @@
-// OfiLane: what is being sent to one peer through the domain's endpoint. libfabric may not take a
-// message yet (it is still connecting, or has enough under way): those wait here, in order.
+// OfiLane: what is being sent to one peer through the domain's endpoint. libfabric may not accept a
+// message yet, because it still connects or has enough in progress. Such messages wait here, in
+// order.
 //
-// A lane can end with messages under way: they are the worker's then, until libfabric gives them
-// back.
+// A lane can end with messages in progress. Then the worker owns them until libfabric returns them.
 #pragma once
 #include "ofi_peers.h"
 #include "ros2s/fabric/lanes/greeting.h"
@@ -13,15 +13,15 @@ namespace ros2s::fabric::ofi {
 class OfiLane;
 class OfiWorker;
 
-// What libfabric is given with a message, and gives back.
+// What libfabric gets with a message, and returns.
 struct Transfer {
     bool outgoing = false;
 };
 struct Sending : Transfer {
     lanes::FrameHeader header{};
-    Frame* frame = nullptr;   // none: the empty first message
-    OfiLane* lane = nullptr;  // none: it has ended
-    bool under_way = false;   // with libfabric
+    Frame* frame = nullptr;   // null: the empty first message
+    OfiLane* lane = nullptr;  // null: it has ended
+    bool under_way = false;   // libfabric has it
     Sending* next = nullptr;
 };
 
@@ -39,7 +39,7 @@ class OfiLane final : public lanes::Lane {
     void leave() noexcept override { user_ = nullptr; }
     [[nodiscard]] bool wind_up(bool force) noexcept override;
 
-    // The worker's. Hands what waits to libfabric; false when it takes no more now.
+    // Called by the worker. Gives waiting messages to libfabric; false if it accepts no more now.
     bool hand_over() noexcept;
     void came_back(Sending& sending, bool sent) noexcept;
     void fail(End how) noexcept;

@@ -1,6 +1,6 @@
-// OfiLibrary: the functions of libfabric that we call by name; all others are reached through the
-// objects that these make. They are looked up when the first domain is opened, once in a process,
-// and stay until it ends.
+// OfiLibrary: the functions of libfabric that we call by name. All others are reached through the
+// objects that these make. They are looked up once in a process, when the first domain is opened,
+// and stay until the process ends.
 #pragma once
 #include <rdma/fabric.h>
 
@@ -19,12 +19,12 @@ namespace ros2s::fabric::ofi {
     EACH(fi_strerror)             \
     EACH(fi_version)
 
-// What we were built for: newer ones keep to it.
+// The version that we are built for. Newer ones are compatible with it.
 inline constexpr uint32_t api_version = FI_VERSION(1, 15);
 
-// Of libfabric's own buffers over verbs. What is longer it would send in pieces, and where a
-// connection ends between two of them, closing the endpoint does not return (to 1.22:
-// rxm_close_conn() takes the message off another list than the one that it empties).
+// libfabric's own buffers over verbs. It would send longer messages in pieces. If a connection ends
+// between two pieces, closing the endpoint does not return (up to 1.22: rxm_close_conn() removes
+// the message from another list than the one that it empties).
 inline constexpr size_t buffer_bytes = 16384;
 
 struct OfiLibrary : lanes::LoadedLibrary {
@@ -33,23 +33,24 @@ struct OfiLibrary : lanes::LoadedLibrary {
 #undef ROS2S_OFI_MEMBER
 };
 
-// While one exists, the process's environment has our settings of libfabric and no others of it:
-// it reads them when it is loaded and when something is opened.
+// While one exists, the process's environment has our settings of libfabric and no others:
+// libfabric reads them when it is loaded and when one of its objects is opened.
 class Settings {
   public:
-    // `entries` become the environment's, and outlive this for long (see PlainEnvironment).
+    // `entries` become the environment's, and must outlive this object by far (see
+    // PlainEnvironment).
     explicit Settings(std::vector<char*>& entries);
 
   private:
     lanes::PlainEnvironment plain_;
 };
 
-// The one of this process: the first call loads it, from any thread, and its outcome is that of all
-// later ones. Errors: unsupported (not installed, or too old); the report says what to do.
+// The library of this process. The first call loads it, from any thread. All later calls have the
+// same result. Errors: unsupported (not installed, or too old); the report says what to do.
 [[nodiscard]] Result<const OfiLibrary*> ofi_library(Report& report);
 
-// Loads the library of this name, which is looked for as the dynamic linker does. Once in a
-// process: ofi_library() is for everybody but its test.
+// Loads the library of this name. Searches as the dynamic linker does. Called once in a process:
+// all code but its test calls ofi_library().
 [[nodiscard]] Result<OfiLibrary> load_ofi_library(const char* name, Report& report);
 
 }  // namespace ros2s::fabric::ofi

@@ -1,7 +1,6 @@
-// Peers: endpoints of others by their addresses, as libfabric knows them: it keeps a connection
-// behind each. Several lanes may lead to one; a peer without lanes is kept for a while, because a
-// connection that is dropped on one side while the other begins to use it again loses what it is
-// given.
+// Peers: the endpoints of others by their addresses, as libfabric knows them. libfabric keeps a
+// connection for each. Several lanes may use one peer. A peer without lanes is kept for a while: if
+// one side drops the connection while the other begins to use it again, data is lost.
 //
 // Owned by the worker; used on its core.
 #pragma once
@@ -18,17 +17,17 @@ namespace ros2s::fabric::ofi {
 struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
     size_t lanes = 0;
-    uint64_t released = 0;  // when it lost its last lane, in order
+    uint64_t released = 0;  // when it lost its last lane: a sequence number
 };
 
 class Peers {
   public:
-    // `own`: the address of our endpoint, to compare with.
+    // `own`: the address of our endpoint, for comparison.
     Peers(fid_av* known, ConstBytes own, size_t peers_max);
-    // The peer at this address, with one more lane. Errors: unsupported (an address of another
-    // kind than ours), no_memory (peers_max of them have lanes), io.
+    // The peer at this address, with one more lane. Errors: unsupported (an address of another kind
+    // than ours), no_memory (peers_max of them have lanes), io.
     [[nodiscard]] Result<Peer*> acquire(ConstBytes address);
-    // One lane less. With `drop`, a peer without lanes is forgotten at once.
+    // Removes one lane. With `drop`, a peer without lanes is forgotten at once.
     void release(Peer& peer, bool drop) noexcept;
 
   private:

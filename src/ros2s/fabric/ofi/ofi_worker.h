@@ -1,4 +1,4 @@
-// OfiWorker: the endpoint of one domain: hands over messages, posts memory for those that come, and
+// OfiWorker: the endpoint of one domain. It sends messages, posts memory for arriving ones, and
 // reads the queue of completions.
 #pragma once
 #include <deque>
@@ -22,7 +22,7 @@ class OfiWorker final : public lanes::Worker {
 
     [[nodiscard]] bool may_cross() const noexcept override { return false; }
 
-    // The lanes'.
+    // For the lanes.
     enum class Posted : uint8_t { under_way, later, refused };
     [[nodiscard]] Posted post(Sending& sending, const Peer& peer) noexcept;
     [[nodiscard]] Sending& take_sending();
@@ -31,15 +31,15 @@ class OfiWorker final : public lanes::Worker {
     void remove(OfiLane& lane) noexcept;
     using Worker::add;
     using Worker::remove;
-    // Something of the lane waits until libfabric takes it.
+    // A message of the lane waits until libfabric accepts it.
     void wait(OfiLane& lane);
-    // What is under way of a lane that ends.
+    // Takes over the messages in progress of a lane that ends.
     void adopt(const OfiLane& lane) noexcept;
     [[nodiscard]] Peers& peers() noexcept { return peers_; }
     [[nodiscard]] size_t message_bytes_max() const noexcept { return context_.message_bytes_max(); }
 
   private:
-    // As many as one look at libfabric can bring, so that it has none to keep for us.
+    // One look at libfabric can bring this many messages, so libfabric has to keep none for us.
     static constexpr size_t receives_count = 64;
     static constexpr size_t read_at_once = 32;
     static constexpr Duration retry_every = std::chrono::milliseconds(1);
@@ -66,7 +66,7 @@ class OfiWorker final : public lanes::Worker {
     Context context_;
     Peers peers_;
     std::vector<std::unique_ptr<Receive>> receives_;
-    std::vector<Receive*> receives_due_;  // libfabric did not take them yet
+    std::vector<Receive*> receives_due_;  // libfabric did not accept them yet
     std::deque<Sending> sendings_;
     Sending* idle_ = nullptr;
     std::vector<OfiLane*> lanes_;

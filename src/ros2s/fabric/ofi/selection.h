@@ -1,6 +1,6 @@
-// What libfabric is asked for, for a provider and a device, and whether this machine has them. The
-// decision is a function of plain values, so that it can be tested for machines that are not at
-// hand.
+// What we request from libfabric for a provider and a device, and whether this machine has them.
+// The decision is a function of plain values, so that tests can cover machines that are not
+// available.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,17 +15,17 @@ namespace ros2s::fabric::ofi {
 using lanes::look_at_machine;
 using lanes::Machine;
 
-// The machine's devices that could carry the provider's data; never empty. Errors: invalid (no such
-// provider), unsupported; the report says what to do.
+// The devices of the machine that could carry the provider's data; never empty. Errors: invalid (no
+// such provider), unsupported; the report says what to do.
 [[nodiscard]] Result<std::vector<std::string>> fitting(const std::string& provider,
                                                        const Machine& machine, Report& report);
 
 struct Choice {
     std::string provider;      // by libfabric's name: "tcp;ofi_rxm"
     std::string domain;        // of libfabric: "lo", "mlx5_0"
-    bool connections = false;  // each session has one of its own
-    size_t peers_max = 0;      // that may have sessions at a time, where not
-    size_t message_bytes_max = sizeof(lanes::FrameHeader) + frame_bytes;  // there
+    bool connections = false;  // each session has its own
+    size_t peers_max = 0;      // with sessions at a time, if sessions share
+    size_t message_bytes_max = sizeof(lanes::FrameHeader) + frame_bytes;  // if sessions share
 };
 // Errors: invalid, unsupported; the report names the provider and what to do.
 [[nodiscard]] Result<Choice> select(const Options& options, const Machine& machine, Report& report);

@@ -1,5 +1,5 @@
-// Slots: registered memory for messages and pieces of transfers that are with the adapter. It is
-// registered for ourselves alone: no key of it lets a peer in.
+// Slots: registered memory for messages and pieces of transfers that the adapter has. It is
+// registered for our use only: no key gives a peer access to it.
 #pragma once
 #include <rdma/fi_domain.h>
 
@@ -23,9 +23,9 @@ struct Slot {
 
     std::byte* bytes = nullptr;   // `size` of them
     void* descriptor = nullptr;   // of their registration
-    MessageLane* lane = nullptr;  // for which libfabric has it
+    MessageLane* lane = nullptr;  // libfabric has it for this lane
     Use use = Use::receive;
-    // write, read: what it is a piece of, where anybody waits for it.
+    // write, read: the transfer that waits for this piece; null if none waits.
     Move* move = nullptr;
     std::byte* into = nullptr;  // read
     size_t count = 0;
@@ -34,15 +34,15 @@ struct Slot {
 class Slots {
   public:
     explicit Slots(fid_domain* domain) : domain_(domain) {}
-    // One that no one has; none where memory cannot be had or locked.
+    // A free slot; null if memory cannot be allocated or locked.
     [[nodiscard]] Slot* take();
     void give(Slot& slot) noexcept;
-    // Those that libfabric has for the lane are nobody's: they are kept until reclaim().
+    // Slots that libfabric has for the lane get no owner. They are kept until reclaim().
     void orphan(const MessageLane& lane) noexcept;
     [[nodiscard]] bool has_orphans() const noexcept { return !orphans_.empty(); }
-    // Nobody waits for pieces of the lane's transfers any more.
+    // The lane's transfers do not wait for their pieces any more.
     void forget_moves(const MessageLane& lane) noexcept;
-    // libfabric has none of the orphans any more.
+    // libfabric has none of the slots without an owner any more.
     void reclaim() noexcept;
 
   private:

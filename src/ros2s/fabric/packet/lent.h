@@ -30,7 +30,7 @@ class Lent {
         const bool* revoked_ = nullptr;
     };
 
-    // Of the peer.
+    // `domain` and `session` are the peer's.
     Lent(uint64_t domain, uint64_t session, size_t grants_max)
         : domain_(domain), session_(session), grants_max_(grants_max) {}
 
@@ -39,9 +39,9 @@ class Lent {
     // end() must be called for the returned use.
     [[nodiscard]] std::expected<Use, Refusal> begin(const RemoteKey& key, uint64_t offset,
                                                     uint64_t count, Rights right, Time now);
-    // True: this was the last one of a grant that the peer revoked, which has ended.
+    // True: this was the last transfer of a revoked grant. The grant has ended.
     [[nodiscard]] bool end(const Use& use) noexcept;
-    // Nothing of it begins any more. True: nothing was under way, and it has ended.
+    // No transfer of it begins any more. True: none was in progress, and the grant has ended.
     [[nodiscard]] bool revoke(uint32_t slot, uint32_t generation) noexcept;
     [[nodiscard]] size_t size() const noexcept { return grants_.size(); }
     [[nodiscard]] static uint32_t slot_of(const Use& use) noexcept {

@@ -1,5 +1,5 @@
-// The packets that providers without one-sided transfers of their own exchange, and that put and
-// get are made of there (docs/formats/fabric.md). A frame holds several, one after the other.
+// The packets of providers without one-sided transfers. Put and get are made of them there
+// (docs/formats/fabric.md). A frame holds several, one after the other.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -10,17 +10,17 @@ namespace ros2s::fabric {
 
 struct Packet {
     enum class Type : uint8_t {
-        message = 1,  // a piece of a message: operation = the message's size, offset = where
+        message = 1,  // a piece of a message: operation = the message's size, offset = its position
         put = 2,   // key, then bytes for `offset` in its range; count = bytes from there to the end
         get = 3,   // key; asks for `count` bytes at `offset`
         got = 4,   // bytes at `offset` of those asked for
         done = 5,  // put or get `operation` ended; result = 0 or why it was refused, plus 1
         credit = 6,   // `count` bytes of messages were released
         goodbye = 7,  // nothing follows
-        // Where an adapter moves the bytes of put and get.
+        // For an adapter that moves the bytes of put and get.
         granted = 8,   // key; for `count` nanoseconds, or Packet::for_ever
         revoke = 9,    // of slot `operation`, generation `count`
-        revoked = 10,  // the same: nothing of it is under way or will be
+        revoked = 10,  // the same: no transfer of it is in progress or will begin
     };
     static constexpr uint8_t flag_last = 1;    // put: the operation's last piece
     static constexpr uint8_t flag_answer = 2;  // put: wants `done`
@@ -41,13 +41,13 @@ inline constexpr size_t frame_bytes = size_t{60} << 10;
 // Whether the fields agree with the type, for any header.
 [[nodiscard]] bool makes_sense(const Packet& header) noexcept;
 
-// A packet of a frame, decoded: every field agrees with its type and with what follows.
+// A packet of a frame, decoded: every field agrees with its type and with the bytes that follow.
 struct PacketView {
     Packet header;
-    RemoteKey key;  // put, get, granted; its own integrity is the grant table's to check
+    RemoteKey key;  // put, get, granted; the grant table checks its integrity
     ConstBytes bytes;
 };
-// Takes the first packet off any bytes. Errors: corrupt.
+// Takes the first packet from any bytes. Errors: corrupt.
 [[nodiscard]] Result<PacketView> take_packet(ConstBytes& frame);
 
 }  // namespace ros2s::fabric

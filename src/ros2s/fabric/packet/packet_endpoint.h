@@ -1,17 +1,19 @@
 // PacketEndpoint: an Endpoint over a Wire. Messages, put and get are packets, several to a frame of
-// at most 60 KiB, so that many small answers cost one send. The grantor's own code copies, and asks
-// its grant table for every piece. Where the wire's adapter moves bytes by itself (OneSided), put
-// and get are its operations; grants and revocations are told to the side that initiates, which
-// asks what it was told (Lent) before each, and says when nothing of a revoked one is under way.
+// at most 60 KiB, so that many small replies cost one send. The grantor's own code copies, and asks
+// its grant table for every piece. If the wire's adapter moves bytes by itself (OneSided), put and
+// get are its operations. The granting side then announces grants and revocations. The initiating
+// side checks each transfer against them (Lent), and reports when a revoked grant has no transfer
+// left.
 //
-// What goes out, in turn: control (credit, ends of operations), messages in order, pieces of puts
-// and of answers to gets round robin. An open frame is written when it is full or when the core
-// has nothing else to do (Flusher).
+// Outgoing data takes turns: control (credit, ends of operations), messages in order, pieces of
+// puts and of replies to gets round robin. An open frame is written when it is full or when the
+// core has nothing else to do (Flusher).
 //
 // Budgets towards the peer
-// - Messages: it has credit for our incoming_bytes_max and gets it back as they are released; each
-//   counts message_overhead more than its bytes. Using more ends the connection.
-// - Operations: at most operations_max of its gets under way, and of ends that it does not read.
+// - Messages: the peer has credit for our incoming_bytes_max and gets it back as messages are
+//   released. Each message counts its bytes and message_overhead. Using more ends the connection.
+// - Operations: at most operations_max gets of the peer in progress, and as many ends that it has
+//   not read.
 #pragma once
 #include <deque>
 #include <memory>
@@ -27,9 +29,9 @@ namespace ros2s::fabric {
 
 class PacketEndpoint;
 
-// What the connections of one domain share: frames that lie idle, and the list of those with an
-// open frame, which are written when the core would otherwise poll or sleep: the domain calls
-// flush() from its Poller.
+// What the connections of one domain share: spare frames, and the list of connections with an open
+// frame. Open frames are written before the core polls or sleeps: the domain calls flush() from its
+// Poller.
 class Flusher {
   public:
     Flusher() = default;
@@ -38,7 +40,7 @@ class Flusher {
     ~Flusher();
     void add(PacketEndpoint& endpoint);
     void remove(PacketEndpoint& endpoint) noexcept;
-    // True when anything was written.
+    // True if anything was written.
     bool flush() noexcept;
     [[nodiscard]] bool empty() const noexcept { return dirty_.empty(); }
     [[nodiscard]] Frame& take_frame();
@@ -51,7 +53,7 @@ class Flusher {
     size_t idle_count_ = 0;
 };
 
-// What the handshake settled.
+// The result of the handshake.
 struct PacketSession {
     std::string provider;
     uint64_t domain = 0;  // ours
@@ -63,14 +65,14 @@ struct PacketSession {
 
 class PacketEndpoint final : public MessageEndpoint, private WireUser {
   public:
-    // Frames of one connection: filled and not yet sent.
+    // Frames of one connection that are filled and not yet sent.
     static constexpr size_t frames_max = 32;
 
     PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher, Limits limits,
                    PacketSession session, std::unique_ptr<Wire> wire);
     ~PacketEndpoint() override;
 
-    // What this side says of itself in its hello.
+    // Writes this side's limits into its hello.
     static void introduce(Hello& hello, const Limits& limits) noexcept;
     [[nodiscard]] static Limits settle(Limits limits) noexcept;
 
@@ -85,7 +87,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
   private:
     friend class Flusher;
 
-    // A put or get that this side initiates. Lives in its coroutine's frame.
+    // A put or get that this side initiates. Is part of its coroutine's frame.
     struct Operation {
         RemoteKey key;
         uint64_t offset = 0;
@@ -112,12 +114,12 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
         uint64_t operation;
         uint16_t result;
     };
-    // What is told of a grant, and precedes every message that is sent after it.
+    // The announcement of a grant. It precedes every message that is sent after it.
     struct Notice {
         Packet header;
         RemoteKey key;  // granted
     };
-    // Waits for the peer to say that nothing is under way.
+    // Waits until the peer reports that no transfer is in progress.
     struct Fence {
         RemoteKey key;
         Event changed;
@@ -133,7 +135,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
 
     void frame_sent(Frame& frame) noexcept override;
     void frame_came(ConstBytes frame) noexcept override;
-    // Who has said goodbye does not mind how the other leaves.
+    // A side that has said goodbye does not care how the other one leaves.
     void broke(End how) noexcept override {
         end(goodbye_said_ && how == End::peer_died ? End::closed_here : how);
     }
@@ -186,20 +188,20 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     PacketSession session_info_;
     Flusher& flusher_;
     std::unique_ptr<Wire> wire_;
-    OneSided* const one_sided_;     // of the wire, or none
-    const size_t frame_bytes_max_;  // that it carries
+    OneSided* const one_sided_;     // the wire's, or null
+    const size_t frame_bytes_max_;  // the wire's limit
     bool closed_ = false;
     bool dirty_ = false;
     bool pumping_ = false;
 
     Frame* open_ = nullptr;
-    bool data_first_ = false;  // in the frame to come, so that neither kind starves the other
+    bool data_first_ = false;  // in the next frame, so that neither kind blocks the other
     size_t frames_out_ = 0;
 
-    uint64_t credit_;             // what the peer still takes
+    uint64_t credit_;             // that the peer still accepts
     uint64_t replies_bytes_ = 0;  // owned by us, not yet in frames
 
-    uint64_t credit_due_ = 0;  // released and not told
+    uint64_t credit_due_ = 0;  // released and not yet announced
 
     Semaphore operation_slots_;
     std::vector<Operation*> operations_;  // by the low bits of their id

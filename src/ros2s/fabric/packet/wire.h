@@ -1,8 +1,8 @@
-// Wire: what carries frames of packets: reliable, in order, of one connection. The one thing that a
-// provider over packets has to implement besides its set-up (sim, lanes; later tls).
+// Wire: carries frames of packets of one connection, reliably and in order. It is all that a
+// provider over packets implements besides its set-up (sim, lanes; later tls).
 //
-// Used on one core. A frame given to write() belongs to the wire until it comes back through
-// WireUser::frame_sent(); the wire gives them back when it likes, and thereby sets the pace.
+// Used on one core. A frame given to write() belongs to the wire until WireUser::frame_sent()
+// returns it. The wire decides when, and so sets the pace.
 #pragma once
 #include "ros2s/base/bytes.h"
 #include "ros2s/fabric/counters.h"
@@ -22,9 +22,9 @@ struct Frame {
 class WireUser {
   public:
     virtual void frame_sent(Frame& frame) noexcept = 0;
-    // The bytes live during the call.
+    // The bytes are valid during the call.
     virtual void frame_came(ConstBytes frame) noexcept = 0;
-    // The last call but for frame_sent().
+    // The last call except frame_sent().
     virtual void broke(End how) noexcept = 0;
 
   protected:
@@ -36,19 +36,18 @@ class OneSided;
 class Wire {
   public:
     virtual ~Wire() = default;
-    // None: put and get are packets.
+    // Null: put and get are packets.
     [[nodiscard]] virtual OneSided* one_sided() noexcept { return nullptr; }
-    // A frame that is written holds so much at most; half of one has room for a piece of a
-    // transfer.
+    // The size limit of a frame that is written. Half of it has room for a piece of a transfer.
     [[nodiscard]] virtual size_t frame_bytes_max() const noexcept { return frame_bytes; }
     virtual void start(WireUser& user) noexcept = 0;
     virtual void write(Frame& frame) noexcept = 0;
-    // For wires whose end may overtake what they carry: once goodbye is said, returns when the peer
-    // has taken in everything and hung up in its turn, or when the wire is shut.
+    // For wires whose end may overtake the data on them. After goodbye was sent, returns when the
+    // peer has received everything and has hung up too, or when the wire is shut.
     virtual Task<> farewell() { co_return; }
-    // Nothing goes out or comes in any more: no frame_came() or broke() after it.
+    // From now on nothing is sent or received: no frame_came() or broke() follows.
     virtual void shut() noexcept = 0;
-    // After shut(): returns when no frame is held any more and no call will come.
+    // After shut(): returns when the wire holds no frame and will make no call any more.
     virtual Task<> close() = 0;
 };
 

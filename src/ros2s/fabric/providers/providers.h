@@ -1,4 +1,4 @@
-// The real providers by their names, for those who compose: daemons, and clients of them.
+// The real providers by their names, for composing code: daemons, and their clients.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,21 +17,21 @@ struct SegmentsTogether;
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 
-// Whether its library listens by itself beside our port, and takes bytes from whoever reaches it,
-// without a ticket: all of UCX and libfabric but ofi+verbs. Over tcp such bytes write anywhere in
-// the process; RDMA adapters check keys, but what the library reads of messages is not checked by
-// us.
+// Whether its library has a listener of its own, beside our port, that accepts bytes from any
+// sender without a ticket. True for all of UCX and libfabric except ofi+verbs. Over tcp such bytes
+// can write anywhere in the process. RDMA adapters check keys, but we do not check what the library
+// reads of messages.
 [[nodiscard]] bool trusts_its_network(std::string_view provider);
 
-// `devices`: "lo", "eth0", "mlx5_0:1", or several with commas between them, of which the provider
-// takes the first that suits it; shm needs none. `together`: what shm shares with others. Errors:
-// unsupported (no such provider, this machine lacks it, or none of the devices suits it), those of
+// `devices`: "lo", "eth0", "mlx5_0:1", or several with commas between them. The provider takes the
+// first that it can use; shm needs none. `together`: what shm shares with others. Errors:
+// unsupported (no such provider, this machine lacks it, or no device can be used), those of
 // ucx::open_domain() and ofi::open_domain().
 [[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(
     Reactor& reactor, const std::string& provider, const std::string& devices, Report& report,
     shm::SegmentsTogether* together = nullptr);
 
-// Exposed for tests: the first of `devices` whose adapter or interface is among `fit`.
+// Public for tests: the first of `devices` whose adapter or interface is among `fit`.
 [[nodiscard]] Result<std::string> choose_device(const std::string& provider,
                                                 std::string_view devices,
                                                 const std::vector<std::string>& fit,
@@ -42,16 +42,16 @@ struct Availability {
     std::string provider;
     bool here = false;
     std::vector<std::string> devices;  // that could carry its data; shm needs none
-    std::string why_not;               // and what to do; empty where it is here
+    std::string why_not;               // and what to do; empty if it is available
 };
 // One for each provider. Loads UCX and libfabric.
 [[nodiscard]] std::vector<Availability> look_at_providers();
 
-// A library that this process has loaded, or would load: asking loads it.
+// A library that this process has loaded or would load. Asking loads it.
 struct NetworkLibrary {
     std::string name;     // "UCX", "libfabric"
-    std::string package;  // of Debian
-    std::string path;     // empty where it is not to be had
+    std::string package;  // the Debian package
+    std::string path;     // empty if it is not available
     std::string version;  // "1.13.1"
     std::string why_not;  // and what to do
 };

@@ -1,5 +1,5 @@
-// What the attack tests share: a server with a bystander whose session must not notice anything,
-// and a client that does the handshake by hand and then writes what it likes where it likes.
+// What the attack tests share: a server with a bystander, whose session must not be affected, and a
+// client that does the handshake by hand and then writes any bytes anywhere.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class Stage {
     Reactor& core() { return *reactor_; }
     const std::string& address() const { return address_; }
     void run(Task<> (*test)(Stage&)) { reactor_->run(perform(test)); }
-    // The honest client asks and is answered, a hundred times.
+    // The honest client sends a hundred requests and gets a hundred replies.
     Task<> bystander_is_served();
 
     std::unique_ptr<Domain> server;
@@ -42,7 +42,7 @@ class Stage {
     std::unique_ptr<OsReactor> reactor_;
 };
 
-// A client without scruples, and the server's endpoint for it.
+// A hostile client, and the server's endpoint for it.
 struct Attacker {
     Descriptor socket;
     Descriptor control_descriptor;
@@ -66,15 +66,15 @@ struct Attacker {
     [[nodiscard]] SharedGrant& grant(uint32_t slot) const {
         return reinterpret_cast<SharedGrant*>(control.data() + grants_offset(layout))[slot];
     }
-    // Writes one entry where the tail is and moves the tail by `advance`.
+    // Writes one entry at the tail and moves the tail by `advance`.
     void write_entry(const Packet& header, ConstBytes bytes, uint64_t advance);
-    // A key as the protocol has it, with any content.
+    // A key in the protocol's format, with any content.
     [[nodiscard]] RemoteKey key(uint32_t slot, uint64_t address, uint64_t length);
 };
 
-// Fails the test when it does not come to be connected.
+// The test fails if it cannot connect.
 Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory = 1 << 20);
-// Waits until the victim's connection has ended, at most a second.
+// Waits until the victim's connection has ended, for at most a second.
 Task<End> how_it_ended(Stage& stage, Endpoint& victim);
 
 }  // namespace ros2s::fabric::shm

@@ -1,5 +1,5 @@
-// Extents: which parts of the payload segment are in use, in blocks. First fit; neighbours that are
-// free are one. Private to the side that allocates.
+// Extents: the parts of the payload segment that are in use, in blocks. First fit; free neighbours
+// are merged. Private to the side that allocates.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -1,11 +1,12 @@
-// What lies in the two segments of a session (docs/formats/shm.md).
+// The contents of the two segments of a session (docs/formats/shm.md).
 //
-// control: a page of indices and flags, each on cache lines of its own; the two rings; the table of
-// grants, which the client writes and the server reads; the table of uses, the other way round.
+// control: a page of indices and flags, each on its own cache lines; the two rings; the table of
+// grants, which the client writes and the server reads; the table of uses, which the server writes
+// and the client reads.
 // payload: the client's memory, and nothing else.
 //
-// Every word here may be anything at any time as far as the server is concerned: it is loaded once,
-// checked, and can at worst end its own session.
+// The server expects any value in any word at any time. It loads each word once and checks it. A
+// wrong word can at worst end its own session.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,12 +24,12 @@ struct SharedWord {
 static_assert(sizeof(SharedWord) == 128);
 
 struct ControlPage {
-    SharedWord server_wants;  // wants_… : what to wake the server for
+    SharedWord server_wants;  // wants_… : the reasons to wake the server
     SharedWord client_wants;
-    SharedWord server_goodbye;  // 1 once it has closed in good order
+    SharedWord server_goodbye;  // 1 after a regular close
     SharedWord client_goodbye;
     SharedWord to_server_tail;  // bytes ever written; the client's
-    SharedWord to_server_head;  // bytes ever taken; the server's
+    SharedWord to_server_head;  // bytes ever read; the server's
     SharedWord to_client_tail;  // the server's
     SharedWord to_client_head;  // the client's
 };
@@ -37,12 +38,12 @@ static_assert(sizeof(ControlPage) <= control_page_bytes);
 
 inline constexpr uint64_t wants_entries = 1;  // something in its ring
 inline constexpr uint64_t wants_room = 2;     // room in the other
-inline constexpr uint64_t wants_release = 4;  // a use that ended
+inline constexpr uint64_t wants_release = 4;  // the end of a use
 
 // Ring entries: a Packet header of type message and its bytes, rounded up to a cache line.
 inline constexpr uint64_t entry_alignment = 64;
 
-// One grant. `state` is written last, and first cleared.
+// One grant. `state` is written last, and cleared first.
 struct SharedGrant {
     uint64_t state;    // generation << 32 | rights << 1 | live
     uint64_t address;  // in the payload segment
@@ -53,7 +54,7 @@ struct SharedGrant {
 };
 static_assert(sizeof(SharedGrant) == 64);
 
-// What the server appends to its hello, with the two descriptors: control, payload.
+// What the server appends to its hello. Two descriptors come with it: control, payload.
 struct ShmHello {
     uint64_t to_server_bytes = 0;  // powers of two
     uint64_t to_client_bytes = 0;
@@ -77,7 +78,7 @@ inline constexpr uint32_t slots_most = 4096;
 [[nodiscard]] constexpr uint64_t control_bytes(const ShmHello& hello) {
     return round_up(uses_offset(hello) + hello.slots * sizeof(uint32_t), control_page_bytes);
 }
-// Figures that make sense together, whoever sent them.
+// Whether the numbers agree with each other, from any sender.
 [[nodiscard]] constexpr bool makes_sense(const ShmHello& hello) {
     const auto ring = [](uint64_t bytes) {
         return std::has_single_bit(bytes) && bytes >= ring_bytes_least && bytes <= ring_bytes_most;
@@ -87,7 +88,7 @@ inline constexpr uint32_t slots_most = 4096;
            hello.payload_bytes > 0 && hello.payload_bytes % block_bytes == 0;
 }
 
-// A word that the peer reads or writes at the same time.
+// A word that the peer may read or write at the same time.
 template <class T>
 [[nodiscard]] std::atomic_ref<T> shared(T& word) noexcept {
     static_assert(std::atomic_ref<T>::is_always_lock_free);

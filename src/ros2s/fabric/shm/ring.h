@@ -1,9 +1,9 @@
 // RingWriter and RingReader: the two ends of a ring of bytes in shared memory. Each keeps its own
-// index privately and only publishes it; the peer's is loaded when asked for and must make sense.
+// index in private memory and only publishes it. The peer's index is loaded on request and checked.
 //
 // Invariants
 // - 0 <= tail - head <= size, in bytes ever written; both rise by multiples of entry_alignment.
-// - A reader copies each byte of an entry out once, and then forgets where it was.
+// - A reader copies each byte of an entry once, and never reads it again.
 #pragma once
 #include <algorithm>
 
@@ -24,9 +24,9 @@ class RingWriter {
         : ring_(ring), tail_word_(tail), head_word_(head) {}
 
     [[nodiscard]] uint64_t size() const noexcept { return ring_.size(); }
-    // As far as is known.
+    // As far as known.
     [[nodiscard]] uint64_t room() const noexcept { return ring_.size() - (tail_ - head_); }
-    // Looks how far the peer has read. False: it lies.
+    // Loads how far the peer has read. False: the peer's index is wrong.
     [[nodiscard]] bool refresh() noexcept {
         const uint64_t head = shared(head_word_.value).load(std::memory_order_seq_cst);
         if (head < head_ || head > tail_ || head % entry_alignment != 0) return false;
@@ -69,9 +69,9 @@ class RingReader {
     RingReader(Bytes ring, SharedWord& tail, SharedWord& head) noexcept
         : ring_(ring), tail_word_(tail), head_word_(head) {}
 
-    // As far as is known.
+    // As far as known.
     [[nodiscard]] uint64_t available() const noexcept { return tail_ - head_; }
-    // Looks how far the peer has written. False: it lies.
+    // Loads how far the peer has written. False: the peer's index is wrong.
     [[nodiscard]] bool refresh() noexcept {
         const uint64_t tail = shared(tail_word_.value).load(std::memory_order_seq_cst);
         if (tail < tail_ || tail - head_ > ring_.size() || tail % entry_alignment != 0) {
@@ -86,12 +86,12 @@ class RingReader {
         copy_out(head_, {reinterpret_cast<std::byte*>(&header), sizeof header});
         return header;
     }
-    // The bytes of the entry whose header was just read, and past it.
+    // Copies the bytes of the entry of the last header(), and moves past it.
     void take(const Packet& header, std::byte* into) noexcept {
         copy_out(head_ + sizeof header, {into, header.length});
         head_ += entry_bytes(header.length);
     }
-    // The same bytes where they lie, which the peer can change. Then skip().
+    // The same bytes in place, where the peer can change them. Then skip().
     [[nodiscard]] BorrowedMessage view(const Packet& header) const noexcept {
         const uint64_t place = (head_ + sizeof header) & (ring_.size() - 1);
         const uint64_t first = std::min<uint64_t>(header.length, ring_.size() - place);

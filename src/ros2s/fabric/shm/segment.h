@@ -1,9 +1,9 @@
-// Segment: memory shared with one peer: a sealed memfd, mapped. The trusted side makes it, for one
-// session, and never uses it for another; the other side takes it in only if it is what it must be.
+// Segment: memory shared with one peer: a sealed memfd, mapped. The trusted side makes it for one
+// session and never uses it for another. The other side accepts it only if all checks pass.
 //
-// The seals are what makes it safe to touch: with SHRINK and GROW a peer cannot take pages away
-// from under us (a hole punched into it reads as zeros; it does not fault), and SEAL keeps it so.
-// Memory of huge pages is refused, because it faults when their pool is empty.
+// The seals make it safe to access. With SHRINK and GROW a peer cannot remove pages (a hole punched
+// into it reads as zeros; it does not fault). SEAL keeps the seals. Memory of huge pages is
+// refused, because it faults when their pool is empty.
 #pragma once
 #include <cstdint>
 
@@ -28,16 +28,16 @@ class Segment {
     }
     ~Segment() { unmap(); }
 
-    // A new one, zeroed; pages are taken as they are touched. Errors: no_memory, io.
+    // A new one with zeros; pages are allocated at their first use. Errors: no_memory, io.
     [[nodiscard]] static Result<Segment> create(const char* name, uint64_t size);
-    // One that a peer sent. Errors: denied with the reason in the report: not sealed, not `size`
-    // bytes, not a memfd of ordinary pages.
+    // A segment that a peer sent. Errors: denied with the reason in the report: not sealed, not
+    // `size` bytes, not a memfd of ordinary pages.
     [[nodiscard]] static Result<Segment> take_in(Descriptor descriptor, uint64_t size,
                                                  Report& report);
 
     [[nodiscard]] Bytes bytes() const noexcept { return memory_; }
     [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
-    // Once the peer has its copy: the mapping stays.
+    // After the peer has its copy. The mapping stays.
     void close_descriptor() noexcept { descriptor_.reset(); }
 
   private:

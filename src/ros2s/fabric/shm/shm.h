@@ -1,10 +1,10 @@
-// shm: the provider for peers on one machine, trusted or not: rings and payload in shared memory, a
-// Unix socket for set-up, wake-ups and the peer's death.
+// shm: the provider for peers on one machine, trusted or not: rings and payload in shared memory,
+// and a Unix socket for set-up, wake-ups and the detection of a peer's death.
 //
-// Addresses are paths of Unix sockets (with a slash), or "@NAME". Peers are told by the kernel's
-// credentials of the socket (Peer::process, user, group).
+// Addresses are paths of Unix sockets (with a slash), or "@NAME". The kernel's credentials of the
+// socket identify peers (Peer::process, user, group).
 //
-// Cost when idle: none. A core that polls looks at one word per connection and turn.
+// An idle connection costs nothing. A core that polls looks at one word per connection and turn.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,12 +17,12 @@ namespace ros2s::fabric::shm {
 // them.
 struct SegmentsTogether {
     uint64_t bytes_max = 0;
-    uint64_t bytes = 0;  // of connections that stand, or are being set up
+    uint64_t bytes = 0;  // of connections that exist or are being set up
 };
 
 struct Options {
     // Shared memory of all connections that a listener of this domain accepts, control segments
-    // included; a peer over that is turned away.
+    // included. A peer that needs more than the rest is refused.
     uint64_t segments_bytes_max = uint64_t{4} << 30;
     // What this domain shares with others; null: nothing. One that takes all it gets leaves as much
     // as it has, so that several leave room for one more.

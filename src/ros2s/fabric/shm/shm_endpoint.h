@@ -1,17 +1,17 @@
 // ShmEndpoint: an Endpoint over two segments (layout.h) and a Unix socket. The server copies in and
 // out of the client's payload segment itself.
 //
-// What a hostile client can do to the server: end its own session. Its words are loaded once and
-// checked; its entries are copied before they are looked at; a turn takes a bounded number of them;
-// answers have room reserved in its ring before its request is taken, so it is never waited for;
-// wake-ups are one byte that is not waited for either.
+// A hostile client can only end its own session. The server loads the client's words once and
+// checks them, copies its entries before it looks at them, and takes a bounded number in a turn. It
+// reserves room for a reply in its ring before it takes the request, so it never waits for the
+// client. A wake-up is one byte, which it does not wait for either.
 //
-// A peer that sleeps is woken by the first entry that is written for it in a turn of the loop, and
-// not only at the end of the turn: else all requests of a turn reach it as one group, and each
-// process rests while another works on the whole group. A fence for each entry would cost more than
-// that gains. So wrote_entry() loads the peer's flag without a fence, and calls wake_peer(), which
-// has one, if the flag is up. It does so once in a turn, so that a peer that sleeps again after
-// each entry costs two wake-ups a turn at most.
+// The first entry that is written in a turn wakes a sleeping peer at once, not only at the turn's
+// end. Otherwise all requests of a turn reach the peer as one group, and each process rests while
+// the other works on the whole group. A fence for each entry would cost more than that gains. So
+// wrote_entry() loads the peer's flag without a fence. If the flag is up, it calls wake_peer(),
+// which has a fence. It does so once in a turn, so that a peer that sleeps again after each entry
+// costs at most two wake-ups a turn.
 //
 //     writer                              sleeper
 //     entry, tail                         flag = entries
@@ -20,11 +20,11 @@
 //     poll(): fence, flag up?
 //     clears it, sends a byte
 //
-// No wake-up is lost, whatever the load without a fence returns: it may only cause an early
-// wake_peer(). After every entry that no wake_peer() followed, wake_for_ is not 0, so poll() calls
+// No wake-up is lost, whatever the load without a fence returns: it can only cause an early
+// wake_peer(). After every entry without a wake_peer(), wake_for_ is not 0, so poll() calls
 // wake_peer() in the next turn, and a core polls before it sleeps. There the store of the tail
-// precedes the fence and the load of the flag, while the sleeper stores the flag and then loads the
-// tail, sequentially consistent. So one of the two sees the other.
+// precedes the fence and the load of the flag. The sleeper stores the flag and then loads the tail,
+// sequentially consistent. So one of the two sees the other.
 #pragma once
 #include <utility>
 #include <vector>
@@ -39,7 +39,7 @@
 
 namespace ros2s::fabric::shm {
 
-// The connections of one domain, looked at in each turn of the loop.
+// The connections of one domain; each turn of the loop looks at them.
 class ShmEndpoint;
 class Sessions final : public Poller {
   public:
@@ -56,7 +56,7 @@ class Sessions final : public Poller {
     bool prepare_sleep() noexcept override;
     void woke() noexcept override;
 
-    // Room for segments, until it is released.
+    // Reserved memory for segments, until it is released.
     class [[nodiscard]] Room {
       public:
         Room() = default;
@@ -73,7 +73,7 @@ class Sessions final : public Poller {
         Sessions* sessions_ = nullptr;
         uint64_t bytes_ = 0;
     };
-    // None where this would be too much.
+    // Empty if this would be too much.
     [[nodiscard]] Room take_room(uint64_t bytes) noexcept;
 
   private:
@@ -113,7 +113,7 @@ class ShmEndpoint final : public MessageEndpoint {
     void woke() noexcept;
 
   private:
-    // Copied between two looks at the key and at other work.
+    // Bytes that are copied between two checks of the key and two turns for other work.
     static constexpr uint64_t slice_bytes = uint64_t{64} << 10;
 
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
@@ -133,7 +133,8 @@ class ShmEndpoint final : public MessageEndpoint {
     void write(ConstBytes head, ConstBytes body) noexcept;
     bool write_piece(Outgoing& outgoing) noexcept;
     bool push_queue() noexcept;
-    // What is in the ring: up to `most` entries, as far as the budget goes unless it is the last.
+    // Takes up to `most` entries from the ring, while the budget has room unless it is the last
+    // call.
     bool take(uint64_t most, bool last) noexcept;
     enum class Took : uint8_t { yes, later, ended };
     Took take_one(bool last) noexcept;
@@ -141,9 +142,10 @@ class ShmEndpoint final : public MessageEndpoint {
     // Payload (shm_payload.cc).
     [[nodiscard]] std::expected<std::byte*, Refusal> locate(const RemoteKey& key, uint64_t offset,
                                                             uint64_t count, Rights right) noexcept;
-    // By the server's own record: may this session's key be tried at all?
+    // By the server's own record: may this session's key be used at all?
     [[nodiscard]] std::expected<void, Refusal> check_key(const RemoteKey& key) const noexcept;
-    // Tells the client that a region is in use, counted because several may use it.
+    // Tells the client that a region is in use. It is a count, because several transfers may use
+    // it.
     void mark(uint32_t slot) noexcept;
     void unmark(uint32_t slot) noexcept;
     Task<Result<>> move(RemoteKey key, uint64_t offset, Bytes memory, Rights right);
@@ -173,21 +175,21 @@ class ShmEndpoint final : public MessageEndpoint {
     RingReader in_;
     SharedWord& wants_;  // ours
     SharedWord& peer_wants_;
-    uint64_t wake_for_ = 0;     // what became true for the peer since wake_peer()
+    uint64_t wake_for_ = 0;     // the events for the peer since wake_peer()
     bool woken_early_ = false;  // by wrote_entry(), in this turn
-    // A connection that has been quiet for so many looks is armed instead: its peer wakes us.
+    // A connection without work in this many looks is armed instead: its peer wakes us.
     static constexpr uint32_t looks_until_armed = 4096;
     uint32_t quiet_looks_ = 0;
     bool armed_ = false;
     bool closed_ = false;
 
-    // The client's.
+    // Used by the client.
     Extents extents_;
     std::vector<uint32_t> generations_;
     std::vector<uint32_t> free_slots_;
     std::vector<uint32_t> revoking_;
     Event released_;
-    // The server's.
+    // Used by the server.
     std::vector<uint32_t> uses_of_slots_;
 
     Event drained_;

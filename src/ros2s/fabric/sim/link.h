@@ -1,4 +1,4 @@
-// Link: a connection of the simulated network: two directions, each a queue of frames under way.
+// Link: a connection of the simulated network: two directions, each a queue of frames in transit.
 // SimWire: one side of it.
 #pragma once
 #include <algorithm>
@@ -24,12 +24,12 @@ class Link {
         std::deque<Flight> flights;
         uint64_t bytes = 0;
         Time last_arrival{};
-        bool closed = false;  // its sender sends no more
+        bool closed = false;  // the sender sends no more
     };
 
     Link(Network& network, std::string process_a, std::string process_b)
         : network_(network), processes_{std::move(process_a), std::move(process_b)} {}
-    // What was under way is lost; both sides hear of it in time.
+    // Loses the frames in transit. Both sides are told later.
     void lose();
     void wake() noexcept;
 

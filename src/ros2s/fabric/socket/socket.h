@@ -1,8 +1,8 @@
-// Sockets for set-up: what connections begin with, before data moves by other means. Everything is
+// Sockets for set-up: connections begin with them, before data moves by other means. Everything is
 // non-blocking and waits on the reactor's Ring, with a deadline and a stop token.
 //
-// Addresses: "unix:PATH" without the scheme is a path (it contains a slash) or "@name" (abstract);
-// "HOST:PORT" and "[V6]:PORT" are TCP, HOST a number: names are resolved by who composes.
+// Addresses: a path (it contains a slash) or "@name" (abstract) is a Unix socket; "HOST:PORT" and
+// "[V6]:PORT" are TCP. HOST is a number: the composing code resolves names.
 #pragma once
 #include <memory>
 #include <string>
@@ -38,29 +38,29 @@ class Descriptor {
     int fd_ = -1;
 };
 
-// Errors of all: cancelled (the token fired), disconnected (the peer hung up), io.
+// Errors of all functions: cancelled (the token fired), disconnected (the peer hung up), io.
 Task<Result<>> send_all(Reactor& reactor, int fd, ConstBytes bytes, StopToken stop);
-// With descriptors beside the first byte.
+// Sends descriptors with the first byte.
 Task<Result<>> send_descriptors(Reactor& reactor, int fd, ConstBytes bytes,
                                 const std::vector<int>& descriptors, StopToken stop);
 Task<Result<>> receive_all(Reactor& reactor, int fd, Bytes into, StopToken stop);
-// Takes up to `most` descriptors that come along; more than that is an error (corrupt).
+// Receives up to `most` descriptors with the bytes; more than that is an error (corrupt).
 Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
                                    std::vector<Descriptor>& descriptors, size_t most,
                                    StopToken stop);
 
-// Errors: invalid (no such address), busy (in use), denied, io. A socket file that nobody listens
-// on any more is replaced. `address` becomes what was got: the port that the kernel chose.
+// Errors: invalid (no such address), busy (in use), denied, io. Replaces a socket file without a
+// listener. `address` becomes the actual one, with the port that the kernel chose.
 [[nodiscard]] Result<Descriptor> listen_on(std::string& address, Report& report);
-// The same, and waits a moment for an address that is in use: a killed process leaves operations in
+// The same, but waits a moment for an address that is in use: a killed process leaves operations in
 // the kernel that keep its sockets until they end.
 Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address, Report& report);
-// Who is at the other end, as the kernel knows: "process 4711 of user 1000 (shm)", "192.0.2.7 port
-// 4711 (ucx+tcp)".
+// The other end, as the kernel knows it: "process 4711 of user 1000 (shm)", "192.0.2.7 port 4711
+// (ucx+tcp)".
 [[nodiscard]] Peer peer_at(int fd, const std::string& provider);
-// Removes the socket file of a path that was listened on.
+// Removes the socket file of a listener's path.
 void remove_socket_file(const std::string& address) noexcept;
-// Errors: invalid, disconnected (nobody listens), deadline, cancelled, denied, io.
+// Errors: invalid, disconnected (no listener), deadline, cancelled, denied, io.
 Task<Result<Descriptor>> connect_to(Reactor& reactor, std::string address, StopToken stop,
                                     Report& report);
 

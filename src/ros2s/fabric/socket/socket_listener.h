@@ -1,12 +1,13 @@
 // SocketListener: a Listener over a listening socket. It accepts, reads hellos with their
-// credentials, asks the Admission, and answers; what an admitted peer gets is its provider's to do
+// credentials, asks the Admission, and answers. The provider sets up the rest for an admitted peer
 // (Handshakes::finish).
 //
 //     stranger ── hello, credential ──► asked ── verdict ──► guest ── finish() ──► ready ──
 //     accept()
 //
-// Handshakes run side by side, bounded in number and time, strangers apart from guests: so who was
-// admitted never makes room for who was not. A stranger costs a descriptor and a coroutine.
+// Handshakes run side by side, bounded in number and time. Those of strangers and those of guests
+// have separate bounds, so a stranger never displaces a guest. A stranger costs a descriptor and a
+// coroutine.
 #pragma once
 #include <deque>
 #include <list>
@@ -19,7 +20,7 @@
 
 namespace ros2s::fabric {
 
-// A peer that was admitted, and knows it.
+// A peer that was admitted, and was told so.
 struct Admitted {
     Descriptor socket;
     Hello hello;
@@ -27,12 +28,12 @@ struct Admitted {
     uint64_t session = 0;
 };
 
-// What a provider does for its listeners. Outlives them.
+// The provider's part of its listeners. Outlives them.
 class Handshakes {
   public:
     [[nodiscard]] virtual const std::string& provider() const noexcept = 0;
-    // Sets up what the peer gets, and makes the endpoint. An error closes the socket; the peer has
-    // been told if the provider told it.
+    // Sets up the session and makes the endpoint. An error closes the socket; the peer knows the
+    // error only if the provider has sent it.
     virtual Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                            StopToken stop) = 0;
 
@@ -40,8 +41,8 @@ class Handshakes {
     ~Handshakes() = default;
 };
 
-// The same from the side that connects: says hello and shows the credential. Returns the answer of
-// a listener that admits us. Errors: those of check_answer(), disconnected, cancelled.
+// The side that connects: sends its hello and credential. Returns the answer of a listener that
+// admits us. Errors: those of check_answer(), disconnected, cancelled.
 Task<Result<Hello>> ask_admission(Reactor& reactor, int fd, Hello hello, std::string address,
                                   const ConnectOptions& options, StopToken stop, Report& report);
 
@@ -55,23 +56,23 @@ class SocketListener final : public Listener {
     Task<> close() override;
 
   private:
-    // A handshake under way.
+    // A handshake in progress.
     struct Greeting {
         Peer peer;
         StopSource stop;
-        bool makes_room = false;  // for another one
+        bool makes_room = false;  // it is being ended for another one
     };
     using Greetings =
-        std::list<Greeting*>;  // in the order of their coming, but those that make room
+        std::list<Greeting*>;  // in the order of their arrival, without those that make room
 
     static Task<> run(SocketListener& self);
     static Task<> greet(SocketListener& self, Descriptor socket, Peer peer);
-    // A hello that is welcome so far. Errors: who sent it was told, or went.
+    // An acceptable hello. Errors: the sender was told, or disconnected.
     Task<Result<Hello>> hear(int fd, std::vector<std::byte>& credential, StopToken stop);
-    // Errors: it was told that it is not admitted, or went.
+    // Errors: the peer was told that it is not admitted, or it disconnected.
     Task<Result<Admitted>> admit(Descriptor socket, Greeting& greeting, StopToken stop);
     void turn_away(int fd, Answer answer, ConstBytes verdict = {}) noexcept;
-    // For this one. False where none of them is under way.
+    // Makes room for this peer. False if no handshake is in progress.
     static bool make_room(Greetings& among, const Peer& coming) noexcept;
 
     Reactor& reactor_;

@@ -1,5 +1,5 @@
-// What the attack tests share: a stage (fabric/contract/stage.h) and a peer that does the handshake
-// by hand and then says what it likes, with a UCX that can do everything.
+// What the attack tests share: a stage (fabric/contract/stage.h), and a peer with a complete UCX
+// that does the handshake by hand and then sends any bytes.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ struct AllUcx : UcxLibrary {
 #undef ROS2S_UCX_MEMBER
 };
 
-// A UCX with one-sided operations. Its own worker is looked at in progress() alone.
+// A UCX with one-sided operations. Only progress() makes its worker progress.
 class RawUcx {
   public:
     RawUcx();
@@ -71,7 +71,7 @@ class RawUcx {
     ucp_worker_h worker_ = nullptr;
 };
 
-// A session of somebody without scruples, and the server's endpoint for it.
+// A hostile peer's session, and the server's endpoint for it.
 struct Attacker {
     RawUcx& ucx;
     Descriptor socket{};
@@ -81,24 +81,24 @@ struct Attacker {
     uint64_t sequence = 0;
     std::unique_ptr<Endpoint> victim{};
 
-    // The next header that the protocol has.
+    // The next header in the protocol's order.
     [[nodiscard]] FrameHeader header() {
         return {.channel = server.channel, .sequence = sequence++};
     }
-    // Sends and waits until it has gone.
+    // Sends, and waits until the data is sent.
     Task<> send(Stage& stage, ConstBytes header, ConstBytes data, unsigned id = active_message_id,
                 uint32_t flags = 0);
-    // Looks at the own worker for a while.
+    // Makes the own worker progress for a while.
     Task<> look(Stage& stage, Duration how_long = std::chrono::milliseconds(50)) const;
     // Hangs up; closes the victim.
     Task<> finish(Stage& stage);
 };
 
-// Fails the test when it does not come to be connected.
+// The test fails if it cannot connect.
 Task<> attack(Stage& stage, Attacker& attacker);
-// Says hello, with anything behind it; false when it is not welcome.
+// Sends a hello with any bytes after it; false if it is refused.
 Task<bool> say_hello(Stage& stage, Attacker& attacker, std::vector<std::byte> greeting);
-// Waits until the victim's connection has ended, at most half a minute.
+// Waits until the victim's connection has ended, for at most half a minute.
 Task<End> how_it_ended(Stage& stage, Attacker& attacker);
 
 }  // namespace ros2s::fabric::ucx

@@ -1,5 +1,5 @@
-// Context: a UCX context and its one worker, with the settings that select() made and no others:
-// active messages and wake-ups, nothing one-sided.
+// Context: a UCX context and its one worker. It has the settings that select() made and no others:
+// active messages and wake-ups, no one-sided operations.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace ros2s::fabric::ucx {
 
 class Context {
   public:
-    // Loads UCX where no one has. Errors: unsupported, no_memory, io; the report says why.
+    // Loads UCX if the process has none. Errors: unsupported, no_memory, io; the report says why.
     [[nodiscard]] static Result<Context> open(const Options& options, const Settings& settings,
                                               Report& report);
     Context(Context&& other) noexcept;
@@ -34,7 +34,7 @@ class Context {
     ucp_worker_h worker_ = nullptr;
     int event_ = -1;
     std::vector<std::byte> address_;
-    std::vector<char*> environment_;  // the one that UCX saw
+    std::vector<char*> environment_;  // the environment at UCX's start
 };
 
 }  // namespace ros2s::fabric::ucx

@@ -1,5 +1,5 @@
-// What UCX is told for a provider and a device, and whether this machine has them. The decision is
-// a function of plain values, so that it can be tested for machines that are not at hand.
+// The settings of UCX for a provider and a device, and whether this machine has them. The decision
+// is a function of plain values, so that tests can cover machines that are not available.
 #pragma once
 #include <string>
 #include <utility>
@@ -13,8 +13,8 @@ namespace ros2s::fabric::ucx {
 using lanes::look_at_machine;
 using lanes::Machine;
 
-// The machine's devices that could carry the provider's data; never empty. Errors: invalid (no such
-// provider), unsupported; the report says what to do.
+// The devices of the machine that could carry the provider's data; never empty. Errors: invalid (no
+// such provider), unsupported; the report says what to do.
 [[nodiscard]] Result<std::vector<std::string>> fitting(const std::string& provider,
                                                        const Machine& machine, Report& report);
 

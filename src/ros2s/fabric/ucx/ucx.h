@@ -1,15 +1,15 @@
-// ucx: the provider between trusted machines: frames of packets as active messages of UCX, over tcp
-// or a NIC's reliable connections. Put and get are packets too, copied by the grantor's own code
-// after asking its own table: UCX's one-sided operations are not even enabled, because over tcp
+// ucx: the provider for trusted machines. Frames of packets are active messages of UCX, over tcp or
+// a NIC's reliable connections. Put and get are packets too. The grantor's own code copies them
+// after it has asked its own table. UCX's one-sided operations are not enabled, because over tcp
 // they write wherever the peer says (docs/decisions/0403-ucx.md).
 //
-// Addresses are "IP:PORT" of a TCP socket for set-up, which stays open beside the session: its
-// hang-up is the peer's death.
+// Addresses are "IP:PORT" of a TCP socket for set-up. That socket stays open beside the session.
+// Its hang-up means that the peer is gone.
 //
 // UCX is loaded when the first domain is opened, and stays. The environment's UCX_* variables have
-// no effect then or later; its log is made silent for the whole process; it installs none of the
-// handlers of SIGSEGV, SIGHUP and the like that it otherwise comes with, and patches nothing. A UCX
-// that the process had before is used as it is.
+// no effect then or later. Its log is silent for the whole process. It does not install its
+// handlers of SIGSEGV, SIGHUP and the like, and patches no code. If the process already has a UCX,
+// that one is used as it is.
 #pragma once
 #include <memory>
 #include <string>
@@ -25,22 +25,23 @@ struct Options {
     std::string device;
 };
 
-// The UCX that this process has, or would have: asking loads it.
+// The UCX that this process has or would load. Asking loads it.
 struct Library {
     std::string path;     // "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0"
     std::string version;  // "1.13.1"
 };
-// Errors: unsupported (none is installed, or too old a one), denied (the current directory has
+// Errors: unsupported (none is installed, or it is too old), denied (the current directory has
 // settings for it from another user); the report says what to do.
 [[nodiscard]] Result<Library> library(Report& report);
 
-// This machine's devices that could carry the provider's data, by name; never empty. UCX is not
-// asked. Errors: invalid (no provider of UCX), unsupported; the report says what to do.
+// The devices of this machine that could carry the provider's data, by name; never empty. Does not
+// ask UCX. Errors: invalid (no provider of UCX), unsupported; the report says what to do.
 [[nodiscard]] Result<std::vector<std::string>> devices(const std::string& provider, Report& report);
 
-// Opens a UCX context of its own. The reactor must have a Ring: an OsReactor. In a forked child the
-// domain is dead, as its reactor is. Errors: unsupported (this machine has no such device, or no
-// UCX), denied (see library()), invalid (no such provider, no device named), no_memory, io.
+// Opens a UCX context of its own. The reactor must have a Ring: an OsReactor. The domain does not
+// work in a forked child, and neither does its reactor. Errors: unsupported (this machine has no
+// such device, or no UCX), denied (see library()), invalid (no such provider, no device named),
+// no_memory, io.
 [[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options,
                                                           Report& report);
 

@@ -1,10 +1,10 @@
 // UcxLane: an endpoint of UCX and what is being sent on it.
 //
-// UCX 1.13 over tcp must not be made to drop an endpoint that still has something to send: what is
-// left of it then crashes when the peer's socket breaks (it handles "readable" and "writable" of
-// one event, and the first frees what the second uses). So wind_up() flushes before it closes.
+// UCX 1.13 over tcp must not drop an endpoint that still has something to send. What is left of it
+// crashes when the peer's socket breaks: UCX handles "readable" and "writable" of one event, and
+// the first frees what the second uses. So wind_up() flushes before it closes.
 //
-// UCX calls back in the middle of its own work: nothing is closed from there.
+// UCX calls back in the middle of its own work. Nothing is closed from such a call.
 #pragma once
 #include <array>
 
@@ -62,7 +62,7 @@ class UcxLane final : public Lane {
     uint64_t sequence_ = 0;
     State state_ = State::open;
     bool failed_ = false;
-    size_t sends_ = 0;     // with UCX
+    size_t sends_ = 0;     // that UCX has
     size_t requests_ = 0;  // the flush and the close
     std::array<Sending, sendings_max> sendings_;
     Sending* free_ = nullptr;

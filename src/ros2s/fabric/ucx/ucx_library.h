@@ -1,11 +1,11 @@
 // UcxLibrary: the functions of UCX that we call. They are looked up when the first domain is
-// opened: a program that never does has none of UCX in it, which starts with handlers of signals,
-// hooks and settings for the whole process. It is loaded once and stays until the process ends.
+// opened. UCX starts with signal handlers, hooks and settings for the whole process, so a program
+// that opens no domain does not load it. It is loaded once and stays until the process ends.
 //
-// A call through a member costs what a call of a linked library does: one load, one jump.
+// A call through a member costs as much as a call of a linked library: one load, one jump.
 //
-// Invariant: loading it leaves the process's handlers of signals and the code of its C library as
-// they are, whatever the environment says.
+// Invariant: loading it does not change the process's signal handlers or the code of its C library,
+// whatever the environment says.
 #pragma once
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
@@ -45,13 +45,13 @@ struct UcxLibrary : lanes::LoadedLibrary {
 #undef ROS2S_UCX_MEMBER
 };
 
-// The one of this process: the first call loads it, from any thread, and its outcome is that of all
-// later ones. Errors: unsupported (not installed, or too old), denied (the current directory has
+// The library of this process. The first call loads it, from any thread. All later calls have the
+// same result. Errors: unsupported (not installed, or too old), denied (the current directory has
 // settings for it from another user); the report says what to do.
 [[nodiscard]] Result<const UcxLibrary*> ucx_library(Report& report);
 
-// Loads the library of this name, which is looked for as the dynamic linker does. Once in a
-// process: ucx_library() is for everybody but its test.
+// Loads the library of this name. Searches as the dynamic linker does. Called once in a process:
+// all code but its test calls ucx_library().
 [[nodiscard]] Result<UcxLibrary> load_ucx_library(const char* name, Report& report);
 
 }  // namespace ros2s::fabric::ucx

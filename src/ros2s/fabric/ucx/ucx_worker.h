@@ -34,7 +34,7 @@ class UcxWorker final : public lanes::Worker {
     [[nodiscard]] ucp_worker_h handle() const noexcept { return context_.worker(); }
 
     Context context_;
-    bool called_back_ = false;  // a frame came: somebody may be ready to go on
+    bool called_back_ = false;  // a frame arrived: a coroutine may be ready to continue
 };
 
 }  // namespace ros2s::fabric::ucx
