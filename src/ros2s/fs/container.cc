@@ -64,7 +64,8 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     if (formatted || (repeated && formatted.error().code == Code::exists)) {
         co_return std::move(*created);
     }
-    // What is left of it would be a container that nobody can open. This has no part in the name.
+    // Otherwise a container would remain that cannot be opened. The undoing does not use the call's
+    // name.
     Call undoing = call;
     undoing.update = nullptr;
     [[maybe_unused]] const auto undone = co_await store.destroy_container(undoing, created->id);

@@ -40,7 +40,7 @@ struct DfsOptions {
     Duration orphan_sweep = std::chrono::seconds(30);
 };
 
-// Objects without an inode and without an orphan record: space that nobody can reach.
+// Objects without an inode and without an orphan record: space that cannot be reached.
 struct Leaks {
     uint64_t objects = 0;
     uint64_t bytes = 0;

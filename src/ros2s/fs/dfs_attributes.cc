@@ -1,4 +1,4 @@
-// Attributes: what stat shows, and chmod, chown, utimens, truncate.
+// Attributes: stat, chmod, chown, utimens, truncate.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -47,7 +47,8 @@ Task<Result<Attributes>> DfsMount::get_attributes(const Call& call, NodeId node)
 
 Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
                                                   const SetAttributes& changes) {
-    // The size first: times that are set with it must be later than the contents' last update.
+    // The size first: times that are set in the same call must be later than the contents' last
+    // update.
     if (changes.size) {
         ROS2S_CO_TRY(co_await set_size(call, node, *changes.size, 0));
         ROS2S_CO_TRY(co_await clear_set_ids_of(call, node));
@@ -68,7 +69,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         if (changes.uid || changes.gid) {
             record.uid = changes.uid.value_or(record.uid);
             record.gid = changes.gid.value_or(record.gid);
-            // As Linux: a new owner must not inherit the old one's set-id program.
+            // As in Linux: a new owner must not inherit the old owner's set-id program.
             if (!S_ISDIR(record.mode)) {
                 record.mode &= ~static_cast<uint32_t>(S_ISUID);
                 if ((record.mode & S_IXGRP) != 0) record.mode &= ~static_cast<uint32_t>(S_ISGID);
@@ -81,7 +82,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
             record.modified_epoch = contents.last_epoch.value;
         }
         stamp_changed(record, contents);
-        if (S_ISDIR(record.mode) && record.links == 0) {  // removed, and open: of this mount alone
+        if (S_ISDIR(record.mode) && record.links == 0) {  // removed, but still open in this mount
             NodeState* const state = nodes_.find(node);
             if (state == nullptr || state->directory == nullptr) co_return fail(Code::stale);
             *state->directory = record;
@@ -104,11 +105,11 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
     co_return fail(Code::busy);
 }
 
-// One transaction, however large the file, unless more chunks go than one transaction punches:
-// then the file shrinks in steps, from its end.
+// One transaction, whatever the file's size. Only if more chunks are removed than one transaction
+// punches, the file shrinks in steps, from its end.
 Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size, uint32_t part) {
     if (size > file_bytes_max) co_return fail(Code::too_large, file_bytes_max);
-    // Before chunks go: others may have written since it was done.
+    // Before chunks are removed: other mounts may have written since the first execution.
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call, part));
     if (before) co_return Result<>();
     ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
@@ -143,7 +144,7 @@ Task<Result<>> DfsMount::clear_set_ids_of(const Call& call, NodeId node) {
     co_return cleared;
 }
 
-// A write by whomever takes the set-id bits away: DFS does not know who is privileged.
+// Any write clears the set-id bits: DFS does not know which callers are privileged.
 Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, state.node));

@@ -1,5 +1,5 @@
-// What DFS adds to the store below it: a 4 KiB read or write through Dfs against the same request
-// made to MemoryStore directly.
+// The cost of DFS above its store: a 4 KiB read or write through Dfs, compared with the same
+// request to MemoryStore.
 #include <benchmark/benchmark.h>
 
 #include "dfs.h"

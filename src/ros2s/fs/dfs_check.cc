@@ -1,10 +1,11 @@
-// Objects without an inode: what a file leaves behind that is written to after it was punched.
+// Finds objects without an inode: a file leaves one behind if it is written to after it was
+// punched.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
 namespace {
 
-// Of one node: its inode's record, and an orphan's.
+// The node has no inode record; no orphan record.
 Condition no_inode(NodeId node) {
     return {.kind = Condition::Kind::absent,
             .object = object_of(node),
@@ -18,7 +19,7 @@ Condition no_orphan(NodeId node) {
             .akey = orphan_akey()};
 }
 
-// Nothing but whether it is there.
+// Fetches only whether the record exists.
 FetchItem presence(const Condition& condition) {
     return {.object = condition.object, .dkey = condition.dkey, .akey = condition.akey};
 }
@@ -66,7 +67,7 @@ Task<Result<Leaks>> DfsMount::check(const Call& call, bool free) {
         for (const object::ListEntry& entry : reply.entries) {
             request.after = entry.key;
             const ObjectId object = object::parse_object_key(entry.key);
-            // Numbers and orphans have no inode.
+            // The counter and the list of orphans have no inode.
             const bool is_node = object.high == object_class && object.low >= first_free_node;
             if (is_node) nodes.push_back({object.low});
         }

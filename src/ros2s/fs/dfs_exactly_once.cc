@@ -1,6 +1,6 @@
-// Calls that may come again, from a host that lost its DPU: Call::update names them, and the
-// transaction that decides one carries that name, so that the store keeps the answer beside what
-// was done. All other transactions of a mount have names of its own.
+// Calls that a host may repeat after it lost its DPU. Call::update names such a call. The
+// transaction that decides it carries the name, so the store keeps the reply with the change. All
+// other transactions of a mount have names of the mount.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -12,7 +12,7 @@ Task<Result<Commit>> DfsMount::commit_named(const Call& call, OperationSlots::Le
         const UpdateName& name = *call.update;
         constexpr uint32_t parts_max = UINT32_MAX / UpdateName::slots_max;
         if (part >= parts_max) co_return fail(Code::too_large, parts_max);
-        // The digest is the call's: a transaction that is planned again differs.
+        // The digest is the call's own, because a transaction that is planned again may differ.
         lease.name({.client = name.client,
                     .slot = name.slot + part * UpdateName::slots_max,
                     .sequence = name.sequence,
@@ -27,7 +27,7 @@ Task<Result<std::optional<Commit>>> DfsMount::done_before(const Call& call, uint
     if (call.update == nullptr || !call.update->repeated) co_return std::nullopt;
     co_await slots_.wait();
     auto lease = slots_.take();
-    // Never true: it succeeds only where the store has an answer for the name.
+    // Never true: the transaction succeeds only if the store has a reply for the name.
     lease.require({.kind = Condition::Kind::absent,
                    .object = object_of(root_node),
                    .dkey = record_dkey(),

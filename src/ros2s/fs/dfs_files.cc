@@ -1,4 +1,4 @@
-// Handles: open, create, close, readdir, and what an open file can say of itself.
+// Handles: open, create, close, readdir, and the path report of an open file.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -11,7 +11,8 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
     if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
-    // An earlier mount's orphan, opened again by who had it open: it goes when they close it.
+    // An orphan of an earlier mount, opened again by a client that had it open. It is removed when
+    // it is closed.
     if (inode.record.links == 0) state.orphaned = true;
     if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode.record);
     if (flags.truncate) {
@@ -43,7 +44,7 @@ Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::stri
         }
         if (made) {
             OpenFlags fresh = flags;
-            fresh.truncate = false;  // there is nothing in it
+            fresh.truncate = false;  // a new file is empty
             auto opened = co_await open(call, made->node, fresh);
             const bool removed = !opened && opened.error().code == Code::stale;
             if (!removed) co_return opened;
@@ -67,7 +68,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     if (store_.pins_era() == 0 || state.orphaned) {
         (void)co_await unpin(state);
     } else {
-        // Nobody waits until the store has heard of it; who opens the node again, does.
+        // The caller does not wait for the store's reply. A call that opens the node again waits.
         co_await letting_go_.spawn(unpin_later(*this, state));
     }
     co_return Result<>();
@@ -85,8 +86,8 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
     if (!file) co_return fail(Code::stale);
     if (!file->is_directory) co_return fail(Code::not_directory);
     if (file->cookies.is_behind_end(cookie)) co_return std::vector<DirectoryEntry>{};
-    // A number that this handle has not come to is a seek behind the end, or another handle's
-    // cookie. Reading on tells which.
+    // The number is not one that this handle has returned: a seek behind the end, or a cookie of
+    // another handle. Reading on distinguishes them.
     for (size_t lists = 0; file->cookies.last() < cookie; ++lists) {
         if (lists == seek_lists_max) co_return fail(Code::invalid);
         ROS2S_CO_TRY(

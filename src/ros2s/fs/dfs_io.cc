@@ -1,5 +1,5 @@
-// File contents. A read that lies within one chunk's bytes is one fetch of one item, a write within
-// one chunk one update; nothing else is asked or written.
+// File contents. A read within one chunk's bytes is one fetch of one item. A write within one chunk
+// is one update. Neither makes another request.
 #include "dfs_mount.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -59,7 +59,7 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     co_return bytes;
 }
 
-// A read over several chunks: one batch, or several where it has more chunks than a batch takes.
+// A read over several chunks: one batch, or several if there are more chunks than a batch takes.
 Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, Window into,
                                              uint64_t offset) {
     uint64_t done = 0;
@@ -88,9 +88,10 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
     co_return into.length;
 }
 
-// Some chunk ended before what was asked of it: a hole, or the end of the file. The size that
-// decides is asked for after the read, so what a chunk lacked then may have been written since;
-// such chunks are read once more, or zeros would be returned that the file never held there.
+// A chunk ended before the requested range: it is a hole, or the end of the file. The size decides,
+// and it is asked for after the read. The missing bytes may have been written in between. Such
+// chunks are therefore read once more; otherwise zeros would be returned that were never in the
+// file.
 Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& file, Window into,
                                                    uint64_t offset, std::span<FetchItem> items) {
     metrics_.size_queries.add();
@@ -163,8 +164,8 @@ Task<Result<>> DfsMount::write_chunk(const Call& call, NodeState& state, Window 
     co_return Result<>();
 }
 
-// One transaction after the other, in the file's order, each of as many chunks as it may carry:
-// where one fails, what has been written is the beginning, and the caller is told how much that is.
+// One transaction after the other, in the order of the file, each with as many chunks as it may
+// carry. If one fails, the beginning has been written, and the caller gets its length.
 Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state, Window from,
                                               uint64_t offset) {
     uint64_t done = 0;
@@ -193,7 +194,7 @@ Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state
 
 namespace {
 
-// What was asked for has not been done, for certain.
+// True if the error guarantees that the request was not done.
 bool was_refused(const Error& error) {
     switch (error.code) {
         case Code::cancelled:
@@ -208,15 +209,16 @@ bool was_refused(const Error& error) {
 
 }  // namespace
 
-// At the end of the file as it is at that moment. This mount's other writers are shut out by the
-// caller; other mounts' by conditions: the last chunk has not grown, and none has come behind it.
-// One transaction, unless there is more than one can carry; of a named call it must be one. Returns
-// how much was appended: less where a further one was refused, but not where it may have been done,
-// for it would then be appended once more.
+// Appends at the current end of the file. The caller excludes this mount's other writers.
+// Conditions exclude other mounts' writers: the last chunk has not grown, and no chunk was added
+// behind it. One transaction, or several if the data does not fit into one; a named call must be
+// one. Returns the number of bytes appended. It is less than requested if a further transaction was
+// refused. If a transaction may have been done, the result is its error, because the caller would
+// otherwise append the rest twice.
 Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& state, Window from) {
     const NodeId node = state.node;
     const uint64_t wanted = from.length;
-    // What was appended, where nothing more of it can have been; else the error.
+    // The bytes appended, if it is certain that no more were; otherwise the error.
     const auto refused = [&](const Error& error) -> Result<uint64_t> {
         if (from.length == wanted) return fail(error);
         return wanted - from.length;
@@ -281,7 +283,7 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     if (file->node.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, file->node));
     ROS2S_CO_TRY(co_await punch_range(call, node, offset, length));
     if (call.update == nullptr) co_return Result<>();
-    // Its steps have names of this mount's own; that all are done has the call's.
+    // The steps have names of this mount. Only the completion of all has the call's name.
     co_await slots_.wait();
     auto lease = slots_.take();
     const auto done = co_await commit_named(call, lease);
@@ -293,7 +295,7 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeId node, uint64_t off
                                      uint64_t length) {
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
     const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
-    // Whole chunks go at once, but for the file's last one, which tells the size.
+    // Whole chunks are removed at once, except the file's last one, which determines the size.
     const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
     for (uint64_t at = offset; at < end;) {
         if (at % chunk_bytes_ == 0 && at / chunk_bytes_ < whole_end) {
@@ -316,7 +318,8 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeId node, uint64_t off
     co_return Result<>();
 }
 
-// In [begin, end), so many that exist at a time: a sparse file may have few in a vast range.
+// Punches chunks in [begin, end), a number of existing ones at a time: a sparse file may have few
+// in a vast range.
 Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeId node, uint64_t begin,
                                             uint64_t end) {
     object::ListRequest request{.what = object::ListRequest::What::dkeys,

@@ -127,7 +127,7 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     }
     auto mounted = std::make_unique<DfsMount>(store, container, reactor, options, *superblock);
     if (const auto reaped = co_await mounted->begin(call); !reaped) {
-        // A pool that takes no writes is mounted as it is: reading must work.
+        // A pool that takes no writes is mounted all the same: reading must work.
         if (reaped.error().code != Code::read_only) {
             co_await mounted->close_all();
             co_return report.fail(
@@ -158,7 +158,8 @@ DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
 Task<> DfsMount::close_all() {
     const Call call;
     closing_.request_stop();
-    // A store that does not answer holds up nobody: what it does not hear, the session's end says.
+    // If the store does not answer, no caller waits for it. Pins that it does not hear of end with
+    // the session.
     unpin_until_ = reactor_.now() + std::chrono::seconds(10);
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
@@ -169,15 +170,15 @@ Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Le
     if (stopped_) co_return fail(Code::name_taken);
     const bool own = lease.is_own();
     const auto done = co_await store_.update(call, container_, lease.transaction());
-    // Somebody else's request was done under a name that only this mount knows. What the store says
-    // of its names is worth nothing any more.
+    // Another client's request was done under a name that only this mount should know. The store's
+    // replies for this mount's names can no longer be trusted.
     if (!done && done.error().code == Code::name_taken && own) stopped_ = true;
     co_return done;
 }
 
-// A store may judge conditions by transactions that are not durable, hence not visible, yet; then
-// reading again at once reads the same. So all but the first further attempt wait, each longer,
-// and at random, so that those who collided do not do so again.
+// A store may judge conditions by transactions that are not durable yet, hence not visible. Reading
+// again at once then returns the same state. So every further attempt but the first waits, longer
+// each time, and for a random time, so that the colliding callers do not collide again.
 Task<bool> DfsMount::conflicted(const Error& error, int attempt) {
     if (error.code != Code::condition_failed) co_return false;
     metrics_.conflicts.add();
@@ -196,14 +197,14 @@ Task<Result<NodeId>> DfsMount::next_node(const Call& call) {
     if (next_node_ == next_node_end_) {
         co_await node_lease_.acquire();
         const SemaphoreHold hold(node_lease_);
-        // Whoever waited here may find that another one has done it.
+        // Another caller may have leased ids while this one waited.
         if (next_node_ == next_node_end_) ROS2S_CO_TRY(co_await lease_nodes(call));
         co_return NodeId{next_node_++};
     }
     co_return NodeId{next_node_++};
 }
 
-// Takes a range of ids from the container's counter. What is left of it at unmount is never used.
+// Takes a range of ids from the container's counter. Ids that are left at unmount are never used.
 Task<Result<>> DfsMount::lease_nodes(const Call& call) {
     const ObjectId object = object_of(counter_node);
     for (int attempt = 0; attempt < attempts_max; ++attempt) {

@@ -189,8 +189,8 @@ class DfsMount final : public Dfs {
     // Punches chunks from the end until at most one transaction's worth remains from `first` on.
     Task<Result<>> punch_chunks(const Call& call, NodeId node, uint64_t first);
 
-    // ---- dfs_pins.cc
-    // The node's state, once nobody is removing it. Give it back with unpin().
+    // ---- dfs_pins.cc The node's state, once no removal of it is in progress. Give it back with
+    // unpin().
     Task<std::reference_wrapper<NodeState>> pin(NodeId node);
     // Releases a pin. With the last one the store's pin ends, and the contents of an orphan are
     // removed. Errors: of reaping, which the next mount then does.
@@ -303,8 +303,8 @@ class DfsMount final : public Dfs {
     HandleTable handles_;
     Semaphore node_lease_;         // one caller at a time leases ids
     Semaphore directory_renames_;  // reduces conflicts on the container-wide key
-    // True if other clients may have orphans open that nobody has open here: no contents are
-    // removed.
+    // True if other clients may have orphans open that this mount does not have open: no contents
+    // are removed.
     [[nodiscard]] bool spares_orphans() const { return in_grace_ || leaves_orphans(); }
     [[nodiscard]] bool leaves_orphans() const {
         return options_.leaves_orphans != nullptr && *options_.leaves_orphans;

@@ -295,8 +295,8 @@ TEST_F(DfsMountTest, AWriteThatFindsNoSpaceLeavesItsBeginning) {
     unmount();
 }
 
-// An append that is refused half way tells how far it came. One that may have been done does not:
-// who appends the rest would append it twice.
+// An append that is refused half way reports how far it came. One that may have been done does not,
+// because the caller would append the rest twice.
 TEST_F(DfsMountTest, AnAppendThatIsRefusedTellsItsBeginning) {
     start();
     (void)create("file");
@@ -384,7 +384,7 @@ TEST_F(DfsMountTest, OrphansOfALostMountAreReapedByTheNext) {
     unmount();
 }
 
-// With a time of grace they are there for who opens them again, until its last close.
+// During the time of grace they exist for clients that open them again, until the last close.
 TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
     start();
     const Opened kept = create("kept"), dropped = create("dropped");
@@ -405,7 +405,8 @@ TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
     EXPECT_EQ(again->attributes.size, 30'000U);
     EXPECT_EQ(again->attributes.links, 0U);
     EXPECT_EQ(attributes(dropped), std::nullopt);
-    // Also one that loses its name now, open where nobody here knows of.
+    // The same for one that loses its name now, and may be open in a client that this mount does
+    // not know.
     const NodeId late = world_.run((*next)->mknod(call_, root_node, "late", S_IFREG, 0, {}))->node;
     ASSERT_TRUE(world_.run((*next)->unlink(call_, root_node, "late")).has_value());
     EXPECT_EQ(world_.run((*next)->get_attributes(call_, late))->links, 0U);
@@ -487,9 +488,9 @@ TEST_F(DfsMountTest, MetricsCount) {
     unmount();
 }
 
-// The attack: whoever can tell a mount's next name has an empty update done under it. The stored
-// answer would pass for that of the transaction which takes node ids: two mounts would then give
-// the same ids to their files.
+// The attack: a client that can guess a mount's next name has an empty update done under it. The
+// stored reply would then pass for the reply to the transaction that takes node ids, and two mounts
+// would give the same ids to their files.
 TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
     start();
     (void)create("before");

@@ -1,4 +1,4 @@
-// Names: look-up, and what adds them. What takes them away is in dfs_removal.cc.
+// Names: look-up and creation. Removal is in dfs_removal.cc.
 #include <array>
 
 #include "dfs_mount.h"
@@ -41,15 +41,15 @@ Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::
         ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
         if (!named.entry.exists()) co_return fail(Code::not_found);
         auto attributes = co_await get_attributes(call, named.entry.node());
-        // Unlinked between the two reads: look again.
+        // It was unlinked between the two reads: look again.
         const bool gone = !attributes && attributes.error().code == Code::stale;
         if (!gone) co_return attributes;
         co_await yield(reactor_);
     }
-    co_return fail(Code::corrupt);  // a name whose node does not exist, time and again
+    co_return fail(Code::corrupt);  // a name whose node does not exist, after several attempts
 }
 
-// What Linux does with a set-group directory: the group is inherited, and by directories the bit.
+// As Linux in a set-group directory: new nodes inherit the group, and new directories also the bit.
 InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const {
     const int64_t now = now_ns();
     InodeRecord record{.mode = mode,
@@ -138,7 +138,7 @@ Task<Result<Attributes>> DfsMount::symlink(const Call& call, NodeId parent, std:
     if (target.size() > link_target_bytes_max) {
         co_return fail(Code::name_too_long, link_target_bytes_max);
     }
-    if (target.empty()) co_return fail(Code::not_found);  // ENOENT, as Linux has it
+    if (target.empty()) co_return fail(Code::not_found);  // ENOENT, as in Linux
     if (target.find('\0') != target.npos) co_return fail(Code::invalid);
     co_return co_await add_node(call, parent, name, S_IFLNK | 0777, 0, target, owner);
 }

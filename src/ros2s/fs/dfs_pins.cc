@@ -1,19 +1,19 @@
-// How long a node stays: while this mount has it open, also where another one takes its last name,
-// and while another one has.
+// The lifetime of a node. It exists while it has a name, while this mount has it open, and while
+// another mount has it open.
 //
-// What is open here is pinned in the store, by the fetch that opening makes. A punch goes under the
-// condition that no other mount has pinned its object. Where it is refused the node becomes an
-// orphan, or stays one, and goes with the last pin:
+// The fetch that opens a node also pins it in the store. A punch has the condition that no other
+// mount has pinned the object. If it is refused, the node becomes an orphan, or stays one, and is
+// removed with the last pin:
 //
-//     open here alone      the last close reaps, in one go
-//     open elsewhere, too  the store tells whoever gives the last pin back that it is wanted
-//     its mount has died   whoever found it pinned looks again after a while, and so do mounts that
-//                          begin
+//     open here alone      the last close punches it at once
+//     open elsewhere, too  the store tells the mount that releases the last pin to punch it
+//     its mount has died   the mount that found it pinned checks again after a while; so does each
+//                          mount that starts
 //
-// A store that was restarted, or a connection that was lost, may have forgotten pins (a new era):
-// they are taken again within a second or two, which the store waits for. A write goes under the
-// condition that its file is pinned, and what was read in another era counts if the file is still
-// there: so none is acknowledged, or invented, of a file that is gone.
+// A restarted store may have forgotten pins, and so may one whose connection was lost (a new era).
+// They are pinned again within a second or two, and the store waits for that. A write has the
+// condition that its file is pinned. Data that was read in another era is valid if the file still
+// exists. So no write to a removed file is acknowledged, and no data of a removed file is invented.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -32,7 +32,7 @@ Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
 Task<Result<>> DfsMount::unpin(NodeState& state) {
     Result<> reaped;
     const bool reaps = state.orphaned && options_.reaps && !spares_orphans();
-    // Who opens it again at the next mount finds the store's pin in its place.
+    // If it is opened again at the next mount, that mount takes over the store's pin.
     const bool lets_go = state.held && !leaves_orphans();
     if (state.pins == 1 && (reaps || lets_go)) {
         state.removing = true;
@@ -47,8 +47,8 @@ Task<Result<>> DfsMount::unpin(NodeState& state) {
 Task<> DfsMount::unpin_later(DfsMount& self, NodeState& state) { (void)co_await self.unpin(state); }
 
 Task<Result<>> DfsMount::let_go(NodeState& state, bool reaps) {
-    // Of nobody's call: it must not end with the deadline of whoever closed last. What fails here
-    // is done at the next mount.
+    // Not the closing caller's call: its deadline must not end the removal. If the removal fails,
+    // the next mount repeats it.
     const Call call;
     Result<bool> gone = false;
     if (reaps) gone = co_await reap(call, state.node);
@@ -67,7 +67,7 @@ Task<Result<DfsMount::Inode>> DfsMount::hold(const Call& call, NodeState& state)
     InodeRecord fetched;
     FetchItem item = record_item(object_of(state.node), record_dkey(), inode_akey(), fetched);
     const auto done = co_await store_.pin(call, container_, holder_, item);
-    // Where no answer came it may be pinned all the same.
+    // If no answer came, it may have been pinned all the same.
     state.held = state.held || !done || item.status;
     ROS2S_CO_TRY(done);
     if (item.status) state.era = era;
@@ -108,12 +108,12 @@ Task<> DfsMount::hold_again(DfsMount& self) {
             NodeState& state = co_await self.pin(node);
             if (state.held) {
                 const auto held = co_await self.hold(call, state);
-                // One that is gone is `stale` to who uses it. For others: again.
+                // If the node is gone, its users get `stale`. All other nodes are pinned again.
                 if (!held && held.error().code != Code::stale) era = 0;
             }
             (void)co_await self.unpin(state);
         }
-        // Those who did not come again have orphans.
+        // Clients that did not reconnect have left orphans.
         self.sweep_later();
     }
 }
@@ -123,7 +123,8 @@ Task<> DfsMount::hold_again(DfsMount& self) {
 Task<Result<bool>> DfsMount::reap(const Call& call, NodeId node) {
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
     if (contents.exists && contents.highest_dkey.number() >= options_.punch_chunks_max) {
-        // In steps. From the first on nobody finds the node: nobody sees half of it.
+        // In steps. The first step removes the node's record, so that no reader finds half of the
+        // contents.
         ROS2S_CO_TRY_ASSIGN(const bool begun,
                             co_await punch_orphan(call, node,
                                                   {.kind = Operation::Kind::punch_dkey,
@@ -160,7 +161,8 @@ Task<Result<bool>> DfsMount::punch_orphan(const Call& call, NodeId node, Operati
     if (done) co_return true;
     if (done.error().code != Code::condition_failed) co_return fail(done.error());
     const bool is_pinned = done.error().detail == 0;
-    // Otherwise it is no orphan: another mount was faster, or has not made it one yet.
+    // Otherwise it is not an orphan: another mount has punched it, or has not made it an orphan
+    // yet.
     if (is_pinned) sweep_later();
     co_return !is_pinned;
 }

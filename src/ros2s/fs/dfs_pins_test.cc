@@ -226,7 +226,7 @@ TEST_F(DfsPins, WhatIsStillThereIsPinnedAgain) {
     unlink(*b_, "f");
     expect_usable(*a_, file, "after!");
     close(*a_, file);
-    // Also where nobody uses it meanwhile.
+    // Also for a file that is not used meanwhile.
     const FileHandle idle = create(*a_, "g");
     ASSERT_TRUE(write(*a_, idle, "before"));
     store_.restart();
@@ -252,7 +252,7 @@ TEST_F(DfsPins, WhatIsGoneIsStale) {
     close(*a_, file);
 }
 
-// Its mount is gone without a word: whoever unlinked it looks again.
+// Its mount has died: the mount that unlinked the file checks again.
 TEST_F(DfsPins, WhatADeadMountHadOpenIsSwept) {
     const bool dies = true;
     unmount(a_);
@@ -284,7 +284,7 @@ TEST_F(DfsPins, AMountThatOnlyLooksReapsNothing) {
     EXPECT_EQ(free_bytes(), empty_);
 }
 
-// Chunks of a node that was punched, as those wrote who did not know.
+// Chunks of a node that was punched, as written by a mount that did not know of the punch.
 TEST_F(DfsPins, ALeakIsFoundAndFreed) {
     const FileHandle kept = create(*a_, "kept"), orphan = create(*a_, "orphan");
     EXPECT_TRUE(write(*a_, kept, "x"));
@@ -318,7 +318,7 @@ TEST_F(DfsPins, ALeakIsFoundAndFreed) {
     close(*a_, kept);
 }
 
-// In requests to the store, of a file that nobody else has open.
+// In requests to the store, for a file that is open only here.
 TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
@@ -340,7 +340,7 @@ TEST_F(DfsPins, WhatItCosts) {
     EXPECT_EQ(cost([&] { file = create(*a_, "f"); }), 4U);      // as without pins
     EXPECT_EQ(cost([&] { (void)write(*a_, file, "x"); }), 1U);  // as without
     EXPECT_EQ(cost([&] { (void)read(*a_, file); }), 2U);        // as without
-    EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);             // nobody waits for it; 0 without
+    EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);             // no caller waits for it; 0 without
     const auto there = world_.run(a_->lookup(call_, root_node, "f"));
     EXPECT_EQ(cost([&] { file = world_.run(a_->open(call_, there->node, {}))->handle; }), 2U);
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);

@@ -1,6 +1,6 @@
 // read_many: open, read and close of many files, in few requests. Names are resolved level by
-// level, all files' entries of a level in one batch; then all sizes are asked for side by side;
-// then all records and contents come in one batch.
+// level, the entries of all files of a level in one batch. Then all sizes are queried concurrently.
+// Then all records and contents come in one batch.
 #include <map>
 
 #include "dfs_mount.h"
@@ -8,14 +8,14 @@
 
 namespace ros2s::fs {
 namespace {
-// Files worked on at once; more are done group after group.
+// Files in progress at once. More files are processed group by group.
 constexpr size_t group_files_max = 512;
 }  // namespace
 
 struct DfsMount::ManyFile {
     ReadManyItem* item = nullptr;
     NodeId at{};            // resolved so far
-    std::string_view rest;  // what is left of the name
+    std::string_view rest;  // the rest of the name
     NodeState* state = nullptr;
     InodeRecord inode;
     bool has_holes = false;
@@ -40,7 +40,7 @@ Task<Result<>> DfsMount::resolve_many(const Call& call, std::span<ManyFile> file
             const size_t slash = file->rest.find('/');
             const std::string_view name = file->rest.substr(0, slash);
             file->rest = slash == file->rest.npos ? "" : file->rest.substr(slash + 1);
-            // A trailing slash asks for a directory.
+            // A trailing slash requires a directory.
             const bool bad_end = slash != name.npos && file->rest.empty();
             file->item->status = bad_end ? fail(Code::invalid) : check_name(name);
             if (file->item->status) wanted[{file->at, name}].push_back(file);
@@ -94,7 +94,8 @@ Task<> DfsMount::query_many(const Call& call, ManyFile& file) {
     }
 }
 
-// Each file's record comes with its contents, so that a file unlinked before is found out.
+// Each file's record is fetched with its contents, which shows whether the file was unlinked
+// before.
 Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files) {
     ManyFetch batch;
     for (ManyFile& file : files) {
@@ -109,7 +110,8 @@ Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files)
         if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
     }
     ROS2S_CO_TRY(co_await flush_many(call, batch));
-    // A batch is no snapshot: a file unlinked during it may have a record and yet no contents.
+    // A batch is not a snapshot: a file that is unlinked meanwhile may have a record and no
+    // contents.
     for (ManyFile& file : files) {
         if (!file.item->status || !file.has_holes) continue;
         batch.add(file, record_item(object_of(file.at), record_dkey(), inode_akey(), file.inode));
@@ -145,7 +147,7 @@ Task<Result<>> DfsMount::read_group(const Call& call, NodeId directory,
         files.push_back({.item = &item, .at = directory, .rest = item.name});
     }
     ROS2S_CO_TRY(co_await resolve_many(call, files));
-    // Pinned, so that an unlink leaves the contents alone until they are read.
+    // Pinned, so that an unlink does not remove the contents until they are read.
     for (ManyFile& file : files) {
         if (!file.item->status) continue;
         NodeState& state = co_await pin(file.at);

@@ -1,8 +1,8 @@
-// What takes names away: unlink, rmdir.
+// The removal of names: unlink, rmdir.
 //
-// A file that loses its last name while nobody has it open is punched by the same transaction. One
-// that is open, here or elsewhere, or too large for one transaction, becomes an orphan: it is
-// recorded under orphan_node, and reaped when nobody has it open any more (dfs_pins.cc).
+// If a file that is not open loses its last name, the same transaction punches it. If it is open,
+// here or in another mount, or too large for one transaction, it becomes an orphan: it is recorded
+// under orphan_node, and punched when it is no longer open (dfs_pins.cc).
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -29,7 +29,8 @@ Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Remo
                        contents->highest_dkey.number() >= options_.punch_chunks_max;
     removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_orphans();
     removal.orphan.node = entry.record.node;
-    // From here on nobody starts to use it; who wants to, waits and then finds it gone.
+    // From here on no call starts to use the node. A call that wants to waits, and then finds it
+    // gone.
     if (!removal.becomes_orphan) state.removing = true;
     co_return Result<>();
 }
@@ -96,7 +97,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             done = co_await commit_named(call, lease);
         }
         co_await finish_removal(removal, done && !done->replayed);
-        // It was done before, and whether it left an orphan only the store knows.
+        // It was done before. Only the store knows whether it left an orphan.
         if (done && done->replayed) sweep_later();
         if (done) co_return Result<>();
         const Error error = done.error();

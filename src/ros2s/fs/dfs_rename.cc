@@ -1,5 +1,6 @@
-// Rename. One transaction; moving a directory to another parent also bumps a number that all such
-// moves of the container share, so that the walk which proves that no loop arises stays true.
+// Rename. It is one transaction. Moving a directory to another parent also increments a number that
+// all such moves of the container share. The walk that proves that no loop arises therefore stays
+// valid.
 #include <algorithm>
 #include <array>
 
@@ -7,11 +8,11 @@
 
 namespace ros2s::fs {
 
-// A node whose name changes: its record says when and, of a directory, where to.
+// A node whose name changes. Its record gets the time and, for a directory, the new parent.
 struct DfsMount::Moved {
     NodeId node{};
     mode_t type = 0;
-    NodeId new_parent{};  // of a directory that gets another one; else 0
+    NodeId new_parent{};  // of a directory that gets another parent; else 0
     Inode inode;
 };
 
@@ -24,9 +25,9 @@ struct DfsMount::Renaming {
 
     Entry from, to;
     bool holds_directory_lock = false;
-    bool open_elsewhere = false;  // what is replaced: Removal's
+    bool open_elsewhere = false;  // see Removal, for the replaced node
     std::vector<Moved> moves;
-    NumberRecord renames;  // as this will leave it; counts where a directory moves
+    NumberRecord renames;  // the new value; used if a directory moves
     Epoch renames_epoch{};
 
     [[nodiscard]] bool moves_directory() const {
@@ -37,7 +38,7 @@ struct DfsMount::Renaming {
 
 Task<Result<>> DfsMount::check_no_loop(const Call& call, NodeId moved, NodeId new_parent) {
     NodeId at = new_parent;
-    // Deeper than any path: only a damaged tree gets there.
+    // Deeper than any path: only a damaged tree reaches it.
     for (int depth = 0; depth < 100'000; ++depth) {
         if (at == moved) co_return fail(Code::loop);
         if (at == root_node) co_return Result<>();
@@ -77,8 +78,7 @@ Task<Result<>> DfsMount::plan_moves(const Call& call, Renaming& renaming) {
     co_return Result<>();
 }
 
-// What a name says of its node's type stays true, so that record and contents are asked for at
-// once.
+// The type of a node never changes, so its record and contents can be requested at once.
 Task<> DfsMount::plan_move(const Call& call, Moved& move, Result<>& result) {
     Result<QueryReply> contents = QueryReply{};
     Result<Inode> inode = fail(Code::closed);
@@ -191,7 +191,7 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         done = co_await commit_named(call, lease);
     }
     co_await finish_removal(removal, done && !done->replayed);
-    // As unlink has it.
+    // See unlink.
     if (done && done->replayed) sweep_later();
     if (done) co_return Result<>();
     const Error error = done.error();
@@ -211,7 +211,7 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     if (!from.exists()) co_return fail(Code::not_found);
     if (renaming.flags.no_replace && to.exists()) co_return fail(Code::exists);
     if (renaming.flags.exchange && !to.exists()) co_return fail(Code::not_found);
-    // Two names of one file: POSIX wants both to stay.
+    // Two names of the same file: POSIX requires that both stay.
     if (to.exists() && from.node() == to.node()) co_return Result<>();
 
     const auto add_move = [&](const Entry& moved, NodeId to_parent) {
@@ -226,7 +226,7 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     if (renaming.moves_directory() && !renaming.holds_directory_lock) {
         co_await directory_renames_.acquire();
         renaming.holds_directory_lock = true;
-        co_return fail(Code::condition_failed);  // look at it all again, now undisturbed
+        co_return fail(Code::condition_failed);  // read everything again, now with the lock
     }
     ROS2S_CO_TRY(co_await plan_moves(call, renaming));
     co_return co_await (renaming.flags.exchange ? rename_exchange(call, renaming)

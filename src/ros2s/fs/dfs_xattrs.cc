@@ -6,8 +6,8 @@
 namespace ros2s::fs {
 namespace {
 
-// The namespaces of Linux but "system.": the lists that it holds (ACLs) mean something, and DFS
-// would not heed them. Every name has a '.', so none meets a record's akey.
+// The namespaces of Linux except "system.": its lists (ACLs) have a meaning that DFS would not
+// respect. Every name has a '.', so none equals a record's akey.
 Result<> check_xattr_name(std::string_view name) {
     for (const std::string_view space : {"user.", "trusted.", "security."}) {
         if (!name.starts_with(space)) continue;

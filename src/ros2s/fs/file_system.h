@@ -59,7 +59,7 @@ struct Attributes {
     WallTime accessed{}, modified{}, changed{};
 };
 
-// The creator, to whom new nodes belong.
+// The owner of new nodes: their creator.
 struct Owner {
     uid_t uid = 0;
     gid_t gid = 0;
@@ -109,7 +109,7 @@ struct ReadManyItem {
     uint64_t size = 0;   // of the file; more than `bytes` if the window was too small
 };
 
-// The path of one open file's I/O (promise P8), and its amount.
+// The path that one open file's I/O takes, and its amount, as users can see it.
 struct PathReport {
     std::string path;  // "embedded engine, io_uring O_DIRECT, 1 device"
     uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;

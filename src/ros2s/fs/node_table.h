@@ -5,7 +5,7 @@
 //
 // Invariants
 // - A node is in the table exactly while its `pins` is not 0.
-// - While `removing`, the pins are one remover and waiters; nobody uses the node's contents.
+// - While `removing`, the pins are one remover and waiters; no call uses the node's contents.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -37,7 +37,7 @@ struct NodeState {
     uint64_t era = 0;         // ... while pins_era() had this value
     bool has_set_id = false;  // mode may have S_ISUID or S_ISGID: a write clears them
     Semaphore writers;
-    Event settled;  // wakes those who wait for `removing` to end; never set
+    Event settled;  // wakes the calls that wait for `removing` to end; never set
 };
 
 class NodeTable {

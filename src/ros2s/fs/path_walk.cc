@@ -5,7 +5,7 @@
 namespace ros2s::fs {
 namespace {
 
-// The nodes from the root to where the walk is; each but the root holds one reference.
+// The nodes from the root to the current one. Each one except the root holds a reference.
 class Trail {
   public:
     explicit Trail(FileSystem& fs) : fs_(fs), nodes_{root_node} {}
@@ -97,7 +97,7 @@ Task<Result<Walked>> walk(FileSystem& fs, const Call& call, std::string path, La
         trail.push(found->node);
         if (!S_ISDIR(found->mode)) co_return fail(Code::not_directory);
     }
-    // The path ended in the root, or in "..": there is no name to it.
+    // The path ended in the root, or in "..", so there is no name.
     ROS2S_CO_TRY_ASSIGN(const Attributes attributes,
                         co_await fs.get_attributes(call, trail.last()));
     (void)trail.take_last();

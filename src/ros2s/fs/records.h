@@ -3,7 +3,8 @@
 //
 // Invariants
 // - Records are little-endian, fixed in size, and begin with a magic and a version byte. They have
-//   no CRC of their own: they are single values, which a store checks (ObjectStore, P4).
+//   no CRC of their own: they are single values, and a store never returns bytes that fail their
+//   checksum.
 // - Node ids are never reused. Ids below `first_free_node` are reserved.
 // - In a directory's object a dkey is a name, so "." is free for the node's own records. In a
 //   file's object a chunk's dkey is 8 bytes that begin with a zero, so all chunks sort before ".".

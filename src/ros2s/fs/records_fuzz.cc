@@ -1,5 +1,5 @@
-// Any bytes as a record of DFS: refused as corrupt or of another version, or read as they lie
-// there. An inode is also shown as stat would, beside any answer of the store about its contents.
+// Any bytes as a record of DFS. They are refused as corrupt or as another version, or read as they
+// are. An inode is also converted to stat's form, with any reply of the store about its contents.
 #include "records.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ void read_as(ConstBytes bytes) {
     } else {
         ROS2S_CHECK(std::ranges::equal(object_bytes(*record), bytes));
     }
-    // As a fetch brings it: in a buffer of the record's size, with what the store says is its size.
+    // As after a fetch: in a buffer of the record's size, with the size that the store reports.
     Record fetched;
     std::memcpy(static_cast<void*>(&fetched), bytes.data(), std::min(bytes.size(), sizeof fetched));
     FetchItem item = record_item({}, record_dkey(), inode_akey(), fetched);

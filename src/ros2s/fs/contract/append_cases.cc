@@ -1,4 +1,4 @@
-// Appending: each write goes to the end as it is at that moment.
+// Appending: each write goes to the end of the file as it is at that moment.
 #include <algorithm>
 
 #include "suite.h"
@@ -16,7 +16,7 @@ Task<> append_lines(Fixture& f, NodeId node, char writer, int count, size_t leng
     co_await f.close(handle);
 }
 
-// Whole lines only, each of one letter; how many.
+// The number of lines, if all are whole and each consists of one letter.
 int whole_lines(const string& bytes, size_t length) {
     int lines = 0;
     for (size_t at = 0; at < bytes.size(); at += length) {
@@ -39,7 +39,7 @@ constexpr Case append_table[] = {
          const NodeId node = co_await f.file(root_node, "file", "start");
          const FileHandle handle = co_await f.open(node, f.appending);
          co_await f.write(handle, "+1", 0);
-         co_await f.write(handle, "+2", 1000);  // the offset counts for nothing
+         co_await f.write(handle, "+2", 1000);  // the offset is ignored
          EXPECT_EQ(co_await f.contents(node), "start+1+2");
          EXPECT_EQ(co_await f.read(handle, 5, 100), "+1+2");
          co_await f.close(handle);

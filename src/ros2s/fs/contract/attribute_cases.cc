@@ -1,4 +1,4 @@
-// chmod, chown, utimens, and what they move besides.
+// chmod, chown, utimens, and their side effects.
 #include "suite.h"
 
 namespace ros2s::fs::contract {
@@ -30,7 +30,7 @@ constexpr Case attribute_table[] = {
      }},
     {"CreationTakesTheModeAsItIs",
      [](Fixture& f) -> Task<> {
-         // Masking is the caller's business.
+         // The umask is applied by the caller.
          EXPECT_EQ((co_await f.stat(co_await f.file(root_node, "f", "", 0666))).mode & 07777,
                    0666u);
          EXPECT_EQ((co_await f.stat(co_await f.directory(root_node, "d", 0777))).mode & 07777,

@@ -45,7 +45,7 @@ struct UnlinkSeen {
         }
     }
 };
-// Others come, also among what was read already, and go again.
+// Adds other names, also among those that were read already, and removes them again.
 struct Churn {
     Fixture& f;
     int step = 0;
@@ -62,7 +62,7 @@ struct Churn {
 Task<> try_mkdir(Fixture& f, NodeId parent, string name, int& made) {
     const auto result = co_await f.fs.mkdir(f.call, parent, name, 0755, f.owner);
     if (result) ++made;
-    // The directory itself may go at the same time.
+    // The directory itself may be removed at the same time.
     if (!result) EXPECT_FAILS(not_found, result);
 }
 Task<> try_rmdir(Fixture& f, string name, int& removed) {
@@ -71,14 +71,14 @@ Task<> try_rmdir(Fixture& f, string name, int& removed) {
     if (!result) EXPECT_FAILS(not_empty, result);
 }
 
-// What is left of a directory that is open and has no name any more.
+// What can be done with an open directory that was removed.
 Task<> use_removed_directory(Fixture& f, NodeId dir, FileHandle handle) {
     const Attributes found = co_await f.stat(dir);
     EXPECT_EQ(found.links, 0u);
     EXPECT_EQ(found.mode, S_IFDIR | 0750u);
     const auto entries = co_await f.fs.readdir(f.call, handle, 0, 10);
     if (entries) EXPECT_TRUE(entries->empty());
-    if (!entries) EXPECT_FAILS(not_found, entries);  // as Linux says to getdents
+    if (!entries) EXPECT_FAILS(not_found, entries);  // as getdents on Linux
     const WallTime time{std::chrono::seconds(1'000'000'000)};
     EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.mode = 0700}));
     EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.accessed = time, .modified = time}));
@@ -292,7 +292,7 @@ constexpr Case directory_table[] = {
     {"ReaddirBehindTheEndOfAHandleThatReadNothing",
      [](Fixture& f) -> Task<> {
          for (const char* name : {"a", "b", "c"}) co_await f.file(root_node, name);
-         // Some file systems have places of names for cookies: there, some may follow.
+         // In some file systems a cookie is the position of a name. There, names may follow.
          for (const uint64_t cookie : {uint64_t{4}, uint64_t{1000}, uint64_t{1} << 40}) {
              const FileHandle handle = co_await f.open(root_node, f.reading);
              const auto behind = co_await f.fs.readdir(f.call, handle, cookie, 10);
@@ -308,7 +308,7 @@ constexpr Case directory_table[] = {
          const auto entries = co_await f.fs.readdir(f.call, first, 0, 2);
          CO_ASSERT(entries);
          const FileHandle second = co_await f.open(root_node, f.reading);
-         // The rest, or an error: not the end of the directory.
+         // The remaining names or an error, but not the end of the directory.
          const auto rest = co_await f.fs.readdir(f.call, second, entries->back().cookie, 10);
          if (rest) EXPECT_FALSE(rest->empty());
          co_await f.close(second);
@@ -336,7 +336,7 @@ constexpr Case directory_table[] = {
      }},
     {"RmdirAgainstMkdirInIt",
      [](Fixture& f) -> Task<> {
-         // Either the directory goes and nothing is in it, or it stays with what is in it.
+         // Either the directory is removed and was empty, or it stays with its entries.
          for (int round = 0; round < 30; ++round) {
              const NodeId dir = co_await f.directory(root_node, "dir");
              int made = 0;

@@ -8,7 +8,7 @@ namespace {
 
 using std::string;
 
-// A file as a string, changed along with the real one and compared with it.
+// A file as a string, changed together with the real file and compared with it.
 class Twin {
   public:
     Twin(Fixture& fixture, FileHandle handle, NodeId node)
@@ -364,7 +364,7 @@ constexpr Case file_table[] = {
      }},
     {"ReadsNeverSeeZerosThatWereNeverThere",
      [](Fixture& f) -> Task<> {
-         // The file grows by whole blocks while it is read: a read ends early or has the bytes.
+         // The file grows by whole blocks while it is read: a read ends early or returns the bytes.
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file"));
          bool torn = false;
          Nursery nursery(f.reactor, 16);

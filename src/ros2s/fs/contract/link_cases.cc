@@ -1,4 +1,4 @@
-// Hard links, symbolic links, and files that live on without a name.
+// Hard links, symbolic links, and open files without a name.
 #include "suite.h"
 
 namespace ros2s::fs::contract {
@@ -133,7 +133,7 @@ constexpr Case link_table[] = {
      }},
     {"SymlinksLeadNowhereSafely",
      [](Fixture& f) -> Task<> {
-         // Out of a confined directory, or to nothing: a link is only its text.
+         // The target may be outside a confined directory, or not exist: a link is only its text.
          const NodeId out = co_await f.symlink(root_node, "out", "/etc/passwd");
          EXPECT_FAILS(loop, co_await f.fs.open(f.call, out, f.reading));
          EXPECT_FAILS(loop,

@@ -20,7 +20,7 @@ std::vector<Model::NodePtr> Model::files() const {
     return all;
 }
 
-// `node` is `top` or lies somewhere in it.
+// True if `node` is `top` or below it.
 bool Model::is_below(const Node& node, const Node& top) {
     if (&node == &top) return true;
     for (const auto& [name, child] : top.entries) {
@@ -75,7 +75,7 @@ Model::Outcomes Model::rename(Node& parent, const std::string& name, Node& new_p
     if (to != nullptr) {
         if (from->is_directory() && !to->is_directory()) return {is(Code::not_directory)};
         if (!from->is_directory() && to->is_directory()) {
-            // Linux looks first whether the target holds the source.
+            // Linux checks first whether the target contains the source.
             if (is_below(parent, *to)) return {is(Code::is_directory), is(Code::not_empty)};
             return {is(Code::is_directory)};
         }

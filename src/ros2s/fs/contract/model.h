@@ -1,5 +1,5 @@
-// A file system as maps in memory: what the property test compares a real one with. Nothing here is
-// asynchronous, durable or fast; it is meant to be seen to be right.
+// A file system as maps in memory. The property test compares a real one with it. Nothing here is
+// asynchronous, durable or fast; its correctness should be obvious.
 #pragma once
 #include <map>
 #include <memory>
@@ -28,11 +28,11 @@ class Model {
     Model() : root_(std::make_shared<Node>(Node{.mode = S_IFDIR | 0755, .real = root_node})) {}
 
     [[nodiscard]] const NodePtr& root() const { return root_; }
-    // All that can be reached, directories and others.
+    // The nodes that can be reached: directories, and all others.
     [[nodiscard]] std::vector<NodePtr> directories() const;
     [[nodiscard]] std::vector<NodePtr> files() const;
 
-    // Each says what the real one must say; more than one answer where Linux and POSIX differ.
+    // The permitted results of an operation: more than one where Linux and POSIX differ.
     using Outcomes = std::vector<Outcome>;
     Outcomes add(Node& parent, const std::string& name, mode_t mode, std::string contents);
     Outcomes link(const NodePtr& node, Node& parent, const std::string& name);

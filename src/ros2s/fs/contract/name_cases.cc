@@ -1,4 +1,4 @@
-// Names: what is one, look-up, creation and removal.
+// Names: validity, look-up, creation and removal.
 #include <sys/sysmacros.h>
 
 #include <algorithm>
@@ -114,7 +114,7 @@ constexpr Case name_table[] = {
              CO_ASSERT(found.has_value());
              EXPECT_EQ(found->node, node);
              EXPECT_EQ(found->mode, (co_await f.stat(node)).mode);
-             // It was one reference more.
+             // The look-up added a reference.
              f.fs.forget(node, 1);
              EXPECT_OK(co_await f.fs.get_attributes(f.call, node));
          }
@@ -173,7 +173,7 @@ constexpr Case name_table[] = {
      }},
     {"NamesThatLookLikeChunks",
      [](Fixture& f) -> Task<> {
-         // Eight bytes, as an integer key has; a directory's names must not be taken for one.
+         // Eight bytes long, like an integer key: a name must not be taken for one.
          const std::vector<string> names{"12345678", "\x01\x01\x01\x01\x01\x01\x01\x01",
                                          "aaaaaaaa"};
          for (const string& name : names) co_await f.file(root_node, name, "c");
@@ -182,7 +182,7 @@ constexpr Case name_table[] = {
      }},
     {"Utf8Names",
      [](Fixture& f) -> Task<> {
-         // Composed and decomposed are two names: bytes are compared, not letters.
+         // Composed and decomposed forms are two names: bytes are compared, not letters.
          const string composed = "\xc3\xa9";
          const string decomposed = "e\xcc\x81";
          const string chinese = "\xe6\x96\x87\xe4\xbb\xb6";
@@ -249,7 +249,8 @@ constexpr Case name_table[] = {
      [](Fixture& f) -> Task<> {
          std::vector<uint64_t> ids;
          for (int i = 0; i < 50; ++i) {
-             // Held open, as a kernel's inode would be: then no file system may give it again.
+             // With a reference, as a kernel's inode has one: then no file system may reuse the
+             // number.
              const auto made =
                  co_await f.fs.create(f.call, root_node, "f", 0644, f.writing, f.owner);
              CO_ASSERT(made.has_value());

@@ -1,4 +1,4 @@
-// Opening and handles: what flags do, and what a handle is after it was closed.
+// Opening and handles: the flags, and a handle after it was closed.
 #include "suite.h"
 
 namespace ros2s::fs::contract {
@@ -167,7 +167,7 @@ constexpr Case open_table[] = {
          for (size_t i = 1; i < handles.size(); i += 2) {
              EXPECT_EQ(co_await f.read(handles[i], 0, 5), "x");
          }
-         // The others are left for close_all.
+         // close_all() closes the others.
      }},
     {"ManyCreateTheSameFile",
      [](Fixture& f) -> Task<> {

@@ -1,4 +1,4 @@
-// Random operations on the file system and on a model; both must say the same and end the same.
+// Random operations on the file system and on a model. Results and final states must be equal.
 #include <algorithm>
 
 #include "model.h"
@@ -35,7 +35,7 @@ class Comparison {
     string name() { return string(1, static_cast<char>('a' + random_.below(6))); }
     NodePtr pick(const std::vector<NodePtr>& all) { return all[random_.below(all.size())]; }
     NodePtr directory() { return pick(model_.directories()); }
-    // An open file now and then, with a name or without; else any file, or nothing.
+    // Sometimes an open file, with or without a name; otherwise any file, or nothing.
     NodePtr file() {
         if (!open_.empty() && random_.one_in(3)) return open_[random_.below(open_.size())].node;
         const auto files = model_.files();

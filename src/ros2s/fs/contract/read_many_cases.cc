@@ -145,7 +145,7 @@ constexpr Case read_many_table[] = {
      }},
     {"AgainstUnlink",
      [](Fixture& f) -> Task<> {
-         // Each file is read whole or is not found; never as zeros.
+         // Each file is read completely or not found, but never as zeros.
          constexpr int count = 40;
          const NodeId dir = co_await f.directory(root_node, "dir");
          Batch batch;

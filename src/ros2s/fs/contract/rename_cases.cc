@@ -1,4 +1,4 @@
-// Rename: over what, from where to where, and what must stay out of it.
+// Rename: every kind of node over every other, across directories, and the refused cases.
 #include <algorithm>
 
 #include "suite.h"
@@ -11,7 +11,7 @@ using Flags = FileSystem::RenameFlags;
 constexpr Flags no_replace{.no_replace = true};
 constexpr Flags exchange{.exchange = true};
 
-// What a name is made as; each has its own mark in its contents, so that it is known again.
+// What a name is made as. Each has a mark of its own in its contents, to recognise it later.
 enum class Kind : uint8_t { nothing, file, empty_directory, full_directory, link };
 constexpr Kind kinds[] = {Kind::nothing, Kind::file, Kind::empty_directory, Kind::full_directory,
                           Kind::link};
@@ -33,7 +33,7 @@ Task<NodeId> make(Fixture& f, NodeId parent, string name, Kind kind) {
     co_return node;
 }
 
-// What rename(2) says to `from` over `to`.
+// The result of rename(2) of `from` over `to`.
 Outcome expected(Kind from, Kind to, Flags flags) {
     if (from == Kind::nothing) return is(Code::not_found);
     if (flags.exchange) return to == Kind::nothing ? is(Code::not_found) : success;
@@ -84,7 +84,7 @@ Task<> rename_one(Fixture& f, NodeId from, string name, NodeId to, string new_na
     outcomes.push_back(outcome(co_await f.fs.rename(f.call, from, name, to, new_name, {})));
 }
 
-// Every directory below `node`, to see that none was lost in a loop.
+// The number of directories below `node`, to see that none was lost in a loop.
 Task<size_t> count_below(Fixture& f, NodeId node) {
     size_t count = 0;
     for (const string& name : co_await f.names(node)) {
@@ -96,7 +96,7 @@ Task<size_t> count_below(Fixture& f, NodeId node) {
 Task<> look_up_until(Fixture& f, string name, const bool& done, bool& missed) {
     while (!done) {
         if (!co_await f.fs.lookup(f.call, root_node, name)) missed = true;
-        // Time must pass, or a simulated disk never gets its turn.
+        // Time must pass; otherwise a simulated disk makes no progress.
         co_await sleep_for(f.reactor, std::chrono::microseconds(1));
     }
 }
@@ -223,7 +223,7 @@ constexpr Case rename_table[] = {
      }},
     {"MovedDirectoriesKnowTheirNewParents",
      [](Fixture& f) -> Task<> {
-         // a/b, c/d: after b went to c/d, neither c nor d may go into b.
+         // a/b, c/d: after b was moved into c/d, neither c nor d may be moved into b.
          const NodeId a = co_await f.directory(root_node, "a");
          const NodeId b = co_await f.directory(a, "b");
          const NodeId c = co_await f.directory(root_node, "c");
@@ -242,7 +242,7 @@ constexpr Case rename_table[] = {
      }},
     {"TwoCannotMakeALoopTogether",
      [](Fixture& f) -> Task<> {
-         // a into b and b into a, at once: only one may succeed.
+         // a into b and b into a at the same time: only one may succeed.
          for (int round = 0; round < 20; ++round) {
              const NodeId top = co_await f.directory(root_node, "top" + std::to_string(round));
              const NodeId a = co_await f.directory(top, "a");
@@ -301,7 +301,7 @@ constexpr Case rename_table[] = {
      }},
     {"ReadersNeverMissAReplacedName",
      [](Fixture& f) -> Task<> {
-         // What editors rely on: the name exists at every moment.
+         // Editors rely on this: the name exists at every moment.
          co_await f.file(root_node, "config", "0");
          bool missed = false;
          Nursery nursery(f.reactor, 2);

@@ -1,4 +1,4 @@
-// What the cases are written with.
+// The fixture and macros of the contract's cases.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ inline Outcome is(Code code) { return {code}; }
 #define EXPECT_OK(...) EXPECT_EQ(outcome(__VA_ARGS__), success)
 
 // The subject of one case, with the steps that most cases take. A step that fails is a failure of
-// the case; it returns something that the next step can stumble over without harm.
+// the case. Its result is then harmless to use in the next step.
 class Fixture {
     Subject& subject_;
 
@@ -71,20 +71,20 @@ class Fixture {
     Task<NodeId> file(NodeId parent, std::string name, std::string contents = {},
                       mode_t mode = 0644);
     Task<NodeId> symlink(NodeId parent, std::string name, std::string target);
-    // An open handle; a failed open yields one that is stale.
+    // An open handle. If opening fails, the handle is stale.
     Task<FileHandle> open(NodeId node, OpenFlags flags = writing);
     Task<> close(FileHandle handle);
     Task<> write(FileHandle handle, std::string contents, uint64_t offset);
-    // What is there of [offset, offset + length).
+    // The existing bytes of [offset, offset + length).
     Task<std::string> read(FileHandle handle, uint64_t offset, uint64_t length);
-    // All of a file, by node.
+    // The whole contents of a file.
     Task<std::string> contents(NodeId node);
     Task<Attributes> stat(NodeId node);
-    Task<NodeId> node_of(NodeId parent, std::string name);  // 0 where there is none
+    Task<NodeId> node_of(NodeId parent, std::string name);  // 0 if there is no such name
     Task<bool> exists(NodeId parent, std::string name);
     // Names in a directory, sorted, read `batch` at a time.
     Task<std::vector<std::string>> names(NodeId node, size_t batch = 100);
-    // Time passes, so that what is stamped next is later.
+    // Lets time pass, so that the next time stamp is later.
     Task<> later() {
         subject_.let_time_pass();
         co_await sleep_for(reactor, std::chrono::milliseconds(20));

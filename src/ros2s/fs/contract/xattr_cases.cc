@@ -21,7 +21,7 @@ Task<string> get(Fixture& f, NodeId node, string name) {
 Task<Names> list(Fixture& f, NodeId node) {
     auto names = co_await f.fs.list_xattrs(f.call, node);
     EXPECT_OK(names);
-    // What the machine adds by itself (labels) is not ours.
+    // Attributes that the machine adds itself (labels) are not counted.
     Names ours;
     if (names) {
         std::ranges::copy_if(*names, std::back_inserter(ours),
