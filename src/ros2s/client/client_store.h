@@ -1,7 +1,7 @@
 // ClientStore: the decorator that every user of a store goes through, local or remote. It handles
-// the checksums of sent and received data (promise P4), counts (P8), and traces. It is itself an
-// ObjectStore over another one. It does not repeat requests after a lost connection; rpc's channel
-// below does.
+// the checksums of sent and received data, so that corrupt bytes are never returned as data. It
+// also counts and traces requests. It is itself an ObjectStore over another one. It does not repeat
+// requests after a lost connection; rpc's channel below does.
 //
 // A remote store gets checksums together with the bytes, and its replies are verified against their
 // checksums. A store in this process works on the caller's memory: it verifies reads there, after

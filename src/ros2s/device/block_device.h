@@ -29,7 +29,7 @@ class Reactor;
 
 namespace ros2s::device {
 
-// Counted by every device. The path report (promise P8) and the benchmarks read them.
+// Counted by every device. The path report and the benchmarks read them.
 struct DeviceCounters {
     Counter reads, read_bytes, writes, written_bytes, flushes, discards, errors;
 };

@@ -1,5 +1,5 @@
-// Applying a committed change to the nodes of one core. What the change means beyond these nodes,
-// for space and for the summaries, is told to Effects: the core that keeps those may be another.
+// Applies a committed change to the nodes of one core. Its effects beyond these nodes, on space and
+// summaries, go to Effects: another core may own those.
 //
 // Invariants
 // - Every node that a change needs is in memory: Loader::prepare_entries() has loaded and pinned
@@ -14,7 +14,7 @@
 
 namespace ros2s::engine {
 
-// Segments of an array that can hold its first `size` bytes.
+// Segments of an array that can have its first `size` bytes.
 [[nodiscard]] constexpr uint64_t segments_of(uint64_t size) {
     constexpr uint64_t bytes = segment_blocks * block_bytes;
     return (size + bytes - 1) / bytes;
@@ -28,7 +28,7 @@ struct Applying {
     object::ContainerId container{};
 };
 
-// What happens to the summary of an akey; or to all of an object's, when that was punched.
+// A change of the summary of an akey, or of all summaries of a punched object.
 struct SummaryChange {
     enum class What : uint8_t { update, object_punched };
     enum class Highest : uint8_t { keep, raise, forget };
@@ -50,9 +50,9 @@ class Effects {
     virtual void summary(const SummaryChange& change) = 0;
 };
 
-// The changes of entries; those of containers touch no node.
+// Applies changes of entries. Changes of containers have no nodes.
 void apply_change(NodeCache& nodes, const Applying& now, const Change& change, Effects& effects);
-// On the core that keeps the summaries.
+// On the core that owns the summaries.
 void apply_summary(NodeCache& nodes, const SummaryChange& change);
 
 }  // namespace ros2s::engine

@@ -61,11 +61,11 @@ class NodeCache {
     NodeCache& operator=(const NodeCache&) = delete;
     ~NodeCache();
 
-    // Null where the key is not in memory; the node may be loading.
+    // Null if the key is not in memory. The node may be loading.
     [[nodiscard]] Node* find(std::string_view key);
-    // The key is not in memory. Absent until it is given a value.
+    // The key must not be in memory. The node is absent until it gets a value.
     Node& insert(std::string_view key);
-    // Not dirty, not pinned: a load that failed.
+    // For a node that is neither dirty nor pinned: its load failed.
     void erase(Node& node);
     // Call after a clean node got its value from the index.
     void charge(Node& node);
@@ -73,16 +73,16 @@ class NodeCache {
     void pin(Node& node) { ++node.pins; }
     void unpin(Node& node) { --node.pins; }
 
-    // Before any change to `node`; charge() after it.
+    // Called before any change to `node`; charge() follows it.
     void modify(Node& node);
 
     using Order = std::set<Node*, struct ByKey>;
-    // Calls visit(Node&) in key order for nodes with from <= key < to (no end where `to` is empty)
+    // Calls visit(Node&) in key order for the nodes with from <= key < to (an empty `to`: no end)
     // that are in memory and not loading.
     template <class Visit>
     void for_range(std::string_view from, std::string_view to, Visit visit);
 
-    // What a cut has taken over: an absent node comes without a value.
+    // Receives a node of the cut; an absent node has no value.
     using Sink = std::function<void(const Node&)>;
     void begin_cut(Sink sink);
     // Serialises up to `count` nodes; false when the cut is complete.
@@ -91,10 +91,9 @@ class NodeCache {
     void end_cut();
 
     // Evicts until at most `bytes` are held, as far as clean nodes allow. Looks at few nodes, so
-    // that it can be called often, and at several for each that came in since it last had something
-    // to do.
+    // that it can be called often; several for each node that was inserted since it last had work.
     void shrink(size_t bytes);
-    // The same, however many nodes it has to look at.
+    // The same without a limit on the nodes that it looks at.
     void shrink_fully(size_t bytes);
     [[nodiscard]] size_t bytes() const { return bytes_; }
     [[nodiscard]] size_t dirty_bytes() const { return dirty_bytes_; }

@@ -5,11 +5,11 @@
 //   index.flush ─ slot ─ flush ─ trim
 //
 // Invariants
-// - The index holds exactly the state after some group X: the batch is atomic and says X.
-// - A slot is written only when the index is durable up to it, and the journal is trimmed only
-//   when the slot is durable.
+// - The index holds exactly the state after some group X: the batch is atomic and contains X.
+// - A slot is written only when the index is durable up to it. The journal is trimmed only when the
+//   slot is durable.
 //
-// Used on core 0, and visits the others for their nodes; index calls run on helper threads.
+// Used on core 0. Visits other cores for their nodes. Index calls run on helper threads.
 #pragma once
 #include "committer.h"
 #include "ros2s/engine/format/checkpoint.h"
@@ -21,7 +21,7 @@ class Checkpointer : private SpaceMap::CutSink {
     struct Counters {
         Counter checkpoints, nodes, batch_bytes;
     };
-    // `number`: of the newest checkpoint slot.
+    // `number`: the newest checkpoint slot's.
     Checkpointer(const Env& env, Index& index, device::BlockDevice& device, Cores& cores,
                  Publisher& publisher, State& state, Journal& journal, Committer& committer,
                  const Uuid& pool, uint64_t first_slot_block, uint64_t number);
@@ -30,20 +30,20 @@ class Checkpointer : private SpaceMap::CutSink {
     Task<> run();
     void stop();
     void request();
-    // After anything that may have changed nodes: requests one where many are dirty.
+    // Called after anything that may have changed nodes. Requests a checkpoint if many are dirty.
     void request_if_due() {
         if (!writing_ && cores_.is_dirty_beyond(cores_.dirty_share())) request();
     }
-    // So many nodes are dirty that whoever would change more catches up first: waits for
-    // checkpoints until fewer are, or the committer is dead.
+    // True if so many nodes are dirty that a new change must wait: for checkpoints until fewer are
+    // dirty, or until the committer is dead.
     [[nodiscard]] bool is_behind() const {
         return cores_.is_dirty_beyond(2 * cores_.dirty_share()) && !committer_.is_dead();
     }
     Task<> catch_up();
-    // Signalled after each, and when there will be none to wait for.
+    // Signalled after each checkpoint, and when no more will come.
     Event& finished() { return finished_; }
 
-    // Writes one now; run() must not be running. Errors: io and what the index says.
+    // Writes a checkpoint now; run() must not be running. Errors: io and those of the index.
     Task<Result<>> checkpoint();
     Counters counters;
     [[nodiscard]] bool is_requested() const { return wanted_; }
@@ -71,7 +71,7 @@ class Checkpointer : private SpaceMap::CutSink {
     Uuid pool_;
     uint64_t first_slot_block_;
     uint64_t number_;
-    std::vector<IndexBatch> batches_;  // by core; each is filled on its own
+    std::vector<IndexBatch> batches_;  // by core; each core fills its own
     uint64_t handed_over_bytes_ = 0;
     bool wanted_ = false, writing_ = false, stopping_ = false;
     Event wake_, finished_;

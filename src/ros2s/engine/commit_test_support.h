@@ -1,5 +1,5 @@
-// What the tests of a Writer and of Containers stand on: a committer on one simulated disk, and
-// nothing that opens or recovers a pool.
+// For the tests of a Writer and of Containers: a committer on one simulated disk. No pool is opened
+// or recovered.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 namespace ros2s::engine {
 
-// Room for twenty blocks, and a container with nothing in it.
+// Room for twenty blocks, and an empty container.
 struct Twenty : State {
     static constexpr object::ContainerId id{Uuid{{1}}};
     Twenty() : State({.per_owner_max = 10, .slots_max = 10}) {

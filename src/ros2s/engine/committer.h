@@ -40,7 +40,7 @@ namespace ros2s::engine {
 
 class Committer {
   public:
-    // Where the journal's chain goes on.
+    // Where the journal's chain continues.
     struct Chain {
         Uuid pool;
         uint64_t incarnation = 0;
@@ -58,16 +58,16 @@ class Committer {
               const CommitRules& rules, const Chain& chain, std::string read_only_reason);
     ~Committer();
 
-    // Runs until stop(), and then until what was joined is done. Spawned by the pool.
+    // Runs until stop(), and then until the joined transactions are done. Spawned by the pool.
     Task<> run();
     void stop();
 
-    // Waits until the open group has room for a record of so many bytes more. Without a suspension
-    // between this and join(), the room stays. Errors: too_large, read_only.
+    // Waits until the open group has room for `record_bytes` more. If the caller does not suspend
+    // before join(), the room stays. Errors: too_large, read_only.
     Task<Result<>> admit(size_t record_bytes, uint64_t blocks);
     [[nodiscard]] Group& open() { return *open_; }
-    // The transaction's blocks are staged in open(), which holds the nodes that it needs, and
-    // nobody else's since. The caller keeps these pinned until the group is done.
+    // The blocks of this transaction, and of no other since, are staged in open(), which holds the
+    // nodes that it needs. The caller keeps these pinned until the group is done.
     struct Ticket {
         std::shared_ptr<Group> group;
         size_t index = 0;
@@ -76,8 +76,8 @@ class Committer {
     // join(), and waits until the group is published. Errors: those of the group's I/O.
     Task<Result<object::Commit>> commit(TransactionRecord transaction, Trace* trace = nullptr);
 
-    // Commits an empty group where that would free blocks in quarantine. False: it would not, and
-    // nothing is under way that could.
+    // Commits an empty group if that would free blocks in quarantine. False: it would not, and no
+    // group in progress could.
     [[nodiscard]] bool advance_proof();
     // The last group that was sealed.
     [[nodiscard]] uint64_t last_sequence() const { return chain_.last_sequence; }
@@ -85,7 +85,7 @@ class Committer {
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
     void release_space();
-    // Blocks of which a device is told that they hold nothing. They become available.
+    // Tells devices that blocks hold nothing. These blocks become available.
     [[nodiscard]] Discarder& discarder() { return discarder_; }
     [[nodiscard]] const Discarder& discarder() const { return discarder_; }
     // A checkpoint has made room in the journal.
@@ -95,13 +95,13 @@ class Committer {
     // A new device's blocks may be used from now on.
     void add_device(device::BlockDevice* device);
 
-    // No write is taken any more; `reason` is a sentence for people.
+    // No more writes are accepted; `reason` is a sentence for people.
     void die(const Error& error, std::string reason);
     [[nodiscard]] bool is_dead() const { return dead_.has_value(); }
-    // Empty: updates are taken. Otherwise a sentence for people.
+    // Empty: updates are accepted. Otherwise a sentence for people.
     [[nodiscard]] const std::string& read_only_reason() const { return read_only_reason_; }
 
-    // The applied group's end in the journal and the ids that follow it, for checkpoints.
+    // For checkpoints: the applied group's end in the journal and the ids after it.
     struct Cut {
         uint64_t position = 0;
         uint64_t last_id = 0;
@@ -121,7 +121,7 @@ class Committer {
     void look_ahead(const Group& group);
     ConstBytes place_record(Group& group);
     Task<> write(std::shared_ptr<Group> group);
-    // Placed blocks that follow each other on the device and in memory.
+    // Placed blocks that are contiguous on the device and in memory.
     struct Piece {
         uint32_t device = 0;
         uint64_t offset = 0;
@@ -157,11 +157,11 @@ class Committer {
     std::shared_ptr<Group> open_;
     uint32_t in_flight_ = 0;
     bool want_empty_ = false;
-    size_t burst_ = 0;  // transactions that the next group may grow to
+    size_t burst_ = 0;  // the expected size of the next group, in transactions
     bool stopping_ = false;
     uint64_t durable_ = 0;      // every group up to it is durable and visible
     uint64_t proven_ = 0;       // the greatest durable_upto of a durable record
-    uint64_t flushed_max_ = 0;  // for the rule that tests remove
+    uint64_t flushed_max_ = 0;  // for the rule that tests may switch off
     Cut cut_;
     std::optional<Error> dead_;
     std::string read_only_reason_;

@@ -1,10 +1,10 @@
-// Core: what one reactor has of an open pool. Its targets' entries, the locks on them, the reads
-// under way, and handles of the devices: all that a fetch needs, so that one is served without
-// anybody else. Core 0 is home: the reactor that the pool was opened on. It has targets like the
-// others, and besides what there is once per pool: summaries, journal, space, replies, containers,
-// and the committer.
+// Core: one reactor's part of an open pool: its targets' entries, the locks on them, the reads in
+// progress, and handles of the devices. A fetch needs nothing else, so no other core takes part in
+// it. Core 0 is home: the reactor that the pool was opened on. It has targets like the others, and
+// also the parts that a pool has once: summaries, journal, space, replies, containers, and the
+// committer.
 //
-// Everything here is used on the core's reactor, except what is const and counters.
+// Everything here is used on the core's reactor, except const members and counters.
 #pragma once
 #include <deque>
 #include <memory>
@@ -45,12 +45,12 @@ class Gate {
     Event idle_;
 };
 
-// What a core counts; summed over the cores each is a Prometheus metric.
+// The counters of a core. Their sums over the cores are Prometheus metrics.
 struct CoreMetrics {
     Counter fetches, fetch_items, fetch_bytes, fetch_bounced, fetch_rereads, fetch_corrupt;
     Counter updates, update_bytes, updates_failed, replays, partial_blocks;
     Counter lists, queries;
-    // Of its cache, as they were lately; bytes in bounce buffers.
+    // Recent values of its cache; bytes in bounce buffers.
     Counter cache_bytes, dirty_bytes, bounce_bytes;
 };
 
@@ -81,22 +81,22 @@ class Core {
     Gate gate;
     Semaphore bounce;  // blocks of bounce memory
     const uint64_t bounce_blocks;
-    const uint64_t cache_bytes_max;  // of its nodes, where they can be dropped
+    const uint64_t cache_bytes_max;  // of its nodes, if they can be dropped
     std::vector<device::BlockDevice*> devices;
     std::vector<std::unique_ptr<device::BlockDevice>> own_devices;  // not on core 0
-    std::set<object::ContainerId> containers;  // those to be seen; on core 0 State knows
+    std::set<object::ContainerId> containers;  // the visible ones; core 0 uses State
     uint64_t visible = 0;                      // the last group applied to these nodes
     CoreMetrics metrics;
 
-    // What core 0 knows of the reads here (ReadPins::unread_upto), and how it hears more: see
-    // Publisher.
+    // On core 0: the last report about reads here (ReadPins::unread_upto). See Publisher for
+    // updates.
     uint64_t unread_told = UINT64_MAX;
     Event news;
     bool stopping = false;
 
     [[nodiscard]] bool is_current() const { return env.reactor.is_current(); }
-    // Drops nodes beyond its share that need not stay; called after anything that may have brought
-    // in nodes.
+    // Drops nodes beyond its share that need not stay. Called after anything that may have loaded
+    // nodes.
     void trim() {
         if (cache.bytes() > cache_bytes_max) cache.shrink(cache_bytes_max);
         note_memory();
@@ -107,8 +107,7 @@ class Core {
     }
 };
 
-// Runs a task on a core's reactor and comes back to the caller's; for nothing where that is the
-// same.
+// Runs a task on a core's reactor and returns to the caller's. Costs nothing if they are the same.
 template <class T>
 [[nodiscard]] Task<T> at(Core& core, Core& from, Task<T> task) {
     if (&core == &from) return task;
@@ -132,29 +131,29 @@ class Cores {
                            std::string_view dkey) {
         return cores_[partition_.core_of(container, object, dkey)];
     }
-    // The one that the caller runs on.
+    // The core that the caller runs on.
     [[nodiscard]] Core& here();
 
-    // Of all nodes: core 0's as they are, the others' as they were lately. Called on core 0.
+    // Of all nodes: core 0's exact size, the others' recent sizes. Called on core 0.
     [[nodiscard]] uint64_t cache_bytes() const;
     [[nodiscard]] uint64_t dirty_bytes() const;
-    // Some core's nodes are. Called on core 0.
+    // True if some core's nodes are. Called on core 0.
     [[nodiscard]] bool is_dirty_beyond(uint64_t bytes) const;
-    // What each core may have of dirty nodes before a checkpoint is due.
+    // Each core's limit of dirty nodes before a checkpoint is due.
     [[nodiscard]] uint64_t dirty_share() const { return dirty_share_; }
-    // Core::trim() of all. Called on core 0.
+    // Core::trim() of all cores. Called on core 0.
     Task<> trim();
 
-    // Everything that applying `change` touches, in memory and pinned, on whatever cores; appended
-    // to `pins`. Called on core 0. After an error nothing more is pinned than before.
+    // Loads and pins all nodes that `change` affects, on any core. Appends them to `pins`. Called
+    // on core 0. After an error nothing more is pinned than before.
     Task<Result<>> prepare(object::ContainerId container, const Change& change,
                            std::vector<Node*>& pins);
-    // Of nodes of any cores. Called on core 0.
+    // For nodes of any cores. Called on core 0.
     Task<> unpin(std::vector<Node*> pins);
-    // As Loader::scan(), of all cores' keys; on several cores items are raw. Called on core 0.
+    // As Loader::scan(), over all cores' keys; on several cores items are raw. Called on core 0.
     Task<Result<Loader::Page>> scan(std::string from, std::string to, size_t limit,
                                     bool reverse = false);
-    // Gives each core the containers that may be seen. Called on core 0.
+    // Gives each core the visible containers. Called on core 0.
     Task<> share_containers(std::set<object::ContainerId> containers);
 
   private:

@@ -1,17 +1,16 @@
-// Discarder: tells devices which of their blocks hold nothing any more (TRIM), so that a flash
-// drive need not carry dead bytes about when it erases.
+// Discarder: tells devices which blocks hold nothing any more (TRIM), so that a flash drive need
+// not copy dead bytes when it erases.
 //
 //   quarantine ──► waiting ──► the device discards ──► available
 //                     └─ an update is short of room: ────▲
 //
-// What comes here has left quarantine: nothing durable refers to it, and nobody reads it, so that
-// its bytes may change (space.h). Until the device has answered the blocks are handed to nobody: a
-// discard that is carried out late would wipe what was written meanwhile. A crash at any point
-// loses no more than the discards.
+// Its blocks have left quarantine: nothing durable refers to them and no read uses them, so their
+// bytes may change (space.h). They are not available before the device has answered, because a late
+// discard would wipe newer data. A crash at any point loses only discards.
 //
-// Bounded: so many at a time, so many waiting; what is beyond that becomes available as it is.
-// After an error a device gets no more of them, and what may still be discarded is handed to nobody
-// until the pool is opened again.
+// The numbers of discards in progress and waiting are bounded; blocks beyond that become available
+// without a discard. After an error a device gets no more discards, and the blocks of its
+// unfinished discards are not available until the pool is opened again.
 //
 // Used on core 0.
 #pragma once
@@ -29,7 +28,7 @@ namespace ros2s::engine {
 class Discarder {
   public:
     struct Counters {
-        // Those that devices carried out; and bytes that became available without.
+        // Executed discards; and bytes that became available without one.
         Counter discards, bytes, left_out_bytes;
     };
 
@@ -37,15 +36,15 @@ class Discarder {
     Discarder(Reactor& reactor, const std::vector<device::BlockDevice*>& devices, SpaceMap& space,
               std::function<void()> told);
 
-    // Runs that SpaceMap::release() set apart.
+    // Runs that SpaceMap::release() appended to `apart`.
     void take(const std::vector<BlockRun>& runs);
-    // Makes what waits available at once. True where there was any.
+    // Makes waiting runs available at once. True if there were any.
     bool hurry();
     [[nodiscard]] bool is_busy() const { return workers_.running() > 0; }
-    // Leaves out what waits, and waits for the rest. The last call.
+    // Drops waiting discards, and waits for those in progress. The last call.
     Task<> stop();
 
-    // A rule that tests may remove: what could not be discarded is available nevertheless.
+    // A rule that tests may switch off: blocks with a failed discard are available nevertheless.
     void hand_out_failed() { hands_out_failed_ = true; }
 
     Counters counters;

@@ -1,19 +1,19 @@
-// Draft: one transaction on its way from a request to journal changes. The steps, in order, with
-// the suspensions between them made by the caller:
+// Draft: one transaction between its request and its journal changes. The steps, in order; the
+// caller suspends between them:
 //
-//   build()    what the request says, without looking at any state; enough to lock and load
-//   plan()     locks held, nodes loaded: kinds agree? which partly written blocks need their old
-//              bytes? Core by core, each for the operations on its dkeys
+//   build()    the request alone, without any state; enough to lock and load
+//   plan()     locks held, nodes loaded: do the kinds match? which partly written blocks need
+//              their old bytes? Core by core, each for the operations on its dkeys
 //   (read and verify edges())
 //   stage()    copies the payload into the group and checksums the copy
 //
 // Invariants
-// - Until stage() has succeeded nothing of the transaction is anywhere but here.
+// - Until stage() has succeeded, the transaction has no effect outside of this object.
 // - Operations see the effects of the earlier ones of the same transaction.
 // - The bytes of a block beyond its array's size are zero on the media.
 //
-// Does not suspend. A request that concerns several cores visits one after the other; stage() looks
-// at no core's nodes.
+// Does not suspend. A request for several cores visits one after the other. stage() uses no core's
+// nodes.
 #pragma once
 #include <optional>
 #include <utility>
@@ -37,7 +37,7 @@ class Draft {
         AlignedBuffer memory;  // ... into here
     };
 
-    // `id`: the request's, with its digest where it has a client.
+    // `id`: the request's, with its digest if the request has a client.
     Draft(object::ContainerId container, const object::Transaction& request,
           const object::OperationId& id, const Partition& partition)
         : container_(container), request_(request), partition_(partition) {
@@ -46,13 +46,13 @@ class Draft {
 
     // Errors: unsupported (a window that is not local memory).
     [[nodiscard]] Result<> build(std::shared_ptr<const Placement> placement);
-    // Blocks that stage() can need at most, by device.
+    // The most blocks that stage() can need, by device.
     [[nodiscard]] const std::vector<std::pair<uint32_t, uint64_t>>& needs() const { return needs_; }
     [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
     // Whether that core has something to lock.
     [[nodiscard]] bool concerns(uint32_t core) const;
     [[nodiscard]] std::vector<LockTable::Wanted> locks(uint32_t core) const;
-    // Whether that core has what lies under a dkey of this container.
+    // Whether that core owns the entries under a dkey of this container.
     [[nodiscard]] bool is_on(uint32_t core, object::ObjectId object, std::string_view dkey) const {
         return partition_.core_of(container_, object, dkey) == core;
     }
@@ -62,28 +62,28 @@ class Draft {
     [[nodiscard]] const std::vector<Change>& changes() const { return record_.changes; }
     [[nodiscard]] size_t record_bytes_max() const;
 
-    // From now on it must not make the pool fuller.
+    // From now on it must not increase the used space.
     void write_in_place() { in_place_ = true; }
-    // Errors: invalid (an array operation on a single value, or the other way round); no_space
-    // (it would write where nothing was, and must not).
+    // Errors: invalid (an array operation on a single value, or a single-value operation on an
+    // array); no_space (it would write where nothing was, and must not).
     [[nodiscard]] Result<> plan(uint32_t core, NodeCache& nodes);
     [[nodiscard]] std::vector<Edge>& edges() { return edges_; }
 
-    // Errors: corrupt (the copied bytes are not those of the request's checksums); then nothing
-    // stays in the group.
+    // Errors: corrupt (the copied bytes do not match the request's checksums). Then the group is as
+    // before.
     [[nodiscard]] Result<> stage(Group& group);
-    // After stage(): blocks that were really needed of needs(), by device, in the same order.
+    // After stage(): the blocks of needs() that were really needed, by device, in the same order.
     [[nodiscard]] std::vector<uint64_t> staged() const;
     [[nodiscard]] TransactionRecord take() { return std::move(record_); }
 
     [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object);
     [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object,
                                             std::string_view dkey);
-    // Sends what would go to `from` to `to` instead: `from` is full.
+    // Sends the blocks for `from` to `to` instead: `from` is full.
     void redirect(uint32_t from, uint32_t to);
 
   private:
-    // What a block holds just before operation `index` of this transaction.
+    // The content of a block just before operation `index` of this transaction.
     struct Source {
         enum class From : uint8_t { hole, media, staged } from{};
         BlockRef block{};  // staged: its place in the group, as an address
@@ -92,7 +92,8 @@ class Draft {
 
     void build_array(const object::Operation& operation, Change& change);
     void need(const Change& change, uint64_t first_block, uint64_t blocks);
-    // What earlier operations of the transaction made of the block; nothing: they left it alone.
+    // The result of earlier operations of the transaction on the block; nothing: they did not
+    // change it.
     [[nodiscard]] std::optional<Source> made_before(size_t index, uint64_t block) const;
     [[nodiscard]] Source locate(size_t index, uint64_t block) const;
     [[nodiscard]] Presence presence(size_t index) const;
@@ -114,7 +115,7 @@ class Draft {
     std::shared_ptr<const Placement> placement_;  // from build() on
     uint64_t payload_bytes_ = 0;
     TransactionRecord record_;      // one change per operation, until take()
-    std::vector<uint8_t> dropped_;  // changes that turned out to do nothing
+    std::vector<uint8_t> dropped_;  // changes without any effect
     std::vector<std::pair<uint32_t, uint64_t>> needs_;
     std::vector<uint32_t> redirected_;  // by home device
     uint64_t blocks_max_ = 0;

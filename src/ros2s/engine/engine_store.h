@@ -1,13 +1,13 @@
-// EngineStore: the ObjectStore on devices. A pool is one or more BlockDevices, an Index that says
-// what lies where, and a journal on the first device that is the truth between the index's
+// EngineStore: the ObjectStore on devices. A pool is one or more BlockDevices, an Index of where
+// everything is, and a journal on the first device, which is the truth between the index's
 // checkpoints.
 //
 //   fetch:  node from the cache (or the index) ─ addresses and CRCs ─ device reads ─ verified
 //   update: locks ─ conditions ─ payload copied and checksummed ─ group ─ committer ─ visible
 //
-// One process owns a pool at a time: the devices hold the lock. Everything runs on the core it was
-// opened on, or on that and on others that the targets are spread over (EngineOptions::
-// more_reactors); requests may be made on any of these. Index calls run on helper threads.
+// One process owns a pool at a time: the devices hold the lock. Everything runs on the core that
+// the pool was opened on, or also on the other cores of the targets (EngineOptions::more_reactors).
+// Requests may be made on any of these. Index calls run on helper threads.
 //
 // Invariants: those of ObjectStore, and
 // - An update that returned is on the media, and survives loss of power.
@@ -27,37 +27,37 @@ class EngineStore final : public object::ObjectStore {
   public:
     using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 
-    // Makes a pool on devices that are open and stay the caller's. What they held is lost. Index
-    // and all devices are durable when it returns; a pool half made is no pool.
-    // Errors: invalid (too small, too many devices), io, and what the index factory says.
+    // Makes a pool on open devices, which stay the caller's. Their contents are lost. Index and all
+    // devices are durable when it returns. A pool that is made only in part cannot be opened.
+    // Errors: invalid (too small, too many devices), io, and those of the index factory.
     static Task<Result<>> create(const Env& env, std::span<device::BlockDevice* const> devices,
                                  IndexFactory index, CreateOptions options, Report& report);
 
-    // Opens a pool: recovers, and returns a store that takes requests. The devices, in any order,
-    // are the store's from here on, also when it fails (they are then closed). `env` is copied.
-    // A pool whose journal is damaged opens read-only: see read_only_reason().
-    // Errors: not_found (a device without a pool), invalid (devices missing, foreign or twice),
-    // corrupt, bad_version, io; each with a sentence that says which device and what to do.
+    // Opens a pool: recovers it, and returns a store that accepts requests. The devices, in any
+    // order, now belong to the store, also if this fails (then they are closed). `env` is copied. A
+    // pool with a damaged journal opens read-only: see read_only_reason(). Errors: not_found (a
+    // device without a pool), invalid (devices missing, foreign or twice), corrupt, bad_version,
+    // io; each with a sentence with the device and what to do.
     static Task<Result<std::unique_ptr<EngineStore>>> open(const Env& env, Devices devices,
                                                            IndexFactory index,
                                                            EngineOptions options, Report& report);
     ~EngineStore() override;
 
-    // Waits for what is under way, writes a checkpoint, closes the devices. No request may start
+    // Waits for requests in progress, writes a checkpoint, closes the devices. No request may start
     // after it. Must be called. Errors: those of the checkpoint; the devices are closed anyway, and
-    // the journal then still holds what the index lacks.
+    // the journal still holds what the index lacks.
     Task<Result<>> close();
 
-    // Adds a device to the pool: an empty one, which becomes the store's, also when it fails.
+    // Adds an empty device to the pool. The device now belongs to the store, also if this fails.
     Task<Result<>> grow(std::unique_ptr<device::BlockDevice> device, Report& report);
     // Writes a checkpoint now.
     Task<Result<>> checkpoint();
 
     [[nodiscard]] object::PoolId pool() const;
-    // Empty: the pool takes updates. Otherwise a sentence for people.
+    // Empty: the pool accepts updates. Otherwise a sentence for people.
     [[nodiscard]] std::string read_only_reason() const;
     [[nodiscard]] uint64_t replayed_groups() const;
-    // Bytes held of what EngineOptions::memory_bytes bounds, without the index's own.
+    // The bytes in use under the limit of EngineOptions::memory_bytes, without the index's own.
     [[nodiscard]] uint64_t memory_bytes() const;
     void visit_metrics(const MetricVisitor& visit) const;
     // Partitions of the dkeys, fixed when the pool was made, and the cores that they are spread

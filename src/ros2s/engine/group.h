@@ -1,6 +1,6 @@
 // Group: the transactions that one journal record commits, and their payload. The payload is copied
-// once into the engine's own memory and checksummed there, so that no one else can change the bytes
-// between checksum and media.
+// once into the engine's own memory and checksummed there, so that no other code can change the
+// bytes between checksum and media.
 #pragma once
 #include <memory>
 #include <span>
@@ -56,8 +56,8 @@ class ChunkPool {
     std::vector<StagingMemory> spare_;
 };
 
-// A block's place in a group before its transaction joins: a device and a running number there.
-// Until then a BlockRef of the transaction's changes holds it in its address.
+// A block's name in a group before its transaction joins: a device and a running number there.
+// Until then a BlockRef of the transaction's changes has it in its address.
 struct StagedBlock {
     uint32_t device = 0;
     uint64_t ordinal = 0;
@@ -83,8 +83,8 @@ struct Group {
         };
         std::vector<StagingMemory> chunks;
         uint64_t blocks = 0;         // staged
-        std::vector<BlockRun> runs;  // their places, in the order of staging
-        Progress placed;             // blocks whose transaction has joined and knows their places
+        std::vector<BlockRun> runs;  // their addresses, in the order of staging
+        Progress placed;             // blocks with addresses: their transaction has joined
         Progress sent;               // of these, those that are being written
 
         // The number of contiguous blocks on the device, from there on.
@@ -129,11 +129,12 @@ struct Group {
     };
     std::vector<Step> steps;  // in the order of their beginnings
 
-    Event done;        // committed, or failed
+    Event done;        // committed or failed
     Result<> outcome;  // valid once done
 
     [[nodiscard]] bool is_empty() const { return transactions.empty(); }
-    // Nodes that the transaction about to join needs in memory; it holds them until `done`.
+    // Nodes that must be in memory for the transaction that joins next. The group pins them until
+    // `done`.
     void hold(std::span<Node* const> nodes) { pins.insert(pins.end(), nodes.begin(), nodes.end()); }
     // Room for one more block; the caller fills it.
     [[nodiscard]] std::byte* stage(uint32_t device, StagedBlock& where) {
@@ -156,7 +157,7 @@ struct Group {
     }
 };
 
-// One step of a group's I/O, from construction to destruction; does nothing without a trace.
+// One step of a group's I/O, from construction to destruction. Does nothing without a trace.
 class GroupStep {
   public:
     GroupStep(Group& group, const Reactor& reactor, std::string_view name)

@@ -1,8 +1,7 @@
-// Journal: places in the journal's ring. Positions are counted in blocks from the pool's first
-// record on and never go back ("virtual"); the place in the ring is the remainder. A record never
-// wraps: where it does not fit before the ring's end it goes to the ring's start, and a reader who
-// does not find the announced id at one place looks at the other.
-//
+// Journal: positions in the journal's ring. Positions count blocks from the pool's first record on
+// and never decrease ("virtual"); the block of the ring is the remainder. A record never wraps: if
+// it does not fit before the ring's end, it is put at the ring's start. A reader that does not find
+// the announced id at one of the two looks at the other.
 // Does no I/O and does not suspend.
 #pragma once
 #include <algorithm>
@@ -16,14 +15,14 @@ class Journal {
   public:
     Journal(uint64_t first_block, uint64_t blocks) : first_block_(first_block), blocks_(blocks) {}
 
-    // Records longer than this are refused: four fit, so that a checkpoint always catches up.
+    // Longer records are refused. Four fit, so that a checkpoint always catches up.
     [[nodiscard]] uint64_t record_blocks_max() const { return std::min(blocks_ / 4, cap_blocks); }
     [[nodiscard]] uint64_t blocks() const { return blocks_; }
     [[nodiscard]] uint64_t used_blocks() const { return head_ - tail_; }
     [[nodiscard]] uint64_t head() const { return head_; }
-    // Where a virtual position lies in the ring.
+    // The block of the ring of a virtual position.
     [[nodiscard]] uint64_t in_ring(uint64_t position) const { return position % blocks_; }
-    // Byte offset on device 0 of a place in the ring.
+    // Byte offset on device 0 of a block of the ring.
     [[nodiscard]] uint64_t offset_of(uint64_t ring_block) const {
         return (first_block_ + ring_block) * 4096;
     }
@@ -36,7 +35,7 @@ class Journal {
     [[nodiscard]] bool fits(uint64_t blocks) const {
         return next_place(blocks) + blocks - tail_ <= blocks_;
     }
-    // Takes the place; returns the virtual position where the record begins.
+    // Allocates the blocks; returns the virtual position where the record begins.
     uint64_t place(uint64_t blocks) {
         const uint64_t at = next_place(blocks);
         head_ = at + blocks;
@@ -47,7 +46,7 @@ class Journal {
         ROS2S_CHECK(position >= tail_ && position <= head_);
         tail_ = position;
     }
-    // Recovery starts at the checkpoint's place in the ring.
+    // Recovery starts at the checkpoint's position in the ring.
     void start_at(uint64_t ring_block) { head_ = tail_ = ring_block; }
     // ... and passes the records that it finds.
     void follow(uint64_t ring_block, uint64_t blocks) {

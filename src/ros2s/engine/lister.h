@@ -2,9 +2,9 @@
 // it. Used on core 0.
 //
 // Invariants
-// - A query's reply is of one moment: of a change either all is in it or nothing.
-// - A list shows what was there all the time that it took; what came or went meanwhile may be in
-// it.
+// - A query's reply is of one moment: it includes all of a change or nothing.
+// - A list includes what was present during the whole call. Entries that were added or removed
+//   meanwhile may be included.
 #pragma once
 #include "core.h"
 #include "state.h"

@@ -1,10 +1,10 @@
-// Loader: brings what the index holds into a core's NodeCache, on helper threads, and merges scans
-// of the index with what has changed since its last checkpoint. Entries of other cores' targets are
-// not its business: a scan passes over them.
+// Loader: loads values of the index into a core's NodeCache, on helper threads, and merges scans of
+// the index with the changes since its last checkpoint. A scan skips entries of other cores'
+// targets.
 //
 // Invariants
-// - One load per key at a time: the key's node is `loading` meanwhile, and nobody changes it.
-// - A scan that a checkpoint overtook is repeated, so that it sees one state: what the index held
+// - One load per key at a time: the key's node is `loading` meanwhile, and is not changed.
+// - A scan that a checkpoint overtook is repeated, so that it sees one state: the index's contents
 //   at some moment, and every change since then.
 //
 // Used on its core.
@@ -22,21 +22,21 @@
 
 namespace ros2s::engine {
 
-// Nodes that an operation needs to stay in memory.
+// Nodes that must stay in memory for an operation.
 class Pins {
   public:
     explicit Pins(NodeCache& cache) : cache_(cache) {}
     Pins(Pins&&) = default;  // leaves none
     Pins& operator=(Pins&&) = delete;
     ~Pins() { clear(); }
-    // The caller has pinned it, or add() does.
+    // The caller has pinned the node; add() pins it itself.
     void adopt(Node& node) { nodes_.push_back(&node); }
     void add(Node& node) {
         cache_.pin(node);
         adopt(node);
     }
     [[nodiscard]] const std::vector<Node*>& nodes() const { return nodes_; }
-    // Whoever takes them unpins them.
+    // The caller must unpin them.
     [[nodiscard]] std::vector<Node*> take() { return std::move(nodes_); }
     void clear() {
         for (Node* node : nodes_) cache_.unpin(*node);
@@ -65,30 +65,30 @@ class Loader {
     };
     Counters counters;
 
-    // The node, where it is in memory and may be read. Does not suspend.
+    // The node, if it is in memory and may be read. Does not suspend.
     [[nodiscard]] Node* resident(std::string_view key) {
         Node* const node = cache_.find(key);
         return node != nullptr && !node->loading && !node->held ? node : nullptr;
     }
-    // The node, pinned once for the caller. Whoever is about to change it need not wait until the
+    // The node, pinned once for the caller. A caller that will change it need not wait until the
     // last change is published. Errors: those of Index::get; corrupt.
     enum class For : uint8_t { reading, changing };
     Task<Result<Node*>> load(std::string key, For use = For::reading);
-    // Whoever waits for held nodes looks again.
+    // Coroutines that wait for held nodes look again.
     void published() { loaded_.wake_all(); }
 
     // The usual case of prepare_entries() or prepare_summaries(), without suspending: the node is
-    // in memory. False: it is not, or it takes more than the first segment.
+    // in memory. False: it is not, or the change needs more than the first segment.
     [[nodiscard]] bool prepare_resident_entry(object::ContainerId container, const Change& change,
                                               Pins& pins);
     [[nodiscard]] bool prepare_resident_summary(object::ContainerId container, const Change& change,
                                                 Pins& pins);
-    // The entries of this core that applying `change` will touch, in memory and pinned; and which
-    // summaries, as far as only the entries tell. Errors as load(); no_memory when that is more
-    // than `bytes_max` (what a punch of very many keys at once can need).
+    // Loads and pins this core's entries that `change` affects; and those summaries that only the
+    // entries can name. Errors as load(); no_memory if that is more than `bytes_max` (a punch of
+    // very many keys at once may need it).
     Task<Result<>> prepare_entries(object::ContainerId container, const Change& change, Pins& pins,
                                    size_t bytes_max, std::vector<std::string>& summaries);
-    // The summaries that the change names, on the core that keeps them; the others by their keys.
+    // The summaries of the change, on the core that owns them; the others by their keys.
     Task<Result<>> prepare_summaries(object::ContainerId container, const Change& change,
                                      Pins& pins, size_t bytes_max);
     Task<Result<>> prepare_keys(std::vector<std::string> keys, Pins& pins);
@@ -102,12 +102,12 @@ class Loader {
     struct Page {
         std::vector<Item> items;  // in the order of the scan; nodes are valid until one suspends
         bool more = false;
-        std::string next;  // forward: the next `from`; reverse: the next `to`
+        std::string next;  // forward: `from` of the next page; reverse: its `to`
     };
     // Keys from <= key < to; an empty `to` means no end.
     Task<Result<Page>> scan(std::string from, std::string to, size_t limit, bool reverse = false);
 
-    // A checkpoint has been written: what was dirty may be clean, and gone from the cache.
+    // A checkpoint was written: nodes that were dirty may be clean now, and evicted.
     void index_changed() { ++generation_; }
 
   private:

@@ -1,19 +1,18 @@
-// LockTable: what keeps transactions in progress apart. Two levels: objects and dkeys, each named
-// by a 64-bit hash (a collision only makes strangers wait). A transaction takes all its locks at
-// once, in ascending order, and holds them until its group is visible: so its conditions are judged
-// against the latest state, and nothing deadlocks.
+// LockTable: isolates transactions in progress from each other. Two levels: objects and dkeys, each
+// named by a 64-bit hash (after a collision, unrelated transactions wait for each other). A
+// transaction takes all its locks at once, in ascending order, and holds them until its group is
+// visible. So its conditions are checked against the latest state, and there is no deadlock.
 //
-//   mode            who takes it                                            goes with
+//   mode            taken by                                                compatible with
 //   intent_shared   object: a condition on one of its keys                  is, ix, s
 //   intent_update   object: an update of one of its dkeys;                  is, ix
 //                   dkey: a write of whole blocks, which needs no order
 //   shared          dkey: a condition; object: no_dkeys                     is, s
 //   exclusive       dkey: any other update; object: punch of many dkeys     -
 //
-// First come, first served: a waiter is not overtaken on its lock.
-// Each core has one, for its targets' dkeys. An object's own lock is in all of them: who wants one
-// dkey takes it on that dkey's core, who wants the object takes it on each.
-// Used on its core.
+// First come, first served: a waiter is not overtaken on its lock. Each core has one table, for its
+// targets' dkeys. An object's own lock is in all of them: a transaction on one dkey takes it on
+// that dkey's core, a transaction on the object takes it on each. Used on its core.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -40,8 +39,8 @@ class LockTable {
     LockTable& operator=(const LockTable&) = delete;
     ~LockTable();
 
-    // Sorts, and merges what names the same lock to the weakest mode that covers both. Do this
-    // once before lock().
+    // Sorts, and merges entries of the same lock to the weakest mode that covers both. Call it once
+    // before lock().
     static void prepare(std::vector<Wanted>& wanted);
 
     // co_await table.lock(wanted[i]) for each i in order; unlock() each in any order.
@@ -57,7 +56,7 @@ class LockTable {
         return Awaiter{*this, wanted};
     }
     void unlock(Wanted wanted);
-    // Times that somebody had to wait.
+    // The number of waits.
     [[nodiscard]] const Counter& waits() const { return waits_; }
 
   private:
@@ -76,19 +75,19 @@ class LockTable {
 
     Reactor& reactor_;
     std::unordered_map<uint64_t, Lock> locks_;
-    // Emptied locks keep their memory: a workload that waits does so again.
+    // Unused locks keep their memory: a workload that waits once waits again.
     std::vector<std::unordered_map<uint64_t, Lock>::node_type> spare_;
     Counter waits_;
 };
 
-// What a transaction holds of one table.
+// The locks of a transaction in one table.
 class LocksHeld {
   public:
     explicit LocksHeld(LockTable& table) : table_(table) {}
     LocksHeld(LocksHeld&&) = default;  // leaves none
     LocksHeld& operator=(LocksHeld&&) = delete;
     ~LocksHeld() { clear(); }
-    // Once: waits for each in their order.
+    // Called once: waits for each lock in order.
     Task<> lock(std::vector<LockTable::Wanted> wanted) {
         wanted_ = std::move(wanted);
         for (; held_ < wanted_.size(); ++held_) co_await table_.lock(wanted_[held_]);
@@ -101,7 +100,7 @@ class LocksHeld {
   private:
     LockTable& table_;
     std::vector<LockTable::Wanted> wanted_;
-    size_t held_ = 0;  // of them, from the first on
+    size_t held_ = 0;  // how many of them, from the first on
 };
 
 }  // namespace ros2s::engine

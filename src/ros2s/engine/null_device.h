@@ -1,5 +1,5 @@
 // A device for the engine's benchmark and allocation test: memory that answers at once, so that
-// what is left is the engine itself. It models no fault; device/sim does.
+// only the engine itself is measured. It models no fault; device/sim does.
 #pragma once
 #include <cstring>
 #include <string>

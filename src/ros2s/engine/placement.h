@@ -1,9 +1,9 @@
-// Placement: on which device the blocks of a transaction lie, while there is room on it. Where a
-// pool has persistent memory beside other devices, small transactions go there: their group then
-// waits for no device's flush. All others go to the rest, each segment to one of them.
+// Placement: the device for the blocks of a transaction, while it has room. If a pool has
+// persistent memory and other devices, small transactions go to the memory: their group then waits
+// for no device's flush. All others go to the other devices, each segment to one of them.
 //
-// What was written stays where it is; nothing on the media depends on this. Immutable: a pool that
-// grows gets another one, and a transaction keeps the one that its space was reserved by.
+// Written blocks stay where they are; nothing on the media depends on this. Immutable: a pool that
+// grows gets another one, and a transaction keeps the one with which its space was reserved.
 //
 // Used on core 0. Does not suspend.
 #pragma once
@@ -19,18 +19,18 @@ namespace ros2s::engine {
 
 class Placement {
   public:
-    // A transaction's payload is small up to so many bytes.
+    // A transaction with at most this much payload is small.
     static constexpr uint64_t small_bytes_max = 64 * 1024;
 
-    // With one more device, which has the next number.
+    // A copy with one more device, which has the next number.
     [[nodiscard]] std::shared_ptr<const Placement> with_device(bool is_memory) const {
         auto grown = std::make_shared<Placement>(*this);
         (is_memory ? grown->memory_ : grown->others_).push_back(grown->devices_++);
         return grown;
     }
     [[nodiscard]] uint32_t devices() const { return devices_; }
-    // For a segment under a dkey, in a transaction with so much payload. The object counts: small
-    // files have a first chunk alone, and all the same dkey.
+    // The device of a segment under a dkey, in a transaction with this much payload. Depends on the
+    // object: small files have only a first chunk, with the same dkey.
     [[nodiscard]] uint32_t home(uint64_t payload_bytes, const object::ObjectId& object,
                                 std::string_view dkey, uint64_t segment) const {
         const bool is_small = payload_bytes <= small_bytes_max;

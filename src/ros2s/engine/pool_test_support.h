@@ -1,4 +1,4 @@
-// What the tests of whole pools stand on: a pool on simulated disks, with one container in it.
+// For tests of whole pools: a pool on simulated disks, with one container.
 #pragma once
 #include <gtest/gtest.h>
 

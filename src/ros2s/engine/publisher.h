@@ -1,21 +1,21 @@
-// Publisher: makes a durable group visible, on whatever cores its changes lie.
+// Publisher: makes a durable group visible, on all cores with its changes.
 //
 // On one core that is one function call. On several, a reader must not see one part of a
-// transaction and miss another; so a group is published in two rounds:
+// transaction and miss another. So a group is published in two rounds:
 //
 //   core 0                          each core that the group touches
-//   hold, apply own part      ┌──►  hold the group's nodes: nobody may read them; apply its part
+//   hold, apply own part      ┌──►  hold the group's nodes, which blocks readers; apply its part
 //      ▼  all have answered ◄─┘
 //   space, summaries, replies
 //      ▼
-//   let go of own nodes       ────► let go: who waited for a held node reads what is new
+//   release own nodes         ────► release: readers that waited for a held node see the new state
 //
-// The second round is not waited for: a request that comes after the acknowledgement finds the node
-// held or new. Messages of core 0 to a core keep their order, so that groups do too.
+// The second round is not awaited: a request after the acknowledgement finds the node held or new.
+// Messages from core 0 to a core keep their order, so groups do too.
 //
-// It also keeps core 0 informed about reads of the media on other cores: the answer to the first
-// round says which groups' displaced blocks may still be read there; when that moves, the core
-// tells (listen()). So blocks are never reused under a reader (read_pins.h).
+// It also informs core 0 about reads of the media on other cores. The answer to the first round
+// says which groups' displaced blocks may still be read there. When that changes, the core reports
+// it (listen()). So blocks are never reused while a read may access them (read_pins.h).
 //
 // Used on core 0.
 #pragma once
@@ -34,24 +34,24 @@ class Publisher {
     Publisher(const Env& env, Cores& cores, State& state);
 
     using Transactions = std::span<const TransactionRecord* const>;
-    // `pins`: the nodes that the group needs, which stay pinned until it has returned. One group at
-    // a time. Does not suspend in a pool on one core.
+    // `pins`: the nodes that the group needs. They stay pinned until publish() returns. One group
+    // at a time. Does not suspend in a pool on one core.
     Task<> publish(AppliedGroup group, Transactions transactions, std::span<Node* const> pins);
 
-    // Held by whoever needs all cores to be between the same two groups: publish(), and a
-    // checkpoint while it cuts.
+    // Held while all cores must be between the same two groups: by publish(), and by a checkpoint
+    // while it cuts.
     Semaphore turn;
 
-    // Set by the pool: called on core 0 when unread_upto() may have moved.
+    // Set by the pool: called on core 0 when unread_upto() may have changed.
     std::function<void()> reads_moved;
-    // Blocks displaced by groups up to this one are read by nobody, on any core.
+    // No read on any core uses blocks displaced by groups up to this one.
     [[nodiscard]] uint64_t unread_upto() const;
-    // Hears from a core until stop_listening().
+    // Receives a core's reports until stop_listening().
     Task<> listen(Core& core);
     Task<> stop_listening();
-    // On its core: a read of the media there has ended.
+    // Called on that core: a read of its media has ended.
     void read_ended(Core& core);
-    // Waits for second rounds under way.
+    // Waits for second rounds in progress.
     Task<> join() { return rounds_.join(); }
 
   private:
@@ -65,7 +65,7 @@ class Publisher {
 
     Cores& cores_;
     State& state_;
-    std::vector<uint64_t> unread_;  // by core; what the others have told
+    std::vector<uint64_t> unread_;  // by core; as the other cores reported
     Nursery rounds_;
 };
 

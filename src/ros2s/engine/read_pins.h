@@ -1,5 +1,5 @@
-// ReadPins: which reads of the media a core has under way, by the last group that was visible when
-// each began. A block displaced by a later group may still be read by them, and must not be reused.
+// ReadPins: a core's reads of the media in progress, by the last group that was visible when each
+// began. They may still read a block displaced by a later group, so it must not be reused.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,7 @@ namespace ros2s::engine {
 
 class ReadPins {
   public:
-    // Lives in the reader's frame, from before it takes addresses until its last read is done.
+    // Is part of the reader's frame, from before it takes addresses until its last read is done.
     class Pin {
       public:
         Pin(ReadPins& owner, uint64_t visible) : owner_(owner), visible_(visible) {
@@ -29,7 +29,7 @@ class ReadPins {
         Pin* older_ = nullptr;
         Pin* newer_ = nullptr;
     };
-    // Blocks displaced by groups up to this one are read by nobody.
+    // No read uses blocks displaced by groups up to this one.
     [[nodiscard]] uint64_t unread_upto() const {
         return oldest_ == nullptr ? UINT64_MAX : oldest_->visible_;
     }

@@ -6,7 +6,7 @@
 // Invariants
 // - Bytes that do not match their CRC are never returned as data. They count as corrupt only if
 //   they also do not match after a read into the engine's own memory.
-// - Blocks whose addresses a fetch has are not reused before its reads have ended (read_pins.h).
+// - The blocks of a fetch are not reused before its reads have ended (read_pins.h).
 // - A fetch sees an array at one moment, also if it spans several segments.
 #pragma once
 #include <span>
@@ -37,7 +37,7 @@ class Reader {
                       object::FetchItem& item);
     Task<> fetch_items(Core& from, Trace* trace, object::ContainerId container,
                        std::span<object::FetchItem> items);
-    // On the core that has the item.
+    // Called on the core that owns the item.
     Task<> fetch_at(Core& core, Trace* trace, object::ContainerId container,
                     object::FetchItem& item);
     Task<Result<>> fetch_array(Core& core, Trace* trace, object::ContainerId container,

@@ -95,7 +95,7 @@ class Recovery {
     std::vector<Candidate> records_;
     uint64_t checkpoint_block_ = 0;
     std::vector<Candidate> unproven_;
-    // What would come behind the last of them.
+    // The expected record after the last one.
     struct Next {
         uint64_t ring_block = 0, id = 0, previous_id = 0, sequence = 0;
     };

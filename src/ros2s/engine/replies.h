@@ -1,21 +1,23 @@
-// Replies: the stored answer to the last update of each request slot, so that a retry gets the
-// answer instead of a second execution.
+// Replies: the stored reply to the last update of each request slot, so that a retry gets the reply
+// instead of a second execution.
 //
-// Names belong to owners: a client of one owner is not that of another, nor does it fill what is
-// kept for it. A client's replies are kept together, for `lease` at least after its last update by
-// the pool's own wall time, and longer while there is room. Then all of them go at once, and what
-// comes again of that owner from a client that is not known is `expired`: it may have been done.
-// Who has used up what is kept for him, with clients that are not over their lease, is refused new
-// slots (`busy`), and so is who has more of them than are free: those who have few always find
-// room.
+// Names belong to owners: clients of different owners are different, and do not use each other's
+// share. A client's replies are kept together, for at least `lease` after its last update by the
+// pool's own wall time, and longer while there is room. Then all of them are dropped at once. A
+// later request of that owner from an unknown client that may be a repetition is `expired`: it may
+// have been done. An owner that has used up its share, with all clients within their lease, gets no
+// new slots (`busy`). Neither does an owner that has more slots than are free. So an owner with few
+// slots always finds room.
 //
-// Changed where a group is applied, alone, so that recovery arrives at the same replies. Does not
+// Changed only when a group is applied, so that recovery arrives at the same replies. Does not
 // suspend.
 //
 // Invariants
-// - A client's slots are all there, or none, unless it came back after they had gone; then it is
-//   not `whole`, and an unknown slot of it is `expired` for what may be a repetition.
-// - An owner has clients; what is known of one without goes to all that are not known.
+// - Either all slots of a client are stored or none, unless the client returned after they were
+//   dropped. Then it is not `whole`, and a possible repetition in an unknown slot of it is
+//   `expired`.
+// - An owner has clients. When an owner loses its last one, the mark of its dropped replies applies
+//   to all unknown owners.
 #pragma once
 #include <list>
 #include <map>
@@ -31,7 +33,7 @@ struct RepliesOptions {
     size_t per_owner_max = 65536;  // slots
     size_t slots_max = 262144;     // of all owners
     Duration lease = std::chrono::minutes(2);
-    // Rules that tests may remove (commit_rules.h).
+    // Rules that tests may switch off (commit_rules.h).
     bool expire_unknown = true, keep_for_lease = true;
 };
 
@@ -39,30 +41,29 @@ class Replies {
   public:
     explicit Replies(RepliesOptions options) : options_(options) {}
 
-    // The slot that an update of the container has; of containers' creations and destructions: of
-    // none.
+    // The slot of an update of the container. Creations and destructions of containers have none.
     [[nodiscard]] static ReplyKey key_of(const object::OperationId& id,
                                          object::ContainerId container) {
         return {.owner = id.owner, .client = id.client, .container = container, .slot = id.slot};
     }
 
-    // The answer to a repetition; nothing: go ahead. `id` has its digest. Errors: stale (its slot
-    // has had a later one), name_taken (its slot has had this number, for something else or from
-    // somebody else), expired, busy.
+    // The reply to a repetition; nothing: execute the request. `id` has its digest. Errors: stale
+    // (its slot has had a later one), name_taken (its slot has had this number, for something else
+    // or from another owner), expired, busy.
     [[nodiscard]] Result<std::optional<ReplyValue>> look_up(const object::OperationId& id,
                                                             object::ContainerId container,
                                                             bool is_new, WallTime now) const;
     void store(const ReplyKey& key, ReplyValue reply);
 
-    // From the index, in any order; then finish_load().
+    // Values of the index, in any order; then finish_load().
     void load(const ReplyKey& key, const ReplyValue& reply);
     void load_owner(const Uuid& owner, uint64_t dropped_upto);
     void finish_load(uint64_t dropped_upto);
-    // The greatest epoch of the replies that are gone with their owner.
+    // The greatest epoch of the replies that were dropped with their owner.
     [[nodiscard]] uint64_t dropped_upto() const { return dropped_upto_; }
 
-    // Calls visit(key, reply or null) and visit_owner(owner, dropped_upto or nothing) for what
-    // changed since the last call.
+    // Calls visit(key, reply or null) and visit_owner(owner, dropped_upto or nothing) for the
+    // changes since the last call.
     template <class Visit, class VisitOwner>
     void take_changes(Visit visit, VisitOwner visit_owner) {
         for (const ReplyKey& key : changed_) {
@@ -79,7 +80,7 @@ class Replies {
         changed_owners_.clear();
     }
     [[nodiscard]] size_t count() const { return count_; }
-    static constexpr size_t slot_bytes = 224;  // of memory, about
+    static constexpr size_t slot_bytes = 224;  // approximate memory of one
     [[nodiscard]] size_t memory_bytes() const { return count_ * slot_bytes; }
 
   private:
@@ -98,7 +99,7 @@ class Replies {
         std::map<Uuid, Client> clients;
         std::list<Uuid> oldest_first;  // of the clients
         size_t slots = 0;
-        uint64_t dropped_upto = 0;  // the greatest epoch of its replies that are gone
+        uint64_t dropped_upto = 0;  // the greatest epoch of its dropped replies
     };
     [[nodiscard]] Stored* find(const ReplyKey& key);
     [[nodiscard]] bool is_over(const Owner& owner, WallTime now) const;

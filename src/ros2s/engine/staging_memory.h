@@ -1,8 +1,7 @@
-// StagingMemory: owned memory for payload, fit for O_DIRECT, on huge pages where the machine has
-// them and the size is a multiple of one: the kernel then looks up one page for a write where it
-// was 512, and a copy misses the TLB once. Elsewhere, and where huge pages are switched off, it is
-// memory like any other; nobody needs to know which. What is freed goes back to the kernel, unless
-// it is small.
+// StagingMemory: owned memory for payload, suitable for O_DIRECT. It uses huge pages if the machine
+// has them and the size is a multiple of one: the kernel then looks up one page for a write instead
+// of 512, and a copy misses the TLB once. Without them, it is ordinary memory. Callers see no
+// difference. Freed memory goes back to the kernel, unless it is small.
 //
 // Move-only; an empty one has size 0. Not zeroed. A child of fork() must not use it.
 #pragma once

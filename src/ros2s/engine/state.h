@@ -1,10 +1,11 @@
-// State: what there is once per pool besides nodes: which blocks are in use, the stored replies,
-// the containers, and how far the journal is applied. Nodes belong to the cores; a Publisher
-// changes both, group by group.
+// State: the parts of a pool that exist once, besides nodes: the used blocks, the stored replies,
+// the containers, and the last applied group. Nodes belong to the cores. A Publisher changes both,
+// group by group.
 //
 // Invariants
-// - Between two groups the state is that of one moment: a checkpoint cuts there.
-// - Live and in recovery the same functions change it, down to which blocks each record displaced.
+// - Between two groups the state is of one moment: a checkpoint cuts there.
+// - The same functions change it live and in recovery, down to the blocks that each record
+//   displaced.
 //
 // Used on core 0. Does not suspend.
 #pragma once
@@ -36,7 +37,7 @@ class State {
   public:
     struct Container {
         ContainerValue value;
-        bool retiring = false;  // its destruction is under way; not yet committed
+        bool retiring = false;  // its destruction is in progress and not committed
         bool changed = false;   // since the last checkpoint
     };
 
@@ -54,7 +55,7 @@ class State {
     uint64_t applied = 0;  // the last group
     uint64_t next_epoch = 1;
     int64_t wall_time_ns = 0;
-    // What did not fit: a block used twice or freed twice. Never, unless a rule was removed.
+    // Conflicts: a block used twice or freed twice. Always 0, unless a rule was switched off.
     uint64_t inconsistencies = 0;
 
     [[nodiscard]] bool has_container(object::ContainerId id) const {
@@ -70,11 +71,11 @@ class State {
     void mark_free(BlockAddress address, uint64_t group) {
         if (!space.mark_free(address, group)) ++inconsistencies;
     }
-    // The reply of a transaction of the group, and what it does to containers.
+    // Applies the transaction's reply and its changes of containers.
     void note(const Applying& now, const TransactionRecord& transaction);
-    // All of the group has been applied; it had so many transactions.
+    // All of the group has been applied, with this many transactions.
     void finish(const AppliedGroup& group, size_t transactions);
-    // All addresses lie in data areas: what recovery asks of a record before it applies it.
+    // True if all addresses are in data areas. Recovery checks this before it applies a record.
     [[nodiscard]] bool makes_sense(const TransactionRecord& transaction) const;
 
     // For checkpoints: everything but nodes and space.

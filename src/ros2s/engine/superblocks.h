@@ -1,6 +1,6 @@
-// Superblocks: what each device of a pool says of the pool, in two copies
-// (docs/formats/superblock.md). Which devices belong together is read here, and their generations
-// are counted on: a device that was restored from an old copy is found by them
+// Superblocks: each device's description of the pool, in two copies (docs/formats/superblock.md).
+// These functions find out which devices belong together, and raise their generations. By its
+// generation a device that was restored from an old copy is found
 // (docs/decisions/0307-generations-of-devices.md).
 //
 // Used on the pool's core.
@@ -25,30 +25,31 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 }
 [[nodiscard]] std::array<uint8_t, 32> identity_of(const device::BlockDevice& device);
 
-// Both copies of one device, which superblock.device_number names; durable when it returns.
+// Writes both copies of the device superblock.device_number. Durable when it returns.
 [[nodiscard]] Task<Result<>> write_superblocks(const Superblock& superblock,
                                                device::BlockDevice& device);
 // The newest valid copy of one device. Errors, each with a sentence: io, not_found, corrupt,
 // bad_version.
 [[nodiscard]] Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& report);
 
-// Puts the devices in their order, given what was read of each. The newest superblock says which
-// belong to the pool; it is returned. Errors, each with a sentence: invalid.
+// Sorts the devices, given the superblock of each. The newest superblock says which belong to the
+// pool; it is returned. Errors, each with a sentence: invalid.
 [[nodiscard]] Result<Superblock> match_devices(Devices& devices,
                                                const std::vector<Superblock>& found,
                                                const CommitRules& rules, Report& report);
-// Compares the devices with what was recorded of them. What is new is for renew_superblocks() to
-// write. Errors, with a sentence: invalid.
+// Compares the devices with their recorded identities. renew_superblocks() writes new ones. Errors,
+// with a sentence: invalid.
 [[nodiscard]] Result<> check_identities(const Devices& devices, Superblock& superblock,
                                         bool accept_copies, Report& report);
 
-// The pool is about to be used, or was closed in good order. First every device gets the next
-// generation, and only when all have it, the word that they do: so a crash between any two of these
-// writes leaves devices that fit together, and a device that was not there is known from now on.
+// Called before the pool is used, and after a regular close. First every device gets the next
+// generation. Only when all have it, each superblock says so. A crash between any two of these
+// writes therefore leaves devices that fit together, and a device that was missing is recognised
+// later.
 //
-// A crash while the pool grew may have left copies that are torn, or that know nothing of the new
-// device. Before that is used each copy names it: no opening may go without it then, and the next
-// growth, which overwrites one copy at a time, finds the other one whole.
+// A crash while the pool grew may have left copies that are torn or do not name the new device.
+// Before the new device is used, each copy names it. Then no opening can omit it, and the next
+// growth, which overwrites one copy at a time, finds the other one valid.
 [[nodiscard]] Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices,
                                                Superblock& superblock, const CommitRules& rules,
                                                Report& report);

@@ -32,8 +32,8 @@ class Writer {
   private:
     struct Update;
     struct Visit;
-    // `id`: the one of the transaction, with its digest. Not inlined, like carry_out(): a coroutine
-    // frame that includes another one is too large for the frame pool.
+    // `id`: the transaction's, with its digest. Not inlined, like carry_out(): a coroutine frame
+    // that includes another one is too large for the frame pool.
     [[gnu::noinline]] Task<Result<object::Commit>> update_once(
         const Call& call, object::ContainerId container, const object::Transaction& transaction,
         object::OperationId id);

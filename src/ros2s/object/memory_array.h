@@ -1,5 +1,5 @@
-// What lies under one akey in MemoryStore: a single value, or an array as its written blocks.
-// Copies share their blocks, which never change once they are in a map.
+// The content of one akey in MemoryStore: a single value, or an array as its written blocks. Copies
+// share their blocks, which never change once they are in a map.
 //
 // Invariant: bytes at and beyond `size` within the last block are zero.
 #pragma once
@@ -24,8 +24,7 @@ struct MemoryEntry {
     void write(uint64_t offset, ConstBytes bytes);
     void punch(Extent extent);
     void set_size(uint64_t size_now);
-    // Fills `into` with the array's bytes at `offset`; holes and what lies beyond the end are
-    // zeros.
+    // Fills `into` with the array's bytes at `offset`. Holes and bytes beyond the end are zeros.
     void read(uint64_t offset, Bytes into) const;
 
   private:

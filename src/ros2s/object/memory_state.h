@@ -1,4 +1,4 @@
-// The state of a MemoryStore and what a transaction does to it, without tasks or time.
+// The state of a MemoryStore and the effects of transactions on it, without tasks or time.
 #pragma once
 #include <functional>
 #include <map>
@@ -23,7 +23,7 @@ class MemoryState {
     [[nodiscard]] std::vector<ContainerRecord> containers() const;
     [[nodiscard]] PoolSpace space() const;
 
-    // The container exists in all of these.
+    // The container must exist, in all of these.
     void fetch(ContainerId container, FetchItem& item) const;
     [[nodiscard]] Result<Commit> update(ContainerId container, const Transaction& transaction,
                                         Time now, WallTime wall_now);
@@ -51,7 +51,7 @@ class MemoryState {
         uint64_t digest = 0;
         Commit commit;
     };
-    // A transaction being applied: what takes its effects back, latest first.
+    // A transaction being applied: the steps to undo its effects, latest first.
     struct Change {
         Container& container;
         Commit commit;

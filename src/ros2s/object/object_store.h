@@ -7,12 +7,12 @@
 // rule: called on the core on which the store was opened.
 //
 // Invariants
-// - A transaction is atomic, and durable when update() returns (P1, P2). Its Epoch is greater than
-//   the epochs of all transactions that had returned before it was called.
-// - fetch, list and query see every transaction that had returned when they were called (P3). They
-//   see nothing of a transaction that is not durable yet. Items of one fetch may see different
-//   epochs.
-// - Bytes that fail their checksum are never returned (P4): the item's error is `corrupt`.
+// - A transaction is atomic: all of it takes effect or nothing. When update() returns, it is
+//   durable: an acknowledged write survives a crash. Its Epoch is greater than the epochs of all
+//   transactions that had returned before it was called.
+// - fetch, list and query see every transaction that had returned when they were called. They see
+//   nothing of a transaction that is not durable yet. Items of one fetch may see different epochs.
+// - Bytes that fail their checksum are never returned: the item's error is `corrupt`.
 #pragma once
 #include <cstdint>
 #include <optional>

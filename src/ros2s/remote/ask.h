@@ -1,11 +1,11 @@
-// A request without payload, and a reader that decodes its answer's body.
+// A request without payload, and a reader that decodes its reply's body.
 #pragma once
 #include "ros2s/remote/wire.h"
 #include "ros2s/rpc/channel.h"
 
 namespace ros2s::remote {
 
-// Decodes with a function of one argument, the body, that returns a Result of anything.
+// Decodes with a function of one argument, the body, that returns any Result.
 template <class Decode>
 class ReadBody final : public rpc::ReplyReader {
   public:

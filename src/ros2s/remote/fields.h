@@ -35,7 +35,7 @@ inline constexpr auto fetch_fields = [](auto& io, auto& container, auto& items) 
     io.list("items", items, object::fetch_items_max, item_fields);
 };
 
-// What a store may say of an item that was asked for.
+// Whether a store may return this for a requested item.
 inline bool is_plausible(const object::FetchItem& item) {
     if (!item.status) return item.checksums.empty();
     if (item.is_value) return item.size <= item.extent.length && item.extent.offset == 0;
@@ -138,8 +138,8 @@ inline constexpr auto list_entry_fields = [](auto& io, auto& entry) {
     io.text("value", entry.value, object::value_bytes_max);
     io("epoch", entry.epoch.value);
 };
-// Elements and whether there are more. A page that promises more and brings nothing would be asked
-// for again for ever.
+// Elements, and whether there are more. A page that promises more but is empty is invalid: its
+// client would ask for ever.
 inline constexpr auto page_fields = [](auto& io, auto& elements, auto& more, auto fields) {
     const size_t count = io.append("entries", elements, fields);
     io("more", more);

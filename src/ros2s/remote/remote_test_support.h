@@ -1,5 +1,4 @@
-// For this module's tests: a store behind a server on the simulated network, and the client's side
-// of it.
+// For this module's tests: a store behind a server on the simulated network, and its client's side.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -14,7 +13,7 @@
 
 namespace ros2s::remote {
 
-// Lets everybody in, as whom the test says.
+// Admits every client, as the guest that the test names.
 class OpenGate final : public rpc::Gate {
   public:
     Result<rpc::Guest> admit(const rpc::HelloBody&, const fabric::Peer&) override {
@@ -33,7 +32,7 @@ struct WireOptions {
     rpc::ChannelOptions channel;
 };
 
-// Everything through windows, bodies too.
+// Sends everything through windows, including bodies.
 [[nodiscard]] inline WireOptions bulk_options() {
     WireOptions options;
     options.channel.inline_request_bytes = 0;

@@ -1,5 +1,5 @@
-// What the bodies of different services share: how they are written and read from their declaration
-// (ros2s/base/fields.h), and the fields that mean the same in each (docs/formats/rpc.md).
+// What the bodies of different services share: encoding and decoding from their declaration
+// (ros2s/base/fields.h), and the fields with the same meaning in each (docs/formats/rpc.md).
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -22,8 +22,8 @@ template <class... Parts>
     return buffer;
 }
 
-// How many of the elements fit into a body of `bytes_max` of which other fields take `bytes`; one
-// does always.
+// How many of the elements fit into a body of `bytes_max` if other fields take `bytes`; at least
+// one.
 template <class T>
 [[nodiscard]] size_t fitting(std::span<const T> elements, auto fields, size_t bytes_max,
                              uint64_t bytes) {
@@ -38,7 +38,8 @@ template <class T>
     return count;
 }
 
-// Fills the parts; accepts what was read when it was all there, and nothing more. Errors: corrupt.
+// Fills the parts. Accepts the bytes only if nothing is missing and nothing is left. Errors:
+// corrupt.
 template <class... Parts>
 [[nodiscard, gnu::flatten]] Result<> read(ConstBytes body, auto fields, Parts&... parts) {
     FieldReader in(body);

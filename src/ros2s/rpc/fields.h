@@ -1,4 +1,4 @@
-// The bodies of the rpc layer itself and the trace behind an answer's, field by field.
+// The fields of the rpc layer's own bodies, and of the trace that follows a reply's body.
 #pragma once
 #include "ros2s/base/fields.h"
 #include "ros2s/rpc/frame.h"

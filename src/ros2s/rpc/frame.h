@@ -3,8 +3,8 @@
 // Written by FrameWriter into borrowed memory; read by decode_frame(), which takes any bytes.
 //
 // Payload travels inline, or through windows: ranges of the caller's memory that the serving side
-// gets from (source) or puts into (sink). A body too large for a message lies in the source
-// windows too, in front of the payload.
+// gets from (source) or puts into (sink). A body too large for a message is in the source windows
+// too, before the payload.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,24 +17,24 @@
 namespace ros2s::rpc {
 
 enum class Kind : uint8_t {
-    // These three go with the fabric's hello and its answer (fabric::Admission).
+    // These three are part of the fabric's hello and its answer (fabric::Admission).
     hello = 1,    // from the side that connects: versions, client instance, ticket
     welcome = 2,  // its answer: session index and limits
     failure = 3,  // answers a hello or a request: an error
     request = 4,
     reply = 5,
-    cancel = 6,  // of a request: whoever asked does not wait any more; its answer is still due
+    cancel = 6,  // of a request: its caller does not wait any more; its reply is still due
 };
 
 enum class Flag : uint8_t {
-    in_source = 1,       // request: the payload lies in the source windows
+    in_source = 1,       // request: the payload is in the source windows
     body_in_source = 2,  // request: so does the body, before the payload; comes with in_source
     placed = 4,          // reply: the payload was put into the sink windows
     repeated = 8,        // request: it was sent before, and may have been done
 };
 
-// Names one request for ever, over connections and restarts (object::OperationId says more). A nil
-// client: not to be repeated once it may have been done.
+// Names one request for all time, over connections and restarts (see object::OperationId). A nil
+// client: the request must not be repeated once it may have been done.
 struct OperationId {
     Uuid client;
     uint32_t slot = 0;
@@ -59,15 +59,15 @@ struct FrameHeader {
     uint8_t source_windows = 0;        // request: descriptors that follow
     uint8_t sink_windows = 0;          // request: descriptors behind those
     uint32_t session = 0;              // in the server's table; 0 until the welcome says it
-    uint64_t request = 0;              // the caller's number: low 16 bits its slot; not used again
+    uint64_t request = 0;              // the caller's number: low 16 bits its slot; never reused
     std::array<uint8_t, 16> client{};  // operation id
     uint64_t sequence = 0;
     uint32_t slot = 0;
     uint32_t body_bytes = 0;
     uint64_t payload_bytes = 0;
-    uint64_t sink_bytes = 0;              // request: how much payload the answer may have
-    uint64_t remaining_ns = no_deadline;  // request: until its deadline, when it was sent
-    uint64_t trace = 0;             // request: 1 asks for one; reply: bytes of it, behind the body
+    uint64_t sink_bytes = 0;              // request: the largest payload of the reply
+    uint64_t remaining_ns = no_deadline;  // request: time to its deadline, when it was sent
+    uint64_t trace = 0;             // request: 1 requests one; reply: its bytes, after the body
     std::array<uint8_t, 16> tag{};  // reserved: authentication of header and body
     std::array<uint32_t, 5> reserved{};
     uint32_t crc = 0;  // CRC32C of what precedes it, then of the descriptors and an inline body
@@ -88,8 +88,8 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 128 && std::is_trivially_copyable_v<FrameHeader>);
 static_assert(std::has_unique_object_representations_v<FrameHeader>);
 
-// A part of a range that the caller granted. The key is the fabric's: 96 bytes whose meaning and
-// integrity are judged where they are used.
+// A part of a range that the caller granted. The key is the fabric's: 96 bytes, which the fabric
+// checks at each use.
 struct WindowDescriptor {
     std::array<std::byte, 96> key{};
     uint64_t offset = 0;  // in the key's range
@@ -98,9 +98,9 @@ struct WindowDescriptor {
 };
 static_assert(sizeof(WindowDescriptor) == 112);
 
-// Of each direction, in one request.
+// For each direction of one request.
 inline constexpr size_t windows_max = 8;
-// Of bodies, wherever they lie: the largest is a transaction of 1,024 conditions and operations.
+// For bodies, inline or not. The largest is a transaction of 1,024 conditions and operations.
 inline constexpr uint64_t body_bytes_max = uint64_t{2} << 20;
 
 // Bytes of a frame of this header before its inline payload, if it is a reply or failure.
@@ -108,12 +108,12 @@ inline constexpr uint64_t body_bytes_max = uint64_t{2} << 20;
     return sizeof header + header.body_bytes + (header.kind == Kind::reply ? header.trace : 0);
 }
 
-// A frame that was read: views into the message, which outlives them.
+// A decoded frame: views into the message, which outlives them.
 struct Frame {
     FrameHeader header;
     ConstBytes source_windows;  // descriptors, one after the other
     ConstBytes sink_windows;
-    ConstBytes body;     // empty where it lies in the source windows
+    ConstBytes body;     // empty if it is in the source windows
     ConstBytes trace;    // of a reply (trace_wire.h)
     ConstBytes payload;  // inline
 
@@ -121,10 +121,10 @@ struct Frame {
     [[nodiscard]] WindowDescriptor sink(size_t index) const;
 };
 
-// Any bytes. Every field agrees with the frame's kind, with its length and with each other.
-// `payload_elsewhere`: so many bytes of inline payload are not in `message`, which ends before
-// them. Errors: corrupt (no frame of ours, a wrong CRC), bad_version (detail = the version),
-// invalid (a field makes no sense).
+// Decodes any bytes. Checks each field against the frame's kind, its length and the other fields.
+// `payload_elsewhere`: this many bytes of inline payload are not in `message`, which ends before
+// them. Errors: corrupt (not our frame, a wrong CRC), bad_version (detail = the version), invalid
+// (an invalid field).
 [[nodiscard]] Result<Frame> decode_frame(ConstBytes message, uint64_t payload_elsewhere = 0);
 
 // Bytes of a frame before its inline payload.
@@ -132,14 +132,14 @@ struct Frame {
     return sizeof(FrameHeader) + windows * sizeof(WindowDescriptor) + inline_body;
 }
 
-// Lays down header, descriptors, inline body and a reply's trace in `into`, which has frame_bytes()
-// of room, and completes the header: lengths of what is given here, CRC. Payload and its length are
-// the caller's. The body may lie in `into` already, where it belongs.
+// Writes header, descriptors, inline body and a reply's trace into `into`, which has frame_bytes()
+// of room. Completes the header: the lengths of these parts, and the CRC. The caller adds the
+// payload and its length. The body may already be at its position in `into`.
 ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> source,
                         std::span<const WindowDescriptor> sink, ConstBytes inline_body, Bytes into,
                         ConstBytes trace = {});
 
-// The codes that travel are numbers of their own, which never change their meaning. One that this
+// Codes on the wire have their own numbers, which never change their meaning. A code that this
 // program does not know reads as `io`.
 [[nodiscard]] uint16_t to_wire(Code code) noexcept;
 [[nodiscard]] Code code_from_wire(uint16_t number) noexcept;
@@ -149,7 +149,7 @@ ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> so
 struct HelloBody {
     uint16_t version_least = FrameHeader::current_version;
     uint16_t version_most = FrameHeader::current_version;
-    uint32_t service = 0;  // what the client wants to speak to: Service's
+    uint32_t service = 0;  // the service that the client requests: Service's
     Uuid client;           // its instance, for logs and the session table
     std::string_view ticket;
     static constexpr size_t ticket_bytes_max = 256;
@@ -159,7 +159,7 @@ struct WelcomeBody {
     uint16_t requests_max = 0;       // at once, in this session
     uint32_t inline_reply_max = 0;   // bytes of a whole reply frame without use of windows
     uint64_t payload_bytes_max = 0;  // of one request, in either direction
-    uint64_t incarnation = 0;        // of the server's process: another after each start
+    uint64_t incarnation = 0;        // of the server's process: a new one after each start
 };
 struct FailureBody {
     Error error;
@@ -171,7 +171,7 @@ struct FailureBody {
 [[nodiscard]] Result<HelloBody> decode_hello(ConstBytes body);
 [[nodiscard]] Result<WelcomeBody> decode_welcome(ConstBytes body);
 [[nodiscard]] Result<FailureBody> decode_failure(ConstBytes body);
-// Return what they wrote; `into` has the given room.
+// Return the written bytes; `into` has the given room.
 inline constexpr size_t hello_bytes_max = 32 + HelloBody::ticket_bytes_max;
 inline constexpr size_t welcome_bytes = 24;
 inline constexpr size_t failure_bytes_max = 20 + FailureBody::text_bytes_max;

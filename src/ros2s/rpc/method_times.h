@@ -1,4 +1,4 @@
-// MethodTimes: how long a service took for its requests, by method.
+// MethodTimes: the durations of a service's requests, by method.
 //
 // A member of the service; its core adds, any thread reads.
 #pragma once
@@ -13,7 +13,7 @@ namespace ros2s::rpc {
 
 class MethodTimes {
   public:
-    // `names`: of methods 1, 2, …; they outlive this. All other numbers are "other".
+    // `names`: of methods 1, 2, …; they outlive this. All other methods are "other".
     explicit MethodTimes(std::span<const std::string_view> names)
         : names_(names), times_(names.size() + 1) {}
     void add(uint16_t method, Duration took) noexcept {

@@ -1,4 +1,4 @@
-// Options of both ends of a connection, and the one place that turns them into the fabric's
+// Options of both ends of a connection, and the only code that turns them into the fabric's
 // budgets.
 #pragma once
 #include <cerrno>
@@ -11,49 +11,49 @@
 
 namespace ros2s::rpc {
 
-// The os_errno of `disconnected` where the server that was asked is there, and one that it needs
-// behind it cannot be reached (detail as of Channel::call()).
+// The os_errno of `disconnected` if the server itself is reachable, but a server that it needs is
+// not (detail as of Channel::call()).
 inline constexpr int32_t absent_behind = EREMOTEIO;
 
-// Bytes unless said otherwise.
+// In bytes unless stated otherwise.
 struct ChannelOptions {
-    uint32_t service = 0;  // what to speak to: a Service's number
+    uint32_t service = 0;  // a Service's number
     Uuid client;           // this client instance; the ticket is issued to it
     // The largest whole request frame; a request with more payload goes through windows.
     uint64_t inline_request_bytes = uint64_t{16} << 10;
-    // The largest reply taken in: its body, with the checksums of all that was read, goes inline.
+    // The largest reply that is accepted. Its body, with the checksums of all data read, is inline.
     uint64_t message_bytes_max = uint64_t{256} << 10;
-    // For payload that cannot be granted where it lies, in all requests together.
+    // For payload that cannot be granted in place, of all requests together.
     uint64_t staging_bytes_max = uint64_t{160} << 20;
     Duration connect_within = std::chrono::seconds(5);
-    // Waits between attempts to connect double from the one to the other.
+    // The wait between attempts to connect doubles from the first to the second value.
     Duration backoff_least = std::chrono::milliseconds(10);
     Duration backoff_most = std::chrono::seconds(1);
     // How long a request waits for a connection to come back, each time that it is lost.
     Duration patience = std::chrono::seconds(30);
-    // The os_errno of those that waited in vain. A server that answers others by this channel says
-    // absent_behind.
+    // The os_errno of requests that waited in vain. A server that uses this channel for its own
+    // replies sets absent_behind.
     int32_t absence_errno = 0;
-    // How long a request that was given up waits for its answer before its windows are taken away.
+    // How long a cancelled request waits for its reply before its windows are revoked.
     Duration answer_within = std::chrono::milliseconds(500);
 
     [[nodiscard]] fabric::Limits limits() const;
 };
 
 struct ServerOptions {
-    uint32_t connections_max = 1024;  // or what the domain can have
+    uint32_t connections_max = 1024;  // or the domain's limit
     uint16_t requests_max = 64;       // at once per connection: the credits that it is granted
-    // The largest request frame taken in. Less than that is what a client should send inline.
+    // The largest request frame that is accepted. Clients should send less than that inline.
     uint64_t message_bytes_max = uint64_t{64} << 10;
-    // A whole reply frame up to this goes inline, in room that was reserved with its request.
+    // A whole reply frame up to this size is inline, in room reserved with its request.
     uint32_t inline_reply_bytes = 16 << 10;
     uint64_t payload_bytes_max = uint64_t{64} << 20;  // of one request, in each direction
-    // Shared memory that a client may use for its windows, where the provider has to make it.
+    // Shared memory that a client may use for its windows, if the provider has to make it.
     uint64_t window_bytes_max = uint64_t{160} << 20;
-    // What its tenants share with those of other servers; null: nothing, so `admission` is its own.
+    // Shared with the tenants of other servers; null: not shared, so `admission` is its own.
     ServerGroup* group = nullptr;
     admission::Limits admission{};
-    // A client that serves no put or get, or takes no large answer, for so long loses its
+    // A client that serves no put or get, or reads no large reply, for this long loses its
     // connection.
     Duration transfer_within = std::chrono::seconds(30);
 

@@ -1,10 +1,10 @@
-// PayloadPool: memory for payload that is on its way through a server. How much of it there may be
-// was decided when the request was let in (ServerGroup). Used on one core; outlives what it gave.
+// PayloadPool: memory for payload that passes through a server. Its amount is decided when the
+// request is admitted (ServerGroup). Used on one core; outlives the memory that it gives.
 //
-// Pieces are used again: new ones of a MiB are new pages, which the kernel clears one by one, and
-// that costs more than copying into them. So up to kept_bytes_max() stay here, in all pools of a
-// group at most ServerGroup::kept_bytes_max. A pool serves one tenant where its server does: what
-// was in its pieces is nobody else's.
+// Pieces are reused: new pieces of a MiB are new pages. The kernel clears each page, which costs
+// more than copying into it. So up to kept_bytes_max() stay here; all pools of a group keep at most
+// ServerGroup::kept_bytes_max. If a server serves one tenant, so does its pool: no other tenant
+// gets memory with that tenant's data.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -19,7 +19,7 @@ namespace ros2s::rpc {
 
 class PayloadPool;
 
-// Memory, aligned to block_bytes, that goes back to its pool.
+// Memory, aligned to block_bytes, that returns to its pool.
 class [[nodiscard]] PayloadMemory {
   public:
     PayloadMemory() = default;
@@ -57,9 +57,9 @@ class PayloadPool {
 
   private:
     friend class PayloadMemory;
-    // Sizes of pieces are few, so that requests of about the same size share them: powers of two
-    // from a block to large_piece_bytes, then its multiples. Blocks in pieces of large_piece_bytes
-    // would all lie at addresses that use the same lines of the processor's caches.
+    // Pieces have few sizes, so that requests of similar size share them: powers of two from a
+    // block to large_piece_bytes, then its multiples. Blocks in pieces of large_piece_bytes would
+    // all have addresses that use the same lines of the processor's caches.
     static constexpr uint64_t large_piece_bytes = uint64_t{64} << 10;
     [[nodiscard]] static constexpr uint64_t piece_bytes(uint64_t size) noexcept {
         return size < large_piece_bytes ? std::bit_ceil(std::max<uint64_t>(size, block_bytes))

@@ -169,7 +169,7 @@ class Gate {
     virtual ~Gate() = default;
     // Checks a client's hello, before anything is set up for it. Errors: denied, busy.
     [[nodiscard]] virtual Result<Guest> admit(const HelloBody& hello, const fabric::Peer& peer) = 0;
-    // A request named memory that does not belong to its client, or not for that use.
+    // A request named memory that does not belong to its client, or must not be used that way.
     virtual void misused(const Guest& /*guest*/, const fabric::Peer& /*peer*/) {}
     // A connection has ended. Called once for each admitted one.
     virtual void left(const Guest& guest) = 0;

@@ -1,5 +1,5 @@
-// For this module's tests: a server and clients on the simulated network, and a service whose
-// answers are known.
+// For this module's tests: a server and clients on the simulated network, and a service with known
+// replies.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -18,12 +18,12 @@ namespace ros2s::rpc {
 
 // What the test service does.
 enum TestMethod : uint16_t {
-    echo = 1,        // answers with body and payload as they came
+    echo = 1,        // replies with the same body and payload
     refuse = 2,      // fails: no_space, "there is no room"
     wait = 3,        // until `opened` is set, or it is asked to stop (cancelled)
-    stubborn = 4,    // until `opened` is set, whatever is asked; then echoes
+    stubborn = 4,    // until `opened` is set, whatever the request says; then echoes
     count_once = 5,  // counts each operation id once
-    dawdle = 6,      // answers, and goes on for a while
+    dawdle = 6,      // replies, and goes on for a while
 };
 
 inline void fill(Bytes bytes, uint64_t stamp) {
@@ -74,7 +74,7 @@ class TestService final : public Service {
             case stubborn: co_await opened; break;
             case count_once: {
                 const OperationId id = request.operation();
-                // As a store does: what was done is answered and not done again.
+                // As a store does: a repeated request gets its reply, but is not done again.
                 if (++done[{id.slot, id.sequence}] > 1) {
                     EXPECT_TRUE(request.repeated());
                     done[{id.slot, id.sequence}] = 1;
@@ -125,11 +125,11 @@ class TestTickets final : public TicketSource {
     }
     [[nodiscard]] std::string address() const override { return at; }
     bool valid = true;
-    std::string moved_to;  // what the control plane would say
+    std::string moved_to;  // what the control plane would report
     std::string at;
     std::string prefix = "ticket ";
     uint64_t number = 0;
-    uint64_t too_old = 0;  // so many of the next ones are no good any more
+    uint64_t too_old = 0;  // this many of the next tickets are expired
 };
 
 class ReadNothing final : public ReplyReader {
@@ -137,7 +137,7 @@ class ReadNothing final : public ReplyReader {
     Result<> read(const Reply&) override { return {}; }
 };
 
-// Keeps a copy of body and payload, wherever that came to lie.
+// Keeps a copy of body and payload, wherever they arrived.
 class CopyReply final : public ReplyReader {
   public:
     explicit CopyReply(std::span<const Bytes> sink) : sink_(sink) {}
@@ -160,7 +160,7 @@ class CopyReply final : public ReplyReader {
     std::span<const Bytes> sink_;
 };
 
-// A simulated world with one server; clients come as tests want them.
+// A simulated world with one server; tests add clients.
 struct Stage {
     explicit Stage(uint64_t seed) : world(seed), network(world.random()), service(world.core()) {
         channel_options.service = 7;

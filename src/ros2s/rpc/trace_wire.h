@@ -1,8 +1,8 @@
-// The trace of a request on its way back: what the server did for it, step by step, behind the
-// answer's body (docs/formats/rpc.md). The server's clock is its own, so times count from the
-// request's arrival there; the client lays them in the middle of the time that it waited.
+// The trace of a request in its reply: the server's steps, after the reply's body
+// (docs/formats/rpc.md). The server has its own clock, so times count from the request's arrival
+// there. The client places them in the middle of the time that it waited.
 //
-// Plain functions; any bytes decode or are refused. Used on the channel's core.
+// Plain functions; any bytes are decoded or refused. Used on the channel's core.
 #pragma once
 #include <set>
 #include <string>
@@ -14,26 +14,25 @@
 
 namespace ros2s::rpc {
 
-// Of the steps of one answer; what does not fit is left out, from the end.
+// For the steps of one reply. Steps that do not fit are left out, from the end.
 inline constexpr size_t trace_bytes_max = 2048;
 
-// The steps since `arrived`, up to `now`, which ends those that are still open. Returns what it
-// wrote.
+// The steps since `arrived`, up to `now`, which ends the open ones. Returns the written bytes.
 ConstBytes encode_trace(const Trace& trace, Time arrived, Time now, Bytes into);
 
-// Names that came from servers. A trace's steps name them, and so must not outlive this.
+// Names that came from servers. The steps of a trace use them, so a trace must not outlive this.
 class StepNames {
   public:
     std::string_view keep(std::string_view name);
 
   private:
-    // A server that makes up names without end gets this many.
+    // The limit for a server that sends ever new names.
     static constexpr size_t names_max = 256;
     std::set<std::string, std::less<>> names_;
 };
 
-// Adds the steps below the one that is open in `trace`, which waited from `sent` to `answered`.
-// Errors: corrupt.
+// Adds the steps below the open step of `trace`, which waited from `sent` to `answered`. Errors:
+// corrupt.
 [[nodiscard]] Result<> add_steps(Trace& trace, ConstBytes bytes, Time sent, Time answered,
                                  StepNames& names);
 

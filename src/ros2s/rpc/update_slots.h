@@ -1,8 +1,9 @@
-// UpdateSlots: names for a client's updates. An update borrows a slot and its next number, and
-// keeps them until it has its answer, over connections, servers and restarts; a slot has one update
-// at a time, so that a server need keep one answer for each.
+// UpdateSlots: names for a client's updates. An update takes a slot and its next number, and keeps
+// them until it has its reply, over connections, servers and restarts. A slot has one update at a
+// time, so a server need keep only one reply for each.
 //
-// Owned by who sends; several of one client instance have slots of their own. Used on one core.
+// Owned by the sender. Several senders of one client instance have different slots. Used on one
+// core.
 #pragma once
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace ros2s::rpc {
 
 class UpdateSlots {
   public:
-    // Slots [first, first + count); more updates than that wait.
+    // Slots [first, first + count). More updates than that wait.
     UpdateSlots(Reactor& reactor, Uuid client, uint32_t first, uint32_t count)
         : client_(client), first_(first), free_count_(reactor, count), sequences_(count) {
         for (uint32_t i = 0; i < count; ++i) free_.push_back(count - 1 - i);

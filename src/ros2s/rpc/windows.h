@@ -1,8 +1,8 @@
-// Windows: what one request grants to the server for its life, and the memory that stands in for
-// the caller's where the provider cannot expose that (Staging).
+// Windows: the memory that one request grants to the server until it ends, and the memory that
+// replaces the caller's if the provider cannot expose that (Staging).
 //
-// Invariants: grants cover exactly the request's bytes, source ones to be read, sink ones to be
-// written; revoke() comes before the memory is used again, and free() after the last look at it.
+// Invariants: grants cover exactly the request's bytes, source ranges to be read, sink ranges to be
+// written. revoke() precedes any further use of the memory. free() follows the last access to it.
 #pragma once
 #include <deque>
 #include <span>
@@ -22,16 +22,16 @@ uint64_t bytes_of(const Pieces& pieces) {
     return bytes;
 }
 
-// Memory of one endpoint that can be granted, first come first served.
+// Memory of one endpoint that can be granted, first come, first served.
 class Staging {
   public:
     Staging(Reactor& reactor, fabric::Endpoint& endpoint)
         : endpoint_(endpoint), changed_(reactor) {}
-    // Suspends while others have it. Errors: no_memory (more than there is), disconnected,
+    // Suspends while other requests have it. Errors: no_memory (more than there is), disconnected,
     // cancelled.
     Task<Result<Bytes>> take(uint64_t size, StopToken stop);
     void give(Bytes memory) noexcept;
-    // The connection has ended, or is about to: nobody waits on.
+    // The connection has ended, or is about to end: all waits end.
     void end() noexcept {
         ended_ = true;
         changed_.wake_all();
@@ -42,7 +42,7 @@ class Staging {
     Event changed_;
     size_t taken_ = 0;
     bool ended_ = false;
-    std::deque<const StopToken*> queue_;  // who waits, each named by its own token
+    std::deque<const StopToken*> queue_;  // the waiting requests, each by its own token
 };
 
 class Windows {
@@ -63,13 +63,13 @@ class Windows {
     [[nodiscard]] bool stages_sink() const { return stages_sink_; }
     [[nodiscard]] ConstBytes staged_sink() const { return staged_sink_; }
 
-    // When it returns the server can touch none of it any more.
+    // After the return the server cannot access any of it.
     Task<> revoke();
     void free() noexcept;
 
   private:
     using Ranges = std::vector<Bytes>;
-    // True when all of it was granted where it lies.
+    // True if all of it was granted in place.
     Result<bool> grant_in_place(const Ranges& ranges, fabric::Rights rights,
                                 std::vector<WindowDescriptor>& windows);
     Result<> grant(Bytes range, fabric::Rights rights, std::vector<WindowDescriptor>& windows);

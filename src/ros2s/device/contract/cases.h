@@ -1,4 +1,4 @@
-// What the cases share: an open device, and blocks whose content tells where they belong.
+// What the cases share: an open device, and blocks whose content depends on their position.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ struct Probe {
     Reactor& reactor;
     std::unique_ptr<BlockDevice> device;
 
-    // Both leave a test failure behind when they fail.
+    // If one of these fails, the test fails.
     Task<bool> open();
     Task<> close();
 };

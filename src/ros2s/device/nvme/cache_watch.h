@@ -1,6 +1,6 @@
-// CacheWatch: whether a reset of the controller may have taken what a flush vouches for: one that a
-// command met while writes were complete and not yet flushed. The flush that comes after the reset
-// succeeds and says nothing of them.
+// CacheWatch: whether a reset of the controller may have lost data that a later flush claims to
+// cover: writes that were complete and not flushed when a command met the reset. The flush after
+// the reset succeeds, but proves nothing about them.
 //
 // One for all handles of a namespace; used on any core.
 #pragma once
@@ -11,19 +11,20 @@ namespace ros2s::device {
 
 class CacheWatch {
   public:
-    // For a write that is sent now.
+    // For a write that is being sent.
     [[nodiscard]] uint32_t resets() const noexcept { return resets_; }
-    // It is complete. Where a reset was met since, on whichever core, it may have been before that.
+    // A write is complete. If any core met a reset since it was sent, it may have completed before
+    // the reset.
     void wrote(uint32_t resets_when_sent) noexcept {
         unflushed_ = true;
         if (resets_ != resets_when_sent) lost_ = true;
     }
-    // A flush is sent: it covers what is complete.
+    // A flush is being sent. It covers the complete writes.
     void flushing() noexcept {
         ++flushes_;
         unflushed_ = false;
     }
-    // It ended, well or not. False: it proves nothing, nor does any after it.
+    // A flush has ended, successfully or not. False: neither it nor any later one proves anything.
     [[nodiscard]] bool flushed() noexcept {
         --flushes_;
         return !lost_;

@@ -9,8 +9,8 @@
 // set by the administrator), completions raise no interrupt, and the core does not sleep while a
 // command is in flight.
 //
-// A command whose memory is registered with the core's Ring uses the registration: this ring's
-// table follows that one's.
+// A command with memory registered in the core's Ring uses the registration: this ring's table
+// follows that one's.
 //
 // Used on its reactor's core from the first execute() on; may be created anywhere. Memory of a
 // command belongs to the device until it completes. close() before destruction.
@@ -39,7 +39,8 @@ class CommandRing final : Poller {
         bool polled = false;
         bool registered = false;
     };
-    // Errors: unsupported (the kernel has no large entries: Linux 5.19 has), denied, no_memory.
+    // Errors: unsupported (the kernel has no large entries, which came with Linux 5.19), denied,
+    // no_memory.
     [[nodiscard]] static Result<std::unique_ptr<CommandRing>> create(Reactor& reactor,
                                                                      Abilities abilities,
                                                                      Report& report);

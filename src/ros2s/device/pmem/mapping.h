@@ -1,4 +1,4 @@
-// The mapping of a PmemDevice, and the lock on what is mapped. Private to device/pmem.
+// The mapping of a PmemDevice, and the lock on it. Private to device/pmem.
 #pragma once
 #include <string>
 
@@ -20,16 +20,16 @@ struct PmemDevice::Mapping {
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
 
-    // Copies out of it. Errors: io (memory that has lost its contents, a file that was cut off).
+    // Copies from it. Errors: io (memory that has lost its contents, a truncated file).
     [[nodiscard]] Result<> load(uint64_t offset, Bytes into) const;
-    // Copies into it; durable when it returns. Errors: io (bad memory that was known when it was
-    // mapped; msync of an ordinary file).
+    // Copies into it; durable when it returns. Errors: io (memory known as bad when it was mapped;
+    // msync of an ordinary file).
     [[nodiscard]] Result<> store(uint64_t offset, ConstBytes from) const;
 
     [[nodiscard]] Result<> store_by_descriptor(uint64_t offset, ConstBytes from) const;
 
     std::string path;
-    int lock = -1;  // the descriptor that is locked, and that files are read through
+    int lock = -1;  // the locked descriptor; files are read through it
     std::byte* memory = nullptr;
     uint64_t size = 0;
     bool is_memory = false;  // else: an ordinary file, by msync

@@ -1,4 +1,4 @@
-// LockedFile: a descriptor with an exclusive lock on it; what opening and creating have in common.
+// LockedFile: a descriptor with an exclusive lock, for opening and creating.
 #pragma once
 #include <string>
 
@@ -10,9 +10,9 @@ namespace ros2s::device {
 
 class LockedFile {
   public:
-    // `flags` beyond O_RDWR, O_CLOEXEC and O_DIRECT: O_CREAT for a file of mode 0600, or 0.
-    // Waits a little where the lock's owner is dead: its last operations are still landing.
-    // Errors as FileDevice::open() has them; the report says what, where and what to do.
+    // `flags` beyond O_RDWR, O_CLOEXEC and O_DIRECT: O_CREAT for a file of mode 0600, or 0. If the
+    // lock's owner is dead, waits a little for its last operations to end. Errors as
+    // FileDevice::open(); the report says what, where and what to do.
     [[nodiscard]] static Task<Result<LockedFile>> open(Reactor& reactor, std::string path,
                                                        int flags, FileDeviceOptions options,
                                                        Report& report);
@@ -21,11 +21,11 @@ class LockedFile {
     ~LockedFile() { unlock_and_close(fd_); }
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
-    // The caller takes over, and calls unlock_and_close() in the end.
+    // The caller takes over the descriptor and must call unlock_and_close().
     [[nodiscard]] int take() noexcept { return std::exchange(fd_, -1); }
 
   private:
-    // Everything but the lock.
+    // Everything except the lock.
     [[nodiscard]] static Result<LockedFile> open_unlocked(const std::string& path, int flags,
                                                           FileDeviceOptions options,
                                                           Report& report);

@@ -1,4 +1,4 @@
-// BlockAddress: where one 4 KiB block lies in a pool. BlockRef: that, and what it must contain.
+// BlockAddress: where one 4 KiB block is in a pool. BlockRef: the address and the block's CRC32C.
 #pragma once
 #include <compare>
 #include <cstdint>

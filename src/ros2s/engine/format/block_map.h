@@ -1,5 +1,5 @@
-// BlockMap: the chunk map of one segment of an array in memory: for each of 256 blocks where it
-// lies and its CRC32C. It grows to the highest block in use, so that a small file costs little.
+// BlockMap: the chunk map of one segment of an array in memory: the address and CRC32C of each of
+// 256 blocks. It grows to the highest block in use, so that a small file costs little.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +29,9 @@ class BlockMap {
         addresses()[block] = now.address;
         crcs()[block] = now.address.is_hole() ? 0 : now.crc;
     }
-    // Blocks that are no holes.
+    // Blocks that are not holes.
     [[nodiscard]] uint32_t used() const { return used_; }
-    // No block at or above it is in use.
+    // No block at or above this one is in use.
     [[nodiscard]] uint32_t end() const { return capacity_; }
     [[nodiscard]] size_t memory_bytes() const { return capacity_ * bytes_each; }
     [[nodiscard]] static constexpr size_t memory_bytes_max() { return segment_blocks * bytes_each; }

@@ -1,6 +1,6 @@
-// Change: what one operation of a transaction does to the pool's state, in physical terms: which
-// blocks an array now has, and where. It is what a journal record carries, and what apply_change()
-// takes, live and in recovery alike.
+// Change: the effect of one operation of a transaction on the pool's state, in physical terms:
+// which blocks an array now has, and where. Journal records contain changes. apply_change() applies
+// them, live and in recovery.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Change {
         punch_dkeys = 5,       // object, dkey .. dkey_end
         punch_object = 6,      // object
         create_container = 7,  // value: the record
-        retire_container = 8,  // no longer to be seen; its objects are being removed
-        remove_container = 9,  // the record goes; it has no objects any more
+        retire_container = 8,  // no longer visible; its objects are being removed
+        remove_container = 9,  // removes the record; the container has no objects any more
     };
     enum class SizeRule : uint8_t { keep = 0, at_least = 1, exactly = 2 };
     // Consecutive blocks of the array; their addresses are the next `count` of `blocks`.
@@ -39,19 +39,19 @@ struct Change {
     object::ObjectId object{};
     std::string dkey, akey, dkey_end, value;
     uint64_t size = 0;
-    // Blocks [hole_first, hole_first + hole_count) become holes, before `blocks` are put in.
+    // Blocks [hole_first, hole_first + hole_count) become holes before `blocks` are added.
     uint64_t hole_first = 0, hole_count = 0;
     std::array<Piece, 2> pieces{};
     std::vector<BlockRef> blocks;
 
-    // It can be about many dkeys, wherever they lie.
+    // It can affect many dkeys, on any cores.
     [[nodiscard]] bool spans_dkeys() const {
         return kind == Kind::punch_dkeys || kind == Kind::punch_object;
     }
     [[nodiscard]] bool is_of_container() const { return kind >= Kind::create_container; }
-    // Of the encoded form, whatever the addresses will be.
+    // Of the encoded form, for any addresses.
     [[nodiscard]] size_t encoded_bytes_max() const;
-    // The same without the value and the blocks: what a request must leave room for.
+    // The same without the value and the blocks: a request must leave room for this.
     static constexpr size_t encoded_bytes_fixed = 256;
 };
 
@@ -65,7 +65,7 @@ struct TransactionRecord {
 };
 
 void encode(Encoder& encoder, const TransactionRecord& transaction);
-// False when the bytes are no transaction; `transaction` is then undefined.
+// False if the bytes are not a transaction; `transaction` is then undefined.
 [[nodiscard]] bool decode(Decoder& decoder, TransactionRecord& transaction);
 
 }  // namespace ros2s::engine

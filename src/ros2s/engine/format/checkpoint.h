@@ -1,5 +1,5 @@
-// CheckpointSlot: where recovery starts. Two slots on device 0 are written in turn, each only after
-// the index is durable up to the cut; the newer valid one counts. docs/formats/checkpoint.md.
+// CheckpointSlot: where recovery starts. Two slots on device 0 are written in turn, each only when
+// the index is durable up to the cut. The newer valid one counts. docs/formats/checkpoint.md.
 #pragma once
 #include <cstdint>
 
@@ -19,7 +19,7 @@ struct CheckpointSlot {
     Uuid pool;
     uint64_t number = 0;       // rises by one; slot = number % 2
     uint64_t applied = 0;      // the last group whose effects the index holds; it was durable
-    uint64_t position = 0;     // block in the ring where the next record is to be looked for
+    uint64_t position = 0;     // block in the ring at which the next record is expected
     uint64_t next_id = 0;      // the id it must have
     uint64_t previous_id = 0;  // the id it must name as its predecessor
     uint64_t next_epoch = 0;
@@ -30,7 +30,7 @@ static_assert(sizeof(CheckpointSlot) == 112);
 
 // Fills a block.
 void encode(CheckpointSlot slot, Bytes block);
-// Errors: corrupt (also where there is none), bad_version.
+// Errors: corrupt (also if there is none), bad_version.
 [[nodiscard]] Result<CheckpointSlot> decode_checkpoint(ConstBytes block);
 
 }  // namespace ros2s::engine

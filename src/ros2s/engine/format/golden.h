@@ -1,6 +1,6 @@
-// Golden files: the bytes of each structure as a pool of version 1 has them, in lines that a
-// person can compare: an offset and 16 bytes, lines of zeros left out, the length at the end. In
-// the files they stand in a raw string literal, for the test to include.
+// Golden files: the bytes of each structure on the media, in lines that a person can compare: an
+// offset and 16 bytes, lines of zeros left out, the length at the end. The files contain them as a
+// raw string literal, which the test includes.
 #pragma once
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// Keys of the pool's index. One table byte, then fields in an order-preserving encoding, so that
-// a scan of a prefix walks an object's dkeys in their order. docs/formats/index.md describes them.
+// Keys of the pool's index: one table byte, then fields in an order-preserving encoding, so that a
+// scan of a prefix visits an object's dkeys in order. docs/formats/index.md describes them.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -27,7 +27,7 @@ class KeyBuilder {
     explicit KeyBuilder(Table table) { byte(static_cast<uint8_t>(table)); }
     KeyBuilder& container(object::ContainerId container);
     KeyBuilder& object(object::ObjectId object);
-    // A zero byte becomes 00 01 and the end is 00 00: "a" < "a\0" < "ab" stays so.
+    // A zero byte becomes 00 01 and the end is 00 00, which preserves "a" < "a\0" < "ab".
     KeyBuilder& string(std::string_view text);
     KeyBuilder& number32(uint32_t number);  // big-endian
     KeyBuilder& uuid(const Uuid& uuid);
@@ -44,7 +44,7 @@ class KeyBuilder {
                                    std::string_view dkey, std::string_view akey, uint32_t segment);
 [[nodiscard]] KeyBuilder summary_key(object::ContainerId container, object::ObjectId object,
                                      std::string_view akey);
-// A request slot of a client, whose names are its owner's; in a container, or nil: about
+// A request slot of a client, whose names belong to its owner. In a container; nil: for changes of
 // containers.
 struct ReplyKey {
     Uuid owner;
@@ -59,7 +59,7 @@ struct ReplyKey {
 [[nodiscard]] KeyBuilder space_key(uint32_t device, uint32_t region);
 [[nodiscard]] KeyBuilder meta_key();
 
-// What an index key says. Empty where the bytes are no such key.
+// The fields of an index key. Empty if the bytes are no such key.
 struct EntryKey {
     object::ContainerId container;
     object::ObjectId object;
@@ -81,7 +81,7 @@ struct SpaceKey {
 [[nodiscard]] std::optional<Uuid> parse_owner_key(std::string_view key);
 [[nodiscard]] std::optional<object::ContainerId> parse_container_key(std::string_view key);
 
-// The least key above all that begin with `prefix`; empty where there is none.
+// The least key greater than all keys with this `prefix`; empty if there is none.
 [[nodiscard]] std::string prefix_end(std::string_view prefix);
 
 }  // namespace ros2s::engine

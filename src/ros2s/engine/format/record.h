@@ -1,9 +1,10 @@
 // A journal record: the header below, then its transactions. It starts on a block boundary and is
 // padded with zeros to the next. docs/formats/journal.md describes it.
 //
-// Records form a chain: each names its predecessor's id and announces its successor's, and ids are
-// 64 random bits. So bytes of an earlier lap, or of a tenant, are never taken for the next record,
-// and a record behind an unreadable one can still be told (promised: "corrupt", not "torn").
+// Records form a chain: each names its predecessor's id and announces its successor's. Ids are 64
+// random bits. So bytes of an earlier lap, or of a tenant, are never taken for the next record. A
+// record after an unreadable one is still recognised. It can prove that the unreadable one was
+// durable: that one is then corrupt, not torn.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -33,7 +34,7 @@ struct RecordHeader {
     int64_t wall_time_ns = 0;   // since 1970, UTC
     uint32_t payload_bytes = 0;
     uint32_t transactions = 0;
-    uint32_t header_crc = 0;  // of what is above, with `crc` zero: the length can be trusted alone
+    uint32_t header_crc = 0;  // of what is above, with `crc` zero: the length is valid by itself
     uint32_t reserved = 0;
 };
 static_assert(sizeof(RecordHeader) == 112);
@@ -43,14 +44,14 @@ static_assert(sizeof(RecordHeader) == 112);
     return round_up<uint64_t>(sizeof(RecordHeader) + payload_bytes, block_bytes);
 }
 
-// Encodes behind the header, fills in lengths and CRCs. `into` is zeroed beyond the record up to
-// the block's end. Returns the bytes to write.
+// Encodes the transactions after the header; fills in lengths and CRCs. `into` is zeroed after the
+// record up to the block's end. Returns the bytes to write.
 [[nodiscard]] ConstBytes encode_record(RecordHeader header,
                                        const std::vector<const TransactionRecord*>& transactions,
                                        Bytes into);
 
-// The header alone, checked against its own CRC: what a reader needs to know how much to read.
-// Errors: corrupt, bad_version.
+// The header alone, checked against its own CRC. It tells a reader how much to read. Errors:
+// corrupt, bad_version.
 [[nodiscard]] Result<RecordHeader> decode_record_header(ConstBytes block);
 
 struct Record {

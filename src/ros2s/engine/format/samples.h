@@ -1,4 +1,4 @@
-// One fixed sample of each structure on the media, for the tests that fix their bytes.
+// One fixed sample of each structure on the media, for the tests that check their bytes.
 #pragma once
 #include <string>
 #include <vector>
@@ -44,7 +44,7 @@ inline CheckpointSlot checkpoint() {
             .next_epoch = 5678};
 }
 
-// An array write of two pieces (the second of two runs) behind a hole, and a punch.
+// An array write of two pieces (the second of two runs) after a hole, and a punch.
 inline TransactionRecord transaction() {
     Change array;
     array.kind = Change::Kind::array;

@@ -1,9 +1,9 @@
-// Superblock: the first and the last block of each device of a pool. It says which pool the device
-// belongs to, which other devices there are, and where things lie. Written when the pool is made,
-// when a device is added, and at each opening for writing before anything else changes, each time
-// with a higher generation; the newest valid one counts. It names the generation that every device
-// has reached, so that one restored from an old copy is recognised.
-// docs/formats/superblock.md describes it.
+// Superblock: the first and the last block of each device of a pool. It names the device's pool,
+// the pool's other devices, and the positions of everything. It is written when the pool is made,
+// when a device is added, and first of all at each opening for writing, each time with a higher
+// generation. The newest valid one counts. It names the generation that every device has reached,
+// so that a device restored from an old copy is recognised. docs/formats/superblock.md describes
+// it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Superblock {
     Uuid pool;
     uint64_t generation = 0;
     // Every device of the pool durably had this generation, or a later one, before this copy was
-    // written. A device of an earlier one lacks what was written since.
+    // written. A device with an earlier generation lacks later writes.
     uint64_t settled_generation = 0;
     // Bits of features without which the pool can be read but not written. This version has none.
     uint64_t read_only_features = 0;
@@ -33,14 +33,14 @@ struct Superblock {
     struct Device {
         Uuid uuid;
         uint64_t blocks = 0;
-        // Which medium it is: the kind, then what identifies it (docs/formats/superblock.md). All
-        // zeros: nothing does, as with a file.
+        // The identity of the medium: the kind, then the identifying bytes
+        // (docs/formats/superblock.md). All zeros: no identity, as for a file.
         std::array<uint8_t, 32> identity{};
         friend bool operator==(const Device&, const Device&) = default;
     };
     std::vector<Device> devices;
-    // On device 0, in blocks. The journal follows the two checkpoint slots; data follow the
-    // journal. On other devices data follow the superblock.
+    // On device 0, in blocks. The journal follows the two checkpoint slots; the data follow the
+    // journal. On other devices the data follow the superblock.
     uint64_t checkpoint_first = 0;
     uint64_t journal_first = 0, journal_blocks = 0;
     uint64_t created_ns = 0;
@@ -48,7 +48,7 @@ struct Superblock {
     std::string index_directory;  // relative to the pool's directory
 
     friend bool operator==(const Superblock&, const Superblock&) = default;
-    // First block of the data of a device, and the one behind the last.
+    // First block of the data of a device, and the one after the last.
     [[nodiscard]] uint64_t data_first(uint32_t device) const {
         return device == 0 ? journal_first + journal_blocks : 1;
     }

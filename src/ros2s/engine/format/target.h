@@ -1,7 +1,7 @@
-// Which target of a pool a dkey lives on. The number of targets is fixed when the pool is made
-// (Superblock::targets); whoever opens the pool spreads them over its cores, and a client of the
-// network will route by the same function. So it never changes: docs/formats/targets.md, and
-// golden values in format_test.cc.
+// The target of a dkey in a pool. The number of targets is fixed when the pool is made
+// (Superblock::targets). The opener of the pool spreads them over its cores. A client of the
+// network will route by the same function. So it never changes: docs/formats/targets.md, and golden
+// values in format_test.cc.
 //
 // Mixing: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
 // Generators, OOPSLA 2014; the constants are Stafford's variant 13).

@@ -1,5 +1,5 @@
-// Values of the pool's index. Each ends with the CRC32C of what is before it, so that a rotten
-// index value is an error and never data. docs/formats/index.md describes them.
+// Values of the pool's index. Each ends with the CRC32C of its other bytes, so that a damaged value
+// is an error and never data. docs/formats/index.md describes them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace ros2s::engine {
 
-// What lies under an entry key. Segment 0 is a single value or the head of an array, which holds
-// its first 256 blocks; each further segment holds the next 256.
+// The value of an entry key. Segment 0 is a single value or the head of an array, with its first
+// 256 blocks. Each further segment has the next 256.
 struct EntryValue {
     enum class Kind : uint8_t { single = 1, array = 2, segment = 3 };
     Kind kind{};
@@ -23,12 +23,12 @@ struct EntryValue {
     BlockMap map;  // array, segment
 };
 [[nodiscard]] std::string encode(const EntryValue& entry);
-// Errors (of all of these): corrupt, bad_version.
+// Errors of all these functions: corrupt, bad_version.
 [[nodiscard]] Result<EntryValue> decode_entry(std::string_view value);
-// Kind, epoch and single value alone, without building the map: for listing.
+// Only kind, epoch and single value, without building the map: for listing.
 [[nodiscard]] Result<EntryValue> decode_entry_head(std::string_view value);
 
-// About one akey name over all dkeys of an object.
+// One akey name over all dkeys of an object.
 struct SummaryValue {
     uint64_t entries = 0;  // dkeys that hold it
     uint64_t blocks = 0;   // allocated under all of them
@@ -41,19 +41,19 @@ struct SummaryValue {
 [[nodiscard]] std::string encode(const SummaryValue& summary);
 [[nodiscard]] Result<SummaryValue> decode_summary(std::string_view value);
 
-// The stored answer to the last update of one request slot.
+// The stored reply to the last update of one request slot.
 struct ReplyValue {
     uint64_t sequence = 0;
     object::Epoch epoch{};
     WallTime time{};
-    uint64_t digest = 0;  // of what was asked for
+    uint64_t digest = 0;  // of the request
     bool whole = false;   // no reply of its client has ever been dropped
     friend bool operator==(const ReplyValue&, const ReplyValue&) = default;
 };
 [[nodiscard]] std::string encode(const ReplyValue& reply);
 [[nodiscard]] Result<ReplyValue> decode_reply(std::string_view value);
 
-// An owner of clients: the greatest epoch of its replies that were dropped. Owners of whom none was
+// An owner of clients: the greatest epoch of its dropped replies. Owners without dropped replies
 // have no such value.
 struct OwnerValue {
     uint64_t dropped_upto = 0;
@@ -70,20 +70,20 @@ struct ContainerValue {
 [[nodiscard]] std::string encode(const ContainerValue& container);
 [[nodiscard]] Result<ContainerValue> decode_container(std::string_view value);
 
-// How far the index got: written with every batch.
+// The position of the index: written with every batch.
 struct MetaValue {
     Uuid pool;
     uint64_t applied = 0;  // the last group whose effects the index holds
     uint64_t next_epoch = 1;
     int64_t wall_time_ns = 0;  // of that group
-    // Of the replies that were dropped with the last of their owner's clients, the greatest epoch.
+    // The greatest epoch of the replies that were dropped with the last of their owner's clients.
     uint64_t replies_dropped_upto = 0;
     friend bool operator==(const MetaValue&, const MetaValue&) = default;
 };
 [[nodiscard]] std::string encode(const MetaValue& meta);
 [[nodiscard]] Result<MetaValue> decode_meta(std::string_view value);
 
-// A region of the space bitmap: `bits` with the CRC behind.
+// A region of the space bitmap: `bits`, then the CRC.
 [[nodiscard]] std::string encode_space(std::string_view bits);
 [[nodiscard]] Result<std::string_view> decode_space(std::string_view value);
 

@@ -1,21 +1,20 @@
-// Index: the ordered key-value map in which a pool keeps what describes its objects between
-// checkpoints. Implementations: sim/OrderedMapIndex (simulation), rocksdb/RocksDbIndex; one
-// contract suite (contract.h) runs on both.
+// Index: the ordered key-value map with a pool's metadata between checkpoints. Implementations:
+// sim/OrderedMapIndex (simulation), rocksdb/RocksDbIndex. Both pass one contract suite
+// (contract.h).
 //
-// Calls block (a miss reads the disk), so that a core makes them through BlockingPool. They may
-// be made from any thread and at the same time; close() alone must be the last.
+// Calls block (a miss reads the disk), so a core makes them through BlockingPool. They may be made
+// from any thread and concurrently, except close(), which is the last call.
 //
-// Crash contract. After a crash of the process or of the machine the index holds exactly the
-// batches applied up to some point, and that point is at or after the last flush() that returned
-// without an error: a prefix of whole batches in the order of apply(), never a part of one. A
-// caller that keeps a position in every batch therefore learns from the index itself how far it
-// got. Batches that were never flushed may survive.
+// Crash contract. After a crash of the process or the machine the index has exactly the batches
+// applied up to some point: whole batches, in the order of apply(). That point is at or after the
+// last flush() that returned without an error. A caller that keeps a position in every batch
+// therefore learns its progress from the index itself. Batches that were never flushed may survive.
 //
 // Invariants
 // - A get() or one scan() sees each batch whole or not at all; two calls may see different moments.
 // - Keys are ordered as unsigned bytes (memcmp, the shorter first).
-// - After apply() or flush() has failed the caller stops writing: what is durable is unknown
-//   until the index has been opened again. Reads stay allowed.
+// - After apply() or flush() has failed the caller stops writing: it is unknown what is durable
+//   until the index is opened again. Reads remain allowed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,17 +30,17 @@
 
 namespace ros2s::engine {
 
-// Keys are at most this long, values at most index_value_bytes_max; longer ones are our bug.
+// Maximum length of keys; of values: index_value_bytes_max. Longer ones are our bug.
 inline constexpr size_t index_key_bytes_max = 16 * 1024;
 inline constexpr size_t index_value_bytes_max = 16 * 1024 * 1024;
 
-// Puts and erasures in their order: the unit that apply() makes visible and durable as a whole.
-// A later operation on a key wins. The bytes are copied in, into chunks of about 1 MiB, which the
-// index can release one by one while it reads them: a large checkpoint is not held twice.
+// Puts and erasures in order: the unit that apply() makes visible and durable as a whole. A later
+// operation on a key wins. The bytes are copied, into chunks of about 1 MiB. The index can release
+// the chunks one by one while it reads them: a large checkpoint is not held twice.
 class IndexBatch {
   public:
     IndexBatch() = default;
-    // What was moved from is empty and can be filled again.
+    // A moved-from batch is empty and can be filled again.
     IndexBatch(IndexBatch&& other) noexcept { *this = std::move(other); }
     IndexBatch& operator=(IndexBatch&& other) noexcept {
         chunks_ = std::exchange(other.chunks_, {});
@@ -52,7 +51,7 @@ class IndexBatch {
 
     void put(std::string_view key, std::string_view value);
     void erase(std::string_view key);
-    // Appends all of `other` after what is here.
+    // Appends all of `other`.
     void append(IndexBatch&& other);
 
     [[nodiscard]] bool empty() const { return count_ == 0; }
@@ -60,8 +59,8 @@ class IndexBatch {
     // Memory held.
     [[nodiscard]] size_t bytes() const { return bytes_; }
 
-    // Calls visit(key, value) for each operation in order, `value` a const std::string_view* that
-    // is null for an erasure, and frees the memory on the way. Leaves the batch empty.
+    // Calls visit(key, value) for each operation in order. `value` is a const std::string_view*;
+    // null for an erasure. Frees the memory on the way. Leaves the batch empty.
     template <class Visit>
     void consume(Visit visit) {
         for (auto& chunk : chunks_) {
@@ -120,8 +119,8 @@ struct IndexScan {
 };
 struct IndexPage {
     std::vector<IndexEntry> entries;
-    // More keys of the range follow: continue after the last entry (forward: `from` = its key and
-    // a zero byte; reverse: `to` = its key). False only where the range is exhausted.
+    // More keys of the range follow: continue after the last entry (forward: `from` = its key and a
+    // zero byte; reverse: `to` = its key). False only at the end of the range.
     bool more = false;
 };
 
@@ -135,18 +134,19 @@ class Index {
     // Errors of get and scan: io, corrupt, no_memory (the cache's budget), closed.
     [[nodiscard]] virtual Result<std::optional<std::string>> get(std::string_view key) = 0;
     [[nodiscard]] virtual Result<IndexPage> scan(const IndexScan& scan) = 0;
-    // Visible when it returns; durable after a later flush(). Calls are ordered by the caller: two
-    // at once are each atomic but in an unknown order. Errors: io, no_space, read_only, closed.
+    // Visible when it returns; durable after a later flush(). The caller orders its calls: two
+    // concurrent calls are each atomic, in an unknown order. Errors: io, no_space, read_only,
+    // closed.
     [[nodiscard]] virtual Result<> apply(IndexBatch batch) = 0;
-    // Everything applied before the call is durable on return. Errors as apply; never retry.
+    // Everything applied before the call is durable on return. Errors as apply. Never repeat it.
     [[nodiscard]] virtual Result<> flush() = 0;
 
     // Memory that the index holds now: caches, unflushed batches, open tables.
     [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
-    // Bytes on the disk now, including what compaction has yet to free.
+    // Bytes on the disk now, including those that compaction will free.
     [[nodiscard]] virtual uint64_t disk_bytes() const = 0;
-    // Stops background work and releases the files and the lock. Does not flush: what was not
-    // flushed may be lost. No call may be running; later calls fail with closed.
+    // Stops background work and releases the files and the lock. Does not flush: unflushed batches
+    // may be lost. No call may be running; later calls fail with closed.
     [[nodiscard]] virtual Result<> close() = 0;
 };
 

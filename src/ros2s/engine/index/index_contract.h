@@ -1,5 +1,5 @@
-// The contract suite of Index: what every implementation must do. A test program includes this
-// header once, makes an IndexUnderTest and instantiates the suite:
+// The contract suite of Index: the requirements for every implementation. A test program includes
+// this header once, makes an IndexUnderTest and instantiates the suite:
 //
 //     INSTANTIATE_TEST_SUITE_P(OrderedMap, IndexContract,
 //                              testing::Values(MakeIndexUnderTest{"ordered map", make}));
@@ -19,16 +19,16 @@
 
 namespace ros2s::engine {
 
-// A place where an index lives, in a test.
+// The media of an index, in a test.
 class IndexUnderTest {
   public:
     virtual ~IndexUnderTest() = default;
-    // Opens what is there; the first time, an empty index.
+    // Opens the existing index; the first time, an empty one.
     virtual std::unique_ptr<Index> open() = 0;
-    // Whether crash() is possible. It ends the life of the open index, which is destroyed next.
+    // Whether crash() is possible. It makes the open index unusable; it is destroyed next.
     [[nodiscard]] virtual bool can_crash() const { return false; }
     virtual void crash(Random&) {}
-    // Rounds of the randomised tests: fewer where an open takes long.
+    // Rounds of the randomised tests: fewer if opening takes long.
     [[nodiscard]] virtual int rounds() const { return 20; }
 };
 struct MakeIndexUnderTest {
@@ -66,7 +66,7 @@ class IndexContract : public testing::TestWithParam<MakeIndexUnderTest> {
         EXPECT_TRUE(value);
         return value ? *value : std::nullopt;
     }
-    // The keys of a page joined with commas, and "+" where more follow.
+    // The keys of a page joined with commas, and "+" if more follow.
     std::string keys(IndexScan scan) {
         const auto page = index().scan(scan);
         EXPECT_TRUE(page);
@@ -243,9 +243,9 @@ TEST_P(IndexContract, ReadersSeeABatchWholeOrNotAtAll) {
     writer.join();
 }
 
-// Random batches against a model, with flushes, reopenings and, where possible, crashes. Each
-// batch also writes its number under "position", as the engine does; after every reopening the
-// index must equal the model as it was after the batch whose number it names.
+// Random batches against a model, with flushes, reopenings and, if possible, crashes. Each batch
+// also writes its number under "position", as the engine does. After every reopening the index must
+// equal the model after the batch with that number.
 TEST_P(IndexContract, KeepsAPrefixOfWholeBatches) {
     for (int seed = 1; seed <= place_->rounds(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));

@@ -117,7 +117,7 @@ class Batch {
     }
 
     [[nodiscard]] const Transaction& transaction() const { return transaction_; }
-    // Overwrites what the windows point to.
+    // Overwrites the memory of the windows.
     void scribble() {
         for (std::string& payload : payloads_) payload.assign(payload.size(), '#');
     }

@@ -17,9 +17,9 @@ namespace ros2s::object::contract {
 
 // The requirements of a case for its store.
 struct Needs {
-    uint64_t seed = 1;  // of the simulation, where there is one
+    uint64_t seed = 1;  // of the simulation, if there is one
     uint64_t capacity_bytes = uint64_t{128}
-                              << 20;  // at least, for data; a `scarce` one at most twice
+                              << 20;  // at least, for data; a `scarce` one at most twice that
     bool scarce = false;              // the case fills the store up
 };
 

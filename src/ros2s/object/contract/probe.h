@@ -1,5 +1,5 @@
-// What a case holds: the store under test with a container, and the requests that cases make again
-// and again, checked for what must hold on each.
+// What the cases share: the store under test with a container, and frequent requests with checks of
+// the conditions that always hold.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace ros2s::object::contract {
 inline constexpr ObjectId one{1, 1};
 inline constexpr ObjectId two{2, 2};
 
-// What a fetch of one extent gave.
+// The result of a fetch of one extent.
 struct Fetched {
     Result<> status{};
     bool is_value = false;
@@ -46,9 +46,9 @@ class Probe {
     // One request into memory that is aligned to a block, or off by one. Checks that nothing beyond
     // the extent is written and that the checksums are those of the bytes.
     Task<Fetched> fetch_once(Place place, Extent extent, bool aligned = true);
-    // Both, which must agree.
+    // Both kinds of memory; the results must be equal.
     Task<Fetched> fetch(Place place, Extent extent);
-    // Expects an array of these bytes, and nothing behind them.
+    // Expects an array of exactly these bytes.
     Task<> expect_array(Place place, std::string bytes);
     Task<> expect_value(Place place, std::string bytes);
     Task<> expect_absent(Place place);
@@ -75,7 +75,7 @@ struct Case {
     const char* name;
     Task<> (*body)(Probe&);
     Needs needs{};
-    bool (*applies)(const Features&) = nullptr;  // null: to all
+    bool (*applies)(const Features&) = nullptr;  // null: it applies to all
 };
 [[nodiscard]] inline bool has_conditions(const Features& features) { return features.conditions; }
 [[nodiscard]] inline bool has_transactions(const Features& features) {

@@ -1,26 +1,26 @@
 // The product's Index: a RocksDB database in a directory of its own (interface, thread rules and
 // crash contract: ros2s/engine/index/index.h).
 //
-// How the contract is kept: RocksDB's write-ahead log is off, so a batch lives in memory until its
-// memory table becomes a file. One column family, and batches enter one memory table whole, in
-// order; tables become files in order, each synced before the manifest names it, and the manifest
-// synced before flush() returns. Renames are kept behind what they rely on (rename_order.h).
+// How it keeps the contract: RocksDB's write-ahead log is off, so a batch is in memory until its
+// memory table becomes a file. There is one column family. Batches enter one memory table whole, in
+// order. Tables become files in order. Each file is synced before the manifest names it, and the
+// manifest is synced before flush() returns. A rename becomes durable after the names that it
+// relies on (rename_order.h).
 //
 // Memory: half of `memory_bytes` is the block cache, which also holds index and filter blocks of
-// the tables (partitioned, so that none is large); half is for memory tables. Two things come on
+// the tables (partitioned, so that none is large). Half is for memory tables. Two things come on
 // top. A batch larger than a quarter of the budget occupies memory for its own size until it is
-// flushed. And the cache lends each reading thread and each running compaction the few blocks it
-// looks at even when it is full: RocksDB can also refuse instead (a strict cache), but the refusal
-// would reach compactions, and a failed compaction turns the database read-only.
+// flushed. And the cache gives each reading thread and each running compaction the few blocks that
+// it needs even when the cache is full. RocksDB can also refuse instead (a strict cache), but then
+// compactions would fail, and a failed compaction turns the database read-only.
 //
-// Background work: RocksDB's process-wide threads (at most two for us) run flushes and compactions;
-// nothing else runs at intervals, and no log file is written: what RocksDB has to say goes to
-// `log`.
+// Background work: RocksDB's process-wide threads (at most two for us) run flushes and compactions.
+// Nothing else runs at intervals, and no log file is written: RocksDB's messages go to `log`.
 //
-// A directory holds RocksDB's files and FORMAT, written last by create: a directory without it is
-// not an index, or one whose creation was interrupted. Nothing here deletes a file that RocksDB
-// did not write. The directory has the mode 0700, as devices have 0600: create gives it, and open
-// gives it back to one that was made wider.
+// A directory holds RocksDB's files and FORMAT, which create writes last. A directory without
+// FORMAT is not an index, or its creation was interrupted. This code deletes only files that
+// RocksDB wrote. The directory has the mode 0700, as devices have 0600: create sets it, and open
+// restores it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -44,18 +44,18 @@ struct RocksDbOptions {
 
     // For simulations and tests (sim/simulated_files.h). Null: the machine's file system.
     std::shared_ptr<rocksdb::Env> env;
-    // False: tables are never merged, so that every file operation happens inside a call of ours.
+    // False: tables are never merged, so that every file operation happens inside one of our calls.
     bool compaction = true;
 };
 
-// Makes an index in `directory`, which must not exist or be empty; its parent must exist.
-// Errors: exists, not_found (the parent), denied, no_space, io.
+// Makes an index in `directory`, which must be empty or not exist; its parent must exist. Errors:
+// exists, not_found (the parent), denied, no_space, io.
 [[nodiscard]] Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory,
                                                                   const RocksDbOptions& options,
                                                                   Report& report);
 
-// Opens the index that create made. Errors: not_found, busy (another process has it open),
-// corrupt, bad_version (detail = the version found), denied, no_space, io.
+// Opens an index made by create_rocksdb_index(). Errors: not_found, busy (another process has it
+// open), corrupt, bad_version (detail = the version found), denied, no_space, io.
 [[nodiscard]] Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
                                                                 const RocksDbOptions& options,
                                                                 Report& report);

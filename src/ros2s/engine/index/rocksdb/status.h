@@ -1,5 +1,5 @@
-// RocksDB's failures in our words. Every call into RocksDB goes through guarded(), so that none of
-// its exceptions leaves this directory.
+// RocksDB's failures as Errors. Every call into RocksDB goes through guarded(), so that none of its
+// exceptions leaves this directory.
 #pragma once
 #include <rocksdb/status.h>
 
@@ -14,7 +14,7 @@ namespace ros2s::engine {
 
 // `status` must not be ok.
 [[nodiscard]] Error error_of(const rocksdb::Status& status);
-// Whether the failure is that the database's lock is held, by this process or another.
+// Whether the cause is that this or another process holds the database's lock.
 [[nodiscard]] bool is_locked(const rocksdb::Status& status);
 
 // Runs call(), which returns a Status, and turns an exception into one.

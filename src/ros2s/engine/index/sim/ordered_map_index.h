@@ -1,14 +1,14 @@
-// OrderedMapIndex: the index of a simulation, a std::map with the crash contract of index.h taken
-// to its worst. Its durable state is an OrderedMapMedium, which outlives it: close or crash, then
-// open another index on the same medium.
+// OrderedMapIndex: the index of a simulation: a std::map with the worst behaviour that the crash
+// contract of index.h allows. Its durable state is an OrderedMapMedium, which outlives it: close or
+// crash, then open another index on the same medium.
 //
 // Fault model
-// - crash(random): of the batches applied since the last flush a random number of the newest is
-//   lost, all or none of them included; the rest survives. Power loss and the death of the process
-//   look alike, as they do for RocksDB without its log.
+// - crash(random): a random number of the newest unflushed batches is lost, from none to all; the
+//   others survive. Power loss and the death of the process have the same effect, as for RocksDB
+//   without its log.
 // - fail_with(error): from now on every call fails, and nothing changes, until crash().
-// - set_full(true): from now on nothing can be written: apply() and flush() fail with no_space, and
-//   change nothing, until set back. Reads go on.
+// - set_full(true): from now on apply() and flush() fail with no_space and change nothing, until
+//   reset. Reads continue.
 // - An index opened before a crash is dead: its calls fail with io.
 // Memory is not bounded: memory_bytes() and disk_bytes() count the whole map.
 #pragma once
@@ -29,19 +29,19 @@ class OrderedMapMedium {
     OrderedMapMedium(const OrderedMapMedium&) = delete;
     OrderedMapMedium& operator=(const OrderedMapMedium&) = delete;
 
-    // An index over what survives. The medium must outlive it.
+    // An index over the surviving state. The medium must outlive it.
     [[nodiscard]] std::unique_ptr<Index> open();
 
     void crash(Random& random);
     void fail_with(const Error& error);
     void set_full(bool full);
 
-    // Batches applied and not flushed: the number that a crash can lose.
+    // Batches applied and not flushed: a crash can lose this many.
     [[nodiscard]] size_t unflushed() const;
 
   private:
     friend class OrderedMapIndex;
-    // What a batch displaced, newest last; taking back a batch replays its list from the end.
+    // The values that a batch replaced, newest last. Undoing a batch replays its list from the end.
     using Undo = std::vector<std::pair<std::string, std::optional<std::string>>>;
     void set(std::string_view key, const std::string_view* value, Undo& undo);
     void take_back(Undo undo);

@@ -1,5 +1,5 @@
-// Tree: the directories and files of SimulatedFiles, and what a crash makes of them. It knows
-// nothing of RocksDB.
+// Tree: the directories and files of SimulatedFiles, and the effect of a crash on them. It does not
+// depend on RocksDB.
 //
 // Invariant: `synced` <= content.size(); a directory's `entries` are its `durable` ones with
 // `pending` applied in order.
@@ -22,7 +22,7 @@ namespace ros2s::engine {
 
 struct Inode {
     using Entries = std::map<std::string, std::shared_ptr<Inode>>;
-    // The names that one operation sets, or clears where the inode is null: all or none of them.
+    // The names that one operation sets, or removes if the inode is null: all or none of them.
     using Change = std::vector<std::pair<std::string, std::shared_ptr<Inode>>>;
 
     bool is_directory = false;
@@ -37,7 +37,7 @@ class Tree {
   public:
     Tree();
 
-    // Of the mount that calls: every operation names it, and fails with io once it is old.
+    // The calling mount's. Every operation passes it, and fails with io if it is outdated.
     using Generation = uint64_t;
     [[nodiscard]] Generation generation() const;
 
@@ -48,7 +48,7 @@ class Tree {
     Result<> append(Generation g, Inode& file, std::string_view data);
     Result<> truncate(Generation g, Inode& file, size_t size);
     Result<> sync(Generation g, Inode& file_or_directory);
-    // Copies at most `length` bytes; returns how many there were.
+    // Copies at most `length` bytes; returns the number of copied bytes.
     Result<size_t> read(Generation g, const Inode& file, uint64_t offset, size_t length,
                         char* to) const;
     Result<size_t> size(Generation g, const Inode& file) const;
@@ -56,7 +56,7 @@ class Tree {
     Result<> remove(Generation g, std::string_view path, bool directory);
     Result<> rename(Generation g, std::string_view from, std::string_view to);
     Result<std::vector<std::string>> list(Generation g, std::string_view path) const;
-    // Advisory, gone with a crash. Errors: busy.
+    // Advisory; a crash removes it. Errors: busy.
     Result<> lock(Generation g, const std::string& path);
     Result<> unlock(Generation g, const std::string& path);
 
@@ -74,16 +74,16 @@ class Tree {
         InodePtr directory;
         std::string name;
     };
-    // Each with the lock held.
+    // These require the lock.
     [[nodiscard]] Result<> usable(Generation g) const;
     [[nodiscard]] Result<InodePtr> walk(std::string_view path) const;
     [[nodiscard]] Result<Place> place(std::string_view path) const;
     static void change(Inode& directory, Inode::Change change);
-    // Counts a change that was just made, and crashes where that was planned.
+    // Counts a change that was just made, and crashes if that is planned.
     [[nodiscard]] Result<> changed();
     void crash_locked(Random& random);
 
-    // RocksDB's threads call beside each other.
+    // RocksDB's threads make concurrent calls.
     mutable std::mutex mutex_;
     InodePtr root_;
     Generation generation_ = 0;
