@@ -14,7 +14,7 @@ Result<> Arrivals::begin(Arriving& one, const std::string& subject) {
 }
 
 bool Arrivals::end(Arriving& one) {
-    std::shared_ptr<Arriving> kept;  // beyond the lock
+    std::shared_ptr<Arriving> kept;  // destroyed after the lock
     const std::lock_guard lock(mutex_);
     const auto place = places_.find(&one);
     if (place == places_.end()) return false;

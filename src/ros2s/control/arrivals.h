@@ -1,9 +1,9 @@
-// Arrivals: requests on their way in. gRPC would read each request before it tells of it, so that
-// one client's half-sent requests would take the memory of all. Here a call is admitted first; only
-// then its request is read, and it must be whole soon.
+// Arrivals: requests that are being received. gRPC would read each request before it reports it, so
+// the half-sent requests of one client could take the memory of all. Here a call is admitted first,
+// and then its request is read. The request must be complete within a limited time.
 //
-// Owned by the gate. Threads: any; a lock, because calls begin on gRPC's threads. end_late() is the
-// core's.
+// Owned by the gate. Threads: any; a lock, because calls begin on gRPC's threads. end_late() runs
+// on the core.
 #pragma once
 #include <chrono>
 #include <list>
@@ -17,11 +17,11 @@
 
 namespace ros2s::control {
 
-// One request that is being read.
+// A request that is being read.
 class Arriving : public std::enable_shared_from_this<Arriving> {
   public:
     virtual ~Arriving() = default;
-    // It was not whole in time. Ends the call; on the core.
+    // It was not complete in time. Ends the call. Called on the core.
     virtual void too_late() = 0;
 };
 
@@ -36,12 +36,12 @@ class Arrivals {
     Arrivals(const Arrivals&) = delete;
     Arrivals& operator=(const Arrivals&) = delete;
 
-    // Its request may be read. Errors: busy (so many are being read already, of the subject or in
+    // Its request may be read. Errors: busy (too many requests are being read, of the subject or in
     // all).
     [[nodiscard]] Result<> begin(Arriving& one, const std::string& subject);
-    // It is read. False: too_late() has ended the call, or is about to.
+    // The request was read. False: too_late() has ended the call, or is about to.
     [[nodiscard]] bool end(Arriving& one);
-    // Ends those that have taken too long. Once in a while.
+    // Ends those that have taken too long. Called periodically.
     void end_late();
     [[nodiscard]] const Bounds& bounds() const { return bounds_; }
 

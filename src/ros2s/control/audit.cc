@@ -12,8 +12,8 @@
 
 namespace ros2s::control {
 
-// All audits of the process. gRPC takes a plain function as its log, so this is where it finds
-// them; a mutex, because it calls on its own threads.
+// All audits of the process: gRPC takes a plain function as its log, so it needs a global. A mutex,
+// because gRPC calls it on its own threads.
 struct AuditedProcess {
     std::mutex mutex;
     std::vector<Audit*> audits;
@@ -26,7 +26,7 @@ struct AuditedProcess {
         constexpr std::string_view failed = "Handshaking failed: ";
         const std::string_view text = line->message;
         const bool refusal = text.starts_with(failed);
-        // What the TLS library says of a handshake comes again, whole, with the refusal.
+        // The TLS library's own message is skipped: the refusal repeats it.
         const bool error = line->severity == GPR_LOG_SEVERITY_ERROR &&
                            !std::string_view(line->file).ends_with("ssl_transport_security.cc");
         if (!refusal && !error) return;
@@ -75,7 +75,7 @@ Audit::Audit(Log log) : log_(std::move(log)) {
     const std::lock_guard lock(process.mutex);
     process.audits.push_back(this);
     gpr_set_log_function(&AuditedProcess::hear);
-    gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);  // at which gRPC tells of handshakes
+    gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);  // at which gRPC logs handshakes
 }
 
 Audit::~Audit() {

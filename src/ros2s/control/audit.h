@@ -1,10 +1,10 @@
-// Audit: who was refused before any service saw him. gRPC says so nowhere but in its own log, one
-// line per failed handshake, so this listens there while a server of ours is up: one warning for
-// each, in words, and the rest of gRPC's errors as they are.
+// Audit: refusals that happen before any service sees the caller. gRPC reports them only in its own
+// log, one line per failed handshake. So this reads that log while a server of ours is up. It
+// writes one warning for each refusal, as a sentence, and the rest of gRPC's errors as they are.
 //
-// gRPC's log is one for the process, and so is this: with several servers each hears of all.
-// Lines come from gRPC's threads. A flood is bounded: of more than `lines_per_second_max` refusals
-// in a second the rest is counted, and the number is said with the next line.
+// gRPC's log is one per process, and so is this: with several servers, each gets the refusals of
+// all. Lines come from gRPC's threads. A flood is bounded: of more than `lines_per_second_max`
+// refusals in a second the rest is counted, and the next line has the number.
 #pragma once
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ namespace ros2s::control {
 
 inline constexpr uint32_t lines_per_second_max = 20;
 
-// While it lives, refusals go to `log`, and are counted.
+// While it exists, refusals are counted and go to `log`.
 class Audit {
   public:
     explicit Audit(Log log);
@@ -38,7 +38,7 @@ class Audit {
     uint64_t unsaid_ = 0;
 };
 
-// In words, what gRPC's log says about a handshake: "it showed no certificate". Exposed for tests.
+// The meaning of a handshake line in gRPC's log: "it showed no certificate". Exposed for tests.
 [[nodiscard]] std::string why_refused(std::string_view grpc_line);
 
 }  // namespace ros2s::control

@@ -19,7 +19,7 @@ PendingCall::PendingCall(Reactor& home, const Call& call)
 PendingCall::Done PendingCall::done() {
     return [this](grpc::Status status) {
         status_ = std::move(status);
-        home_.post_remote(post_);  // from here on the frame may be gone
+        home_.post_remote(post_);  // from here on the frame may not exist
     };
 }
 
@@ -32,7 +32,7 @@ std::string why_unanswered(std::string_view grpc_text) {
         return "it accepts the connection, and then sends nothing or closes it: the daemon "
                "hangs, or this is not a control plane (`ros2store doctor URI` finds out)";
     }
-    // Before the rest: gRPC joins what it knows about each attempt.
+    // Checked first, because gRPC joins the messages of all attempts.
     if (says({"handshake", "Handshake", "SSL", "TLS", "certificate"})) {
         return "the TLS handshake fails: `ros2store doctor URI` shows which certificate is "
                "wrong";
@@ -57,7 +57,7 @@ std::string why_unanswered(std::string_view grpc_text) {
 Error failure(const std::string& address, const grpc::Status& status, Report& report) {
     Report theirs;
     const Error error = to_error(status, theirs);
-    // A sentence of ours comes with the error whole.
+    // An error of our server has its own sentence.
     const bool is_ours = !status.error_details().empty();
     report.say(error.code == Code::disconnected && !is_ours
                    ? fmt::format("the control plane at {} does not answer: {}", address,

@@ -1,5 +1,5 @@
-// One RPC from a core: sent now, awaited as a coroutine, resumed on the core by a post from gRPC's
-// thread. The private side of ControlClient and RemoteNamespace.
+// One RPC from a core: sent at once, awaited as a coroutine, and resumed on the core by a post from
+// gRPC's thread. The private side of ControlClient and RemoteNamespace.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -20,10 +20,10 @@
 
 namespace ros2s::control {
 
-// Of no reactor: clients are made on any thread.
+// Needs no reactor: clients are made on any thread.
 [[nodiscard]] inline Uuid any_uuid() { return Uuid::make(Secrets()); }
 
-// One channel's.
+// The stubs of one channel.
 struct Stubs {
     explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
         : server(channel),
@@ -47,8 +47,8 @@ struct ControlClient::Parts {
           identity(options.identity, Log()),
           changes(core, any_uuid(), 0, changes_max) {}
 
-    // Where the identity's files have changed, calls go over a new channel from here on; those that
-    // are on their way keep theirs. Looks once in a second. Errors: those of open_channel().
+    // If the identity's files have changed, later calls use a new channel; calls in progress keep
+    // theirs. Checks once a second. Errors: those of open_channel().
     Result<> renew(Report& report);
 
     Reactor& reactor;
@@ -56,13 +56,13 @@ struct ControlClient::Parts {
     WatchedIdentity identity;
     Time next_look{};
     std::unique_ptr<Stubs> stubs;
-    // Names of creations and destructions of containers: at once, so many.
+    // How many creations and destructions of containers may be in progress at once.
     static constexpr uint32_t changes_max = 16;
     rpc::UpdateSlots changes;
-    bool has_found_server = false;  // so that a change is worth sending again
+    bool has_found_server = false;  // a change is worth sending again
 };
 
-// What of a call does not depend on its types. Lives in the waiting frame.
+// The parts of a call that do not depend on its types. Lives in the waiting frame.
 class PendingCall {
   public:
     using Done = std::function<void(grpc::Status)>;
@@ -74,7 +74,8 @@ class PendingCall {
     [[nodiscard]] grpc::ClientContext& context() { return context_; }
     [[nodiscard]] const grpc::Status& status() const { return status_; }
 
-    // co_await pending.run(start): `start` gets what gRPC shall call, on any of its threads.
+    // co_await pending.run(start): `start` gets the function that gRPC shall call, on any of its
+    // threads.
     template <class Start>
     auto run(Start start) {
         struct Awaiter {
@@ -109,10 +110,10 @@ class PendingCall {
     Stopped stopped_;
 };
 
-// In words, what gRPC says where no server answered: "nobody listens there: the daemon does not
+// The meaning of gRPC's message if no server answered: "nothing listens there: the daemon does not
 // run".
 [[nodiscard]] std::string why_unanswered(std::string_view grpc_text);
-// The error of a status that is not OK; the report says which server it was, where it matters.
+// The error of a status that is not OK. The report names the server if that helps.
 [[nodiscard]] Error failure(const std::string& address, const grpc::Status& status, Report& report);
 
 // co_await ask(parts, &Stubs::files, &FilesAsync::Lookup, call, request, report)
@@ -122,7 +123,7 @@ Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
                                               std::function<void(grpc::Status)>),
                         const Call& call, Request request, Report& report) {
     ROS2S_CO_TRY(call.check(parts.reactor.now()));
-    Report unused;  // what there was goes on
+    Report unused;  // if it fails, the old channel is used
     (void)parts.renew(unused);
     Reply reply;
     PendingCall pending(parts.reactor, call);

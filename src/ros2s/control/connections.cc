@@ -22,7 +22,7 @@ namespace {
 
 constexpr int round_ms = 1000;
 constexpr int starved_ms = 50;
-constexpr int accepted_per_round = 64;  // of one listening socket
+constexpr int accepted_per_round = 64;  // for each listening socket
 
 std::string text_of(int family, const void* address) {
     char text[INET6_ADDRSTRLEN] = {};
@@ -41,7 +41,7 @@ Far far_of_user(int descriptor) {
     return {.address = {}, .peer = fmt::format("user {}", user.uid)};
 }
 
-// As gRPC writes addresses: a mapped IPv4 address as what it is, brackets as in URIs.
+// In the form of gRPC's addresses: a mapped IPv4 address as IPv4, brackets as in URIs.
 Far far_of(int descriptor) {
     sockaddr_storage name{};
     socklen_t bytes = sizeof name;
@@ -57,7 +57,7 @@ Far far_of(int descriptor) {
         const std::string text = text_of(AF_INET, &six.sin6_addr.s6_addr[12]);
         return {.address = fmt::format("ipv4:{}:{}", text, ntohs(six.sin6_port)), .peer = text};
     }
-    // Who has one address of a network of 64 bits has all.
+    // An owner of one address in a 64-bit network usually has them all.
     in6_addr network = six.sin6_addr;
     std::fill_n(&network.s6_addr[8], 8, uint8_t{0});
     return {.address = fmt::format("ipv6:%5B{}%5D:{}", text_of(AF_INET6, &six.sin6_addr),
@@ -132,7 +132,7 @@ void Connections::run() {
         believe_users();
         for (int i = 0; i < count; ++i) look_at(events[i].data.u64);
         if (!is_starved_) continue;
-        // What waits to be accepted would end each epoll_wait() at once.
+        // Waiting connections would end each epoll_wait() at once.
         pollfd wake{.fd = wake_.get(), .events = POLLIN, .revents = 0};
         (void)::poll(&wake, 1, starved_ms);
     }
@@ -155,7 +155,8 @@ bool Connections::accept_one(int listening) {
     if (socket.get() < 0) {
         const int error = errno;
         if (error == EAGAIN) return false;
-        // Of a connection that ended before it was accepted: accept(2) tells of the network's, too.
+        // Errors of a connection that ended before it was accepted; accept(2) reports network
+        // errors, too.
         constexpr int of_the_connection[] = {EINTR,    ECONNABORTED, EPROTO,       ENETDOWN,
                                              EPERM,    EHOSTDOWN,    EHOSTUNREACH, ENONET,
                                              ENOTCONN, ENETUNREACH,  ENOPROTOOPT,  EOPNOTSUPP};
@@ -183,7 +184,7 @@ bool Connections::accept_one(int listening) {
     return true;
 }
 
-// Nothing ends the loop: it waits, and makes room.
+// Nothing ends the loop: it waits, and ends a connection to make room.
 void Connections::starve(int error) {
     without_descriptors_.add();
     if (!std::exchange(is_starved_, true)) {
@@ -205,7 +206,7 @@ bool Connections::add(Connection connection) {
         if (!end_one()) return false;
     }
     const uint64_t number = next_++;
-    // Hang-ups are told of without asking.
+    // Hang-ups are always reported.
     epoll_event event{.events = 0, .data = {.u64 = number}};
     if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection.watched.get(), &event) != 0) {
         return false;
@@ -232,10 +233,10 @@ bool Connections::end_one() {
     return true;
 }
 
-// Those beyond what one may have stay what they are, and make room where it is needed.
+// Connections beyond the limit stay unproven, and are ended if room is needed.
 void Connections::believe_users() {
     const std::lock_guard lock(mutex_);
-    // gRPC's time begins a little later than ours.
+    // gRPC's time limit starts a little later than ours.
     const auto long_ago = std::chrono::steady_clock::now() - 2 * bounds_.handshake_max;
     for (; !young_users_.empty() && young_users_.front().come <= long_ago;
          young_users_.pop_front()) {
@@ -254,7 +255,7 @@ void Connections::believe_users() {
 void Connections::forget(uint64_t number) {
     const auto found = connections_.find(number);
     const Connection& connection = found->second;
-    // gRPC has the same socket open still: closing our descriptor of it does not end the watch.
+    // gRPC still has the socket open, so closing our descriptor does not end the watch.
     ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection.watched.get(), nullptr);
     if (const auto at = by_address_.find(connection.address);
         at != by_address_.end() && at->second == number) {

@@ -1,19 +1,20 @@
 // Connections: the listening sockets of the control plane, and a bounded number of connections.
-// They are accepted here, on a thread of its own, and given to gRPC, whose own accept never goes on
-// after one failure (1.51). Where descriptors run out this one waits and tries again.
+// They are accepted here, on a thread of its own, and then given to gRPC. gRPC's own accept never
+// continues after one failure (1.51). When descriptors run out, this one waits and tries again.
 //
 // A connection is `unproven` until a call has come over it. gRPC does not tell Unix sockets apart:
-// one of those is unproven until gRPC would have ended it, had it shown no certificate. When there
-// are too many connections, or too many unproven ones, one is ended to make room: the oldest
-// unproven one of the peer that has most of them. A peer is a user of this machine (Unix sockets),
-// an IPv4 address, or an IPv6 /64. So a stranger who opens connections and says nothing costs those
-// who have a certificate nothing.
+// such a connection counts as unproven until the time at which gRPC would have ended it if it had
+// shown no certificate. If there are too many connections, or too many unproven ones, one is ended
+// to make room: the oldest unproven one of the peer that has most of them. A peer is a user of this
+// machine (Unix sockets), an IPv4 address, or an IPv6 /64. A stranger that opens connections and
+// sends nothing therefore takes nothing from peers with a certificate.
 //
-// gRPC owns a connection's descriptor and does not tell when it is done with it. A duplicate is
-// kept here: it tells of the hang-up, and ends the connection. So each costs two descriptors.
+// gRPC owns a connection's descriptor and does not report when it is done with it. A duplicate is
+// kept here, which shows the hang-up and can end the connection. Each connection therefore costs
+// two descriptors.
 //
-// Owned by ControlServer. Threads: proven() and the counters from any; the rest by its owner.
-// A lock, because gRPC's threads and the core meet the accepting thread here.
+// Owned by ControlServer. Threads: proven() and the counters from any; the rest by its owner. It
+// has a lock, because gRPC's threads, the core and the accepting thread use it.
 #pragma once
 #include <chrono>
 #include <deque>
@@ -37,11 +38,11 @@ class Connections {
         size_t all = 4096;
         size_t unproven = 1024;
         size_t per_subject = 256;
-        // Until then gRPC ends a connection whose handshake is not over.
+        // gRPC ends a connection whose handshake takes longer.
         std::chrono::milliseconds handshake_max{10'000};
     };
     Connections(Bounds bounds, Log log);
-    ~Connections();  // after stop()
+    ~Connections();  // call stop() first
     Connections(const Connections&) = delete;
     Connections& operator=(const Connections&) = delete;
 
@@ -50,14 +51,14 @@ class Connections {
     // From now on `take` gets each connection, and owns its descriptor. It is called on the
     // accepting thread. Errors: io (no descriptors).
     [[nodiscard]] Result<> start(std::function<void(int descriptor)> take);
-    // Nothing is accepted any more; connections that stand are gRPC's to end. Blocks shortly.
+    // Stops accepting. gRPC ends the existing connections. Blocks for a short time.
     void stop();
 
     // A call of `subject` came over the connection from `peer`, as gRPC writes addresses. Errors:
     // busy (the subject has too many connections: this one is ended).
     [[nodiscard]] Result<> proven(const std::string& peer, const std::string& subject);
 
-    // The accepting thread goes round, at least once a second while it is well.
+    // Increases at least once a second while the accepting thread works.
     [[nodiscard]] uint64_t rounds() const { return rounds_.value(); }
     [[nodiscard]] size_t count() const;
     [[nodiscard]] size_t unproven() const;
@@ -67,28 +68,28 @@ class Connections {
   private:
     struct Connection {
         Socket watched;       // the duplicate
-        std::string address;  // as gRPC writes it; empty for Unix sockets, where all have one
+        std::string address;  // as gRPC writes it; empty for Unix sockets, which all have the same
         std::string peer;
-        std::string subject;  // empty: unproven. Of Unix sockets it is the peer
+        std::string subject;  // empty: unproven. For Unix sockets it is the peer
     };
     struct Young {
         std::chrono::steady_clock::time_point come;
         uint64_t number;
     };
-    // Numbers of connections are no descriptors, and none is used twice.
+    // Connection numbers differ from all descriptors, and none is used twice.
     static constexpr uint64_t first_number = uint64_t{1} << 32;
-    // By the order of their coming.
+    // In the order of arrival.
     using Numbered = std::map<uint64_t, Connection>;
     void run();
-    // Of a listening socket or of wake_: its descriptor. Of a connection: its number.
+    // `tag`: the descriptor of a listening socket or of wake_, or the number of a connection.
     void look_at(uint64_t tag);
-    // Accepts one. False: there is none, or no descriptor for it.
+    // Accepts one. False: there is none, or no descriptor is free.
     bool accept_one(int listening);
     // False: there are too many, and all are proven.
     [[nodiscard]] bool add(Connection connection);
     // Ends the oldest unproven connection of the peer with most of them. False: all are proven.
     bool end_one();
-    // Unix sockets that have outlived the time for a handshake.
+    // Proves the Unix sockets that have outlived the time for a handshake.
     void believe_users();
     void forget(uint64_t number);
     void forget_unproven(const std::string& peer, uint64_t number);
@@ -101,7 +102,7 @@ class Connections {
     std::vector<std::string> paths_;  // of Unix sockets, to remove
     Socket poll_{-1}, wake_{-1};
     std::thread thread_;
-    // The accepting thread's: descriptors ran out, and it waits.
+    // Used by the accepting thread: descriptors ran out, and it waits.
     bool is_starved_ = false;
 
     mutable std::mutex mutex_;
@@ -110,7 +111,7 @@ class Connections {
     std::map<std::string, uint64_t> by_address_;
     std::map<std::string, std::set<uint64_t>> unproven_;  // by peer
     size_t unproven_count_ = 0;
-    std::deque<Young> young_users_;  // Unix sockets, in the order of their coming
+    std::deque<Young> young_users_;  // Unix sockets, in the order of arrival
     std::map<std::string, size_t> subjects_;
     Counter rounds_, ended_for_room_, without_descriptors_;
 };

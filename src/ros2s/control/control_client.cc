@@ -14,7 +14,7 @@ std::string bytes_of(const Uuid& uuid) {
     return {reinterpret_cast<const char*>(uuid.bytes.data()), uuid.bytes.size()};
 }
 
-// What a server of ours says is checked too: it may be another's.
+// Replies are checked, too: the server may be a foreign one.
 std::unexpected<Error> nonsense(std::string_view what, Report& report) {
     return report.fail(Code::bad_version,
                        fmt::format("the server's reply has no {} that this program knows; use "
@@ -44,34 +44,34 @@ grpc::ChannelArguments arguments_of(const ClientOptions& options) {
     grpc::ChannelArguments arguments;
     if (!options.server_name.empty()) arguments.SetSslTargetNameOverride(options.server_name);
     arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
-    // A call is sent once: what was done is not done again.
+    // A call is sent once, because repeating it could do it twice.
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    // A server that was away is looked for again soon; gRPC would let up to two minutes pass.
+    // Reconnects soon to a server that was away; gRPC would wait up to two minutes.
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // one attempt's time
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // the time for one attempt
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    // Each client its own connection, not one shared by whoever names the same server.
+    // Each client has its own connection. Otherwise clients of the same server would share one.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     return arguments;
 }
 
-// How often a client looks whether its certificate was renewed.
+// How often a client checks whether its certificate was renewed.
 constexpr Duration renewal_glance = std::chrono::seconds(1);
 
-// How long a change of a container waits for a server that was there when it was sent.
+// How long a change of a container waits for a server that existed when it was sent.
 constexpr Duration patience = std::chrono::seconds(30);
 constexpr Duration pause_between = std::chrono::milliseconds(20);
 
 }  // namespace
 
-// Makes or destroys a container once, under that name however often it is sent.
+// Creates or destroys a container once. The name is the same however often it is sent.
 template <class Request, class Reply>
 Task<Result<Reply>> change_container(
     ControlClient::Parts& parts, const Call& call, UpdateName as,
     void (ContainersAsync::*method)(grpc::ClientContext*, const Request*, Reply*,
                                     std::function<void(grpc::Status)>),
     Request request, Report& report) {
-    // Where no server ever was, that is said at once.
+    // If there was never a server, fails at once.
     if (!parts.has_found_server) {
         ROS2S_CO_TRY(co_await ask(parts, &Stubs::server, &ServerAsync::Query, call,
                                   v1::QueryServerRequest(), report));
@@ -85,7 +85,7 @@ Task<Result<Reply>> change_container(
     for (const Time until = parts.reactor.now() + patience;;) {
         Report attempt;
         auto reply = co_await ask(parts, &Stubs::containers, method, call, request, attempt);
-        // A server that ends cancels what it has not done.
+        // A server that stops cancels its unfinished calls.
         const bool lost = !reply && (reply.error().code == Code::disconnected ||
                                      reply.error().code == Code::cancelled);
         const bool again = lost && call.check(parts.reactor.now()) && parts.reactor.now() < until &&
@@ -98,7 +98,7 @@ Task<Result<Reply>> change_container(
     }
 }
 
-// The same under the call's name, or one of this client's.
+// The same under the call's name or, without one, under a name of this client.
 template <class Request, class Reply>
 Task<Result<Reply>> change_container(
     ControlClient::Parts& parts, const Call& call,

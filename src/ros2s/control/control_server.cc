@@ -31,7 +31,7 @@ int argument_ms(Duration duration) {
         std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-// Each costs two descriptors: a quarter of all, so that others have theirs.
+// Each connection costs two descriptors. A quarter of all, so that other users have enough.
 Connections::Bounds bounds_of(const ControlOptions& options) {
     rlimit descriptors{};
     ::getrlimit(RLIMIT_NOFILE, &descriptors);
@@ -48,7 +48,7 @@ pki::Seconds now(const Reactor& reactor) {
     return std::chrono::floor<std::chrono::seconds>(reactor.wall_time());
 }
 
-// What start() refuses before it serves anything. Blocks.
+// Checks what start() refuses before it serves. Blocks.
 Result<> check_options(const ControlOptions& options, pki::Seconds now, Report& report) {
     if (options.listen.empty()) {
         return report.fail(Code::invalid, "the control plane has no address to listen on");
@@ -95,7 +95,7 @@ struct ControlServer::Parts {
     FileService files{state};
     HealthService health{gate, state.parts.access};
     std::optional<ReflectionService> reflection;
-    // gRPC asks them for the files as long as the server lives.
+    // gRPC asks them for the files during the server's lifetime.
     std::shared_ptr<grpc::ServerCredentials> credentials;
     std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
     std::unique_ptr<grpc::Server> server;
@@ -117,7 +117,7 @@ Result<> ControlServer::Parts::build(Report& report) {
                                argument_ms(options.handshake_max));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                                static_cast<int>(options.streams_per_connection_max));
-    // What a request takes before it is read stays what it is.
+    // Keeps the memory per request that is not read yet constant.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
     grpc::ResourceQuota quota("ros2store control plane");
@@ -199,7 +199,7 @@ Task<> ControlServer::stop(Duration grace) {
         parts.server.reset();
         return Result<>{};
     });
-    // Every call has finished, and what gRPC posted about one came before this.
+    // Every call has finished, and gRPC's posts about them were made before this.
     co_await parts.gate.nursery.join();
     co_await parts.background.join();
 }

@@ -11,7 +11,7 @@ namespace {
 
 using grpc::StatusCode;
 
-// Names on the wire, which never change.
+// The names on the wire never change.
 struct Row {
     Code code;
     std::string_view name;
@@ -47,7 +47,7 @@ constexpr Row rows[] = {
     {Code::expired, "expired"},
 };
 
-// A new Code fails to compile here; it needs a name above, too.
+// A new Code fails to compile here. It also needs a name above.
 StatusCode status_of(Code code) {
     switch (code) {
         case Code::not_found:
@@ -88,7 +88,7 @@ std::string name_of(Code code) {
     return std::string(row->name);
 }
 
-// What gRPC itself says when no handler of ours has spoken.
+// The code of a status that gRPC itself produced.
 Code code_of(StatusCode status) {
     switch (status) {
         case StatusCode::CANCELLED: return Code::cancelled;
@@ -133,7 +133,7 @@ Error to_error(const grpc::Status& status, Report& report) {
             v1::Error whole;
             if (!each.UnpackTo(&whole)) continue;
             const auto* const row = std::ranges::find(rows, whole.code(), &Row::name);
-            if (row == std::end(rows)) break;  // a newer server's: the status says what it is like
+            if (row == std::end(rows)) break;  // of a newer server: use the status
             return {row->code, whole.os_errno(), whole.detail()};
         }
     }

@@ -1,7 +1,7 @@
-// What requests hold is the world's: every field is checked before it is used, and a refusal says
-// which field, what is wrong with it and what would do.
+// Checks of the fields of requests. Requests come from outside, so every field is checked before it
+// is used. A refusal names the field, what is wrong with it, and what would be valid.
 //
-// Plain functions. Errors: invalid, unless said otherwise, with a sentence in the report.
+// Plain functions. Errors: invalid, unless stated otherwise, with a sentence in the report.
 #pragma once
 #include <string>
 #include <string_view>
@@ -19,7 +19,7 @@ inline constexpr size_t provider_bytes_max = 32;
 inline constexpr int providers_max = 16;
 inline constexpr int forgets_max = 1024;
 
-// A pool's or container's.
+// The label of a pool or container.
 [[nodiscard]] Result<> check_label(std::string_view field, std::string_view label, Report& report);
 
 [[nodiscard]] Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request,
@@ -30,7 +30,7 @@ inline constexpr int forgets_max = 1024;
 
 // Nanoseconds since 1970.
 [[nodiscard]] int64_t count_of(WallTime time);
-// Attributes in both directions. Decoding takes what a server of ours says.
+// Attributes in both directions. decode() expects values of one of our servers.
 void encode(const fs::Attributes& attributes, v1::Attributes& into);
 [[nodiscard]] fs::Attributes decode(const v1::Attributes& attributes);
 

@@ -1,5 +1,5 @@
-// Requests as bytes: whatever comes, decoding ends in a refusal with a sentence or in something
-// that the tables may be given.
+// Any bytes as requests: decoding ends in a refusal with a sentence, or in values that the tables
+// accept.
 #include "fields.h"
 #include "ros2s/base/check.h"
 #include "ros2s/object/object_store.h"
@@ -8,7 +8,7 @@
 namespace ros2s::control {
 namespace {
 
-// A refusal says why, and nothing else does.
+// There is a sentence exactly if it was refused.
 template <class T>
 bool decided(const Result<T>& result, const Report& report) {
     ROS2S_CHECK(result.has_value() == report.empty());

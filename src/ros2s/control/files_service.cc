@@ -16,7 +16,7 @@ using fs::NodeId;
 // Entries of one reply, so that it stays below a client's limit of message size.
 constexpr uint32_t entries_max = 2048;
 
-// The mount that a request works in, and the session, kept while it does.
+// The mount and the session of a request, held while it runs.
 struct Using {
     session::SessionUse session;
     session::MountUse mount;
@@ -37,8 +37,7 @@ Result<Using> enter(const ServerState& state, Served& served, const v1::Place& p
     return Using{std::move(session), std::move(*mount), names};
 }
 
-// What a request asks for, in words that are the same to a later process: where the mount is there
-// is its own matter.
+// The digest of a request without the number of its mount, which differs in a later process.
 template <class Request>
 uint64_t digest_without_place(const Request& request) {
     Request asked = request;
@@ -49,8 +48,8 @@ uint64_t digest_without_place(const Request& request) {
         .value();
 }
 
-// The name that the file system gives the change, so that it is done once, and its reply is kept
-// for this client rather than for the mount that all of them share.
+// The name that the file system gives the change, so that it is done once. The reply is stored for
+// this client, not for the mount, which all clients share.
 template <class Request>
 Result<> name_update(Served& served, const session::Session& session, const Request& request) {
     const v1::Place& place = request.place();
@@ -77,7 +76,7 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
     return {};
 }
 
-// To change something. Errors: stale, invalid.
+// For a change. Errors: stale, invalid.
 template <class Request>
 Result<Using> enter_to_change(const ServerState& state, Served& served, const Request& request) {
     ROS2S_TRY_ASSIGN(auto entered, enter(state, served, request.place()));

@@ -1,4 +1,4 @@
-// Mounts and Files: file systems by gRPC, without their data.
+// Mounts and Files: file systems over gRPC, without the bytes of files.
 #pragma once
 #include "files.grpc.pb.h"
 #include "session_service.h"

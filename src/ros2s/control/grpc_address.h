@@ -1,5 +1,5 @@
-// Addresses as gRPC takes them. Ours are "HOST:PORT", "[IPv6]:PORT" and "unix:PATH"; gRPC reads the
-// last as a URI, in which a space or '#' ends a path and '%41' is an 'A'.
+// Converts addresses to gRPC's form. Ours are "HOST:PORT", "[IPv6]:PORT" and "unix:PATH". gRPC
+// reads the last as a URI, in which a space or '#' ends a path and '%41' is an 'A'.
 #pragma once
 #include <string>
 

@@ -9,7 +9,7 @@ constexpr std::string_view pool_prefix = "pool/";
 
 }  // namespace
 
-// Its reactor's sleep is what it looks by: a change is told within that time.
+// It polls with its reactor's sleep: a change is reported within that time.
 class HealthService::Watch final : public TypedCall<Request, Reply> {
   public:
     Watch(CallGate& gate, grpc::CallbackServerContext& context, const HealthService& service)
@@ -19,7 +19,7 @@ class HealthService::Watch final : public TypedCall<Request, Reply> {
     static constexpr Duration pause = std::chrono::milliseconds(500);
 
     void OnWriteDone(bool) override { written_.add(); }
-    // Ends with what was said last: `reply_` goes out once more.
+    // Ends with the last status: `reply_` is sent once more.
     Task<Result<>> handle(Served& served) override {
         uint64_t begun = 0;
         while (!service_.ended_) {

@@ -1,5 +1,5 @@
-// grpc.health.v1: whether the server serves, and each of its pools. Our own, because gRPC's reads
-// requests before anybody looks at who sends them. Pools that a subject has no right in do not
+// grpc.health.v1: whether the server serves, and each of its pools. It is our own, because gRPC's
+// reads requests before the sender is checked. A pool in which a subject has no right does not
 // exist for it.
 #pragma once
 #include <map>
@@ -15,16 +15,16 @@ class HealthService final : public OfferedService {
   public:
     HealthService(CallGate& gate, const session::AccessTable& access);
 
-    // The service "pool/NAME". Nothing changes once nothing serves.
+    // The service "pool/NAME". Has no effect after set_all_ended().
     void set_pool(const std::string& pool, bool serving);
-    // Nothing serves any more; who watches is told, and his call ends.
+    // Nothing serves any more. Watching clients are told, and their calls end.
     void set_all_ended();
 
   private:
     using Request = grpc::health::v1::HealthCheckRequest;
     using Reply = grpc::health::v1::HealthCheckResponse;
     class Watch;
-    // Also of what there is not.
+    // Also for services that do not exist.
     [[nodiscard]] Reply::ServingStatus status_of(const Served& served,
                                                  const std::string& service) const;
     Task<Result<>> check(Served& served, const Request& request, Reply& reply);

@@ -17,7 +17,7 @@
 namespace ros2s::control {
 namespace {
 
-constexpr int pending_connections = 4096;  // the kernel has a bound of its own
+constexpr int pending_connections = 4096;  // the kernel has a limit of its own
 
 Socket new_socket(int family) {
     return Socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -91,7 +91,7 @@ Result<Listening> listen_at_path(const std::string& address, Report& report) {
     return result;
 }
 
-// The port of a bound socket, or the one that it shall be bound to.
+// The port of a bound socket, or the port to bind.
 uint16_t port_of(const sockaddr* address) {
     return ntohs(address->sa_family == AF_INET6
                      ? reinterpret_cast<const sockaddr_in6*>(address)->sin6_port
@@ -109,7 +109,7 @@ Result<Socket> listen_at(const addrinfo& place, uint16_t port) {
     Socket socket = new_socket(place.ai_family);
     const int on = 1;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    // Accepted connections have it from here.
+    // Accepted connections inherit it.
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), place.ai_addrlen) != 0 ||
         ::listen(socket.get(), pending_connections) != 0) {

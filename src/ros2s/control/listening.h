@@ -29,14 +29,14 @@ class Socket {
 };
 
 struct Listening {
-    std::string address;          // as it was asked for, with the port that was taken for 0
-    std::vector<Socket> sockets;  // one for each address of the name that could be had
+    std::string address;          // as requested, with the actual port in place of 0
+    std::vector<Socket> sockets;  // one for each of the name's addresses that was available
 };
 
-// What open_listening() would refuse now; nothing stays behind.
+// Checks what open_listening() would refuse now. Leaves nothing behind.
 [[nodiscard]] Result<> check_listening(const std::string& address, Report& report);
-// Sockets that do not block. A socket's file that an earlier process left is replaced. Errors, each
-// with a sentence: invalid (no address), busy (taken, or not this machine's), denied, not_found.
+// Non-blocking sockets. Replaces a socket file that an earlier process left. Errors, each with a
+// sentence: invalid (no address), busy (taken, or not this machine's), denied, not_found.
 [[nodiscard]] Result<Listening> open_listening(const std::string& address, Report& report);
 
 }  // namespace ros2s::control

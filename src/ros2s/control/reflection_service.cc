@@ -14,8 +14,8 @@ using google::protobuf::FileDescriptor;
 
 }  // namespace
 
-// One client's questions, one after the other. Each is a request on its way in, also while nothing
-// comes: who asks nothing for long is hung up on.
+// The questions of one client, one after the other. While it waits for one, it counts as a request
+// being received. A client that asks nothing for long is disconnected.
 class ReflectionService::Talk final : public Arriving,
                                       public grpc::ServerBidiReactor<Request, Reply> {
   public:
@@ -89,7 +89,7 @@ ReflectionService::Reply ReflectionService::answer(const Request& request) const
         reply.mutable_error_response()->set_error_message("nothing has that name");
         return reply;
     }
-    // Our files stand alone, but for status.proto and the like: each comes with those that it uses.
+    // Each file comes with the files that it imports, for example status.proto.
     std::vector<const FileDescriptor*> wanted{file};
     for (size_t i = 0; i < wanted.size(); ++i) {
         google::protobuf::FileDescriptorProto proto;

@@ -1,5 +1,5 @@
-// grpc.reflection.v1alpha: what is offered, for generic clients. Our own, because gRPC's takes a
-// thread for each client that asks, as long as it likes to.
+// grpc.reflection.v1alpha: lists the services, for generic clients. It is our own, because gRPC's
+// occupies a thread for each client for as long as the client likes.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace ros2s::control {
 
-// Works on gRPC's threads alone: descriptors do not change.
+// Works on gRPC's threads only: descriptors do not change.
 class ReflectionService final : public OfferedService {
   public:
     ReflectionService(CallGate& gate, std::vector<std::string> services);

@@ -9,7 +9,7 @@
 namespace ros2s::control {
 namespace {
 
-// Callers of FileSystem may leave type bits in a mode, which mean nothing there.
+// Callers of FileSystem may leave type bits in a mode, which have no meaning here.
 constexpr mode_t permissions = 07777;
 
 void encode(fs::Owner owner, v1::Owner& into) {
@@ -31,7 +31,7 @@ fs::Opened decode(const v1::OpenFileReply& reply) {
 
 }  // namespace
 
-// Requests of this mount, and their way.
+// Sends the requests of this mount.
 struct RemoteNamespace::Sender {
     template <class Request>
     static Request about(const RemoteNamespace& names) {
@@ -68,13 +68,13 @@ struct RemoteNamespace::Sender {
         request.mutable_place()->set_session(place.session.value);
         request.mutable_place()->set_mount(place.mount.value);
     }
-    // What does no harm when it is done twice.
+    // Requests that may be done twice.
     template <class Request, class Reply>
     static Task<Result<Reply>> send(RemoteNamespace& names, const Call& call,
                                     Method<Request, Reply> method, Request request) {
         return send_until_answered(names, call, method, std::move(request), true);
     }
-    // What is done once, under one name however often it is sent.
+    // Requests that are done once. The name is the same however often they are sent.
     template <class Request, class Reply>
     static Task<Result<Reply>> change(RemoteNamespace& names, const Call& call,
                                       Method<Request, Reply> method, Request request) {
@@ -85,7 +85,7 @@ struct RemoteNamespace::Sender {
         name.set_sequence(slot.id().sequence);
         co_return co_await send_until_answered(names, call, method, std::move(request), true);
     }
-    // What is about a handle of this place, and of no other.
+    // Requests about a handle, which is valid at this location only.
     template <class Request, class Reply>
     static Task<Result<Reply>> send_here(RemoteNamespace& names, const Call& call,
                                          Method<Request, Reply> method, Request request) {
@@ -95,7 +95,7 @@ struct RemoteNamespace::Sender {
     static Task<Result<Reply>> send_until_answered(RemoteNamespace& names, const Call& call,
                                                    Method<Request, Reply> method, Request request,
                                                    bool anywhere) {
-        // What is dropped travels with what is asked. Where that fails, this is about to fail too.
+        // Dropped references are sent before a request. If that fails, the request will fail, too.
         if (names.forgotten_.size() >= forgotten_enough) (void)co_await names.send_forgotten(call);
         ControlClient::Parts& parts = names.client_.parts();
         const Time until = parts.reactor.now() + patience;
@@ -118,9 +118,9 @@ struct RemoteNamespace::Sender {
         constexpr Duration pause = std::chrono::milliseconds(20);
         Reactor& reactor = names.client_.parts().reactor;
         if (error.code == Code::stale) co_return co_await names.locator_.moved(call, at);
-        // The server is there, and has waited itself.
+        // The server can be reached, and has waited itself.
         if (error.os_errno == rpc::absent_behind) co_return false;
-        // A server that ends cancels what it has not done.
+        // A server that stops cancels its unfinished calls.
         const bool lost = error.code == Code::disconnected || error.code == Code::cancelled;
         if (!lost || !call.check(reactor.now()) || reactor.now() >= until) co_return false;
         co_return co_await sleep_for(reactor, pause, call.stop);

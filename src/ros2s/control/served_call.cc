@@ -9,7 +9,7 @@
 
 namespace ros2s::control {
 
-// A coroutine that begins on the core, never waits there, and frees itself.
+// A coroutine that starts on the core, never waits there, and frees itself.
 class ServedCall::Crossing {
   public:
     struct promise_type {
@@ -122,7 +122,7 @@ void ServedCall::admit() {
 }
 
 Task<> ServedCall::run(std::shared_ptr<ServedCall> call) {
-    uint32_t& running = call->gate_.by_subject[call->served_.subject];  // stays put in a map
+    uint32_t& running = call->gate_.by_subject[call->served_.subject];  // map elements do not move
     ++running;
     const Time begun = call->gate_.reactor.now();
     Result<> result = call->served_.call.check(begun);

@@ -7,12 +7,12 @@
 //     done() ◄── gRPC ◄── finish() ◄───── its result
 //
 // To clients a method is unary. To gRPC it is a stream of one request and one reply: only then is a
-// request read when we ask for it, after its caller and the number of requests on their way in were
-// looked at (arrivals.h).
+// request read when we ask for it, after its caller and the number of requests being received were
+// checked (arrivals.h).
 //
-// The object lives while gRPC, the core, the arrivals or a post on its way has a share of it.
-// Everything that a handler works with is touched on the core alone; request and reply stay put
-// until done(), which follows finish().
+// The object lives while gRPC, the core, the arrivals or a pending post has a share of it. A
+// handler's data is used on the core only. Request and reply do not move until done(), which
+// follows finish().
 #pragma once
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
@@ -38,7 +38,7 @@
 
 namespace ros2s::control {
 
-// What bounds and counts the calls of one server. Used on the core, but for `reactor`.
+// Bounds and counts the calls of one server. Used on the core, except `reactor`.
 struct CallGate {
     CallGate(Reactor& core, Connections& come_over, Trust& callers, Arrivals::Bounds reading,
              size_t calls_max, uint32_t per_subject_max)
@@ -57,15 +57,16 @@ struct CallGate {
     uint32_t subject_max;
     std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, refused_late, cancelled;
-    std::map<std::string, LatencyHistogram, std::less<>> times;  // by method, of which few are
+    std::map<std::string, LatencyHistogram, std::less<>> times;  // by method, of which there are
+                                                                 // few
 };
 
-// What a handler gets: on whose behalf, until when, and where to say what is wrong.
+// The input of a handler: the caller, the deadline, and the report for its sentence.
 struct Served {
     Call call;
-    UpdateName update;  // call's, once a request has named one
+    UpdateName update;  // the call's, once a request has named one
     std::string subject;
-    session::Credential credential;  // of the connection that it came by
+    session::Credential credential;  // of the connection that it came over
     std::string peer;                // its address: "ipv4:192.0.2.7:51234", "unix:"
     Report report;
 };
@@ -80,7 +81,7 @@ class ServedCall : public Arriving {
     void too_late() override;
 
   protected:
-    // gRPC's threads.
+    // Called on gRPC's threads.
     void arrived(bool whole);
     void give_up();
     void done() { self_.reset(); }
@@ -88,11 +89,11 @@ class ServedCall : public Arriving {
   private:
     virtual void read() = 0;
     [[nodiscard]] virtual Task<Result<>> handle(Served& served) = 0;
-    // With the reply, where it is success.
+    // With the reply, if it succeeded.
     virtual void finish(const grpc::Status& status) = 0;
     // "OpenSession".
     [[nodiscard]] virtual std::string_view name() const = 0;
-    // How a call reaches the core; see the picture.
+    // How a call reaches the core; see the diagram.
     class Crossing;
     static Crossing arrive(std::shared_ptr<ServedCall> call);
     static Crossing stop(std::shared_ptr<ServedCall> call);
@@ -146,7 +147,7 @@ class OfferedService : public grpc::Service {
     // `name`: "ros2s.control.v1.Files".
     OfferedService(CallGate& gate, std::string name) : gate_(gate), name_(std::move(name)) {}
 
-    // One method, which `make` makes the calls of. Returns true.
+    // A method whose calls `make` creates. Returns true.
     template <class Request, class Reply, class Make>
     bool offer_calls(std::string_view method, Make make) {
         const std::string& path = paths_.emplace_back("/" + name_ + "/" + std::string(method));
@@ -187,10 +188,10 @@ class OfferedService : public grpc::Service {
   private:
     CallGate& gate_;
     const std::string name_;
-    std::deque<std::string> paths_;  // gRPC keeps pointers
+    std::deque<std::string> paths_;  // gRPC keeps pointers to them
 };
 
-// One RPC of a service, and the handler that does it.
+// One RPC of a service, and its handler.
 #define ROS2S_SERVE(Method, Request, Reply, handler)                                      \
     Task<Result<>> handler(Served& served, const v1::Request& request, v1::Reply& reply); \
     const bool handler##_offered_ = /* NOLINT(readability-identifier-naming) */           \

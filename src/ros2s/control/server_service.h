@@ -1,4 +1,4 @@
-// Server: what this server is, by gRPC.
+// Server: facts about this server, over gRPC.
 #pragma once
 #include "server.grpc.pb.h"
 #include "session_service.h"

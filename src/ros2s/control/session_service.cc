@@ -22,7 +22,7 @@ Result<session::SessionUse> ServerState::session(Served& served, uint64_t number
     auto found = parts.sessions.find({number}, served.subject, served.peer);
     if (found) {
         served.call.tenant = (*found)->tenant;
-        // A client that renewed its certificate goes on in its session.
+        // A client that renewed its certificate keeps its session.
         session::Credential& shown = (*found)->credential;
         if (shown.chain != served.credential.chain) shown = served.credential;
         return found;
@@ -39,7 +39,7 @@ std::string fields_of(const Served& served) {
     return log_fields({{"tenant", served.subject}, {"peer", served.peer}});
 }
 
-// `what` the caller wanted of `object`, and the setting that would let it.
+// `what` the caller wanted of `object`, and the setting that would allow it.
 Result<> refuse(const ServerState& state, Served& served, std::string_view what,
                 std::string_view object, std::string_view setting) {
     state.parts.sessions.audit().refused(
@@ -140,7 +140,7 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
     const auto opened = enter(served, std::move(wanted), *reply.mutable_ticket());
     if (!opened) co_return fail(opened.error());
-    if (!opened->ticket) {  // nobody could use the session
+    if (!opened->ticket) {  // without a ticket the session is useless
         co_await state_.parts.sessions.close(opened->id);
         co_return opened->ticket;
     }
@@ -180,7 +180,7 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
 
 Task<Result<>> SessionService::keep_alive(Served& served, const v1::KeepAliveRequest& request,
                                           v1::KeepAliveReply& reply) {
-    ROS2S_CO_TRY(state_.session(served, request.session()));  // finding it is using it
+    ROS2S_CO_TRY(state_.session(served, request.session()));  // finding it counts as use
     reply.set_idle_ms(milliseconds(state_.parts.sessions.options().idle_max));
     co_return Result<>{};
 }
@@ -193,7 +193,7 @@ Task<Result<>> SessionService::issue_ticket(Served& served, const v1::IssueTicke
 
 Task<Result<>> SessionService::close(Served& served, const v1::CloseSessionRequest& request,
                                      v1::CloseSessionReply&) {
-    // The use ends with this statement: closing waits for all of them.
+    // The use ends with this statement, because closing waits for all uses.
     ROS2S_CO_TRY(state_.session(served, request.session()));
     co_await state_.parts.sessions.close({request.session()});
     co_return Result<>{};

@@ -1,4 +1,4 @@
-// Sessions: the session table by gRPC.
+// Sessions: the session table over gRPC.
 #pragma once
 #include "control_server.h"
 #include "served_call.h"
@@ -6,7 +6,7 @@
 
 namespace ros2s::control {
 
-// What all services stand on. Used on the core, but for the gate's reactor.
+// The state that all services use. Used on the core, except the gate's reactor.
 struct ServerState {
     CallGate& gate;
     ControlParts parts;
@@ -15,14 +15,14 @@ struct ServerState {
 
     // The caller's session. Errors: stale.
     [[nodiscard]] Result<session::SessionUse> session(Served& served, uint64_t number) const;
-    // Whether the caller has that right, or any in the pool. What it has none for it learns nothing
-    // of, not even whether it is there. Errors: denied, with an audit line.
+    // Checks that the caller has that right, or any right in the pool. Without one it learns
+    // nothing, not even whether the object exists. Errors: denied, with an audit line.
     [[nodiscard]] Result<> permit(Served& served, session::Right right, const std::string& pool,
                                   const std::string& container) const;
     [[nodiscard]] Result<> permit(Served& served, const std::string& pool) const;
-    // The pools that the caller may know of.
+    // The pools in which the caller has a right.
     [[nodiscard]] std::vector<std::string> pools_for(const Served& served) const;
-    // An audit line: the caller did that.
+    // An audit line: what the caller did.
     void audit(const Served& served, std::string_view what) const;
 };
 
@@ -39,10 +39,11 @@ class SessionService final : public OfferedService {
 
     struct Entered {
         session::SessionId id{};
-        Result<> ticket;  // whether there was one to be had
+        Result<> ticket;  // whether a ticket was available
     };
     Result<Entered> enter(Served& served, session::SessionRequest wanted, v1::Ticket& ticket);
-    // Where the session enters the data plane. Errors: stale, those of TenantListeners::open().
+    // The address of the data plane for the session. Errors: stale, those of
+    // TenantListeners::open().
     Task<Result<std::string>> address_for(session::SessionId id, const DataAddress& address,
                                           Report& report);
     Result<> give_ticket(Served& served, const session::Session& session, v1::Ticket& into);

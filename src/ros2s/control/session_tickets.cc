@@ -37,7 +37,7 @@ Task<Result<std::string>> SessionTickets::take(Report& report) {
 Task<> SessionTickets::close() {
     if (!session_) co_return;
     const Call call;
-    Report ignored;  // it ends by itself where this does not arrive
+    Report ignored;  // the session expires if this does not arrive
     (void)co_await control_.close_session(call, *session_, ignored);
     session_.reset();
 }

@@ -43,7 +43,7 @@ Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store,
                                              label, pool));
 }
 
-// To know that it is there, any right will do.
+// Any right is enough to know that it exists.
 Result<> permit_seeing(const ServerState& state, Served& served, const std::string& pool,
                        const std::string& label) {
     ROS2S_TRY(check_label("label", label, served.report));
@@ -51,7 +51,7 @@ Result<> permit_seeing(const ServerState& state, Served& served, const std::stri
     return state.permit(served, session::Right::read, pool, label);
 }
 
-// Those that the caller may know of.
+// The containers in which the caller has a right.
 Task<Result<std::vector<object::ContainerRecord>>> seen_containers(const ServerState& state,
                                                                    const Served& served,
                                                                    object::ObjectStore& store,
@@ -104,7 +104,7 @@ uint64_t digest_without_change(const Request& request) {
         .value();
 }
 
-// The name under which the store does it once.
+// The operation id under which the store does it once.
 template <class Request>
 Result<> name_change(Served& served, const Request& request) {
     if (!request.has_change()) return {};
@@ -134,8 +134,8 @@ Result<> name_change(Served& served, const Request& request) {
     return {};
 }
 
-// Whether this destruction is a repetition of one that was done: of whatever container, for its
-// label may be another's by now. Errors: not_found (it was not), stale (nobody knows).
+// Whether this destruction repeats one that was done. The label may belong to another container by
+// now, so it is looked up for any container. Errors: not_found (it was not done), stale (unknown).
 Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
     if (!served.update.repeated) co_return fail(Code::not_found);
     co_return co_await store.destroy_container(served.call, {});

@@ -1,4 +1,4 @@
-// Pools and Containers: object stores by gRPC.
+// Pools and Containers: object stores over gRPC.
 #pragma once
 #include "session_service.h"
 #include "store.grpc.pb.h"

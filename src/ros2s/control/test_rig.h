@@ -1,5 +1,5 @@
-// What the tests of this module stand on: a server as a DPU would compose it, over the oracle, on a
-// reactor of its own; certificates; and clients on another reactor.
+// The fixture of this module's tests: a server as a DPU composes it, over the oracle, on a reactor
+// of its own; certificates; and clients on another reactor.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -24,12 +24,12 @@ using namespace std::chrono_literals;
 
 inline constexpr Uuid alice{{1}};
 inline constexpr Uuid mallory{{2}};
-// Within which what is awaited has to happen on a busy machine.
+// The time limit for awaited events, for a busy machine.
 inline constexpr auto patience = 60s;
 
-// What certificates are dated by.
+// The date for certificates.
 pki::Seconds now();
-// co_await just(f): calls it, as a task of its own.
+// co_await just(f): calls it in a task of its own.
 template <class F>
 Task<> just(F& function) {
     function();
@@ -82,7 +82,7 @@ class Certificates {
 class Lines {
   public:
     [[nodiscard]] Log log();
-    // Those that hold the text.
+    // Those that contain the text.
     [[nodiscard]] std::vector<std::string> with(std::string_view text) const;
 
   private:
@@ -139,7 +139,7 @@ class Rig {
     auto there(F function) {
         return run_blocking(*server_reactor, function);
     }
-    // The server stops, and another one comes up at the same address with the same tables.
+    // Stops the server, and starts another one at the same address with the same tables.
     void restart();
     // A plain function on the server's core.
     template <class F>
@@ -150,7 +150,7 @@ class Rig {
     [[nodiscard]] int port() const;
     [[nodiscard]] std::unique_ptr<ControlClient> client(const std::string& name = "alice");
     [[nodiscard]] static SessionWish wish(Uuid client = alice);
-    // A session of the client's, and its container "c" mounted.
+    // Opens a session and mounts its container "c".
     OpenedSession open(ControlClient& client);
     session::MountId mount(ControlClient& client, session::SessionId session,
                            const std::string& container = "c", bool read_only = false);

@@ -12,9 +12,9 @@
 #include "grpc_address.h"
 #include "watched_identity.h"
 
-// gRPC 1.51 has the lowest TLS version of a client only behind its public headers, though it
-// exports it. This is the class as far as it is used: a call of a non-virtual member of the object
-// that the public function returns. tls_test sees that TLS 1.2 is refused.
+// gRPC 1.51 exports the setter of a client's lowest TLS version, but does not declare it in its
+// public headers. This declares the class as far as it is used: a call of a non-virtual member of
+// the object that the public function returns. tls_test checks that TLS 1.2 is refused.
 class grpc_ssl_credentials {
   public:
     void set_min_tls_version(grpc_tls_version version);
@@ -32,12 +32,12 @@ pki::Seconds now() {
     return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 
-// What a server's handshakes need and gRPC has no setting for: the lowest TLS version, and why a
-// certificate was refused. gRPC makes a new SSL_CTX for each new set of files, and offers no way to
-// it; OpenSSL calls whoever asked when one is made. gRPC does it on the thread on which it has just
-// been given the files, so that only those of ours are meant.
+// Two things that a server's handshakes need and gRPC has no setting for: the lowest TLS version,
+// and the reason why a certificate was refused. gRPC makes a new SSL_CTX for each new set of files
+// and gives no access to it. OpenSSL calls registered callbacks when one is made. gRPC makes it on
+// the thread on which it has just got the files, so that only contexts of ours are changed.
 thread_local bool next_context_is_ours = false;
-// Kept until gRPC says, on the same thread, that the handshake failed.
+// Kept until gRPC reports, on the same thread, that the handshake failed.
 thread_local std::string refused_certificate;
 
 std::string subject_of(const X509* certificate) {
@@ -51,7 +51,7 @@ std::string subject_of(const X509* certificate) {
     return subject;
 }
 
-// As OpenSSL by itself, and remembers whose certificate it was and what is wrong with it.
+// Like OpenSSL's own, and stores the subject and the problem of the certificate.
 int verify(X509_STORE_CTX* chain, void*) {
     if (X509_verify_cert(chain) == 1) return 1;
     refused_certificate =
@@ -72,7 +72,7 @@ void watch_contexts() {
         SSL_CTX_get_ex_new_index(0, nullptr, context_made, nullptr, nullptr);
 }
 
-// The files of one listening address, looked at before each handshake. gRPC asks for one address by
+// The files of one listening address, checked before each handshake. For one address, gRPC asks on
 // one thread at a time.
 class WatchedFiles {
   public:
@@ -147,8 +147,8 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
     const Pem pem = read_pem(identity);
     grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
                                     .cert_chain = pem.certificate.c_str()};
-    // The C++ library counts itself in with the first of its own objects, and this may be the
-    // process's first use of gRPC. The channel made below counts on.
+    // gRPC's C++ library is initialised by the first of its own objects, and this may be the
+    // process's first use of gRPC. The channel below then takes over.
     struct Initialised {
         Initialised() { grpc_init(); }
         Initialised(const Initialised&) = delete;

@@ -1,8 +1,8 @@
 // Mutual TLS, 1.3 at least, as gRPC's credentials.
 //
-// A server reads its three files anew at a handshake that finds them changed; where they do not fit
-// together (between the two renames of a rotation, or by mistake) it goes on with what it has and
-// says so once. Connections that stand are not touched.
+// At each handshake a server checks whether its three files have changed, and then reads them
+// again. If they do not fit together (between the two renames of a rotation, or by mistake), it
+// continues with the old ones and logs that once. Existing connections are not affected.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -19,21 +19,21 @@ namespace ros2s::control {
 [[nodiscard]] std::shared_ptr<grpc::ServerCredentials> server_credentials(
     const pki::Identity& identity, Log log);
 
-// A channel that shows the identity's certificate and believes its authority alone. The files are
-// read now. Errors: those of check_identity().
+// A channel that shows the identity's certificate and trusts only its authority. The files are read
+// now. Errors: those of check_identity().
 [[nodiscard]] Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
                                                                   const pki::Identity& identity,
                                                                   grpc::ChannelArguments arguments,
                                                                   Report& report);
 
-// Why OpenSSL refused a client's certificate on this thread just now, and whose it was: "of
-// CN=host-1: certificate has expired". Empty where it refused none since it was last asked.
+// Why OpenSSL refused a client's certificate on this thread just now, and its subject: "of
+// CN=host-1: certificate has expired". Empty if it refused none since the last call.
 [[nodiscard]] std::string take_refused_certificate();
 
 // The peer's certificate, and those that came with it, as PEM.
 [[nodiscard]] std::string chain_of(const grpc::AuthContext& peer);
 
-// The subject of the peer's certificate, as "CN=host-1"; empty where there is none.
+// The subject of the peer's certificate, as "CN=host-1"; empty if there is none.
 [[nodiscard]] std::string subject_of(const grpc::AuthContext& peer);
 
 }  // namespace ros2s::control

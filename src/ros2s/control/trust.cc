@@ -9,7 +9,7 @@ namespace ros2s::control {
 namespace {
 
 constexpr Duration glance = std::chrono::seconds(1);
-// A chain is kept while its session lives, and peers choose what they append to it.
+// A chain is kept as long as its session, and peers choose what they append to it.
 constexpr size_t chain_bytes_max = 16 << 10;
 
 }  // namespace

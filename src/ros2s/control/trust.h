@@ -1,7 +1,7 @@
-// Trust: whether a caller's certificate is good now, and not just when its connection shook hands:
-// every certificate of its chain is in its time, and the authority in the server's file today
-// signed it. A certificate that is good no more ends its sessions, with their tickets, connections
-// and mounts, and calls over connections that stand are refused.
+// Trust: whether a caller's certificate is valid now, and not only at the handshake. Every
+// certificate of its chain must be within its time, and signed by the authority in the server's
+// current file. When a certificate becomes invalid, its sessions end, with their tickets,
+// connections and mounts. Calls over existing connections are refused.
 //
 // Owned by the control server; used on the core, which never waits for the files.
 #pragma once
@@ -19,7 +19,7 @@ namespace ros2s::control {
 
 class Trust {
   public:
-    // Whoever reads the same files for handshakes says what is wrong with them.
+    // Problems of the files are logged by the reader that serves the handshakes.
     Trust(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions,
           pki::Identity identity)
         : reactor_(reactor),
@@ -27,22 +27,22 @@ class Trust {
           sessions_(sessions),
           files_(std::move(identity), Log()) {}
 
-    // Reads the authority for the first time. Blocks; before anything else.
+    // Reads the authority for the first time. Blocks. Called before anything else.
     void begin();
 
-    // `chain`: a client's certificate, and those that it sent with it, as PEM. Returns until when
-    // it is good. Errors: denied, with a sentence for `subject`.
+    // `chain`: a client's certificate, and those that it sent with it, as PEM. Returns the end of
+    // its validity. Errors: denied, with a sentence for `subject`.
     [[nodiscard]] Result<WallTime> check(const std::string& subject, const std::string& chain,
                                          Report& report);
-    // Looks at the files, and ends the sessions of those whom a new authority does not know, until
-    // it is stopped.
+    // Watches the files, and ends the sessions whose certificates a new authority did not sign,
+    // until it is stopped.
     Task<> watch(StopToken stop);
 
   private:
-    // What was found out, so that a call costs a look-up. Small enough to be thrown away whole.
+    // Earlier results, so that a call costs one look-up. Small enough to be dropped as a whole.
     static constexpr size_t known_max = 4096;
     struct Known {
-        pki::Seconds until{};  // the beginning of time: it is not good
+        pki::Seconds until{};  // the beginning of time: it is not valid
         std::string why_not;
     };
     const Known& know(const std::string& chain);

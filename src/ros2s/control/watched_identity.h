@@ -1,6 +1,6 @@
-// WatchedIdentity: the three files of an identity, read anew when they have changed. Where they do
-// not fit together (between the two renames of a rotation, or by mistake) what was read before
-// stays, and the log says so once.
+// WatchedIdentity: the three files of an identity, read again when they have changed. If they do
+// not fit together (between the two renames of a rotation, or by mistake), the earlier contents
+// stay, and the log says so once.
 //
 // Used by one thread at a time. Blocks.
 #pragma once
@@ -26,12 +26,12 @@ class WatchedIdentity {
         : identity_(std::move(identity)), log_(std::move(log)) {}
 
     enum class Look : uint8_t { unchanged, changed, not_usable };
-    // `changed`: `into` has what the files say now; so it is at the first look.
+    // `changed`: `into` has the current contents of the files. The first call always returns it.
     [[nodiscard]] Look look(Pem& into);
     [[nodiscard]] const pki::Identity& identity() const { return identity_; }
 
   private:
-    // What of a file changes when another one takes its place.
+    // The properties of a file that change when another one replaces it.
     struct FileState {
         ino_t inode = 0;
         off_t size = 0;
