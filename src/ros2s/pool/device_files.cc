@@ -21,7 +21,7 @@
 namespace ros2s::pool {
 namespace {
 
-// What is taken of each file system, by anything in it.
+// The space that is needed in each file system.
 class Room {
   public:
     Result<> take(const std::string& directory, uint64_t bytes, Report& report) {
@@ -58,7 +58,8 @@ class Room {
     std::map<dev_t, uint64_t> needed_;
 };
 
-// What a file system, a volume or a pool leaves at the beginning of a disk lies within.
+// The signatures of file systems, volumes and pools at the beginning of a disk are within these
+// bytes.
 constexpr uint64_t looked_at_bytes = uint64_t{1} << 20;
 
 Result<> check_raw_devices(const std::vector<DevicePlace>& places, Report& report) {
@@ -148,7 +149,7 @@ Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_byt
 Task<Result<>> make_device(const Call& call, Environment environment, DevicePlace place,
                            uint64_t device_bytes, bool page_cache,
                            std::function<void(uint64_t)> progress, Report& report) {
-    // Before there is a link: what is refused is never the pool's.
+    // Checked before the link is made: a refused device never becomes the pool's.
     if (place.raw_bytes > 0) {
         ROS2S_CO_TRY(co_await check_empty(environment, place.path, report));
     }

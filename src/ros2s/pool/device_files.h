@@ -1,5 +1,5 @@
 // The devices of a pool directory: files, NVMe namespaces or devdax. Chooses the place of a new
-// one, checks the free space, creates and opens it.
+// one, checks the free space, creates it and opens it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -34,8 +34,7 @@ struct IndexPlace {
 };
 
 // Checks, before anything is written, that each file system has space for all its devices and the
-// index.
-// Errors: no_space, exists, invalid (a device twice, or too small), and those of looking at the
+// index. Errors: no_space, exists, invalid (a device twice, or too small), and those of reading the
 // directories.
 [[nodiscard]] Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
                                    const IndexPlace& index, Report& report);

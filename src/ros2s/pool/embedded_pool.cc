@@ -10,8 +10,8 @@
 namespace ros2s::pool {
 namespace {
 
-// Longer than clients take to come again after a restart, and the hosts of a DPU after its restart
-// (as long as it waits for them: apps/dpu/engine_pools.cc).
+// Longer than clients take to reconnect after a restart, and the hosts of a DPU after its restart
+// (the DPU waits as long for them: apps/dpu/engine_pools.cc).
 constexpr Duration served_pin_grace = std::chrono::seconds(30);
 
 }  // namespace
@@ -44,7 +44,7 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
 Task<Result<>> EmbeddedPool::begin(bool serves, Report& report) {
     EngineRole role;
     if (serves) {
-        // In a process that serves others it is embedded in nothing.
+        // The path of a pool in a server does not say "embedded".
         const std::string served = in(directory(), served_name);
         role = {
             .name = "engine", .pin_grace = served_pin_grace, .begins_with_grace = exists(served)};
@@ -65,7 +65,7 @@ Task<Result<>> EmbeddedPool::begin(bool serves, Report& report) {
 Task<> EmbeddedPool::close() {
     const auto closed = co_await stack_.close();
     if (!closed) {
-        // The last checkpoint fails where the index's disk is full; nothing else needs space.
+        // If the index's disk is full, the last checkpoint fails; nothing else needs space.
         const std::string cause =
             closed.error().code == Code::no_space
                 ? fmt::format("the file system that holds {}/index is full: free some space there",

@@ -49,7 +49,7 @@ class EmbeddedPool {
     [[nodiscard]] const std::string& directory() const { return directory_.directory; }
     // The top of the stack. Containers and free space are managed through it.
     [[nodiscard]] object::ObjectStore& store();
-    // Errors: not_found (the report lists what there is).
+    // Errors: not_found (the report lists the containers).
     [[nodiscard]] Task<Result<object::ContainerRecord>> find_container(const Call& call,
                                                                        std::string label,
                                                                        Report& report);

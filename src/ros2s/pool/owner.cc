@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t record_bytes_max = 16 * 1024;
 
-// One "key: value" per line; a mount point may hold any byte but NUL.
+// One "key: value" per line; a mount point may hold any byte except NUL.
 std::string encode_value(std::string_view value) {
     std::string out;
     for (const char c : value) {
@@ -54,7 +54,7 @@ std::string encode(const OwnerRecord& record) {
                        encode_value(record.container));
 }
 
-// Whatever it makes no sense of it leaves out: the lock decides, the text only explains.
+// Ignores what it cannot parse: the lock decides, the text only explains.
 OwnerRecord decode(std::string_view text) {
     OwnerRecord record;
     while (!text.empty()) {
@@ -78,8 +78,8 @@ OwnerRecord read_record(int descriptor) {
     return decode({text.data(), size > 0 ? static_cast<size_t>(size) : 0});
 }
 
-// A lock of the open file description: closing another descriptor of the file does not drop it,
-// and it can be asked about without being taken.
+// A lock of the open file description: closing another descriptor of the file does not drop it, and
+// it can be queried without taking it.
 struct flock whole_file(short type) {
     struct flock lock{};
     lock.l_type = type;
@@ -89,10 +89,10 @@ struct flock whole_file(short type) {
 
 constexpr auto patience_in_all = std::chrono::seconds(10);
 
-// How long an owner is worth waiting for.
+// How long to wait for an owner.
 Duration patience_with(const OwnerRecord& owner) {
     if (owner.pid <= 0) return std::chrono::seconds(1);
-    // In this order: a process that ends meanwhile has no table of mounts any more.
+    // In this order: a process that ends meanwhile has no mount table any more.
     if (!owner.mount_point.empty() && is_unmounted(owner.pid, owner.mount_point)) {
         return patience_in_all;
     }
@@ -103,7 +103,7 @@ Duration patience_with(const OwnerRecord& owner) {
     return {};
 }
 
-// Whoever can open the file can hold a lock on it, and so keep the pool closed.
+// A user that can open the file can hold a lock on it, and so keep the pool closed.
 constexpr mode_t owner_mode = 0600;
 
 std::string owner_path(const std::string& directory) { return directory + "/owner"; }
@@ -122,7 +122,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                                        "directory exists and that you may write in it",
                                        path, std::strerror(cause)));
     }
-    // An earlier version made it for everybody to read. Somebody else's file stays as it is.
+    // An earlier version made it readable by every user. The mode of another user's file stays as
+    // it is.
     [[maybe_unused]] const int changed = ::fchmod(descriptor, owner_mode);
     struct flock lock = whole_file(F_WRLCK);
     if (::fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
@@ -161,7 +162,7 @@ Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reac
         Report attempt;
         auto taken = take(directory, self, present, attempt);
         const Time now = reactor.now();
-        // Whoever follows, or is just leaving, is waited for anew.
+        // The next owner, or one that is just leaving, gets a waiting time of its own.
         if (!taken && present.pid != waited_for) {
             waited_for = present.pid;
             owner_since = now;
@@ -177,7 +178,7 @@ Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reac
 
 Ownership::~Ownership() {
     if (mark_.in_forked_child()) return;
-    // An empty record reads as "nobody" also where locks cannot be asked about.
+    // An empty record means that there is no owner, also where locks cannot be queried.
     [[maybe_unused]] const int truncated = ::ftruncate(descriptor_, 0);
     close_everywhere(descriptor_);
 }

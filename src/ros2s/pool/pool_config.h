@@ -1,5 +1,6 @@
-// PoolConfig: the settings in DIR/config.yaml. What a pool is made of (devices, sizes, identity)
-// is in its devices; here is how it is used, and may be changed between two openings.
+// PoolConfig: the settings in DIR/config.yaml. The parts of a pool (devices, sizes, identity) are
+// recorded in its devices. The settings say how it is used, and may be changed between two
+// openings.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,10 +23,10 @@ struct PoolConfig {
     bool discard = true;
     Duration poll{};
 
-    // Errors: invalid; the report has a sentence for each thing that is wrong.
+    // Errors: invalid; the report has a sentence for each problem.
     [[nodiscard]] static Result<PoolConfig> parse(std::string_view yaml, std::string_view where,
                                                   Report& report);
-    // The file, with every setting's documentation.
+    // The text of the file, with the documentation of every setting.
     [[nodiscard]] std::string document() const;
     void apply_to(OsReactorOptions& options) const;
 };

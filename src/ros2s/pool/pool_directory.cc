@@ -62,7 +62,7 @@ Result<> check_request(const PoolCreation& creation, Report& report) {
     return {};
 }
 
-// A pool that has lost its settings is not nobody's: its data are there.
+// A pool whose settings are lost is still a pool: its data exist.
 std::string lost_settings(const std::string& directory, const std::string& data) {
     return fmt::format(
         "{} holds a pool's data ('{}') but no {}: put it back from a copy, or write "
@@ -70,7 +70,7 @@ std::string lost_settings(const std::string& directory, const std::string& data)
         directory, data, config_name);
 }
 
-// Refuses a directory that holds something. Changes nothing.
+// Refuses a directory that is not empty. Changes nothing.
 Result<> check_directory(const std::string& directory, Report& report) {
     if (exists(in(directory, config_name)) && !exists(in(directory, half_made_name))) {
         return report.fail(Code::exists,
@@ -95,7 +95,7 @@ Result<> check_directory(const std::string& directory, Report& report) {
     return {};
 }
 
-// What an index takes beside the devices at first.
+// The initial space for an index beside the devices.
 constexpr uint64_t index_bytes = uint64_t{64} << 20;
 
 std::vector<DevicePlace> place_devices(const std::string& directory, const PoolCreation& creation) {
@@ -147,7 +147,7 @@ Task<Result<>> make_container(const Call& call, Environment environment, PoolDir
     co_return {};
 }
 
-// Everything between half-made's coming and going.
+// The steps between creating and removing half-made.
 Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCreation& creation,
                          std::string directory, Report& report) {
     const auto places = place_devices(directory, creation);
@@ -222,7 +222,8 @@ Task<Result<>> create_pool(const Call& call, Environment environment, const Pool
     if (!fresh && errno != EEXIST) {
         co_return cannot("make the directory", directory, fail_errno(errno).error(), report);
     }
-    // Before the lock, so that a refused directory stays as it is; and under it, where it counts.
+    // Checked before the lock, so that a refused directory stays as it is, and again under the
+    // lock, where the result is reliable.
     ROS2S_CO_TRY(check_directory(directory, report));
     OwnerRecord present;
     const OwnerRecord self{.pid = ::getpid(), .program = ::program_invocation_short_name};
@@ -259,7 +260,7 @@ Result<> destroy_pool(const std::string& path, Report& report) {
     if (!removed) return cannot("remove the pool in", directory, removed.error(), report);
     ::unlink(in(directory, owner_name).c_str());
     ownership.reset();
-    ::rmdir(directory.c_str());  // stays where other files are in it
+    ::rmdir(directory.c_str());  // fails if it holds other files
     return {};
 }
 
@@ -269,7 +270,7 @@ Result<uint64_t> index_disk_bytes(const PoolDirectory& pool) {
     uint64_t bytes = 0;
     for (; !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
         struct stat found{};
-        // One that is gone meanwhile takes nothing.
+        // A file that was removed meanwhile uses no space.
         if (::stat(each->path().c_str(), &found) != 0 || !S_ISREG(found.st_mode)) continue;
         bytes += static_cast<uint64_t>(found.st_blocks) * 512;
     }

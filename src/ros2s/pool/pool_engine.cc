@@ -87,7 +87,7 @@ Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory, Owner
     ROS2S_CO_TRY_ASSIGN(auto ownership,
                         co_await Ownership::take_patiently(reactor, named.directory,
                                                            std::move(self), present, report));
-    // Again, now that nobody else changes it.
+    // Read again, now that this process is the owner.
     ROS2S_CO_TRY_ASSIGN(auto found, read_pool_directory(named.directory, report));
     co_return TakenPool{std::move(ownership), std::move(found)};
 }

@@ -12,7 +12,7 @@
 namespace ros2s::pool {
 namespace {
 
-// replace_file() goes by way of NAME.new.
+// replace_file() uses NAME.new.
 constexpr std::string_view replaced_names[] = {config_name, half_made_name, growing_name,
                                                served_name};
 
@@ -42,7 +42,7 @@ std::string_view remedy_for(Code code) {
             return "; run as a user who may, or choose a directory that you may write to";
         case Code::read_only: return "; choose a directory on a file system that takes writes";
         case Code::no_space: return "; make room there, or choose a directory on another disk";
-        // Of directories that the kernel makes up, such as /proc, too.
+        // Also directories that the kernel provides, such as /proc.
         case Code::not_found:
             return "; choose a directory on a disk, below one that is there (mkdir -p makes it)";
         case Code::not_directory: return "; a file stands in its way: choose another directory";
@@ -125,9 +125,9 @@ Result<> remove_device(const std::string& path) {
     std::error_code error;
     auto target = std::filesystem::read_symlink(path, error);
     if (!error) {
-        // A relative link starts where it lies, not where this process happens to be.
+        // A relative link starts at its own directory, not at this process's.
         if (target.is_relative()) target = std::filesystem::path(path).parent_path() / target;
-        // A namespace's character device stays, and what is on it too.
+        // A namespace's character device stays, with its contents.
         if (!std::filesystem::is_character_file(target, error)) {
             ROS2S_TRY(remove_file(target));
             ROS2S_TRY(remove_file(target.string() + ".new"));

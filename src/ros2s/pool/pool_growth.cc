@@ -15,7 +15,7 @@
 namespace ros2s::pool {
 namespace {
 
-// Before anything is written.
+// Checks before anything is written.
 Result<DevicePlace> plan(const PoolDirectory& pool, const PoolGrowth& growth,
                          const std::string& read_only_reason, Report& report) {
     if (growth.bytes < pool_bytes_min && !raw_device_bytes(growth.device_directory)) {
@@ -52,7 +52,7 @@ Task<Result<>> write_file(const Call& call, Environment environment, const PoolD
     const auto progress = [&growth, bytes](uint64_t done) {
         if (growth.progress) growth.progress(done, bytes);
     };
-    // Nothing of the file yet, and then all of it: moments like those between.
+    // The two ends are reported, too: nothing of the file, then all of it.
     progress(0);
     ROS2S_CO_TRY(co_await make_device(call, environment, std::move(place), bytes,
                                       pool.config.page_cache, progress, report));

@@ -15,7 +15,7 @@
 namespace ros2s::pool {
 namespace {
 
-// "" where there are no settings, or none that are a pool's.
+// "" if there are no settings, or none of a pool.
 std::string name_in_settings(const std::string& directory) {
     const auto path = in(directory, config_name);
     std::ostringstream text;
@@ -25,7 +25,7 @@ std::string name_in_settings(const std::string& directory) {
     return config ? config->pool : "";
 }
 
-// One more than the highest number that a device file has here.
+// One more than the highest number of a device file in the directory.
 size_t device_numbers(const std::string& directory) {
     size_t end = 0;
     for (size_t i = 0; i < pool_devices_max; ++i) {
@@ -35,7 +35,7 @@ size_t device_numbers(const std::string& directory) {
 }
 
 void look_for_devices(PoolRemains& remains) {
-    // A pool has one at least.
+    // A pool has at least one device.
     const size_t numbers = std::max<size_t>(device_numbers(remains.directory), 1);
     for (size_t i = 0; i < numbers; ++i) {
         const auto path = in(remains.directory, device_name(i));
@@ -69,7 +69,7 @@ Result<PoolRemains> look_at_remains(const std::string& path, Report& report) {
     }
     look_for_devices(remains);
     if (!exists(in(directory, index_name))) remains.missing.emplace_back(index_name);
-    if (remains.half_made) remains.missing.clear();  // nothing was ever promised
+    if (remains.half_made) remains.missing.clear();  // a half-made pool has nothing to miss
     return remains;
 }
 

@@ -14,12 +14,14 @@
 namespace ros2s::pool {
 namespace {
 
-// Of include/linux/sched.h: begun to exit; killed by a signal, which comes just before.
+// From include/linux/sched.h: the process has begun to exit; it was killed by a signal, which comes
+// just before.
 constexpr uint64_t exiting = 0x4, signalled = 0x400;
 
-// The leader is a zombie as soon as its own thread has ended, whatever the others still hold.
+// The leader is a zombie as soon as its own thread has ended, whatever its other threads still
+// hold.
 bool has_begun_to_end(const std::string& stat) {
-    // The name before may have any character.
+    // The name before it may contain any character.
     const size_t name_end = stat.rfind(')');
     if (name_end == std::string::npos) return false;
     std::istringstream fields(stat.substr(name_end + 1));
@@ -40,7 +42,7 @@ bool is_kill_pending(std::string_view line) {
     return (pending >> (SIGKILL - 1) & 1) != 0;
 }
 
-// As the table has it.
+// In the form of the mount table.
 std::string escaped(std::string_view path) {
     std::string out;
     for (const char c : path) {
@@ -69,7 +71,8 @@ bool is_unmounted(pid_t pid, const std::string& mount_point) {
 }
 
 bool is_ending(pid_t pid) {
-    // The signal first: a process that takes it between the two looks then shows its flags.
+    // The signal is checked first: a process that receives it between the two checks then shows its
+    // flags.
     std::ifstream status(fmt::format("/proc/{}/status", pid));
     std::string line;
     while (std::getline(status, line)) {
@@ -78,7 +81,7 @@ bool is_ending(pid_t pid) {
     std::ifstream stat(fmt::format("/proc/{}/stat", pid));
     const std::string text(std::istreambuf_iterator<char>(stat), {});
     if (!text.empty()) return has_begun_to_end(text);
-    // Gone, or another user's where /proc hides those.
+    // It has ended, or belongs to another user and /proc hides those.
     return ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
