@@ -21,7 +21,7 @@ inline constexpr auto moved_fields = [](auto& io, auto& body) {
 inline constexpr auto node_fields = [](auto& io, auto& body) {
     io("mount", body.mount.value);
     io("node", body.node.value);
-    // One more than a name may have: the file system says what is wrong with it.
+    // One byte more than a name may have: the file system then reports what is wrong with it.
     io.text("name", body.name, fs::name_bytes_max + 1);
 };
 

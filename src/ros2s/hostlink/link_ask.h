@@ -1,4 +1,5 @@
-// How a LinkClient asks: at the mount's place, and again where that has moved. Private to it.
+// How a LinkClient sends requests: to the mount's location, and again if the mount has moved.
+// Private to LinkClient.
 #pragma once
 #include "link_client.h"
 #include "names_wire.h"
@@ -21,12 +22,12 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
         const auto done = co_await channel_.call(call, request, reader);
         if (done || done.error().code != Code::stale) co_return done;
         if (!co_await locator_.moved(call, at.place)) co_return done;
-        // It may have been done where the mount was before.
+        // It may have been done at the old location.
         request.repeated = true;
     }
 }
 
-// Reads a body as its fields are declared.
+// Reads a body by its declared fields.
 template <class T, class Fields>
 class ReadAs final : public rpc::ReplyReader {
   public:

@@ -8,12 +8,12 @@
 namespace ros2s::hostlink {
 namespace {
 
-// Longer writes are cut at multiples of it: no chunk's atomicity is broken where chunks are no
-// larger.
+// Longer writes are split at multiples of it. A chunk of at most this size is therefore written
+// atomically.
 constexpr uint64_t cut_bytes = uint64_t{1} << 20;
 constexpr size_t behind_max = 64;
 
-// Copies a payload that did not come to lie where it belongs.
+// Copies a payload that did not arrive at its destination.
 void settle(const rpc::Reply& reply, Bytes into) {
     if (reply.where == rpc::Reply::Payload::placed) return;
     std::ranges::copy(reply.payload, into.begin());
@@ -72,7 +72,7 @@ LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLo
 LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }
 
 Task<> LinkClient::close_all() {
-    // What a server that is away does not close now goes with the session.
+    // If the server is away, its handles end with the session.
     const Call call{.deadline = reactor_.now() + options_.close_within};
     while (!open_.empty()) (void)co_await close(call, open_.begin()->first);
     co_await behind_.join();
@@ -123,7 +123,7 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
     ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
     const ConstBytes whole = from.bytes();
     const uint64_t most = channel_.welcome().payload_bytes_max;
-    // An append goes to the end as one.
+    // An append must be one request.
     if (file->flags.append && whole.size() > most) co_return fail(Code::too_large, most);
     uint64_t done = 0;
     do {

@@ -1,4 +1,4 @@
-// Any bytes as the body of any request or answer of the host link: refused, or read, written again
+// Any bytes as the body of any request or reply of the host link: refused, or read, written again
 // and read as the same.
 #include <algorithm>
 
@@ -75,7 +75,7 @@ void read(unsigned kind, ConstBytes body) {
             for (auto& item : items) item.window.length = 1000;
             std::vector<uint32_t> crcs;
             if (decode_read_answers(body, items, crcs)) {
-                // A code that this program does not know reads as another.
+                // A code that this program does not know is read as another one.
                 ROS2S_CHECK(encode_read_answers(buffer, items, crcs).size() == body.size());
             }
         }

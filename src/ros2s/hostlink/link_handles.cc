@@ -1,5 +1,5 @@
-// What is open: opening and closing, opening again where the mount has moved, and reading
-// directories, whose cookies a server forgets with its handles.
+// Handles: opening and closing, opening again after the mount has moved, and reading directories,
+// because a server forgets cookies with their handles.
 #include "link_ask.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace ros2s::hostlink {
 namespace {
 
-// A server that is about to be there, or is at its limit for a while.
+// True if the server will probably be there soon, or is at a limit for a while.
 bool may_pass(const Error& error) {
     switch (error.code) {
         case Code::disconnected:
@@ -79,7 +79,7 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     co_return co_await close_there(call, place, there);
 }
 
-// What was open at another place went with it.
+// A handle at another location ended with that location.
 Task<Result<>> LinkClient::close_there(const Call& call, session::MountLocation place,
                                        fs::FileHandle there) {
     if (place != locator_.location()) co_return Result<>{};
@@ -179,8 +179,9 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
 
 // ---- directories ------------------------------------------------------------------------------
 
-// Cookies of a handle that was opened again begin anew at the server; ours go on behind those that
-// were given. What lies behind an older one is found by its name, for DFS lists in their order.
+// A handle that was opened again starts with new cookies at the server. The client's cookies
+// continue after the last one that it returned. Entries behind an older cookie are found by its
+// name, because DFS lists in the order of names.
 Task<Result<LinkClient::Entries>> LinkClient::readdir(const Call& call, fs::FileHandle handle,
                                                       uint64_t cookie, size_t limit) {
     for (;;) {

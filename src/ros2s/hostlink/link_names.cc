@@ -6,7 +6,7 @@
 namespace ros2s::hostlink {
 namespace {
 
-// The server says what is wrong with a longer one.
+// The server reports what is wrong with a longer name.
 std::string_view clipped(std::string_view name) { return name.substr(0, name_text_max); }
 
 }  // namespace
@@ -33,7 +33,7 @@ Task<Result<Reply>> LinkClient::change(const Call& call, Method method, auto fie
 
 // ---- names ----------------------------------------------------------------------------------
 
-// A look-up that is repeated leaves one reference too many, until the mount goes.
+// A repeated look-up leaves one reference too many, until the mount ends.
 LinkClient::AttributesTask LinkClient::lookup(const Call& call, NodeId parent,
                                               std::string_view name) {
     return find<fs::Attributes>(call, Method::lookup, node_fields,
@@ -164,7 +164,7 @@ void LinkClient::forget(NodeId node, uint64_t count) {
     if (forgotten_.size() < options_.forgotten_together) return;
     const auto sent = static_cast<ptrdiff_t>(std::min(forgotten_.size(), forgets_max));
     const auto first = forgotten_.end() - sent;
-    // Those that find no place wait for the next ones.
+    // References that cannot be sent now are sent with the next ones.
     if (behind_.try_spawn(send_forgotten(*this, {first, forgotten_.end()}))) {
         forgotten_.erase(first, forgotten_.end());
     }
@@ -172,7 +172,7 @@ void LinkClient::forget(NodeId node, uint64_t count) {
 
 Task<> LinkClient::send_forgotten(LinkClient& self, std::vector<Forgotten> nodes) {
     const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
-    // What is lost goes with the mount.
+    // Lost references end with the mount.
     (void)co_await self.find<Nothing>(call, Method::forget, forget_fields,
                                       ForgetBody{.nodes = std::move(nodes)}, nothing_fields);
 }

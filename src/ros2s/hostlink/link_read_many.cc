@@ -1,4 +1,4 @@
-// read_many: as many files in one request as its payload, its body and its answer hold.
+// read_many: a request has as many files as fit into its payload, its body and its reply.
 #include "link_ask.h"
 #include "ros2s/base/crc32c.h"
 

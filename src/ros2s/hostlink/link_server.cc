@@ -59,7 +59,7 @@ Task<> LinkServer::serve(rpc::Request& request) {
     if (unused_.size() < Scratch::kept_max) unused_.push_back(std::move(scratch));
 }
 
-// An error where nothing was answered yet.
+// Answers with an error if nothing was answered yet.
 Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
     switch (static_cast<Method>(request.method())) {
         case Method::read: return read(request, scratch);
@@ -114,8 +114,8 @@ Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
 
 namespace {
 
-// What the update asks for, in words that are the same to a later process: without the numbers of
-// mount and handle, which are new there.
+// The digest of an update, the same in a later process: without the numbers of mount and handle,
+// which change.
 Digest digest_of(const rpc::Request& request, const FileBody& file) {
     Digest digest;
     digest.add(request.method()).add(file.offset).add(file.length).add(file.crc);
@@ -130,7 +130,7 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     if (entered.mount->read_only()) co_return fail(Code::read_only);
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
-    // Before it counts as begun: what is lost on the way here may come again.
+    // The update has not begun yet: if it is lost here, the client may send it again.
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await source(request, file));
     const session::SessionId session = entered.session->id;
     const uint64_t digest =
@@ -204,7 +204,8 @@ Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes by
 Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using& entered,
                                              const FileBody& file, fs::Window payload) {
     fs::FileSystem& fs = entered.fs();
-    // The host's own name for it goes down to the store, whose stored reply outlives this process.
+    // The host's own name for the update goes to the store, whose stored reply outlives this
+    // process.
     const rpc::OperationId id = request.operation();
     const UpdateName name{.client = id.client,
                           .slot = id.slot,
@@ -212,7 +213,7 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using&
                           .repeated = request.repeated(),
                           .owner = entered.session->owner,
                           .digest = digest_of(request, file).value()};
-    // Not the connection's stop token: what has begun is done.
+    // Not the connection's stop token: an update that has begun is finished.
     const Call call{.deadline = request.call().deadline,
                     .tenant = request.call().tenant,
                     .trace = request.call().trace,
@@ -287,7 +288,7 @@ Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, 
         co_await request.reply(body, memory.first(end));
         co_return Result<>{};
     }
-    // Runs that fill their windows go as one.
+    // Consecutive items that fill their windows are sent as one.
     size_t offset = 0, begin = 0;
     for (const fs::ReadManyItem& item : scratch.items) {
         const size_t end = offset + item.bytes;

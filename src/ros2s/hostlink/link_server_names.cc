@@ -1,4 +1,4 @@
-// Requests about names: what session::MountNames does for their session.
+// Requests about names: calls session::MountNames for their session.
 #include "link_server.h"
 #include "names_wire.h"
 #include "ros2s/base/digest.h"
@@ -33,7 +33,7 @@ ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
     }
 }
 
-// The mount, which differs from one process of the server to the next, is in front.
+// The mount's number comes first; it differs between processes of the server.
 ConstBytes without_mount(ConstBytes body) { return body.subspan(sizeof(session::MountId)); }
 
 Task<Result<>> drop_references(MountNames& names, const ForgetBody& dropped) {
@@ -79,8 +79,8 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
     if (stored != nullptr) {
         reply = *stored;
     } else {
-        // As for the bytes of files: the host's own name for it goes down to the store, and what
-        // has begun is done.
+        // As for the bytes of files: the host's own name for the update goes to the store, and an
+        // update that has begun is finished.
         const UpdateName name{
             .client = id.client,
             .slot = id.slot,

@@ -14,7 +14,8 @@ Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionI
             co_return nullptr;
         }
         if (id.sequence == slot.sequence && digest != slot.digest) co_return fail(Code::name_taken);
-        // The next update of a slot comes when the client has the last one's answer, or gave it up.
+        // A slot's next update comes when the client has the last reply, or has given up waiting
+        // for it.
         if (!slot.running) {
             returned_.add();
             co_return &slot.reply;
