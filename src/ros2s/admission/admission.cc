@@ -50,7 +50,7 @@ void Line::look() noexcept {
     }
 }
 
-// Out of the line, and not inside.
+// Removes it from the line; it was not admitted.
 void Line::leave_queue(Waiter& waiter) noexcept {
     if (waiter.state != Waiter::State::waiting) return;
     waiter.state = Waiter::State::outside;
@@ -67,7 +67,7 @@ void Line::turn_away() noexcept {
     while (!waiters_.empty()) leave_queue(waiters_.front());
 }
 
-// Others may fit where this one did not.
+// Other requests may fit where this one did not.
 void Line::Entering::stopped() noexcept {
     line_.leave_queue(waiter_);
     line_.admission_.admit();
@@ -77,7 +77,7 @@ bool Line::Entering::await_ready() noexcept {
     if (line_.turned_away_ || stop_.stop_requested()) return true;
     Admission& admission = line_.admission_;
     admission.note(line_, waiter_.bytes);
-    // Whoever waits comes first.
+    // Waiting requests come first.
     const bool first = line_.waiters_.empty() && line_.tenant_.ready.empty();
     if (!first || !admission.fits(line_, waiter_.bytes) ||
         !admission.fits(line_.tenant_, waiter_.bytes)) {
@@ -122,8 +122,8 @@ bool Admission::fits(const Tenant& tenant, uint64_t bytes) const noexcept {
            fits_bytes(tenant.inside.bytes, bytes, most.bytes);
 }
 
-// Beside others it leaves as many bytes free as it then has: tenants that conspire, and hold what
-// they got, leave room for one more.
+// While others are active, it leaves as many bytes free as it then has. Tenants that cooperate and
+// keep what they got therefore leave room for one more.
 bool Admission::leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept {
     if (bytes == 0 || inside_.bytes == tenant.inside.bytes) return true;
     return tenant.inside.bytes + bytes <= limits_.all.bytes - inside_.bytes - bytes;
@@ -197,13 +197,13 @@ void Admission::Highest::see(const Tenant& tenant, uint64_t amount) noexcept {
     }
 }
 
-// What a tenant wanted a moment ago counts a while longer, so that what it left is not filled by
-// another before it comes back.
+// What a tenant wanted in the last span still counts, so that no other tenant fills its room before
+// it comes back.
 void Admission::note(Line& line, uint64_t bytes) noexcept {
     if (tenants_.size() == 1) return;
     const Time now = reactor_.now();
     if (now >= next_span_) {
-        // Nothing was asked for in a whole span between.
+        // No request came in a whole span.
         if (now >= next_span_ + limits_.span) begin_span(now);
         begin_span(now);
     }

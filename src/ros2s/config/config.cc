@@ -64,7 +64,7 @@ void Field::store(const Value& value) const {
 
 namespace {
 
-// As YAML's double-quoted style wants it, which takes any text.
+// YAML's double-quoted style, which can hold any text.
 std::string quoted(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
@@ -275,7 +275,7 @@ std::string document(const Table& table) {
         const bool changed = std::ranges::any_of(group.fields, [](const Field& field) {
             return field.is_required() || field.value_text() != field.default_text();
         });
-        // A group whose settings are all comments would be a key without a value.
+        // A group with only comments would be a key without a value.
         if (!top) out += (changed ? "" : "# ") + std::string(group.name) + ":\n";
         for (const auto& field : group.fields) {
             std::string words = std::string(field.help()) + " " + field.type();

@@ -1,5 +1,5 @@
-// Any bytes as a file of settings: parsed or refused with a sentence, never a crash, and what was
-// parsed survives being written out and parsed again.
+// Any bytes as a settings file: parsed, or refused with a sentence, never a crash. Parsed settings
+// must survive being written and parsed again.
 #include "config.h"
 
 #include "ros2s/base/check.h"

@@ -1,4 +1,4 @@
-// The YAML side of config tables: the only file that knows yaml-cpp.
+// The YAML part of config tables: the only file that uses yaml-cpp.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t yaml_bytes_max = 1024 * 1024;
 
-// Letters added, left out, replaced or swapped with their neighbour between two names.
+// The edit distance of two names: letters added, omitted, replaced or swapped with a neighbour.
 size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
     for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -31,8 +31,8 @@ size_t distance(std::string_view a, std::string_view b) {
     return d[a.size()][b.size()];
 }
 
-// Where a second document or a stray bracket stands, if there is one. YAML::Load ignores what
-// follows the first document, and YAML::LoadAll makes documents of a stray bracket without end.
+// The position of a second document or a stray bracket. YAML::Load ignores what follows the first
+// document, and YAML::LoadAll makes documents of a stray bracket without end.
 std::optional<YAML::Mark> mark_behind_first_document(const std::string& yaml) {
     struct Handler final : YAML::EventHandler {
         YAML::Mark start;

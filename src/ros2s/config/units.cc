@@ -40,7 +40,7 @@ constexpr Unit duration_units[] = {
     {"\u00b5s", 1000},
 };
 
-// A number, and the factor of its unit; factor 0 where there is no unit.
+// A number and the factor of its unit; factor 0 without a unit.
 struct Quantity {
     uint64_t number = 0, factor = 0;
 };

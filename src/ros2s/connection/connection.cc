@@ -5,11 +5,11 @@
 namespace ros2s::connection {
 namespace {
 
-// How long opening waits for a server that was there and is going: it may be restarted.
+// How long opening waits for a server that is stopping: it may be restarting.
 constexpr Duration patience = std::chrono::seconds(10);
 constexpr Duration pause = std::chrono::milliseconds(50);
 
-// A server that ends cancels what it has not done.
+// A server that stops cancels its unfinished calls.
 bool may_come_back(const Error& error) {
     return error.code == Code::disconnected || error.code == Code::closed ||
            error.code == Code::cancelled;

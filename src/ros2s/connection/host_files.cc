@@ -10,7 +10,7 @@ namespace ros2s::connection {
 
 namespace {
 
-// Follows the session while the layers below are there.
+// Follows the session while the layers below exist.
 struct Following {
     HostMountLocator& locator;
     Task<> close() { return locator.stop(); }

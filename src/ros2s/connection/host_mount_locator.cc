@@ -11,7 +11,7 @@ constexpr Duration call_patience = std::chrono::seconds(30);
 
 constexpr Duration opening_patience = std::chrono::seconds(10);
 
-// There is no such container, or it is not for this host: waiting does not help.
+// The container does not exist, or the host has no right to it: waiting does not help.
 bool is_final(Code code) {
     return code == Code::not_found || code == Code::denied || code == Code::invalid ||
            code == Code::bad_version || code == Code::unsupported;
@@ -31,8 +31,8 @@ HostMountLocator::HostMountLocator(Reactor& reactor, control::ControlClient& con
       reopening_(reactor, 1) {}
 
 Task<Result<>> HostMountLocator::mount(Report& report) {
-    // A DPU that is gone since the session was opened may come back: the channel gets another
-    // session then.
+    // A DPU that was lost after the session was opened may restart; the channel then gets another
+    // session.
     for (const Time until = reactor_.now() + opening_patience;;) {
         Report attempt;
         Result<> mounted = fail(Code::disconnected);
@@ -70,7 +70,7 @@ Task<> HostMountLocator::stop() {
 }
 
 Task<> HostMountLocator::close() {
-    const Call call;  // the other one is stopped
+    const Call call;  // the other one was stopped
     Report ignored;
     (void)co_await control_.unmount(call, place_.session, place_.mount, ignored);
 }
@@ -86,7 +86,8 @@ Task<> HostMountLocator::keep(HostMountLocator& self, hostlink::LinkClient& link
         const auto mounted = co_await self.mount_in(*session, report);
         if (mounted) {
             self.failure_.reset();
-            // Not awaited: it may wait for the next place itself. One that runs sees this one, too.
+            // Not awaited, because it may wait for the next location itself. A running one notices
+            // this move, too.
             (void)self.reopening_.try_spawn(link.reopen_all(self.call_));
             continue;
         }
@@ -100,7 +101,7 @@ Task<bool> HostMountLocator::moved(const Call& call, session::MountLocation from
     if (tickets_.session() == from.session) {
         Report ignored;
         const auto alive = co_await control_.keep_alive(call, from.session, ignored);
-        // The session is there: what was asked about is not.
+        // The session exists; what the call asked for does not.
         if (alive) co_return place_ != from;
     }
     const Time until = std::min(call.deadline, reactor_.now() + call_patience);

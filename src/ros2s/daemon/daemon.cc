@@ -54,7 +54,7 @@ Result<> read_settings(const Program& program, const std::string& path, Report& 
                                    path));
 }
 
-// For this thread and those that it starts, so that sigwait() gets them.
+// In this thread and those that it starts, so that sigwait() receives them.
 sigset_t block_stop_signals() {
     sigset_t signals;
     sigemptyset(&signals);
@@ -64,8 +64,8 @@ sigset_t block_stop_signals() {
     return signals;
 }
 
-// Strangers in the middle of a handshake hold descriptors, too, and the usual limit of 1,024 is one
-// for programs that use select(2).
+// Peers without a certificate hold descriptors, too, during handshakes. The usual limit of 1,024 is
+// meant for programs that use select(2).
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -73,7 +73,7 @@ void raise_descriptor_limit() {
     ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The address with the port that was taken.
+// The address with the actual port.
 std::string metrics_address(const std::string& asked, uint16_t port) {
     return fmt::format("metrics {}:{}", asked.substr(0, asked.rfind(':')), port);
 }
@@ -86,7 +86,8 @@ void say_ready(const std::vector<std::string>& addresses) {
 
 Task<> pass_through() { co_return; }
 
-// All is well: says so to systemd. Waits for the core, so that one that is stuck says nothing.
+// Reports to systemd that the daemon works. Waits for the core, so that a stuck core reports
+// nothing.
 void say_well(OsReactor& reactor, const Daemon& daemon, uint64_t& rounds, const Log& log) {
     run_blocking(reactor, [] { return pass_through(); });
     const uint64_t now = daemon.control_rounds();
@@ -118,7 +119,7 @@ int wait_for_signal(OsReactor& reactor, const Daemon& daemon, const sigset_t& si
     }
 }
 
-// Serves metrics, says that it is ready, and waits for a signal.
+// Serves metrics, reports readiness, and waits for a signal.
 Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon,
                 const CommonSettings& common, const std::string& password, const sigset_t& signals,
                 const Log& log, Report& report) {

@@ -1,4 +1,4 @@
-// The place in the code would be this one for every line.
+// Otherwise every line would have this file as its place in the code.
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include "daemon_log.h"
 
@@ -18,7 +18,8 @@
 namespace ros2s::daemon {
 namespace {
 
-// Said by systemd as DEVICE:INODE: a child whose standard error is elsewhere has the variable, too.
+// systemd sets the variable to DEVICE:INODE. A child whose standard error is elsewhere inherits it,
+// too.
 bool is_the_journal(int descriptor) {
     const char* const said = std::getenv("JOURNAL_STREAM");
     struct stat facts{};
@@ -36,7 +37,7 @@ int priority_of(LogLevel level) {
     return LOG_ERR;
 }
 
-// One write per line keeps lines of several threads whole; a lost log line is no error.
+// One write per line, so that lines of several threads stay whole. A lost log line is not an error.
 void put(std::string_view text) {
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
@@ -83,7 +84,7 @@ Log daemon_log(const std::string& program, LogLevel least) {
         [journal, program](LogLevel level, std::string_view line) {
             if (journal && send_to_journal(level, line, program)) return;
             if (journal) {
-                // As sd-daemon(3) has it.
+                // The format of sd-daemon(3).
                 put(fmt::format("<{}>{}\n", priority_of(level), line));
             } else {
                 put(text_line(level, line, std::chrono::system_clock::now()));

@@ -7,7 +7,7 @@
 namespace ros2s::daemon {
 namespace {
 
-// For a listener that is only tried.
+// For a listener that is only tested.
 class Nobody final : public fabric::Admission {
   public:
     Verdict admit(uint64_t /*session*/, ConstBytes /*credential*/,

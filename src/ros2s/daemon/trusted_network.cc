@@ -17,7 +17,7 @@ std::string described(const Listen& place) {
     return place.address.empty() ? place.provider : place.provider + " " + place.address;
 }
 
-// Of a provider over tcp, whose library listens at the device's address.
+// For a provider over tcp, whose library listens at the device's address.
 bool is_on_loopback(const Listen& place, std::string_view devices) {
     if (!place.address.empty() && is_loopback_or_any(place.address)) return true;
     const std::vector<std::string> names = parts_of(devices);

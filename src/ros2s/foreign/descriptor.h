@@ -1,4 +1,4 @@
-// A file descriptor that closes itself, and what the kernel says in errno, as a Result.
+// A file descriptor that closes itself, and errno as a Result.
 #pragma once
 #include <unistd.h>
 
@@ -37,8 +37,8 @@ class Descriptor {
     if (fd < 0) return fail_errno(errno);
     return Descriptor(fd);
 }
-// The way to reach what an O_PATH descriptor names with calls that take no such descriptor. Never
-// for one of a symbolic link: these calls would follow it.
+// The path of an O_PATH descriptor's file, for calls that take no such descriptor. Never use it for
+// a symbolic link: these calls would follow it.
 [[nodiscard]] inline std::string proc_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 }  // namespace ros2s::foreign

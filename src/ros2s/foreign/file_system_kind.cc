@@ -1,4 +1,4 @@
-// Which file system a directory lies on, by the kernel's list of mounts (proc_pid_mountinfo(5)).
+// The kind of file system of a directory, from the kernel's list of mounts (proc_pid_mountinfo(5)).
 #include <fcntl.h>
 #include <sys/stat.h>
 

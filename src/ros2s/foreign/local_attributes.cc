@@ -28,7 +28,7 @@ Result<> LocalDirectory::drop_set_id(int path) const {
 Result<> LocalDirectory::check_attribute(std::string_view name) const {
     const bool is_plain = name.starts_with("user.") || name.starts_with("system.posix_acl_");
     if (is_plain || !options_.gives_no_power) return {};
-    return fail_errno(EPERM);  // security.capability is a set-id bit by another name
+    return fail_errno(EPERM);  // security.capability is equivalent to a set-id bit
 }
 
 Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes) const {
@@ -127,7 +127,7 @@ Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call&, 
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
     if (S_ISLNK(node->type)) co_return std::vector<std::string>{};
     co_return co_await pool_.run(reactor_, [&]() -> Result<std::vector<std::string>> {
-        std::string buffer(64 * 1024, '\0');  // the kernel's limit of a list
+        std::string buffer(64 * 1024, '\0');  // the kernel's limit for a list
         const ssize_t bytes =
             ::listxattr(proc_path(node.fd()).c_str(), buffer.data(), buffer.size());
         ROS2S_TRY(checked(bytes));

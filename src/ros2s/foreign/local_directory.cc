@@ -69,8 +69,8 @@ Task<> LocalDirectory::close_all() {
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
 }
 
-// The kernel's handle of a file has its generation, or what else tells it from a later file with
-// its inode number. File systems without handles are believed in their numbers alone.
+// The kernel's handle of a file contains its generation, or something else that differs from a
+// later file with its inode number. In file systems without handles the inode number alone decides.
 Result<Found> found_by(Descriptor path) {
     Found found;
     ROS2S_TRY(checked(::fstat(path.get(), &found.status)));
@@ -107,7 +107,7 @@ Task<Result<NodeUse>> LocalDirectory::use_above(NodeId id) {
     co_return used;
 }
 
-// By the names that lead to it from the nearest node above that has a descriptor.
+// Opens it by names, starting at the nearest parent that has a descriptor.
 Task<Result<>> LocalDirectory::open_again(LocalNode& node) {
     std::vector<std::string> names;
     LocalNode* above = &node;
@@ -136,7 +136,7 @@ Task<Result<>> LocalDirectory::open_again(LocalNode& node) {
     co_return Result<>{};
 }
 
-// Says whether `owner` has it now.
+// Returns whether `owner` has it now.
 Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) const {
     if (found.status.st_uid == uid && found.status.st_gid == gid) return true;
     const auto given = checked(::fchownat(found.path.get(), "", uid, gid, AT_EMPTY_PATH));
@@ -147,8 +147,8 @@ Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) cons
     return false;
 }
 
-// The process's umask and its own ids went into what was just made; the caller's are put there now,
-// the mode last, because a change of owner takes set-id bits away.
+// A new file has this process's ids, and a mode reduced by its umask. Here it gets the caller's.
+// The mode comes last, because a change of owner clears set-id bits.
 Result<Found> LocalDirectory::adopt(int parent, const std::string& name, mode_t mode,
                                     Owner owner) const {
     owner = allowed(owner);
@@ -180,7 +180,7 @@ Owner LocalDirectory::allowed(Owner owner) const {
 
 mode_t LocalDirectory::allowed(mode_t type, mode_t mode) const {
     if (!options_.gives_no_power) return mode;
-    // A directory's says whose group its files are.
+    // On a directory the set-group-id bit only decides the group of its files.
     return mode & ~(S_ISDIR(type) ? mode_t{S_ISUID} : mode_t{S_ISUID | S_ISGID});
 }
 
@@ -268,8 +268,8 @@ Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeI
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
-        // A link's own descriptor takes CAP_DAC_READ_SEARCH to link; through /proc it would be
-        // followed.
+        // Linking by a link's own descriptor would need CAP_DAC_READ_SEARCH; through /proc it would
+        // be followed.
         const int linked =
             S_ISLNK(node->type)
                 ? ::linkat(node.fd(), "", directory.fd(), owned.c_str(), AT_EMPTY_PATH)
@@ -326,7 +326,7 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
         if (flags.exchange) (void)::fstatat(from.fd(), owned.c_str(), &back, AT_SYMLINK_NOFOLLOW);
         return {};
     });
-    // What else could be invalid was looked at above.
+    // Other causes of `invalid` were excluded above.
     if (!done && done.error().code == Code::invalid) co_return fail(Code::loop);
     if (done) moved(there, *to, owned_new);
     if (done && flags.exchange) moved(back, *from, owned);

@@ -1,4 +1,4 @@
-// Files and directories that LocalFs has open.
+// Open files and directories of LocalFs.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -11,7 +11,7 @@
 
 namespace ros2s::foreign {
 namespace {
-// Directory bytes asked of the kernel at once, and read_many's files at once.
+// Bytes of a directory that are read at once, and files of read_many at once.
 constexpr size_t listing_bytes = 32 * 1024;
 constexpr size_t read_many_at_once = 16;
 }  // namespace
@@ -61,7 +61,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
     const std::string owned(name);
     mode = allowed(S_IFREG, mode);
-    constexpr int attempts_max = 100;  // the name may come and go meanwhile
+    constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         auto found = co_await pool_.run(reactor_, [&]() -> Result<Found> {
             ROS2S_TRY(opened(::openat(directory.fd(), owned.c_str(),
@@ -91,7 +91,7 @@ Task<Result<>> LocalDirectory::close(const Call&, FileHandle handle) {
     while (file->in_flight > 0) co_await file->idle;
     kept_names_ -= file->listed.size();
     LocalNode& node = file->node;
-    // Network file systems may take their time, and may tell of lost writes only here.
+    // Network file systems may be slow here, and may report lost writes only here.
     const int fd = file->descriptor.get();
     const auto flushed = co_await pool_.run(reactor_, [&]() -> Result<> {
         const int copy = ::dup(fd);
@@ -203,7 +203,7 @@ Result<std::vector<LocalDirectory::Listed>> LocalDirectory::list(int directory) 
                     .cookie = static_cast<uint64_t>(entry->d_off)};
         if (entry->d_type == DT_UNKNOWN) {
             struct stat status{};
-            // Gone meanwhile: listed without a type, as the kernel would have.
+            // It was removed meanwhile: listed without a type, as the kernel might.
             if (::fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
                 item.type = status.st_mode & S_IFMT;
             }
@@ -213,13 +213,13 @@ Result<std::vector<LocalDirectory::Listed>> LocalDirectory::list(int directory) 
     return listed;
 }
 
-// Makes `listed` begin behind `cookie`, and be empty only at the directory's end.
+// Reads so that `listed` begins after `cookie`, and is empty only at the end of the directory.
 Task<Result<>> LocalDirectory::fill_names(OpenFile& file, uint64_t cookie) {
     const bool seeks = cookie != file.served_to || cookie == 0;
     if (seeks) file.listed.clear();
     if (!file.listed.empty()) co_return Result<>();
     auto more = co_await pool_.run(reactor_, [&]() -> Result<std::vector<Listed>> {
-        // Seeking to where it is would cost some file systems their place.
+        // Seeking to the current position would make some file systems lose it.
         if (seeks || cookie != file.listed_to) {
             ROS2S_TRY(
                 checked(::lseek(file.descriptor.get(), static_cast<off_t>(cookie), SEEK_SET)));
@@ -227,7 +227,7 @@ Task<Result<>> LocalDirectory::fill_names(OpenFile& file, uint64_t cookie) {
         return list(file.descriptor.get());
     });
     if (!more) {
-        // The kernel says so of a directory that was removed.
+        // The kernel's answer for a removed directory.
         if (more.error().code == Code::not_found) co_return Result<>();
         co_return fail(more.error());
     }
@@ -289,7 +289,7 @@ Result<Descriptor> LocalDirectory::open_beneath(int parent, const std::string& n
 
 void LocalDirectory::read_one(int directory, fs::ReadManyItem& item) const {
     const auto read = [&]() -> Result<> {
-        // A FIFO must not hold us up.
+        // Opening a FIFO must not block.
         ROS2S_TRY_ASSIGN(const Descriptor file,
                          open_beneath(directory, item.name, O_RDONLY | O_NONBLOCK));
         struct stat status{};

@@ -5,7 +5,7 @@ namespace ros2s::foreign {
 LocalNode& LocalNodes::add(Found found, LocalNode* parent, const std::string& name) {
     const std::pair inode{found.status.st_dev, found.status.st_ino};
     LocalNode* node = find(inode.first, inode.second);
-    // The number of a file that is gone was given to this one.
+    // This file has the number of a removed one.
     if (node != nullptr && !node->is(found)) node = nullptr;
     if (node == nullptr) {
         const uint64_t id = next_;
@@ -28,7 +28,7 @@ LocalNode& LocalNodes::add(Found found, LocalNode* parent, const std::string& na
 }
 
 void LocalNodes::found_at(LocalNode& node, LocalNode* parent, const std::string& name) {
-    // Names change behind our back, so that two of them may contradict each other.
+    // Other programs change names, so two of them may contradict each other.
     for (const LocalNode* above = parent; above != nullptr; above = above->parent) {
         if (above == &node) parent = nullptr;
         if (parent == nullptr) break;

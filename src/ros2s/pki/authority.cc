@@ -89,7 +89,7 @@ bool add_text_extension(X509* certificate, X509* issuer, int kind, const char* v
     return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// Built from objects, not from OpenSSL's configuration language, in which names could say more.
+// Built from objects: in OpenSSL's configuration language a name could add other settings.
 bool add_alternative_names(X509* certificate, const std::vector<std::string>& names) {
     const Names list(sk_GENERAL_NAME_new_null());
     if (list == nullptr) return false;
@@ -193,7 +193,7 @@ std::string text_of(BIO* memory) {
     return {bytes, static_cast<size_t>(size)};
 }
 
-// `suffix` stands behind the final names while files wait to be renamed to them.
+// `suffix` follows the final names until the files are renamed.
 Result<> write_pair(const std::string& stem, const std::string& suffix, const Signed& made,
                     Report& report) {
     const Memory certificate(BIO_new(BIO_s_mem()));
@@ -232,7 +232,7 @@ std::string without_trailing_slashes(std::string path) {
     return path;
 }
 
-// The first name in a directory, in the alphabet's order; empty where there is none.
+// The first name in a directory, in alphabetical order; empty if there is none.
 std::string first_in(const std::string& directory) {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), closedir);
     std::string first;
@@ -243,7 +243,7 @@ std::string first_in(const std::string& directory) {
     return first;
 }
 
-// A directory that goes, with what is in it, unless it was kept.
+// A directory that is removed with its contents, unless it was kept.
 class Scaffold {
   public:
     explicit Scaffold(std::string path) : path_(std::move(path)) {}
@@ -357,7 +357,7 @@ Result<IssuedCertificate> issue(const std::string& where, const CertificateReque
         }
     }
     ROS2S_TRY_ASSIGN(const Signed made, sign(request, authority, now, report));
-    // What an earlier run left when it was killed.
+    // Left by an earlier run that was killed.
     unlink((stem + ".key.new").c_str());
     unlink((stem + ".crt.new").c_str());
     ROS2S_TRY(write_pair(stem, ".new", made, report));

@@ -53,7 +53,7 @@ struct FreeCertificates {
 };
 using Certificates = std::unique_ptr<STACK_OF(X509), FreeCertificates>;
 
-// As far as they can be read.
+// Those that can be parsed.
 Result<Certificates> certificates_of(const std::string& text) {
     Certificates list(sk_X509_new_null());
     const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
@@ -67,7 +67,7 @@ Result<Certificates> certificates_of(const std::string& text) {
     return list;
 }
 
-// All certificates of the file are believed.
+// All certificates of the file are trusted.
 Result<Store> store_of(const std::string& text, const std::string& path, Report& report) {
     Store store(X509_STORE_new());
     const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
@@ -124,7 +124,7 @@ Result<CertificateFacts> read_certificate(const std::string& file, Report& repor
 
 namespace {
 
-// A file of `identity`; where it is missing, the report says where such files come from.
+// A file of `identity`. If it is missing, the report says how to get such files.
 Result<std::string> read_part(const std::string& path, const Identity& identity, Report& report) {
     Report missing;
     auto text = read_file(path, missing);

@@ -18,15 +18,15 @@ namespace {
 using Settings = std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>>;
 using Connection = std::unique_ptr<SSL, FreeBy<SSL_free>>;
 
-// gRPC's servers hang up on who does not offer it.
+// gRPC's servers disconnect a client that does not offer it.
 constexpr std::array<unsigned char, 3> http2{2, 'h', '2'};
 
-// The bytes between OpenSSL and the socket: its own way to sockets raises SIGPIPE.
+// Moves bytes between OpenSSL and the socket: OpenSSL's own socket I/O raises SIGPIPE.
 class Wire {
   public:
     Wire(int socket, SSL* tls, std::chrono::milliseconds within)
         : socket_(socket), within_(within), in_(BIO_new(BIO_s_mem())), out_(BIO_new(BIO_s_mem())) {
-        SSL_set_bio(tls, in_, out_);  // which owns them now
+        SSL_set_bio(tls, in_, out_);  // which now owns them
     }
     Result<> flush() {
         char* bytes = nullptr;
@@ -77,7 +77,7 @@ Result<Settings> settings_for(const Identity& identity, Report& report) {
         SSL_CTX_set_alpn_protos(settings.get(), http2.data(), http2.size()) != 0) {
         return report.fail(Code::invalid, fmt::format("OpenSSL: {}", openssl_error()));
     }
-    // The certificate is judged, and the handshake goes on.
+    // The result is recorded, and the handshake continues.
     SSL_CTX_set_verify(settings.get(), SSL_VERIFY_NONE, nullptr);
     return settings;
 }
@@ -92,7 +92,7 @@ bool expect_name(SSL* tls, const std::string& name) {
            SSL_set_tlsext_host_name(tls, name.c_str()) == 1;
 }
 
-// Does `step` (SSL_connect, a read) until it is done. `why` is OpenSSL's reason of a failure.
+// Repeats `step` (SSL_connect, a read) until it is done. `why` is OpenSSL's reason for a failure.
 template <class Step>
 Result<> drive(SSL* tls, Wire& wire, Step step, std::string& why) {
     for (;;) {
@@ -101,7 +101,7 @@ Result<> drive(SSL* tls, Wire& wire, Step step, std::string& why) {
         if (done > 0) return wire.flush();
         const int state = SSL_get_error(tls, done);
         if (state == SSL_ERROR_SSL) why = openssl_error();
-        (void)wire.flush();  // also an alert that says what we refuse
+        (void)wire.flush();  // including an alert with our reason
         if (state != SSL_ERROR_WANT_READ) return fail(Code::disconnected);
         ROS2S_TRY(wire.fill());
     }
@@ -117,7 +117,7 @@ std::unexpected<Error> explain(const Error& error, const std::string& why, bool 
     if (why.find("alert") != std::string::npos) {
         return report.fail(Code::denied, fmt::format("it refuses us: {}", why));
     }
-    // gRPC's servers do not say why.
+    // gRPC's servers give no reason.
     if (met) {
         return report.fail(Code::denied,
                            "it closes the connection after our certificate: its authority did "
@@ -143,7 +143,8 @@ Result<ServerShown> shake_hands(int socket, const Identity& identity, const std:
     std::string why;
     const auto met = drive(tls.get(), wire, [&] { return SSL_connect(tls.get()); }, why);
     if (!met) return explain(met.error(), why, false, report);
-    // In TLS 1.3 a server judges our certificate after we are done; gRPC's then greet first.
+    // In TLS 1.3 a server checks our certificate after we have finished; gRPC's servers then send
+    // first.
     char greeting = 0;
     const auto greeted =
         drive(tls.get(), wire, [&] { return SSL_peek(tls.get(), &greeting, 1); }, why);

@@ -14,7 +14,7 @@
 namespace ros2s::pki {
 namespace {
 
-// No certificate or key comes near it.
+// Larger than any certificate or key.
 constexpr off_t file_bytes_max = off_t{1} << 20;
 
 class Descriptor {
@@ -78,7 +78,7 @@ Result<std::string> read_file(const std::string& path, Report& report) {
 Result<> create_file(const std::string& path, const std::string& text, int mode, Report& report) {
     const Descriptor file(
         open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, static_cast<mode_t>(mode)));
-    // The mask may have taken rights away that others need to read a certificate.
+    // The umask may have removed rights that others need to read a certificate.
     const bool made = file.get() >= 0 && fchmod(file.get(), static_cast<mode_t>(mode)) == 0;
     const Result<> written = made ? write_all(file.get(), text) : Result<>(fail_errno(errno));
     if (written) return {};
@@ -100,7 +100,7 @@ Result<Certificate> parse_certificate(const std::string& text, const std::string
 
 Result<Key> parse_key(const std::string& text, const std::string& path, Report& report) {
     const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-    // An empty pass phrase instead of OpenSSL's question on the terminal.
+    // An empty pass phrase, so that OpenSSL does not ask on the terminal.
     Key key(PEM_read_bio_PrivateKey(
         memory.get(), nullptr, [](char*, int, int, void*) { return 0; }, nullptr));
     if (key == nullptr) {

@@ -1,4 +1,4 @@
-// Owners of OpenSSL's objects, and its words for what failed.
+// Owners of OpenSSL's objects, and its error messages.
 #pragma once
 #include <openssl/bio.h>
 #include <openssl/evp.h>
@@ -32,8 +32,8 @@ using Memory = std::unique_ptr<BIO, FreeBy<BIO_free_all>>;
 
 // Errors: those of errno.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, Report& report);
-// Made by this call alone, with this mode from the first moment, and on the disk on return.
-// Errors: exists, those of errno.
+// Creates the file with this mode from the first moment; it is durable on return. Errors: exists,
+// those of errno.
 [[nodiscard]] Result<> create_file(const std::string& path, const std::string& text, int mode,
                                    Report& report);
 

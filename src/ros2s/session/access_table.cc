@@ -44,7 +44,7 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
                                        Report& report) {
     AccessTable access;
     for (const auto& [subject, given] : settings) {
-        // A bare name is the likely mistake.
+        // A name without '=' is the likely mistake.
         if (subject.find('=') == subject.npos) {
             return report.fail(
                 Code::invalid,

@@ -35,7 +35,7 @@ class AccessTable {
     // All rights for every subject: for servers whose clients are all trusted.
     [[nodiscard]] static AccessTable everything();
 
-    AccessTable() = default;  // no rights for anybody
+    AccessTable() = default;  // no rights for any subject
 
     [[nodiscard]] bool allows(std::string_view subject, Right right, std::string_view pool,
                               std::string_view container) const;

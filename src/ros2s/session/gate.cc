@@ -40,7 +40,7 @@ Result<rpc::Guest> SessionGate::admit(const rpc::HelloBody& hello, const fabric:
 void SessionGate::left(const rpc::Guest& guest) { sessions_.detach({guest.session}); }
 
 Task<> SessionGate::session_ending(Session& session) {
-    // By index: a server may come or go meanwhile.
+    // By index: servers may be added or removed meanwhile.
     for (size_t i = 0; i < servers_.size(); ++i) {
         co_await servers_[i]->end_session(session.id.value);
     }

@@ -182,7 +182,7 @@ Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std
 
 Task<Result<>> MountNames::close(const Call&, fs::FileHandle handle) {
     ROS2S_CO_TRY(mount_.closing(handle));
-    // The handle is out of the table: nothing may stop its closing any more.
+    // The handle is out of the table, so its closing must not be stopped.
     const Call closing;
     co_return co_await fs().close(closing, handle);
 }

@@ -10,7 +10,7 @@
 //
 // Invariants
 // - A node that a client gets counts as looked up from then on, a handle as open.
-// - A call that was stopped gives no node and no handle: nobody will hear of them.
+// - A call that was stopped gives no node and no handle: no client would learn of them.
 // - A handle that is being closed is closed, whatever happens to the call.
 #pragma once
 #include <string>

@@ -9,7 +9,7 @@
 namespace ros2s::session {
 namespace {
 
-// Neither label holds a '/'; a made-up one that does names no container.
+// Labels contain no '/'. A request whose label has one names no container.
 std::string key_of(const std::string& pool, const std::string& container) {
     return pool + "/" + container;
 }
@@ -137,7 +137,7 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string pool
     ++shared.users;
     Result<> entered = co_await wait_for_turn(call, shared.turn);
     if (!entered) {
-        --shared.users;  // not the last one: that has the turn
+        --shared.users;  // not the last one, which holds the turn
         co_return report.fail(entered.error(),
                               fmt::format("container '{}' is still being opened or closed for "
                                           "other clients; try again later",
@@ -146,7 +146,7 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string pool
     {
         const SemaphoreHold hold(shared.turn);
         if (shared.file_system == nullptr) {
-            entered = call.check(reactor_.now());  // the turn may have taken long
+            entered = call.check(reactor_.now());  // waiting for the turn may have taken long
             if (entered) {
                 auto opened = co_await source_.open(call, pool, container, report);
                 if (opened) {
@@ -174,7 +174,7 @@ Task<> Mounts::leave(std::string key) {
     if (--shared.users == 0) shared_.erase(key);
 }
 
-// As for sessions: one's own number tells nothing of others'.
+// As for sessions: a client's own number reveals nothing about others.
 MountId Mounts::draw() const {
     for (;;) {
         const MountId id{reactor_.secrets().next() >> 16};
@@ -188,7 +188,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     const std::string& pool = session.request.pool;
     const std::string key = key_of(pool, container);
     ROS2S_CO_TRY(co_await enter(call, key, pool, container, report));
-    // Others may have come meanwhile.
+    // Other mounts may have been added meanwhile.
     if (const auto room = check_room(session, report); !room) {
         co_await leave(key);
         co_return fail(room.error());
@@ -240,7 +240,7 @@ Task<> Mounts::close(Key key) {
     mount.ending_ = true;
     while (mount.in_use_ > 0) co_await mount.idle_;
     const Call call;
-    // A close that fails leaves nothing that could be done about it here.
+    // If a close fails, nothing can be done about it here.
     for (const fs::FileHandle handle : mount.handles_) {
         mount.owner_.holders.erase(handle);
         (void)co_await mount.file_system_.close(call, handle);

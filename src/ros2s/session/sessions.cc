@@ -41,7 +41,7 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
 
 SessionTable::~SessionTable() { ROS2S_CHECK(sessions_.empty()); }
 
-// From its own number a client shall not learn others', nor how many there are.
+// A client must not learn other numbers from its own, nor how many there are.
 SessionId SessionTable::draw() const {
     for (;;) {
         const SessionId id{tickets_.options().entropy() >> 16};
@@ -114,7 +114,7 @@ Result<SessionUse> SessionTable::attach(const Ticket& ticket, ListenerScope scop
                                         const Uuid& client, TicketGrant* whose) {
     ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, scope, client, whose));
     const auto found = sessions_.find(grant.session);
-    // Ending a session revokes its tickets, so that a redeemed one has a session.
+    // Ending a session revokes its tickets, so a redeemed ticket has a session.
     ROS2S_CHECK(found != sessions_.end() && !found->second->ending);
     ++found->second->connections;
     found->second->deserted = false;
@@ -144,7 +144,7 @@ Task<> SessionTable::end(Session& session) {
     session.ending = true;
     tickets_.revoke(session.id);
     while (session.in_use_ > 0) co_await session.idle;
-    // By index: a watcher may come or go meanwhile.
+    // By index: watchers may be added or removed meanwhile.
     for (size_t i = 0; i < watchers_.size(); ++i) co_await watchers_[i]->session_ending(session);
     log_.info(fmt::format("session {} of {} ended{}", session.id.value, session.request.subject,
                           fields_of(session)));
@@ -169,7 +169,7 @@ void SessionTable::expel(SessionId id, std::string_view why) {
 
 Task<> SessionTable::close_all() {
     draining_ = true;
-    // Beside each other: one whose file system does not answer holds up nobody.
+    // Concurrently: a session whose file system does not answer does not delay the others.
     std::vector<SessionId> open;
     for (const auto& [id, session] : sessions_) {
         if (!session->ending) open.push_back(id);
@@ -195,7 +195,7 @@ Task<> SessionTable::reap(StopToken stop) {
             });
             if (unused == sessions_.end()) break;
             metrics_.reaped.add();
-            // Beside the others: one whose file system does not answer holds up nobody.
+            // Concurrently: a session whose file system does not answer does not delay the others.
             ROS2S_CHECK(expelled_.try_spawn(end(*unused->second)));
         }
         std::vector<SessionId> expired;

@@ -8,7 +8,7 @@
 namespace ros2s::session {
 namespace {
 
-// Looks at every byte whatever it finds; `volatile` keeps the compiler from ending early.
+// Compares every byte in any case; `volatile` keeps the compiler from ending early.
 bool equal_in_constant_time(const uint8_t* a, const uint8_t* b, size_t size) {
     volatile uint8_t difference = 0;
     for (size_t i = 0; i < size; ++i) {
@@ -17,7 +17,7 @@ bool equal_in_constant_time(const uint8_t* a, const uint8_t* b, size_t size) {
     return difference == 0;
 }
 
-// A plain fill of memory that nobody reads again would be left out.
+// The compiler would omit a plain fill of memory that is not read again.
 void wipe(std::array<uint8_t, 32>& secret) {
     volatile uint8_t* bytes = secret.data();
     for (size_t i = 0; i < secret.size(); ++i) bytes[i] = 0;
@@ -117,7 +117,7 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scop
     if (whose != nullptr) *whose = slot.grant;
     const bool its_holder = slot.grant.purpose == scope.purpose && slot.grant.client == client;
     if (!its_holder || (scope.tenant && *scope.tenant != slot.grant.tenant)) {
-        // Somebody else has the secret, so it is none any more.
+        // Another party has the secret, so the ticket is no longer valid.
         (its_holder ? metrics_.refused_tenant : metrics_.refused_holder).add();
         end(index);
         return fail(Code::denied);
