@@ -117,7 +117,7 @@ void Endpoint::deliver(std::byte* memory, size_t size) {
 
 bool Endpoint::try_receive(Message& into) {
     if (inbox_count_ == 0) return false;
-    // After the end there is nobody to answer, and so nothing to reserve.
+    // After the end there is no peer to answer, and so nothing to reserve.
     const uint64_t reserve =
         alive() && limits_.reply_bytes > 0 ? limits_.reply_bytes + reply_overhead_ : 0;
     if (reserve > 0 && outgoing_room() < reserved_ + reserve) {
@@ -162,7 +162,7 @@ Result<> Endpoint::reply(Message& request, ConstBytes head, ConstBytes body) {
     ROS2S_CHECK(request.endpoint_ == this);
     if (!alive()) return fail(Code::disconnected);
     const uint64_t size = head.size() + body.size();
-    // Nothing is reserved where it was answered, or was no request.
+    // Nothing is reserved if it was answered, or was not a request.
     const uint64_t most = request.reserved_ > 0 ? request.reserved_ - reply_overhead_ : 0;
     if (request.reserved_ == 0 || size > most) return fail(Code::too_large, most);
     if (size > send_bytes_max_) return fail(Code::too_large, send_bytes_max_);

@@ -22,7 +22,8 @@ struct MessageEndpoint::Wait : StopCallback {
         : StopCallback(token.source(), fire), endpoint(self), outgoing(queued) {}
     static void fire(StopCallback& callback) noexcept {
         auto& wait = static_cast<Wait&>(callback);
-        // What has begun stays, and what the end woke is not queued any more.
+        // A message that has begun stays queued. One that the end woke is not in the queue any
+        // more.
         if (wait.outgoing.sent > 0 || wait.outgoing.done || !wait.endpoint.alive()) return;
         wait.cancelled = true;
         wait.endpoint.unlink(wait.outgoing);

@@ -10,7 +10,7 @@
 namespace ros2s::rpc {
 namespace {
 
-// Waiting does not help against these.
+// Errors that waiting does not cure.
 bool is_final(const Error& error) {
     return error.code == Code::denied || error.code == Code::bad_version ||
            error.code == Code::unsupported || error.code == Code::invalid;
@@ -101,7 +101,7 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
     Duration backoff = options_.backoff_least;
     bool denied = false;  // the last time
     while (true) {
-        // Clients of one server that was restarted do not all come at once.
+        // So that the clients of a restarted server do not all come at once.
         const auto half = static_cast<uint64_t>(backoff.count()) / 2;
         const Duration wait{static_cast<int64_t>(half + reactor_.random().below(half + 1))};
         if (!co_await sleep_for(reactor_, wait, closing_.token())) co_return nullptr;
@@ -109,8 +109,8 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
         auto connection = co_await connect(report);
         if (connection) co_return std::move(*connection);
         absence_->why = report.empty() ? describe(connection.error()) : report.text();
-        // A server that was restarted since it gave the ticket does not know it: that is no refusal
-        // before a fresh one is denied, too.
+        // A server that was restarted since it gave the ticket does not know it. That is a refusal
+        // only if a fresh ticket is denied, too.
         const bool in_doubt = connection.error().code == Code::denied && !denied;
         denied = connection.error().code == Code::denied;
         if (is_final(connection.error()) && !in_doubt) {
@@ -136,7 +136,7 @@ Task<Result<ClientConnection*>> Channel::connected(StopToken stop) {
     if (connection_ != nullptr && connection_->is_alive()) co_return connection_;
     if (stop.stop_requested()) co_return fail(Code::cancelled);
     if (refusal_) co_return fail(*refusal_);
-    // Lost again in this very moment: the caller looks once more.
+    // Lost again at this moment: the caller looks once more.
     if (!waited_in_vain) co_return nullptr;
     co_return fail(Error{.code = Code::disconnected,
                          .os_errno = options_.absence_errno,

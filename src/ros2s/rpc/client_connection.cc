@@ -11,10 +11,10 @@
 namespace ros2s::rpc {
 namespace {
 
-// Of tenants that have nothing under way.
+// Lines of tenants without requests in progress.
 constexpr size_t idle_lines_max = 64;
 
-// Each tenant has one line; alone it may have all.
+// Each tenant has one line; a single tenant may use all credits.
 admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
     const admission::Amount all{.requests = requests, .bytes = bytes};
     return {.all = all,
@@ -81,7 +81,7 @@ Task<> ClientConnection::close() {
 
 admission::Line& ClientConnection::line_of(uint64_t tenant) {
     if (const auto found = lines_.find(tenant); found != lines_.end()) return found->second;
-    // Of those that came and went.
+    // Lines of tenants that have no requests any more.
     if (lines_.size() >= idle_lines_max) {
         std::erase_if(lines_, [](const auto& each) { return each.second.is_idle(); });
     }
@@ -138,7 +138,7 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     if (outcome.result) {
         const Parts parts = encode(slot, call, request, layout, windows);
         outcome.result = co_await endpoint_->send(parts.head, parts.tail, stop);
-        // One that failed with its connection may have arrived.
+        // A request that failed with its connection may have arrived.
         outcome.sent = outcome.result || outcome.result.error().code == Code::disconnected;
     }
     if (outcome.result) {
@@ -149,7 +149,7 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
         if (!exchange.answered && is_alive()) co_await give_up(exchange);
     }
     if (exchange.answered && call.trace != nullptr && !exchange.frame.trace.empty()) {
-        // What is wrong with a trace is no reason to refuse the answer.
+        // An invalid trace is no reason to refuse the reply.
         (void)add_steps(*call.trace, exchange.frame.trace, sent, reactor_.now(), names);
     }
     if (layout.window_bytes > 0) co_await windows.revoke();
@@ -271,7 +271,7 @@ ClientConnection::Slot* ClientConnection::slot_of(const FrameHeader& header) noe
 }
 
 // The server may change the message while it is read: the header is copied first, then the rest of
-// the head behind that copy, and nothing but the copies is looked at.
+// the head after that copy. Only the copies are used.
 bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
     FrameHeader header;
     if (message.size() < sizeof header) return false;
@@ -283,7 +283,7 @@ bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
     const uint64_t head_bytes = reply_head_bytes(header);
     if (head_bytes > head_bytes_max || head_bytes > message.size()) return false;
     const uint64_t payload_bytes = message.size() - head_bytes;
-    // Then it is laid out as the sink is, whatever the request's parts are.
+    // Then its layout is that of the sink.
     if (payload_bytes > 0 && payload_bytes != bytes_of(exchange.sink)) return false;
 
     const Bytes head = Bytes(exchange.head).first(head_bytes);

@@ -1,4 +1,4 @@
-// How a ClientConnection comes about: it connects with a hello that has a ticket, and is welcomed.
+// How a ClientConnection is made: it connects with a hello that has a ticket, and gets a welcome.
 #include <fmt/format.h>
 
 #include "client_connection.h"
@@ -20,7 +20,7 @@ std::vector<std::byte> make_hello(const HelloBody& hello) {
 
 }  // namespace
 
-// What the server says of the hello. Errors: what it refuses it for, bad_version, corrupt.
+// The server's answer to the hello. Errors: the reason for its refusal, bad_version, corrupt.
 Result<ClientConnection::Welcome> ClientConnection::read_verdict(ConstBytes verdict,
                                                                  const std::string& address,
                                                                  Report& report) {
@@ -72,7 +72,7 @@ Task<Result<std::unique_ptr<ClientConnection>>> ClientConnection::open(
         co_return std::unique_ptr<ClientConnection>(
             new ClientConnection(reactor, std::move(*endpoint), *welcome, options, metrics));
     }
-    // Welcome, and then it could not be set up.
+    // The server admitted us, but the set-up failed.
     if (!endpoint && welcome) co_return report.fail(endpoint.error(), connecting.text());
     if (endpoint) {
         (*endpoint)->abandon();

@@ -29,7 +29,7 @@ WindowDescriptor descriptor(ConstBytes descriptors, size_t index) {
     return window;
 }
 
-// True when the windows are sane and `expected` bytes long together.
+// True if the windows are valid and `expected` bytes long together.
 bool windows_hold(ConstBytes descriptors, uint64_t expected) {
     uint64_t total = 0;
     for (size_t i = 0; i < descriptors.size() / sizeof(WindowDescriptor); ++i) {
@@ -47,7 +47,7 @@ bool is_request_sane(const FrameHeader& header) {
     return !header.has(Flag::body_in_source) || header.has(Flag::in_source);
 }
 
-// What holds for the kind alone, before any length is looked at.
+// Checks that depend on the kind alone, before any length is used.
 bool is_sane(const FrameHeader& header) {
     if (header.body_bytes > body_bytes_max) return false;
     if (std::ranges::any_of(header.reserved, [](uint32_t word) { return word != 0; })) return false;
@@ -70,7 +70,7 @@ bool is_sane(const FrameHeader& header) {
     }
 }
 
-// The numbers that travel, each its place in this list: append only.
+// The codes by their numbers on the wire, which are their positions in this list: append only.
 constexpr Code codes[] = {
     Code::not_found,    Code::exists,           Code::invalid,   Code::not_directory,
     Code::is_directory, Code::not_empty,        Code::loop,      Code::name_too_long,

@@ -1,5 +1,5 @@
-// Any bytes as a frame: as they are, and with magic, version and CRC made right. What is accepted
-// is written again as the same bytes, and its views lie within the message.
+// Any bytes as a frame: as they are, and with magic, version and CRC made valid. An accepted frame
+// encodes to the same bytes, and its views are within the message.
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,6 @@
-// A stranger on a real connection, from his hello on: a server that he greets, and a client
-// that he lets connect to him. Frames are right but for what the input says. At worst his
-// connection ends, or the client gets an error with a sentence.
+// A hostile peer on a real connection, from the hello on: as a client of a server, and as a server
+// of a client. Frames are valid except as the input says. At worst the peer's connection ends, or
+// the client gets an error with a sentence.
 #include <algorithm>
 
 #include "channel.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t service_number = 7;
 
-// The input, bit by bit; zeros where it is over.
+// The input, bit by bit; zeros after its end.
 class Script {
   public:
     explicit Script(ConstBytes bytes) : rest_(bytes) {}
@@ -76,7 +76,7 @@ class Trial : private fabric::Admission {
     }
 
   private:
-    // One message of the stranger's: any bytes, or a frame.
+    // One message of the hostile peer: any bytes, or a frame.
     std::vector<std::byte> message() {
         const auto how = script_.take<uint8_t>();
         if (how < 16) {
@@ -152,7 +152,7 @@ class Trial : private fabric::Admission {
         co_await theirs->close();
         co_await domain->close();
     }
-    // What a server says is a frame of ours.
+    // A server sends valid frames only.
     void hear(ConstBytes verdict) {
         if (verdict.empty()) return;
         const auto frame = decode_frame(verdict);
@@ -183,7 +183,7 @@ class Trial : private fabric::Admission {
         co_await domain->close();
         co_await theirs->close();
     }
-    // To the client's hello: any answer, and any words with it.
+    // Answers the client's hello with any answer and any bytes.
     Verdict admit(uint64_t /*session*/, ConstBytes /*credential*/,
                   const fabric::Peer& /*peer*/) override {
         const bool admitted = (script_.take<uint8_t>() & 1) == 0;

@@ -7,9 +7,9 @@
 namespace ros2s::rpc {
 namespace {
 
-// What the fabric adds to a message, in any provider.
+// The fabric's overhead for a message, in any provider.
 constexpr uint64_t message_overhead = 64;
-// Of a frame besides what is bounded by options: header and a full set of descriptors.
+// The parts of a frame that no option bounds: header and a full set of descriptors.
 constexpr uint64_t frame_overhead = frame_bytes(2 * windows_max, 0) + message_overhead;
 
 }  // namespace
@@ -24,7 +24,7 @@ fabric::Limits ChannelOptions::limits() const {
 }
 
 fabric::Limits ServerOptions::limits() const {
-    // Room for every request that credit allows, with its cancellation.
+    // Room for every request within the credits, with its cancellation.
     const uint64_t each = std::max<uint64_t>(inline_reply_bytes, frame_overhead);
     return {
         .message_bytes_max = message_bytes_max,

@@ -51,7 +51,7 @@ AlignedBuffer PayloadPool::piece(uint64_t size) {
     return buffer;
 }
 
-// The sizes that nobody asks for any more make room for those that somebody does.
+// Sizes that are not requested any more make room for those that are.
 void PayloadPool::keep(AlignedBuffer buffer) noexcept {
     if (!keeps || buffer.size() > kept_bytes_max()) return;
     kept_bytes_ += buffer.size();

@@ -119,7 +119,7 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
     fabric::Endpoint& endpoint = environment_.endpoint;
     const auto key = fabric::RemoteKey::decode(window.key);
     if (!key) co_return end_for_false_window();
-    // A transfer cannot be cancelled: who does not serve it loses the connection.
+    // A transfer cannot be cancelled: a client that does not serve it loses the connection.
     struct Stalled : StopCallback {
         Stalled(StopToken token, RequestEnvironment& where)
             : StopCallback(token.source(), fire), environment(where) {}
@@ -146,7 +146,7 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
     if (!moved && moved.error().code == Code::denied) {
         environment_.gate.misused(guest_, endpoint.peer());
     }
-    // Revoked ones are refused as well: their request was given up. This one never was any.
+    // A revoked window is refused as well: its request was cancelled. This one was never granted.
     if (!moved && moved.error().code == Code::invalid) co_return end_for_false_window();
     co_return moved;
 }

@@ -1,7 +1,7 @@
-// What a request over shared memory costs, with nothing behind it: the checksum of a block, a
+// The cost of a request over shared memory to a service without work: the checksum of a block, a
 // message in a ring, a call without payload, a call that reads 4 KiB, and one that writes 4 KiB.
-// The server has a core of its own. The CPU column counts both cores, in each of which polling
-// counts too: compare it at depth 32, where there is always something to do.
+// The server has a core of its own. The CPU column counts both cores, including their polling:
+// compare it at depth 32, where there is always work.
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ std::unique_ptr<OsReactor> make_core() {
     return std::move(*made);
 }
 
-// Answers each request with as much payload as its sink has.
+// Answers each request with enough payload to fill its sink.
 class AnswerAtOnce final : public Service {
   public:
     [[nodiscard]] uint32_t number() const override { return bench_service; }
@@ -175,7 +175,7 @@ void call(benchmark::State& state, uint64_t sent, uint64_t received) {
     state.SetItemsProcessed(state.iterations() * (calls / depth) * depth);
 }
 
-// There and back between two endpoints of one core, `depth` at a time.
+// Messages to and fro between two endpoints of one core, `depth` at a time.
 class Echo {
   public:
     Echo() : core_(make_core()) {

@@ -89,7 +89,7 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
                                        "address?",
                                        hello->service, service_.number()));
     }
-    // Its ticket stays good.
+    // The ticket stays valid.
     if (attending_.running() + entrants_.size() >= attending_.limit()) {
         metrics_.refused_busy.add();
         return report.fail(Code::busy, fmt::format("this server has {} connections, which is all "

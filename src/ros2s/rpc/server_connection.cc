@@ -6,7 +6,7 @@
 namespace ros2s::rpc {
 namespace {
 
-// A peer that takes less could not even be told what is wrong.
+// A peer that accepts less could not even receive an error.
 constexpr uint64_t send_bytes_least = frame_bytes(0, failure_bytes_max);
 
 }  // namespace
@@ -106,7 +106,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
 }
 
 Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
-    // Refusals have their turn, too: as a flood they would fill the core.
+    // Refusals wait for their turn, too: a flood of them would fill the core.
     const bool undeliverable = request.is_undeliverable();
     const admission::Place place =
         co_await self.line_->enter(undeliverable ? 0 : request.bytes_most(), request.call().stop);
@@ -129,7 +129,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
 
 void ServerConnection::cancel(const FrameHeader& header) {
     Request* request = requests_[header.request & slot_mask].get();
-    // Its answer may have crossed the cancellation.
+    // The reply may have crossed the cancellation.
     if (request == nullptr || !request->is_live() || request->number() != header.request) return;
     server_.metrics_.cancels.add();
     request->give_up();

@@ -39,7 +39,7 @@ void Staging::give(Bytes memory) noexcept {
 
 namespace {
 
-// Neighbours become one range.
+// Merges adjacent ranges.
 template <class Pieces>
 std::vector<Bytes> join(const Pieces& pieces) {
     std::vector<Bytes> ranges;
@@ -76,7 +76,7 @@ Result<bool> Windows::grant_in_place(const Ranges& ranges, fabric::Rights rights
     for (const Bytes range : ranges) {
         const Result<> granted = grant(range, rights, windows);
         if (granted) continue;
-        // Memory that the provider cannot expose; it says so of the first or of none.
+        // Memory that the provider cannot expose. It refuses the first piece or none.
         if (granted.error().code == Code::invalid && windows.empty()) return false;
         return fail(granted.error());
     }
@@ -95,7 +95,7 @@ Task<Result<>> Windows::open(std::span<const ConstBytes> source, std::span<const
     const uint64_t sink_bytes = sink_lies ? 0 : bytes_of(sinks);
     if (source_bytes + sink_bytes == 0) co_return Result<>{};
 
-    // One piece for both, so that no request waits for its second while it holds its first.
+    // One piece for both, so that no request holds one piece while it waits for another.
     ROS2S_CO_TRY_ASSIGN(staged_, co_await staging_.take(source_bytes + sink_bytes, stop));
     metrics_.staged_bytes.add(source_bytes + sink_bytes);
     const Bytes staged_source = staged_.first(source_bytes);

@@ -28,7 +28,7 @@ Task<> has_one_opener(Probe& probe) {
     if (second) co_return;
     EXPECT_EQ(second.error().code, Code::busy);
     EXPECT_NE(report.text().find(probe.device->name()), std::string::npos) << report.text();
-    // The first is none the worse, and the next one gets it.
+    // The first one still works, and the next one gets the device.
     co_await write_blocks(probe, 1, 1, 1);
     co_await probe.close();
     if (co_await probe.open()) co_await expect_blocks(probe, 1, 1, 1);
@@ -43,7 +43,7 @@ Task<> close_waits(Probe& probe) {
     Nursery nursery(probe.reactor, 32);
     for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(count_write(probe, i, done));
     co_await probe.device->close();
-    // Their waiters may run after ours; the transfers themselves are over.
+    // Their waiters may run after ours; the transfers themselves have ended.
     co_await nursery.join();
     EXPECT_EQ(done, 32);
     probe.device.reset();

@@ -21,7 +21,7 @@ Task<> reads_what_was_written(Probe& probe) {
         co_await expect_blocks(probe, at, count, 1);
         at += count;
     }
-    // And in other pieces than it was written in.
+    // Also in other pieces than it was written in.
     co_await expect_blocks(probe, 3, at - 3, 1);
     co_await expect_blocks(probe, 5, 7, 1);
 }
@@ -101,7 +101,7 @@ Task<> counts(Probe& probe) {
 Task<> uses_registered_memory(Probe& probe) {
     Ring* ring = probe.reactor.ring();
     AlignedBuffer memory(64 * block_bytes);
-    // False where there is no ring or nothing is gained; the transfers work all the same.
+    // False without a ring, or if registration gains nothing. The transfers work in any case.
     const bool registered = ring != nullptr && ring->register_memory(memory.bytes());
     for (uint64_t i = 0; i < 64; ++i) {
         const auto block = memory.bytes().subspan(i * block_bytes, block_bytes);
@@ -113,7 +113,7 @@ Task<> uses_registered_memory(Probe& probe) {
     if (registered) ring->unregister_memory(memory.bytes());
 }
 
-// Random transfers over a range of its own, against a list of what each block should hold.
+// Random transfers over a range of its own, compared with a list of the expected blocks.
 Task<> work_at_random(Probe& probe, uint64_t first, uint64_t blocks, uint64_t seed) {
     Random random(seed);
     std::vector<uint64_t> stamps(blocks);

@@ -17,14 +17,15 @@
 namespace ros2s::device {
 namespace {
 
-// How long the operations of a killed owner may take to land.
+// The time for a killed owner's operations to end.
 constexpr Duration dead_owner_wait = std::chrono::seconds(2);
 
-// A killed process leaves operations in the kernel that keep its files, and with them its locks,
-// until they land; /proc/locks goes on naming it. It is also dead while its parent has not asked.
+// A killed process leaves operations in the kernel that keep its files open, and so its locks,
+// until they end. /proc/locks still names it. A process is also dead while its parent has not
+// waited for it.
 bool is_dead(pid_t pid) {
     if (::kill(pid, 0) != 0) return errno == ESRCH;
-    // "4711 (a name) Z …": the name may hold anything but ends with the last ')'.
+    // "4711 (a name) Z …": the name may contain any character, but ends with the last ')'.
     std::ifstream status(fmt::format("/proc/{}/stat", pid));
     std::string line;
     std::getline(status, line);
@@ -33,14 +34,14 @@ bool is_dead(pid_t pid) {
            (line[name_end + 2] == 'Z' || line[name_end + 2] == 'X');
 }
 
-// The process that holds the lock on this file; nothing where /proc does not tell, or where that
+// The process that holds the lock on this file; nothing if /proc does not name it, or if that
 // process is dead.
 std::optional<pid_t> lock_owner(int fd) {
     struct stat status{};
     if (::fstat(fd, &status) != 0) return {};
     const std::string file = fmt::format(" {:02x}:{:02x}:{} ", major(status.st_dev),
                                          minor(status.st_dev), status.st_ino);
-    // Lines like "4: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF"; "->" marks those who wait.
+    // Lines like "4: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF"; "->" marks waiting processes.
     std::ifstream locks("/proc/locks");
     std::string line;
     while (std::getline(locks, line)) {

@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned entries = 256;
 constexpr unsigned reaped_at_once = 64;
 constexpr uint32_t attempts_max = 100;
-// As in the core's own ring: with fewer commands in the kernel one more is handed over at once.
+// As in the core's own ring: with fewer commands in the kernel, the next one is submitted at once.
 constexpr unsigned keeps_a_device_busy = 8;
 constexpr unsigned submit_group = 4;
 
@@ -71,14 +71,15 @@ void CommandRing::submit(Pending& pending) noexcept {
     begin(pending);
 }
 
-// A command that finds the namespace's queue frozen or full is handed to a worker thread. One that
-// is born as this thread comes back from an interrupt inherits its registers, and then Linux for
-// x86-64 takes what it does for calls of a 32-bit program (in_x32_syscall()): it drops the upper
-// half of the memory's address. So there is one worker, born in a system call, and it stays.
+// If the namespace's queue is frozen or full, the kernel passes a command to a worker thread. A
+// worker that is created while this thread returns from an interrupt inherits its registers. Then
+// Linux for x86-64 takes the worker's work for calls of a 32-bit program (in_x32_syscall()) and
+// drops the upper half of the memory's address. So there is one worker, which is created in a
+// system call, and it stays.
 void CommandRing::bound_workers() noexcept {
-    std::array<unsigned, 2> limits{1, 0};  // bounded ones; 0: leave the unbounded ones as they are
+    std::array<unsigned, 2> limits{1, 0};  // bounded ones; 0: do not change the unbounded ones
     ROS2S_CHECK(io_uring_register_iowq_max_workers(&ring_, limits.data()) == 0);
-    // Now, while this thread waits in a system call even if the kernel has to try it again.
+    // Now, while this thread is in a system call, even if the kernel has to try it again.
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     std::memset(sqe, 0, 2 * sizeof *sqe);
     sqe->opcode = IORING_OP_NOP;
@@ -121,7 +122,7 @@ void CommandRing::hand_over() noexcept {
         const int result = io_uring_submit(&ring_);
         if (result == -EINTR) continue;
         if (result < 0) {
-            // Short of memory, or its completions have to be fetched first: poll() tries again.
+            // Out of memory, or its completions must be fetched first: poll() tries again.
             ROS2S_CHECK(result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
             return;
         }
@@ -143,7 +144,7 @@ bool CommandRing::begin_waiting() noexcept {
 }
 
 bool CommandRing::reap() noexcept {
-    // Also fetches what waits for this task to enter the kernel.
+    // Also fetches completions that wait until this task enters the kernel.
     std::array<io_uring_cqe*, reaped_at_once> completions;
     if (polled_ && in_kernel_ > 0) io_uring_get_events(&ring_);
     const unsigned count = io_uring_peek_batch_cqe(&ring_, completions.data(), reaped_at_once);
@@ -151,7 +152,8 @@ bool CommandRing::reap() noexcept {
         auto& pending = *reinterpret_cast<Pending*>(completions[i]->user_data);
         pending.result = completions[i]->res;
         --in_kernel_;
-        // The kernel could not take it yet. Whatever else came back may have been to the device.
+        // The kernel could not accept it yet. With any other result the command may have reached
+        // the device.
         if (pending.result == -EAGAIN && ++pending.attempts <= attempts_max) {
             keep(pending);
         } else {
@@ -177,7 +179,7 @@ bool CommandRing::prepare_sleep() noexcept {
         return false;
     }
     if (watched_) return true;
-    // Its watcher asks the reactor's ring in the next turn; then the core may sleep.
+    // In the next turn the watcher polls this ring's descriptor; then the core may sleep.
     asked_to_watch_.set();
     return false;
 }
@@ -188,7 +190,7 @@ Task<> CommandRing::watch() {
         asked_to_watch_.reset();
         if (stop_.stop_requested()) break;
         watched_ = true;
-        // What came is fetched by poll(), in the turn that this wakes.
+        // poll() fetches the completions, in the turn that this wakes.
         const auto seen = co_await reactor_.ring()->poll(ring_.ring_fd, POLLIN, stop_.token());
         watched_ = false;
         ROS2S_CHECK(seen || seen.error().code == Code::cancelled);

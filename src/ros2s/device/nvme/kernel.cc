@@ -12,7 +12,7 @@
 namespace ros2s::device {
 namespace {
 
-// Of a package's version, too, with its epoch: "1:6.1.63-1".
+// Also parses a package's version, with its epoch: "1:6.1.63-1".
 KernelVersion parse(const std::string& text) {
     const size_t epoch = text.find_first_not_of("0123456789");
     const size_t begin = epoch != std::string::npos && text[epoch] == ':' ? epoch + 1 : 0;

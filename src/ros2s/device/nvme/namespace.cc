@@ -25,7 +25,7 @@ namespace {
 constexpr uint8_t admin_identify = 0x06;
 constexpr uint32_t identify_namespace = 0, identify_controller = 1;
 constexpr uint64_t identify_bytes = 4096;
-// Where the kernel does not say how much one command may move.
+// For a kernel that does not report the maximum transfer of one command.
 constexpr uint32_t transfer_bytes_default = 128 << 10;
 // A command counts blocks in 16 bits.
 constexpr uint32_t transfer_lbas_max = 1 << 16;
@@ -80,14 +80,14 @@ uint64_t number_in(const std::filesystem::path& file) {
 
 using Directory = std::filesystem::path;
 
-// In sysfs, of the controller, or of the subsystem where the namespace has several ways to it.
+// The directory of the controller in sysfs, or of the subsystem if the namespace has several paths.
 Directory parent_of(const std::string& name) {
     std::error_code failed;
     return std::filesystem::canonical("/sys/class/nvme-generic/" + name, failed).parent_path();
 }
 
-// Of the block device beside "ng0n1", in sysfs: "nvme0n1"; but after a controller went and came
-// back the driver may give the two different first numbers.
+// The sysfs directory of the block device of "ng0n1": "nvme0n1". But after a controller was removed
+// and came back, the driver may give the two different first numbers.
 std::optional<Directory> block_device_of(const std::string& name) {
     const std::string number = name.substr(name.find('n', 2));
     std::error_code failed;
@@ -102,8 +102,8 @@ std::optional<Directory> block_device_of(const std::string& name) {
     return {};
 }
 
-// The controller's limit is among them, and what the driver can describe to it: in the worst case
-// each page of memory lies elsewhere.
+// Includes the controller's limit, and the driver's limit for descriptions of memory: in the worst
+// case no two pages are contiguous.
 uint32_t transfer_limit(const Directory& queue, uint32_t lba_bytes) {
     const uint64_t command = number_in(queue / "max_hw_sectors_kb") << 10;
     const uint64_t segments = number_in(queue / "max_segments") * block_bytes;
@@ -138,11 +138,11 @@ std::unexpected<Error> cannot_open(const std::string& path, int error, Report& r
     }
 }
 
-// The block device of the namespace, held exclusively: what is mounted is refused, and nobody
-// mounts or formats it meanwhile.
+// The block device of the namespace, opened exclusively: a mounted one is refused, and it cannot be
+// mounted or formatted meanwhile.
 Result<int> claim_block_device(const std::string& path, const Directory& in_sysfs, Report& report) {
     const std::string block = "/dev/" + in_sysfs.filename().string();
-    if (number_in(in_sysfs / "hidden") == 1) return -1;  // nobody opens that one
+    if (number_in(in_sysfs / "hidden") == 1) return -1;  // it cannot be opened
     const int fd = ::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         return report.fail(Code::not_found,
@@ -151,7 +151,7 @@ Result<int> claim_block_device(const std::string& path, const Directory& in_sysf
                                        path, block));
     }
     if (fd < 0) return cannot_open(path, errno, report);
-    // What others wrote through its page cache and did not flush must not come over the pool later.
+    // Unflushed writes through its page cache must not overwrite the pool later.
     if (::fsync(fd) != 0) {
         const Error error = fail_errno(errno).error();
         ::close(fd);
@@ -265,7 +265,7 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     space.fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (space.fd < 0) co_return cannot_open(path, errno, report);
     close_in_forked_child(space.fd);
-    // The lock first: it tells who has it.
+    // The lock first: it names its owner.
     auto opened = co_await lock_exclusively(reactor, space.fd, path, report);
     if (opened) {
         const auto claimed = claim_block_device(path, *block, report);

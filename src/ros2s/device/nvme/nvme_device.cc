@@ -19,18 +19,18 @@ namespace {
 constexpr uint8_t command_flush = 0x00, command_write = 0x01, command_read = 0x02,
                   command_dataset_management = 0x09;
 constexpr uint32_t deallocate = 4;
-// Parts of one transfer side by side.
+// Concurrent parts of one transfer.
 constexpr size_t parts_in_flight = 8;
 constexpr int repetitions_max = 5;
 constexpr Duration repetition_pause = std::chrono::milliseconds(100);
-// A command's limit; the driver's own is 30 s and is not that of passthrough everywhere.
+// The timeout of a command. The driver's own is 30 s, but does not always apply to passthrough.
 constexpr uint32_t timeout_ms = 30'000;
-// For a path to the namespace.
+// The time to wait for a path to the namespace.
 constexpr Duration path_within = std::chrono::seconds(30);
 // One range of Dataset Management counts LBAs in 32 bits.
 constexpr uint64_t discard_bytes_max = uint64_t{1} << 30;
-// Smaller ranges are written again before they would gain anything; controllers free flash in units
-// of about this, or larger ones.
+// Smaller ranges are rewritten before a discard would gain anything. Controllers free flash in
+// units of about this size, or larger.
 constexpr uint64_t discard_bytes_worth = 64 << 10;
 
 struct DatasetRange {
@@ -133,7 +133,7 @@ Result<> NvmeDevice::ended(Result<> result) noexcept {
     return result;
 }
 
-// Each kind once in a row: the counter tells how many there were.
+// Logs each kind once in a row; the counter has the number.
 void NvmeDevice::tell(std::string_view doing, uint64_t offset, uint64_t length, int32_t result) {
     if (told_ == result) return;
     told_ = result;
@@ -154,8 +154,8 @@ nvme_uring_cmd NvmeDevice::command_for(uint8_t opcode, uint64_t offset, uint64_t
     return command;
 }
 
-// Where no controller leads to the namespace for a moment, the driver sends nothing and calls the
-// command invalid.
+// If no controller leads to the namespace for a moment, the driver sends nothing and returns
+// "invalid command".
 Task<int32_t> NvmeDevice::execute(nvme_uring_cmd command, Time until) {
     while (true) {
         const uint32_t resets = space_->cache->resets();
@@ -169,8 +169,8 @@ Task<int32_t> NvmeDevice::execute(nvme_uring_cmd command, Time until) {
     }
 }
 
-// A command that was cancelled may have reached a controller far away, which carries it out late:
-// one that changes anything is an error then.
+// A cancelled command may have reached a remote controller, which may still execute it late. If it
+// changes anything, it is therefore an error.
 Task<int32_t> NvmeDevice::execute_patiently(nvme_uring_cmd command) {
     const Time until = reactor_.now() + path_within;
     for (int i = 0;; ++i) {

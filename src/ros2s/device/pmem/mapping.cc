@@ -38,8 +38,8 @@ std::unexpected<Error> no_memory_there(const std::string& path, Report& report) 
                     path));
 }
 
-// Whether its memory is a region of nvdimms (or CXL's, which are handed on as such), and stores to
-// it need no help of a hypervisor's to last.
+// Whether its memory is a region of NVDIMMs (or CXL memory, which the kernel presents as such), and
+// stores to it are durable without the help of a hypervisor.
 bool is_persistent(const std::filesystem::path& device) {
     std::error_code failed;
     std::filesystem::path folder;
@@ -56,7 +56,7 @@ bool is_persistent(const std::filesystem::path& device) {
     return false;
 }
 
-// Of a character device: the device class that the kernel keeps it in, as "dax".
+// The bytes of a character device of the kernel's class "dax"; empty for any other.
 std::optional<uint64_t> devdax_bytes(const struct stat& status) {
     const auto device =
         fmt::format("/sys/dev/char/{}:{}", major(status.st_rdev), minor(status.st_rdev));
@@ -70,7 +70,7 @@ std::optional<uint64_t> devdax_bytes(const struct stat& status) {
 }
 
 // Whether the kernel knows of memory that has lost its contents on the device below a file, or on
-// the whole of a partitioned one. What is mapped of it answers a store with SIGBUS.
+// the whole of a partitioned one. A store to such memory raises SIGBUS.
 bool has_bad_memory(dev_t device) {
     const auto folder = fmt::format("/sys/dev/block/{}:{}/", major(device), minor(device));
     for (const char* file : {"badblocks", "../badblocks"}) {
@@ -96,7 +96,7 @@ std::optional<uint64_t> pmem_bytes(const std::string& path) {
 Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     Reactor& reactor, std::string path, PmemDeviceOptions options, Report& report) {
 #if !defined(__x86_64__)
-    // Of Arm's instructions Debian's libpmem has none that waits for the point of persistence.
+    // Debian's libpmem has no instruction of Arm that waits for the point of persistence.
     if (!options.ordinary_file) {
         co_return report.fail(Code::unsupported,
                               path +
@@ -105,7 +105,7 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     }
 #endif
     auto made = std::make_shared<Mapping>(path);
-    // O_NONBLOCK, so that a named pipe in this place is refused below and does not block.
+    // O_NONBLOCK, so that a named pipe at this path is refused below and does not block.
     made->lock = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (made->lock < 0) co_return open_failed(path, errno, report);
     close_in_forked_child(made->lock);
@@ -141,8 +141,7 @@ PmemDevice::Mapping::~Mapping() {
     unlock_and_close(lock);
 }
 
-// The kernel copies with instructions that survive bad memory; a load of ours would end the
-// process.
+// The kernel copies with instructions that survive bad memory. A load in this process would end it.
 Result<> PmemDevice::Mapping::load(uint64_t offset, Bytes into) const {
     if (!is_file) {
         std::memcpy(into.data(), memory + offset, into.size());

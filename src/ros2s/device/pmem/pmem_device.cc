@@ -8,7 +8,7 @@
 namespace ros2s::device {
 namespace {
 
-// Copied without letting others of the core run: some ten microseconds.
+// Bytes copied before others on the core run: some ten microseconds.
 constexpr uint64_t turn_bytes = 128 * 1024;
 
 }  // namespace

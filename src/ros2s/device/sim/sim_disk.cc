@@ -60,7 +60,7 @@ Result<> SimDisk::finish(InFlight& operation) {
     if (operation.frozen) return fail_errno(EIO);
     std::erase(in_flight_, &operation);
     if (operation.kind == SimKind::write) {
-        // Broken: somebody wrote into memory that belonged to the device.
+        // Fails if the caller wrote into memory that belonged to the device.
         ROS2S_CHECK(crc32c(operation.from) == operation.crc);
     }
     if (operation.fault == SimFault::error) {

@@ -45,7 +45,7 @@ Result<> check_free_space(const std::string& directory, uint64_t size, Report& r
     return {};
 }
 
-// What a file that is being written has in common for its chunks.
+// The state that the chunks of a file being written share.
 struct Filling {
     Ring& ring;
     int fd;
@@ -100,13 +100,13 @@ Result<> sync_directory(const std::string& directory, Report& report) {
     return {};
 }
 
-// Fills the locked, still provisional file and gives it its name.
+// Fills the locked, provisional file and gives it its name.
 Task<Result<>> build(Reactor& reactor, int fd, std::string path, uint64_t size, Progress progress,
                      StopToken stop, Report& report) {
-    // What a killed process left; it would take up the room that is checked for next.
+    // Removes a killed process's data, which would use the space that is checked next.
     if (::ftruncate(fd, 0) != 0) co_return failed(path, "emptying", errno, report);
     ROS2S_CO_TRY(check_free_space(directory_of(path), size, report));
-    // Reserves contiguous room where the file system can; the writing makes it written extents.
+    // Reserves contiguous space if the file system can. The writes turn it into written extents.
     if (::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP &&
         errno != ENOSYS) {
         co_return failed(path, "reserving " + describe_size(size), errno, report);
@@ -118,7 +118,7 @@ Task<Result<>> build(Reactor& reactor, int fd, std::string path, uint64_t size, 
         co_return report.fail(filled.error(), fmt::format("{}: writing it failed: {}", path,
                                                           describe(filled.error())));
     }
-    // The ring carries the data's flush, which may take long; then only metadata is left.
+    // The ring executes the flush of the data, which may take long. Then only metadata is left.
     if (const auto flushed = co_await reactor.ring()->fdatasync(fd); !flushed) {
         co_return failed(path, "fdatasync", flushed.error().os_errno, report);
     }
@@ -149,8 +149,8 @@ Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t s
     const std::string unfinished = path + provisional;
     ROS2S_CO_TRY_ASSIGN(const auto file,
                         co_await LockedFile::open(reactor, unfinished, O_CREAT, options, report));
-    // The lock may have come free because another creator has just finished: then what we hold is
-    // its finished file, which the provisional name no longer names.
+    // Another creator may have just finished and released the lock. Then our descriptor is its
+    // finished file, which the provisional name does not name any more.
     struct stat locked{};
     if (::fstat(file.fd(), &locked) != 0 || ::stat(unfinished.c_str(), &named) != 0 ||
         locked.st_ino != named.st_ino) {
@@ -158,7 +158,7 @@ Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t s
     }
     const auto built =
         co_await build(reactor, file.fd(), path, size, std::move(progress), stop, report);
-    // Before the lock is given up, see above.
+    // Before the lock is released, see above.
     if (::unlink(unfinished.c_str()) != 0 && built) {
         co_return failed(unfinished, "removing its provisional name", errno, report);
     }

@@ -26,7 +26,7 @@ std::string describe_medium(int fd, FileDeviceOptions options) {
     const bool memory =
         ::fstatfs(fd, &status) == 0 &&
         (status.f_type == TMPFS_MAGIC || status.f_type == static_cast<long>(RAMFS_MAGIC));
-    // tmpfs takes O_DIRECT and ignores it.
+    // tmpfs accepts O_DIRECT and ignores it.
     if (memory) return "memory (tmpfs: lost at reboot)";
     return options.buffered ? "page cache (O_DIRECT was declined by option)" : "O_DIRECT";
 }
@@ -90,12 +90,12 @@ Task<Result<>> FileDevice::transfer(Ring::Opcode opcode, uint64_t offset, std::b
                                                     .length = static_cast<uint32_t>(part),
                                                     .offset = offset});
         if (!moved) co_return ended(fail(Error{Code::io, moved.error().os_errno, 0}));
-        // A part of a block is moved again with the next try: O_DIRECT wants whole ones.
+        // The next attempt moves a partly moved block again: O_DIRECT needs whole ones.
         const uint64_t whole = round_down<uint64_t>(*moved, block_bytes);
         if (whole == part) {
             short_transfers = 0;
         } else if (*moved == 0 || ++short_transfers > short_transfers_max) {
-            // At the end of the file: somebody truncated it under us.
+            // At the end of the file: it was truncated while it was open.
             co_return ended(fail(Error{Code::io, ENXIO, 0}));
         }
         offset += whole;

@@ -47,7 +47,7 @@ std::unexpected<Error> open_failed(const std::string& path, int error, bool dire
 Result<LockedFile> LockedFile::open_unlocked(const std::string& path, int flags,
                                              FileDeviceOptions options, Report& report) {
     const int direct = options.buffered ? 0 : O_DIRECT;
-    // O_NONBLOCK, so that a named pipe in this place is refused below and does not block.
+    // O_NONBLOCK, so that a named pipe at this path is refused below and does not block.
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | direct | flags, 0600);
     if (fd < 0) {
         if (errno == EISDIR) {
@@ -62,7 +62,8 @@ Result<LockedFile> LockedFile::open_unlocked(const std::string& path, int flags,
     if (!S_ISREG(status.st_mode)) {
         return report.fail(Code::invalid, path + ": is not a regular file");
     }
-    // io_uring hands EAGAIN to whoever has O_NONBLOCK set: writes on a DAX file system, say.
+    // io_uring returns EAGAIN for descriptors with O_NONBLOCK: for writes on a DAX file system, for
+    // example.
     if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK) != 0) {
         return open_failed(path, errno, false, report);
     }

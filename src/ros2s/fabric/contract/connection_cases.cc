@@ -1,4 +1,4 @@
-// Connecting, and ending in good order.
+// Connecting, and regular closing.
 #include "cases.h"
 
 namespace ros2s::fabric::contract {
@@ -40,9 +40,9 @@ Task<> another_provider_client(Client& client) {
         co_await client.setup.connect_as_another(*client.domain, client.address, report);
     EXPECT_FALSE(refused);
     if (!refused) EXPECT_EQ(refused.error().code, Code::unsupported);
-    // It names what is there.
+    // The report names the provider that is there.
     EXPECT_NE(report.text().find(client.domain->provider()), std::string::npos) << report.text();
-    // And the listener goes on listening.
+    // The listener still works.
     auto connected = co_await connect(client);
     if (!connected) co_return;
     client.endpoint = std::move(*connected);
@@ -55,7 +55,7 @@ Task<> another_provider_server(Server& server) {
     co_await say(*server.endpoint, "welcome");
 }
 
-// Who is not admitted gets the listener's words, and nothing else of it.
+// A peer that is not admitted gets the listener's verdict, and nothing else.
 Task<> admission_client(Client& client) {
     const auto connect_with = [&](std::string_view credential, std::vector<std::byte>& verdict,
                                   Report& report) {
@@ -113,7 +113,7 @@ Task<> goodbye_is_heard_server(Server& server) {
     co_await server.endpoint->end_event();
     EXPECT_EQ(server.endpoint->ended(), End::closed_there);
     EXPECT_EQ(server.domain->counters().of(End::closed_there).value(), 1U);
-    // What arrived before the goodbye is still there.
+    // Messages that arrived before the goodbye are still there.
     for (int i = 0; i < 100; ++i) co_await expect_to_hear(*server.endpoint, "message");
     EXPECT_EQ((co_await server.endpoint->receive()).error().code, Code::disconnected);
 }

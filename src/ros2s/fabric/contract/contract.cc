@@ -76,7 +76,7 @@ Task<> run_both(Setup& setup, const Case& each) {
     co_await on(away, home, close_server(server));
 }
 
-// The server's half in this process; tells the client's where it listens.
+// The server's half in this process. Sends its address to the client's half.
 Task<> run_server_alone(Setup& setup, const Case& each, int pipe) {
     Server server{.setup = setup, .core = setup.core(Side::client)};
     co_await open_server(server, each);

@@ -1,4 +1,4 @@
-// Peers that vanish without a word, in the middle of things.
+// Peers that disappear without a word during an operation.
 #include "cases.h"
 
 namespace ros2s::fabric::contract {
@@ -39,7 +39,7 @@ Task<> until_gone(Endpoint& endpoint, RemoteKey key, bool put, uint64_t& gone) {
         const auto done = put ? co_await endpoint.put(key, 0, buffer.bytes())
                               : co_await endpoint.get(key, 0, buffer.bytes());
         if (done) continue;
-        // A side that checks for itself may find the key revoked before it hears of the end.
+        // A side that checks keys itself may find the key revoked before it learns of the end.
         EXPECT_TRUE(done.error().code == Code::disconnected || done.error().code == Code::stale)
             << describe(done.error());
         ++gone;
@@ -60,7 +60,7 @@ Task<> client_dies_midway_server(Server& server) {
     EXPECT_EQ(server.endpoint->ended(), End::peer_died);
 }
 
-// The server dies while it puts: the client hears of it, and its memory is its own again.
+// The server dies during a put: the client learns of it, and has its memory back.
 Task<> server_dies_midway_client(Client& client) {
     auto memory = client.endpoint->allocate(32 * mib);
     EXPECT_TRUE(memory);
@@ -96,7 +96,7 @@ Task<> server_dies_midway_server(Server& server) {
     co_await nursery.join();
 }
 
-// A peer that neither reads nor answers, then dies: whoever waits for room is told.
+// A peer that neither reads nor answers, then dies: senders that wait for room get an error.
 Task<> dies_before_it_reads_client(Client& client) {
     AlignedBuffer buffer(32 << 10);
     Result<> sent;
@@ -109,7 +109,7 @@ Task<> dies_before_it_reads_server(Server& server) {
     server.endpoint->abandon();
 }
 
-// Whoever waits for room is told once, though he also gives up at that very moment.
+// A sender that waits for room gets one error, also if it is stopped at that very moment.
 Task<> send_until_ended(Endpoint& endpoint, StopToken stop, Error& how) {
     AlignedBuffer buffer(32 << 10);
     Result<> sent;
@@ -133,7 +133,7 @@ Task<> ends_and_gives_up_client(Client& client) {
 }
 Task<> ends_and_gives_up_server(Server& server) { co_await server.endpoint->end_event(); }
 
-// Others of the same listener live on.
+// Other connections of the same listener continue.
 Task<> others_live_client(Client& client) {
     auto second = co_await connect(client);
     if (!second) co_return;

@@ -24,7 +24,7 @@ constexpr std::array<uint64_t, 17> sizes{0,
                                          16 * mib,
                                          64 * mib};
 
-// Each size goes there and comes back, the head split off at different places.
+// Each size goes to the server and back, with the head split off at different positions.
 Task<> all_sizes_client(Client& client) {
     for (const uint64_t size : sizes) {
         AlignedBuffer buffer(size);
@@ -92,7 +92,7 @@ Task<> thousands_client(Client& client) {
     }
     co_await nursery.join();
 }
-// Answers are given out of the room that was reserved for them, in batches of what is there.
+// Replies use the room that was reserved for them, in batches of the available messages.
 Task<> thousands_server(Server& server) {
     for (uint64_t i = 0; i < thousands; ++i) {
         auto request = co_await server.endpoint->receive();
@@ -109,7 +109,7 @@ Task<> thousands_server(Server& server) {
     co_await server.endpoint->end_event();
 }
 
-// A peer that does not read makes the sender wait, and nothing worse.
+// A peer that does not read makes the sender wait, and has no other effect.
 Task<> slow_peer_client(Client& client) {
     AlignedBuffer buffer(32 * kib);
     StopSource stop;
@@ -133,9 +133,9 @@ Task<> slow_peer_client(Client& client) {
     }
     co_await nursery.join();
     EXPECT_GE(client.domain->counters().waits_for_room.value(), 1U);
-    // Its incoming budget, our frames, what is under way: a few MiB, not everything.
+    // Its incoming budget, our frames, data in transit: a few MiB, not everything.
     EXPECT_LT(sent * buffer.size(), 8 * mib);
-    // The last word needs no room in its budget, but its turn: this waits until it reads.
+    // The last message has room in the budget, but must wait its turn: until the peer reads.
     co_await say(*client.endpoint, std::to_string(sent));
     co_await expect_to_hear(*client.endpoint, "all there");
 }
@@ -158,7 +158,7 @@ Task<> slow_peer_server(Server& server) {
     co_await say(*server.endpoint, "all there");
 }
 
-// A client that floods and does not read its answers: the server never waits for it, holds no more
+// A client that floods and does not read its replies: the server never waits for it, uses no more
 // than its budget, and serves it again when it reads.
 Task<> flood_client(Client& client) {
     Nursery nursery(client.core, 1);
@@ -183,7 +183,7 @@ Task<> flood_server(Server& server) {
     co_await server.endpoint->end_event();
 }
 
-// Messages may be kept and given back in any order.
+// Messages may be kept and released in any order.
 Task<> kept_messages_client(Client& client) {
     AlignedBuffer buffer(10 * kib);
     for (uint64_t i = 0; i < 200; ++i) {
@@ -240,7 +240,7 @@ Task<> read_in_place_client(Client& client) {
     client.endpoint->read_in_place(&reader);
     co_await say(*client.endpoint, "begin");
     uint64_t number = 0, received = 0;
-    // Behind the last one, which is odd, nothing comes.
+    // No message follows the last one, which is odd.
     while (number != numbered - 1) {
         auto message = co_await client.endpoint->receive();
         if (!message) ADD_FAILURE() << describe(message.error());
@@ -250,7 +250,7 @@ Task<> read_in_place_client(Client& client) {
         EXPECT_TRUE(holds(message->bytes().subspan(sizeof number), number));
         ++received;
     }
-    // A provider may bring some in pieces, which are never offered.
+    // A provider may deliver some in pieces, which are never offered.
     EXPECT_EQ(reader.taken + received, numbered);
     EXPECT_GT(reader.taken, numbered / 4);
     EXPECT_EQ(client.domain->counters().messages_received.value(), numbered);

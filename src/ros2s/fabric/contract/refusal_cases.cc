@@ -1,4 +1,5 @@
-// Keys that must not work: each use is refused, counted, changes nothing, and the connection lives.
+// Keys that must not work: each use is refused and counted, changes nothing, and the connection
+// stays.
 #include <algorithm>
 
 #include "cases.h"
@@ -8,7 +9,7 @@ namespace {
 
 constexpr uint64_t size = 64 << 10;
 
-// The client's half of all: memory in a known state, before and after the server tried.
+// The client's half of all cases: memory in a known state, before and after the server's attempt.
 Task<> lend_and_look(Client& client, Rights rights, GrantOptions options, Refusal refusal) {
     Endpoint& endpoint = *client.endpoint;
     auto memory = endpoint.allocate(3 * size);
@@ -50,7 +51,7 @@ Task<> attempt(Endpoint& endpoint, Attempt tried, Code code) {
 }
 Task<> expect_refusals(Server& server, Refusal refusal, uint64_t count) {
     co_await say(*server.endpoint, "tried");
-    // A provider that moves in pieces may have had more than one of an operation under way.
+    // A provider that moves in pieces may have had several of one operation in progress.
     EXPECT_GE(co_await refused_by_both(*server.endpoint, server.domain->counters(), refusal),
               count);
     co_await say(*server.endpoint, "counted");
@@ -80,7 +81,7 @@ Task<> out_of_range_server(Server& server) {
             ++tried;
         }
     }
-    // A key that claims more than was granted, honestly sealed.
+    // A key with a larger range than the grant, and a valid CRC.
     RemoteKey larger = key;
     larger.length = size * 2;
     larger.seal();
@@ -94,7 +95,7 @@ Task<> read_only_client(Client& client) {
 Task<> read_only_server(Server& server) {
     RemoteKey key = co_await receive_key(*server.endpoint);
     co_await attempt(*server.endpoint, {.key = key}, Code::denied);
-    key.rights = Rights::read_write;  // as a liar would
+    key.rights = Rights::read_write;  // a false claim
     key.seal();
     co_await attempt(*server.endpoint, {.key = key}, Code::denied);
     co_await expect_refusals(server, Refusal::right, 2);
@@ -119,7 +120,7 @@ Task<> revoked_server(Server& server) {
     co_await expect_to_hear(*server.endpoint, "revoked");
     co_await attempt(*server.endpoint, {.key = key}, Code::stale);
     co_await attempt(*server.endpoint, {.key = key, .put = false}, Code::stale);
-    for (const uint32_t ahead : {1U, 2U, 1000U}) {  // guessing what comes next
+    for (const uint32_t ahead : {1U, 2U, 1000U}) {  // guesses of later generations
         RemoteKey guess = key;
         guess.generation += ahead;
         guess.seal();
@@ -143,8 +144,8 @@ Task<> expired_server(Server& server) {
     co_await expect_refusals(server, Refusal::expired, 2);
 }
 
-// A key that works for as long as it was granted. A machine that is too slow for that is given
-// longer.
+// A key that works for the time of its grant. A machine that is too slow for that gets a longer
+// time.
 constexpr Duration lifetime_least = std::chrono::milliseconds(200);
 constexpr int lifetimes_tried = 6;  // each four times as long
 
@@ -162,7 +163,7 @@ Task<> lifetime_client(Client& client) {
         co_await send_key(endpoint, region->key());
         const bool was_used = co_await hear(endpoint) == "used";
         if (was_used) {
-            // The server counts from when it heard of the key, which is past.
+            // The server counts from the time at which it received the key. That time is over.
             co_await sleep_for(client.core, lifetime + lifetime_least);
             fill(*memory, 3);
             co_await say(endpoint, "over");
@@ -209,7 +210,7 @@ Task<> malformed_client(Client& client) {
 Task<> malformed_server(Server& server) {
     const RemoteKey key = co_await receive_key(*server.endpoint);
     RemoteKey changed = key;
-    changed.generation += 1;  // not sealed
+    changed.generation += 1;  // without a new CRC
     co_await attempt(*server.endpoint, {.key = changed}, Code::invalid);
     changed = key;
     changed.version = 9;
@@ -231,7 +232,7 @@ Task<> another_domain_server(Server& server) {
     co_await expect_refusals(server, Refusal::domain, 2);
 }
 
-// A key that is good on its own connection, used over another of the same domain.
+// A key of one connection, used over another one of the same domain.
 Task<> another_session_client(Client& client) {
     auto second = co_await connect(client);
     if (!second) co_return;

@@ -12,7 +12,7 @@
 namespace ros2s::fabric::contract {
 namespace {
 
-// The peer: connects, grants memory, sends the key, and then never looks again.
+// The peer: connects, grants memory, sends the key, and then does nothing any more.
 Task<> grant_and_stop(Reactor& core, OpenDomain open, std::string address) {
     Report report;
     auto domain = open(core, report);
@@ -24,7 +24,7 @@ Task<> grant_and_stop(Reactor& core, OpenDomain open, std::string address) {
     auto region = (*endpoint)->grant(*memory, Rights::read_write);
     if (!region) _exit(5);
     if (!co_await (*endpoint)->send(object_bytes(region->key()))) _exit(6);
-    // Until the message has gone; then this thread blocks for good.
+    // Until the message is sent; then this thread blocks for ever.
     co_await sleep_for(core, std::chrono::milliseconds(50));
     while (true) pause();
 }
@@ -66,7 +66,7 @@ Task<> stuck(Stage& stage, Child child) {
     Nursery nursery(stage.core(), 2);
     co_await nursery.spawn(put_for_ever(*victim, key, first));
     co_await nursery.spawn(put_for_ever(*victim, key, second));
-    // It comes to a standstill; others do not notice.
+    // Its transfer stops; others are not affected.
     const Counters& counters = stage.server->counters();
     uint64_t before = ~uint64_t{0};
     const Time until = stage.core().now() + std::chrono::seconds(30);
@@ -77,14 +77,14 @@ Task<> stuck(Stage& stage, Child child) {
     }
     EXPECT_TRUE(victim->alive());
     co_await stage.bystander_is_served();
-    // Its session is given up; that waits for nobody.
+    // Its session is ended, without waiting for it.
     victim->abandon();
     co_await victim->close();
     co_await nursery.join();
     EXPECT_EQ(first.error().code, Code::disconnected);
     EXPECT_EQ(second.error().code, Code::disconnected);
     co_await stage.bystander_is_served();
-    // Now it dies, with bytes for it still on their way.
+    // Now it dies, while bytes for it are still in transit.
     kill(child.process, SIGKILL);
     int status = 0;
     EXPECT_EQ(waitpid(child.process, &status, 0), child.process);

@@ -1,4 +1,4 @@
-// Put and get: moved_sizes, alignment, numbers, order, de-registration under way.
+// Put and get: sizes, alignment, numbers, order, revocation in progress.
 #include <array>
 
 #include "cases.h"
@@ -15,7 +15,7 @@ struct Lent {
     Bytes memory;
     MemoryRegion region;
 };
-// The client's part: memory, its grant, its key on the way to the server.
+// The client's part: allocates memory, grants it, and sends the key to the server.
 Task<Lent> lend(Client& client, uint64_t size, Rights rights, GrantOptions options = {}) {
     Lent lent;
     auto memory = client.endpoint->allocate(size);
@@ -138,13 +138,13 @@ Task<> ordered_server(Server& server) {
     for (uint64_t i = 0; i < 50; ++i) {
         fill(buffer.bytes(), i);
         EXPECT_TRUE(co_await server.endpoint->put(key, 0, buffer.bytes(), Placement::ordered));
-        std::memset(buffer.data(), 0, buffer.size());  // ours again
+        std::memset(buffer.data(), 0, buffer.size());  // the granted memory
         co_await say(*server.endpoint, std::to_string(i));
         co_await expect_to_hear(*server.endpoint, "next");
     }
 }
 
-// De-registration in the middle: once it has returned, nothing touches the memory any more.
+// Revocation in the middle: when it has returned, nothing accesses the memory any more.
 Task<> revoked_midway_client(Client& client) {
     Lent lent = co_await lend(client, 8 * mib, Rights::read_write);
     co_await expect_to_hear(*client.endpoint, "going");
@@ -187,7 +187,7 @@ Task<> revoked_midway_server(Server& server) {
               1U);
 }
 
-// Grants are cheap enough to make one for each request, and their slots come round.
+// Grants are cheap enough to make one for each request, and their slots are reused.
 Task<> many_grants_client(Client& client) {
     auto memory = client.endpoint->allocate(64 * kib);
     EXPECT_TRUE(memory);
@@ -240,7 +240,7 @@ Task<> budgets_client(Client& client) {
     EXPECT_TRUE(again);
     if (again) co_await again->revoke();
     endpoint.free(*memory);
-    // All of it may be had again.
+    // All of it can be allocated again.
     auto all = endpoint.allocate(endpoint.limits().memory_bytes_max);
     EXPECT_TRUE(all);
     if (all) endpoint.free(*all);
@@ -261,7 +261,7 @@ std::vector<Case> transfer_cases() {
         {"transfers_of_all_sizes", all_moves_client, all_moves_server, large, large},
         {"thousands_of_transfers", many_client, many_server},
         {"ordered_puts", ordered_client, ordered_server},
-        // What is under way takes its time on a busy machine, with an adapter in software.
+        // Operations in progress take long on a busy machine with an adapter in software.
         {"revoked_midway",
          revoked_midway_client,
          revoked_midway_server,

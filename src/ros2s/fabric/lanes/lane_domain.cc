@@ -12,7 +12,7 @@
 namespace ros2s::fabric::lanes {
 namespace {
 
-// A machine that died says nothing: the kernel asks it, once a second.
+// A machine that died sends nothing: the kernel probes it, once a second.
 void keep_alive(int fd) {
     const int on = 1;
     const int idle_s = 2;
@@ -68,12 +68,12 @@ class LaneDomain final : public Domain, private Handshakes {
     Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
                                                       const ConnectOptions& options, StopToken stop,
                                                       Report& report);
-    // The listener's answer, and the greeting that came with it.
+    // The listener's answer, and the greeting after it.
     Task<Result<PeerAddress>> ask(int fd, std::string address, Hello& hello, uint64_t channel,
                                   StopToken stop, Report& report);
-    // The hello, sealed, and our greeting behind it.
+    // The hello, sealed, and our greeting after it.
     Task<Result<>> say(int fd, Hello hello, uint64_t channel, StopToken stop);
-    // The peer's greeting, of so many bytes.
+    // The peer's greeting, of `bytes` bytes.
     Task<Result<PeerAddress>> hear_greeting(int fd, uint32_t bytes, StopToken stop);
     [[nodiscard]] Hello introduce(const Limits& limits) const {
         Hello hello{.domain = id_};
@@ -121,7 +121,7 @@ Task<Result<PeerAddress>> LaneDomain::hear_greeting(int fd, uint32_t bytes, Stop
     co_return decode_greeting(greeting);
 }
 
-// Of an admitted peer alone: the library reads its address here, and connects to it.
+// For admitted peers only: the library parses the peer's address here, and connects to it.
 Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Admitted peer, Limits limits,
                                                            StopToken stop) {
     const int fd = peer.socket.get();

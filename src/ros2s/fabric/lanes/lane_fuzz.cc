@@ -1,5 +1,5 @@
 // What a peer of a provider over a network library can send: a greeting, then messages of the
-// library, whose headers and packets are right more often than not. At worst its session ends.
+// library, mostly with valid headers and packets. At worst its session ends.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ constexpr Limits limits{.message_bytes_max = 20'000,
                         .memory_bytes_max = 16'384,
                         .answer_within = std::chrono::milliseconds(1)};
 
-// What is sent is gone at once.
+// Every send completes at once.
 class DeafLane final : public Lane {
   public:
     explicit DeafLane(LaneUser& user) : user_(&user) {}
@@ -51,7 +51,7 @@ class DeafLane final : public Lane {
     std::deque<Frame*> sent_;
 };
 
-// Over it comes what the input says, and nothing else.
+// Delivers what the input says, and nothing else.
 class FuzzedWorker final : public SilentWorker {
   public:
     using SilentWorker::SilentWorker;
@@ -61,7 +61,7 @@ class FuzzedWorker final : public SilentWorker {
     using Worker::take;
 };
 
-// The input, bit by bit; zeros where it is over.
+// The input, bit by bit; zeros after its end.
 class Script {
   public:
     explicit Script(ConstBytes bytes) : rest_(bytes) {}
@@ -94,7 +94,7 @@ class Trial {
         channel_ = wire->channel();
         ROS2S_CHECK(wire->open({.channel = 1, .address = {std::byte{1}}}, !initiates_));
         wire->greet();
-        // Some of it before the session is there.
+        // Some of it before the session exists.
         for (uint8_t early = script_.take<uint8_t>() % 4; early > 0; --early) come(library);
         make_endpoint(std::move(wire));
         for (bool granted = false; !script_.over();) {
@@ -184,7 +184,7 @@ class Trial {
         if (has_key) append(frame, object_bytes(key()));
         frame.resize(frame.size() + bytes);
     }
-    // The granted one, or nearly.
+    // The granted key, or a similar one.
     RemoteKey key() {
         RemoteKey key = region_.live() ? region_.key() : RemoteKey{};
         const auto wrong = script_.take<uint8_t>();

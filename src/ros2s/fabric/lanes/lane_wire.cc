@@ -50,7 +50,7 @@ Task<> LaneWire::watch(LaneWire& self) {
     if (!polled || self.shut_) co_return;
     std::byte word{};
     if (recv(self.socket_.get(), &word, 1, MSG_DONTWAIT) > 0) {
-        self.fail_later(End::violation);  // nothing is due there
+        self.fail_later(End::violation);  // no data is expected there
         co_return;
     }
     co_await self.worker_.quiet(late_frames_within);
@@ -79,7 +79,7 @@ void LaneWire::came(const FrameHeader& header, ConstBytes frame, bool whole) noe
         fail_later(End::violation);
         return;
     }
-    // Nothing that comes after something wrong.
+    // Ignores everything after a violation.
     if (failure_ == End::violation) return;
     ++sequence_in_;
     if (first) {
@@ -109,14 +109,14 @@ void LaneWire::give_back() noexcept {
 }
 
 Task<> LaneWire::farewell() {
-    while (!shut_) co_await changed_;  // broke() leads there
+    while (!shut_) co_await changed_;  // broke() ends this
 }
 
 void LaneWire::shut() noexcept {
     if (shut_) return;
     shut_ = true;
     worker_.remove(channel_);
-    // The peer hears of it now; the lane winds up after close().
+    // The peer learns of it now; the lane winds up after close().
     if (socket_.open()) ::shutdown(socket_.get(), SHUT_RDWR);
     stop_.request_stop();
     changed_.wake_all();
@@ -129,7 +129,7 @@ Task<> LaneWire::close() {
     if (lane_ == nullptr) co_return;
     if (user_ != nullptr) {
         give_back();
-        // Those that the library still reads go with the lane; others come back in their place.
+        // Frames that the library still reads go with the lane; others replace them.
         for (size_t i = lane_->frames_under_way(); i > 0; --i) {
             user_->frame_sent(worker_.flusher().take_frame());
         }

@@ -28,9 +28,9 @@ Task<> Worker::close() {
         rouse();
         co_await sleep_for(reactor_, std::chrono::milliseconds(1));
     }
-    // From here on nobody looks at the library, so that the event stays: asking the ring to cancel
-    // is not enough, because a poll that was just woken for what we took in ourselves is armed
-    // anew.
+    // From here on the library is not looked at, so the event stays set. Cancelling in the ring
+    // alone is not enough: a poll that was just woken for data that we already received is armed
+    // again.
     stopping_ = true;
     if (!event_submitted_) {
         reactor_.post(watcher_);
@@ -43,8 +43,8 @@ Task<> Worker::close() {
 }
 
 uint64_t Worker::add(LaneWire& wire) {
-    // A ticket, too: an adapter's connections are asked for with it. Who has been told many does
-    // not guess a neighbour's.
+    // It is also a ticket: an adapter's connections are requested with it. A peer that has seen
+    // many channels cannot guess another one.
     uint64_t channel = 0;
     while (channel == 0 || wires_.contains(channel)) channel = Secrets().next();
     wires_.emplace(channel, &wire);
@@ -104,7 +104,7 @@ void Worker::wind_up(std::unique_ptr<Lane> lane) {
     winding_up_.push_back(std::move(lane));
     rouse();
     step_lanes(false);
-    // The oldest ends in the next turns.
+    // The oldest one ends in the next turns.
     for (size_t i = 0; i + winding_up_max < winding_up_.size(); ++i) {
         (void)winding_up_[i]->wind_up(true);
     }
@@ -137,7 +137,7 @@ bool Worker::poll() noexcept {
 
 bool Worker::settle() noexcept {
     if (attended_.empty()) return false;
-    // What is told may lead to more: that is for the next turn.
+    // The events may cause others: those are for the next turn.
     std::vector<LaneWire*> now;
     now.swap(attended_);
     for (LaneWire* wire : now) wire->attended = false;

@@ -7,7 +7,8 @@
 namespace ros2s::fabric::ofi {
 namespace {
 
-// All that may be under way at once: frames of some thirty sessions to peers that do not read.
+// All sends that may be in progress at once: frames of some thirty sessions to peers that do not
+// read.
 constexpr size_t sends_max = 1024;
 constexpr size_t receives_max = 256;
 

@@ -103,7 +103,7 @@ bool MessageContext::remembers_memory() const {
         fid_mr* made = nullptr;
         if (fi_mr_reg(domain_.get(), memory.data(), memory.size(), FI_REMOTE_READ, 0, 0, 0, &made,
                       nullptr) != 0) {
-            return true;  // it does not show
+            return true;  // it cannot be determined
         }
         each.reset(made);
     }
@@ -111,7 +111,7 @@ bool MessageContext::remembers_memory() const {
 }
 
 bool MessageContext::is_of_our_kind(ConstBytes address) const noexcept {
-    // libfabric reads as many bytes as an address of ours has.
+    // libfabric reads as many bytes as our own address has.
     sockaddr theirs{};
     sockaddr ours{};
     if (address.size() != address_.size() || address.size() < sizeof theirs) return false;

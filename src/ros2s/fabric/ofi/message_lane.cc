@@ -26,7 +26,7 @@ MessageLane::~MessageLane() {
 
 Result<> MessageLane::connect(ConstBytes address) {
     if (!worker_.context().is_of_our_kind(address)) return ros2s::fail(Code::unsupported);
-    // No way there now: a port that is down, perhaps. It may be back at the next attempt.
+    // No route there now, perhaps because a port is down. It may be back at the next attempt.
     auto endpoint = worker_.context().make_endpoint(address);
     if (endpoint == nullptr) return ros2s::fail(Code::disconnected);
     if (!prepare(std::move(endpoint))) return ros2s::fail(Code::no_memory);
@@ -43,7 +43,7 @@ void MessageLane::accept(fi_info& request) noexcept {
     }
 }
 
-// What the peer sends finds memory as soon as it can send.
+// Prepares memory, so that the peer's first message finds some.
 bool MessageLane::prepare(Handle<fid_ep> endpoint) noexcept {
     endpoint_ = std::move(endpoint);
     for (size_t i = 0; i < MessageContext::receives_max; ++i) {
@@ -118,7 +118,7 @@ void MessageLane::completed(Slot& slot, size_t length, Outcome outcome) noexcept
     }
     worker_.slots().give(slot);
     if (well) return hand_over();
-    // The peer's adapter refused what the peer itself said may be touched.
+    // The peer's adapter refused an access that the peer itself had granted.
     fail(outcome == Outcome::refused ? End::violation : End::peer_died);
 }
 

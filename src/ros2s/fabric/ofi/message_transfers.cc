@@ -116,7 +116,7 @@ void MessageTransfers::completed(Slot& slot, bool well) noexcept {
 
 void MessageTransfers::stop() noexcept {
     stopped_ = true;
-    // Before our memory is withdrawn, so that the peer hears of the end and not of a refusal.
+    // Before our memory is withdrawn, so that the peer sees the end and not a refusal.
     if (!exposed_.empty()) lane_.disconnect();
     worker_.slots().forget_moves(lane_);
     due_.clear();

@@ -74,7 +74,7 @@ MessageLane* MessageWorker::lane_of(const fid* endpoint) noexcept {
 void MessageWorker::asked(fi_info& request, ConstBytes data) noexcept {
     ConnectionRequest asked;
     MessageLane* lane = nullptr;
-    // The adapter pads what it carries.
+    // The adapter pads the data.
     if (data.size() >= sizeof asked) {
         std::memcpy(&asked, data.data(), sizeof asked);
         const auto found = std::ranges::find_if(
@@ -91,7 +91,7 @@ void MessageWorker::asked(fi_info& request, ConstBytes data) noexcept {
 }
 
 bool MessageWorker::read_events() noexcept {
-    // What came with a request lies behind the entry.
+    // The data of a request follow the entry.
     alignas(fi_eq_cm_entry) std::array<std::byte, sizeof(fi_eq_cm_entry) + 256> read{};
     uint32_t event = 0;
     const ssize_t length = fi_eq_read(context_.events(), &event, read.data(), read.size(), 0);
@@ -120,14 +120,14 @@ bool MessageWorker::progress() noexcept {
     bool found = read_completions();
     if (!found) settle_ends();
     if (++looks_ % looks_between_events == 0 && read_events()) {
-        --looks_;  // there may be more
+        --looks_;  // more may follow
         found = true;
     }
     return found;
 }
 
 bool MessageWorker::arm_events() noexcept {
-    looks_ = looks_between_events - 1;  // who is woken looks at both
+    looks_ = looks_between_events - 1;  // after a wake-up, look at both queues
     return !read_events() && context_.may_sleep();
 }
 

@@ -12,8 +12,8 @@ Error error_of(int status) {
     }
 }
 
-// The device's own: tcp offers all. It has an address for each protocol: the first of IPv4, else
-// the first.
+// The offer of the device itself: tcp offers all devices. A device has one address for each
+// protocol: takes the first IPv4 one, else the first.
 fi_info* choose(fi_info* found, const std::string& domain) {
     fi_info* chosen = nullptr;
     for (fi_info* each = found; each != nullptr; each = each->next) {
@@ -37,7 +37,7 @@ int find_offer(const OfiLibrary& ofi, Info hints, const Choice& choice, Info& of
     hints->domain_attr->name = domain.data();
     fi_info* found = nullptr;
     const int status = ofi.fi_getinfo(api_version, nullptr, nullptr, 0, hints.get(), &found);
-    // The names are ours.
+    // We own the names.
     hints->fabric_attr->prov_name = nullptr;
     hints->domain_attr->name = nullptr;
     if (status != 0) return status;

@@ -88,7 +88,7 @@ bool OfiLane::wind_up(bool force) noexcept {
         complete(sending);
     }
     if (handed_over_ > 0) worker_.adopt(*this);
-    // What libfabric still has for a peer that takes nothing comes back when it is let go of.
+    // When the peer is released, libfabric returns the messages that the peer did not receive.
     worker_.peers().release(*std::exchange(peer_, nullptr), !all_sent);
     return true;
 }

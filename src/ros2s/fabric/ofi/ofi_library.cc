@@ -12,31 +12,31 @@ constexpr lanes::LibraryWords words{
 
 std::span<std::string> settings() {
     static std::array<std::string, 12> all{
-        // Others would look for their hardware, and start threads.
+        // Other providers would look for their hardware, and start threads.
         "FI_PROVIDER=tcp,verbs,ofi_rxm",
-        // Memory is registered for nobody, so nothing is to be remembered; it also keeps libfabric
-        // from patching the process's mmap().
+        // We register no memory for one-sided use, so no registration needs caching. This also
+        // keeps libfabric from patching the process's mmap().
         "FI_MR_CACHE_MONITOR=disabled",
         "FI_HMEM=system",
-        // Over tcp a frame goes out of our memory as it is and comes in where we want it, in one
-        // message; longer ones, which we never send, would be fetched from the sender's memory.
+        // Over tcp a frame is sent from our memory and received into our memory, in one message.
+        // Longer messages, which we never send, would be fetched from the sender's memory.
         "FI_OFI_RXM_EAGER_LIMIT=61504",
-        // Over verbs a message goes through libfabric's own buffers of this size. It registers
-        // 2048 of them for each domain, while the first connection waits.
+        // Over verbs a message goes through libfabric's own buffers of this size. It registers 2048
+        // of them for each domain, while the first connection waits.
         "FI_OFI_RXM_BUFFER_SIZE=" + std::to_string(buffer_bytes),
-        // What waits for messages belongs to no connection, over verbs neither: libfabric would
-        // post it again for one that it had just closed.
+        // Receive buffers belong to no connection, also over verbs. Otherwise libfabric would post
+        // them again for a connection that it had just closed.
         "FI_OFI_RXM_USE_SRX=1",
-        // A queue of completions has room for all that so many connections can have under way.
-        // Soft-RoCE's has 32767 entries; libfabric's defaults need more.
+        // A queue of completions has room for everything that so many connections can have in
+        // progress. Soft-RoCE's has 32767 entries; libfabric's defaults need more.
         "FI_UNIVERSE_SIZE=100",
         "FI_OFI_RXM_MSG_TX_SIZE=64",
         "FI_OFI_RXM_MSG_RX_SIZE=1024",
-        // Libraries of PSM, with which Debian's is linked: no handlers of signals, SIGTERM among
-        // them.
+        // For libraries of PSM, which Debian's libfabric links: no signal handlers, for SIGTERM
+        // among others.
         "IPATH_NO_BACKTRACE=1",
         "HFI_NO_BACKTRACE=1",
-        // Microseconds between two looks at connections that come and go.
+        // Microseconds between two looks at new and ended connections.
         "FI_OFI_RXM_CM_PROGRESS_INTERVAL=1000",
     };
     return all;

@@ -15,7 +15,7 @@ OfiWorker::OfiWorker(Reactor& reactor, Counters& counters, Context context)
       peers_(context_.peers(), context_.address(), context_.peers_max()),
       retrying_(reactor, 1) {
     for (size_t i = 0; i < receives_count; ++i) {
-        // Its bytes stay as they are.
+        // Its bytes are not initialised.
         receive_into(*receives_.emplace_back(new Receive));
     }
 }
@@ -26,7 +26,7 @@ Task<> OfiWorker::end() {
     stop_.request_stop();
     co_await retrying_.join();
     context_.close_endpoint();
-    // Frames that it had for peers that took nothing.
+    // Frames for peers that did not read.
     for (Sending& each : sendings_) {
         if (each.frame != nullptr) flusher().give_frame(*std::exchange(each.frame, nullptr));
     }
@@ -78,7 +78,7 @@ void OfiWorker::adopt(const OfiLane& lane) noexcept {
 
 void OfiWorker::wait(OfiLane& lane) {
     if (std::ranges::find(waiting_, &lane) == waiting_.end()) waiting_.push_back(&lane);
-    // libfabric tells of some of what it waits for, and not of all.
+    // libfabric reports some of the events that it waits for, not all.
     (void)retrying_.try_spawn(retry(*this));
 }
 
@@ -120,7 +120,7 @@ void OfiWorker::completed(Transfer& transfer, size_t length, bool well) noexcept
 bool OfiWorker::read_error() noexcept {
     fi_cq_err_entry error{};
     if (fi_cq_readerr(context_.completions(), &error, 0) <= 0) return false;
-    if (error.op_context == nullptr) {  // of the endpoint as a whole
+    if (error.op_context == nullptr) {  // for the endpoint as a whole
         for (OfiLane* lane : lanes_) lane->fail(End::failed);
         return true;
     }

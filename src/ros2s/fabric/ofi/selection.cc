@@ -13,13 +13,13 @@ constexpr std::string_view tcp = "ofi+tcp;ofi_rxm";
 constexpr std::string_view verbs_rxm = "ofi+verbs;ofi_rxm";
 constexpr std::string_view verbs = "ofi+verbs";
 
-// A queue of completions of an adapter has room for so many connections (FI_UNIVERSE_SIZE); that of
+// An adapter's queue of completions has room for this many connections (FI_UNIVERSE_SIZE); that for
 // tcp grows.
 constexpr size_t peers_over_verbs_max = 95;
 constexpr size_t peers_over_tcp_max = 4096;
 
-// The adapter's name, with its port or without: an adapter's ports are devices of their own to
-// libfabric, which goes by the address of their network interface.
+// The adapter's name, with or without its port. To libfabric an adapter's ports are separate
+// devices, identified by the address of their network interface.
 Result<std::string> adapter_of(const Options& options, const std::vector<std::string>& fit,
                                Report& report) {
     const size_t colon = options.device.find(':');

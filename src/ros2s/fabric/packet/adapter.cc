@@ -67,7 +67,7 @@ void PacketEndpoint::notify(const Notice& notice) noexcept {
     notices_.push_back(notice);
     drained_.reset();
     want_flush();
-    // At once where there is room, so that messages after it take their short way.
+    // At once if there is room, so that messages after it need not wait.
     while (open_frame() && add_notice()) {
     }
 }
@@ -129,7 +129,7 @@ Result<> PacketEndpoint::settle(const Lent::Use& use, const Result<>& moved) noe
 
 void PacketEndpoint::on_granted(const PacketView& packet) noexcept {
     if (one_sided_ == nullptr || !initiates()) return end(End::violation);
-    // An honest peer takes a slot again when it was told that nothing of it is under way.
+    // A correct peer reuses a slot only after it was told that no transfer of it is in progress.
     if (lent_.size() + notices_.size() >= limits_.regions_max) return end(End::over_budget);
     const uint64_t within = packet.header.count;
     const Time now = reactor_.now();

@@ -1,5 +1,5 @@
-// What a PacketEndpoint does with what comes in. The peer's bytes are the world: what breaks the
-// protocol or a budget ends the connection.
+// How a PacketEndpoint handles arriving packets. The peer's bytes are untrusted: a violation of the
+// protocol or of a budget ends the connection.
 #include <limits>
 
 #include "ros2s/fabric/packet/packet_endpoint.h"
@@ -53,8 +53,8 @@ void PacketEndpoint::on_released(size_t size) noexcept {
 
 void PacketEndpoint::answer(uint64_t operation, std::expected<void, Refusal> result) noexcept {
     if (!result) counters_.of(result.error()).add();
-    // A peer that neither reads ends of its operations nor stops beginning new ones. (A refused put
-    // has an end for each piece that was under way, so there may be more than operations.)
+    // A peer that does not read the ends of its operations but begins new ones. (A refused put has
+    // an end for each piece in progress, so there may be more ends than operations.)
     if (dones_.size() >= limits_.operations_max + 8 * frames_max) return end(End::over_budget);
     dones_.push_back(
         {operation, static_cast<uint16_t>(result ? 0 : static_cast<uint16_t>(result.error()) + 1)});
@@ -66,7 +66,7 @@ void PacketEndpoint::on_put(const PacketView& packet) noexcept {
         counters_.of(Refusal::initiator).add();
         return end(End::violation);
     }
-    // All that is still to come, so that a put which must fail writes nothing.
+    // The whole rest of the put, so that a put which must fail writes nothing.
     const auto to = grants_.check(packet.key, packet.header.offset, packet.header.count,
                                   Rights::write, reactor_.now());
     if ((packet.header.flags & Packet::flag_answer) == 0) {
@@ -77,8 +77,8 @@ void PacketEndpoint::on_put(const PacketView& packet) noexcept {
             return;
         }
         counters_.of(to.error()).add();
-        // A message that follows would claim that the bytes are here. For a key that we revoked we
-        // know better; anything else is a peer that does not know what it does.
+        // A later message would claim that the bytes are here. If we have revoked the key, that is
+        // known. Any other refusal means that the peer breaks the protocol.
         if (to_error(to.error()).code != Code::stale) end(End::violation);
         return;
     }

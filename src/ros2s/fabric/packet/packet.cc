@@ -1,7 +1,7 @@
 #include "ros2s/fabric/packet/packet.h"
 
 namespace ros2s::fabric {
-// Fields that a type does not use are zero, so that they can mean something in a later version.
+// Fields that a type does not use are zero, so that a later version can use them.
 bool makes_sense(const Packet& header) noexcept {
     using Type = Packet::Type;
     const uint8_t flags_known =

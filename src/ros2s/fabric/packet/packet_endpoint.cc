@@ -16,7 +16,7 @@ Flusher::~Flusher() {
 }
 
 Frame& Flusher::take_frame() {
-    if (idle_ == nullptr) return *new Frame;  // its bytes stay as they are
+    if (idle_ == nullptr) return *new Frame;  // its bytes are not initialised
     --idle_count_;
     return *std::exchange(idle_, idle_->next);
 }
@@ -73,7 +73,7 @@ PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& fl
     peer_.name = session_info_.peer_name;
     peer_.domain = session_info_.peer.domain;
     Endpoint::session_ = session_info_.session;
-    // A peer whose figures contradict each other could make a message wait for ever.
+    // A peer with contradictory limits could make a message wait for ever.
     send_bytes_max_ = std::min(session_info_.peer.message_bytes_max,
                                credit_ < 2 * message_overhead ? 0 : credit_ / 2 - message_overhead);
     for (uint32_t i = limits_.operations_max; i-- > 0;) operations_free_.push_back(i);
@@ -111,8 +111,8 @@ Result<RemoteKey> PacketEndpoint::do_grant(Bytes memory, Rights rights,
 
 Task<> PacketEndpoint::do_revoke(RemoteKey key) {
     if (one_sided_ != nullptr) co_await fence(key);
-    // Where our own code copies it does so a piece at a time and never across a suspension: from
-    // here on it does not.
+    // If our own code copies, it does so one piece at a time and never across a suspension: from
+    // here on it copies nothing.
     grants_.revoke(key.slot, key.generation);
 }
 

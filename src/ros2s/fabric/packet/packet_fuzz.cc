@@ -1,4 +1,4 @@
-// Any bytes as a frame: packets come out whole and within it, or not at all.
+// Any bytes as a frame: each decoded packet is whole and within the frame.
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/packet/packet.h"
 

@@ -1,4 +1,5 @@
-// What a PacketEndpoint sends: which packets go into which frame, and when a frame is written.
+// The sending part of PacketEndpoint: which packets go into which frame, and when a frame is
+// written.
 #include <algorithm>
 
 #include "ros2s/fabric/packet/packet_endpoint.h"
@@ -51,7 +52,7 @@ void PacketEndpoint::append(const Packet& header, ConstBytes first, ConstBytes s
 }
 
 bool PacketEndpoint::add_control() noexcept {
-    // Credit in lumps, so that it does not double the number of packets.
+    // Credit is collected, so that it does not double the number of packets.
     if (credit_due_ >= limits_.incoming_bytes_max / 4) {
         append({.type = Packet::Type::credit, .count = credit_due_}, {}, {});
         held_ -= std::exchange(credit_due_, 0);
@@ -72,7 +73,7 @@ bool PacketEndpoint::add_message() noexcept {
     Outgoing& outgoing = *first();
     const uint64_t size = outgoing.size();
     if (outgoing.sent == 0) {
-        // The whole message's credit at its start: what has begun never waits for credit.
+        // The whole message's credit at its start: a message that has begun never waits for credit.
         if (credit_ < size + message_overhead) return false;
         if (frame_room() < std::min<uint64_t>(size, piece_bytes_least)) return false;
         credit_ -= size + message_overhead;
@@ -128,20 +129,20 @@ bool PacketEndpoint::add_put() noexcept {
         puts_.push_back(&operation);
     } else {
         operation.all_sent = true;
-        // Refused already, or nobody is asked: this was all.
+        // Refused already, or no answer is expected: this was all.
         if (!operation.wants_answer) complete(operation);
     }
     return true;
 }
 
-// The next piece of a get that the peer asked for.
+// The next piece of a get that the peer requested.
 bool PacketEndpoint::add_served() noexcept {
     if (served_.empty()) return false;
     Served& served = served_.front();
     const uint64_t left = served.count - served.sent;
     const uint64_t count = std::min<uint64_t>(frame_room(), left);
     if (count < std::min<uint64_t>(left, piece_bytes_least)) return false;
-    // The last piece is followed by `done`, so there is one for nothing, too.
+    // `done` follows the last piece, so a get of zero bytes has a piece, too.
     const auto from =
         grants_.check(served.key, served.offset + served.sent, count, Rights::read, reactor_.now());
     if (!from) {
@@ -188,7 +189,7 @@ void PacketEndpoint::pump() noexcept {
             write_open();
             break;
         }
-        // What is left does not fit, or waits for credit.
+        // The rest does not fit, or waits for credit.
         if (open_->used < frame_bytes_max_ / 2) break;
         write_open();
     }
@@ -201,7 +202,7 @@ bool PacketEndpoint::queues_empty() const noexcept {
            notices_.empty();
 }
 
-// The short way: into the open frame, where nothing waits before it.
+// The fast path: directly into the open frame, if no message waits before this one.
 bool PacketEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
     const size_t size = head.size() + body.size();
     if (!notices_.empty() || credit_ < size + message_overhead || !open_frame()) {

@@ -1,6 +1,6 @@
-// A peer that writes what it likes into the shared memory of its session, rings, indices, grants
-// and all, and into its socket, between any two turns of the other side: at worst that side's
-// session ends. Both sides are tried: the server, and the client of a false server.
+// A peer that writes anything into the shared memory of its session (rings, indices, grants), and
+// into its socket, between any two turns of the other side. At worst that side's session ends. Both
+// sides are tested: the server, and the client of a false server.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr Limits limits{.message_bytes_max = 20'000,
                         .memory_bytes_max = 16'384,
                         .answer_within = std::chrono::milliseconds(1)};
 
-// The input, bit by bit; zeros where it is over.
+// The input, bit by bit; zeros after its end.
 class Script {
   public:
     explicit Script(ConstBytes bytes) : rest_(bytes) {}
@@ -129,7 +129,7 @@ class Trial {
             default: word(script_.take<uint8_t>()).value = script_.take<uint8_t>(); return true;
         }
     }
-    // An entry whose fields make sense more often than not.
+    // An entry with mostly valid fields.
     void write_entry() {
         const Packet header{.type = static_cast<Packet::Type>(1 + script_.take<uint8_t>() / 128),
                             .length = script_.take<uint16_t>(),

@@ -22,7 +22,7 @@ void Segment::unmap() noexcept {
 Result<Segment> Segment::map(Descriptor descriptor, uint64_t size) {
     void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
     if (memory == MAP_FAILED) return fail_errno(errno);
-    // A forked child has nothing to do with our peers.
+    // A forked child must not access our peers' memory.
     madvise(memory, size, MADV_DONTFORK);
     return Segment(std::move(descriptor), {static_cast<std::byte*>(memory), size});
 }

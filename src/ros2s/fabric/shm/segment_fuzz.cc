@@ -1,5 +1,5 @@
-// What a false server can send a client in the set-up: figures of a layout, and descriptors with
-// any seals and sizes. Taken in is only what can be touched from end to end for ever.
+// What a false server can send to a client in the set-up: a layout, and descriptors with any seals
+// and sizes. An accepted segment can be accessed from end to end, for ever.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,11 +21,11 @@ struct Sent {
     uint8_t seals = 0;
     uint8_t kind = 0;
     uint16_t pages = 0;
-    uint16_t bytes = 0;  // beside the pages
+    uint16_t bytes = 0;  // beyond the pages
     uint16_t announced_off = 0;
 };
 
-// Whatever makes sense fits together, without an overflow.
+// Every accepted layout is consistent, without an overflow.
 void look_at(const ShmHello& layout) {
     if (!makes_sense(layout)) return;
     ROS2S_CHECK(uses_offset(layout) + layout.slots * sizeof(uint32_t) <= layout.control_bytes);

@@ -1,4 +1,5 @@
-// Set-up: who connects gets two segments of its own, made and sealed by the listener's side.
+// Set-up: each connecting client gets two segments of its own, made and sealed by the listener's
+// side.
 #include <algorithm>
 #include <bit>
 
@@ -73,7 +74,7 @@ class ShmDomain final : public Domain, private Handshakes {
     std::unique_ptr<Sessions> sessions_;
 };
 
-// Of an admitted peer alone: memory is made and shared here.
+// For admitted peers only: memory is made and shared here.
 Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits limits,
                                                           StopToken stop) {
     const int fd = peer.socket.get();
@@ -91,7 +92,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
     answer.appended_bytes = sizeof layout;
     const uint64_t total = layout.control_bytes + layout.payload_bytes;
     Sessions::Room room = sessions_->take_room(total);
-    // Not even made where there is no room for it.
+    // Not even made if there is no room for it.
     Result<Segment> control = fail(Code::no_memory);
     Result<Segment> payload = fail(Code::no_memory);
     if (room) {

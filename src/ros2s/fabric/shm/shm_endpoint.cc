@@ -13,7 +13,7 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-// The rings lie behind the control page: to the server, to the client.
+// The rings follow the control page: to the server, to the client.
 Bytes ring_of(const Segment& control, const ShmHello& layout, bool to_server) {
     return to_server ? control.bytes().subspan(control_page_bytes, layout.to_server_bytes)
                      : control.bytes().subspan(control_page_bytes + layout.to_server_bytes,
@@ -120,7 +120,7 @@ const std::string ShmEndpoint::provider_name = "shm";
 const std::string& ShmEndpoint::provider() const noexcept { return provider_name; }
 ControlPage& ShmEndpoint::page() const noexcept { return page_of(control_); }
 
-// The socket: bytes on it are wake-ups and mean nothing else; its end is the peer's.
+// The socket: bytes on it are wake-ups and have no other meaning. Its end is the peer's end.
 Task<> ShmEndpoint::watch(ShmEndpoint& self) {
     while (self.alive()) {
         const auto polled =
@@ -134,8 +134,8 @@ Task<> ShmEndpoint::watch(ShmEndpoint& self) {
     }
 }
 
-// What the peer had written is still there: it is taken before the end is told. A ring's worth at
-// most, whatever the budgets say, because there will be no later.
+// The messages that the peer had written are received before the end is reported. At most one ring
+// of them, whatever the budgets say, because there is no later chance.
 void ShmEndpoint::hung_up() noexcept {
     take(in_.refresh() ? ~uint64_t{0} : 0, true);
     if (!alive()) return;
@@ -145,7 +145,7 @@ void ShmEndpoint::hung_up() noexcept {
 }
 
 bool ShmEndpoint::poll() noexcept {
-    // Quiet, and with nothing to do for it: what comes comes with a byte on its socket.
+    // Quiet, and without work. New work comes with a byte on the socket.
     if (!alive() || (armed_ && wake_for_ == 0 && first() == nullptr && revoking_.empty())) {
         return false;
     }
@@ -173,8 +173,8 @@ bool ShmEndpoint::poll() noexcept {
     return found;
 }
 
-// Says what to be woken for, then looks once more: whoever makes it true sees the flag, or it is
-// seen here.
+// Sets the flags for its wake-up, then looks once more: either the writer sees the flag, or the
+// event is seen here.
 bool ShmEndpoint::prepare_sleep() noexcept { return !alive() || arm(); }
 
 bool ShmEndpoint::arm() noexcept {
@@ -183,7 +183,7 @@ bool ShmEndpoint::arm() noexcept {
         wants_entries | (needs_room ? wants_room : 0) | (revoking_.empty() ? 0 : wants_release);
     shared(wants_.value).store(wants, std::memory_order_seq_cst);
     const uint64_t known = in_.available();
-    if (!in_.refresh()) return false;  // poll() deals with it
+    if (!in_.refresh()) return false;  // poll() handles it
     if (in_.available() != known) return false;
     if (needs_room && out_.read_further()) return false;
     return std::ranges::all_of(revoking_, [this](uint32_t slot) { return in_use(slot); });
@@ -200,10 +200,10 @@ void ShmEndpoint::disarm() noexcept {
     shared(wants_.value).store(0, std::memory_order_relaxed);
 }
 
-// Wakes a peer that is known to sleep. poll() finds out about any other.
+// Wakes a peer that is known to sleep. poll() detects any other.
 void ShmEndpoint::wrote_entry() noexcept {
     wake_for_ |= wants_entries;
-    disarm();  // an answer may come soon
+    disarm();  // a reply may come soon
     if (woken_early_) return;
     const uint64_t wants = shared(peer_wants_.value).load(std::memory_order_relaxed);
     if ((wants & wants_entries) == 0) return;
@@ -211,7 +211,7 @@ void ShmEndpoint::wrote_entry() noexcept {
     wake_peer();
 }
 
-// One byte at most for each of the peer's sleeps. A full socket means that it has bytes to wake to.
+// At most one byte for each sleep of the peer. A full socket has enough bytes to wake it.
 void ShmEndpoint::wake_peer() noexcept {
     if (wake_for_ == 0 || !alive()) return;
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -225,7 +225,7 @@ void ShmEndpoint::wake_peer() noexcept {
 }
 
 void ShmEndpoint::on_end() noexcept {
-    // The peer's hang-up: it hears of it at once, and we touch its memory no more.
+    // The peer sees the hang-up at once, and we do not access its memory any more.
     shutdown(socket_.get(), SHUT_RDWR);
     stop_.request_stop();
     end_queue();

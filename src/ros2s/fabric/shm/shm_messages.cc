@@ -1,10 +1,10 @@
-// Messages over the rings: whole where there is room for it, in pieces where they are large.
+// Messages over the rings: whole if there is room, in pieces if they are large.
 #include <algorithm>
 
 #include "shm_endpoint.h"
 
 namespace ros2s::fabric::shm {
-// What answers have reserved is not for others.
+// Room that is reserved for replies is not available.
 uint64_t ShmEndpoint::room_for_sends() const noexcept {
     return out_.room() - std::min(out_.room(), reserved_for_replies());
 }
@@ -23,7 +23,7 @@ bool ShmEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
     return true;
 }
 
-// The room was reserved when the request was taken in, and sends leave it alone.
+// The room was reserved when the request was received, and sends do not use it.
 Result<> ShmEndpoint::do_reply(ConstBytes head, ConstBytes body) {
     write(head, body);
     return {};
@@ -74,8 +74,8 @@ bool ShmEndpoint::take(uint64_t most, bool last) noexcept {
     return true;
 }
 
-// The peer's bytes: the header is a private copy, and nothing is looked at twice. (What a reader
-// leaves is copied, and only the copy is looked at.)
+// The peer's bytes: the header is a private copy, and nothing is read twice. (A message that the
+// reader leaves is copied, and only the copy is used.)
 ShmEndpoint::Took ShmEndpoint::take_one(bool last) noexcept {
     const Packet header = in_.header();
     const uint64_t size = header.operation;
@@ -91,10 +91,10 @@ ShmEndpoint::Took ShmEndpoint::take_one(bool last) noexcept {
             end(End::over_budget);
             return Took::ended;
         }
-        // It stays in the ring, and with it what follows, until messages were released.
+        // It stays in the ring, and so do later ones, until messages are released.
         if (!last && !has_budget(size)) return Took::later;
     }
-    // An answer may come between the pieces of a large message; another large one may not.
+    // A reply may come between the pieces of a large message; another large message may not.
     if (whole ? false : begins == in_pieces()) {
         end(End::violation);
         return Took::ended;

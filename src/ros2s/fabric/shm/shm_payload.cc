@@ -1,6 +1,6 @@
-// Payload: what the client grants, and what the server moves.
+// Payload: the client's grants, and the server's transfers.
 //
-// A grant and its end are seen by the server without a message, through two words:
+// The server sees a grant and its end without a message, through two words:
 //
 //     client: revoke                      server: put, get
 //     state = 0                           uses[slot] = 1
@@ -85,10 +85,11 @@ Task<> ShmEndpoint::do_revoke(RemoteKey key) {
         }
         co_await deadline.finish();
         std::erase(revoking_, key.slot);
-        // Who holds on to a revoked region loses the connection; the segment is never used again.
+        // A server that keeps using a revoked region loses the connection. The segment is never
+        // used again.
         if (alive() && in_use(key.slot)) end(End::unanswered);
     }
-    // A slot whose generations are used up is retired.
+    // A slot without generations left is retired.
     if (generations_[key.slot] != ~uint32_t{0}) free_slots_.push_back(key.slot);
 }
 
@@ -100,7 +101,7 @@ bool ShmEndpoint::look_for_releases() noexcept {
     return true;
 }
 
-// Where the bytes are, by the key and by what the client's table says now, each word read once.
+// Where the bytes are, by the key and by the client's table. Each word is read once.
 std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uint64_t offset,
                                                        uint64_t count, Rights right) noexcept {
     SharedGrant& entry = grant_at(key.slot);
@@ -117,7 +118,7 @@ std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uin
     if (auto allowed = check_grant(grant, key, offset, count, right, reactor_.now()); !allowed) {
         return std::unexpected(allowed.error());
     }
-    // The table is the client's own; whatever it says, it is about this session's payload.
+    // The client owns the table. Whatever it says, the range is within this session's payload.
     const Bytes all = payload_.bytes();
     if (grant.address > all.size() || grant.length > all.size() - grant.address) {
         return std::unexpected(Refusal::range);
@@ -173,7 +174,7 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
 Result<Bytes> ShmEndpoint::do_map(const RemoteKey& key, uint64_t offset, uint64_t count,
                                   Rights right) {
     if (auto allowed = check_key(key); !allowed) return refuse(allowed.error());
-    // Marked before the look at the grant, as a copy is: whoever revokes now waits.
+    // Set before the check of the grant, as for a copy: a later revocation waits.
     mark(key.slot);
     const auto place = locate(key, offset, count, right);
     if (place) return Bytes{*place, count};

@@ -26,7 +26,7 @@ SimWire::SimWire(Reactor& core, std::shared_ptr<Link> link, size_t side)
 
 SimWire::~SimWire() {
     link_->changed_[side_] = nullptr;
-    // The other side is still to hear of stalls.
+    // The other side must still be told of stalls.
     if (link_->changed_[1 - side_] == nullptr) link_->network_.remove(*link_);
 }
 
@@ -47,7 +47,7 @@ void SimWire::shut() noexcept {
     if (shut_) return;
     shut_ = true;
     link_->directions_[side_].closed = true;
-    // What comes to a side that reads no more is dropped.
+    // Frames to a side that reads no more are dropped.
     Link::Direction& in = link_->directions_[1 - side_];
     in.flights.clear();
     in.bytes = 0;
@@ -74,7 +74,7 @@ bool SimWire::stalled() const {
     return link_->network_.processes_[link_->processes_[side_]].stalled;
 }
 
-// The first waiting frame onto the link; false when there is no more to be done.
+// Puts the first waiting frame onto the link; false if there is no more to do.
 Task<bool> SimWire::transmit_one() {
     Link::Direction& out = link_->directions_[side_];
     Network& network = link_->network_;
@@ -93,7 +93,7 @@ Task<bool> SimWire::transmit_one() {
         link_->lose();
         co_return false;
     }
-    // To a side that reads no more it goes, and is lost.
+    // A frame to a side that reads no more is sent, and lost.
     if (!link_->directions_[1 - side_].closed) {
         out.last_arrival = std::max(out.last_arrival, core_.now() + network.draw_delay());
         const ConstBytes content = frame.content();

@@ -94,7 +94,7 @@ class SimListener final : public Listener {
         arrival_.wake_all();
     }
 
-    // What the listener answers to the hello and the credential that came over the link.
+    // The listener's answer to the hello and the credential from the link.
     [[nodiscard]] Hello take(ConstBytes bytes, const ConnectOptions& from,
                              const std::shared_ptr<Link>& link) {
         Hello answer = domain_.introduce(options_.limits);

@@ -23,13 +23,13 @@ namespace ros2s::fabric {
 namespace {
 
 constexpr size_t descriptors_most = 8;
-// Connections that the kernel keeps until they are taken in: as many as it allows. Who floods the
-// listener fills it before others.
+// Connections that the kernel keeps until they are accepted: as many as it allows. A flood of them
+// uses up this limit before it reaches others.
 constexpr int backlog = 4096;
 
-// Whether the file of a Unix socket is of a dead server, by a connection to it. The kernel may keep
-// the sockets of a killed process for some milliseconds after its end, where io_uring waits on
-// them: then the connection succeeds, and names who listened.
+// Whether a Unix socket's file belongs to a dead server, found out by a connection. If io_uring
+// waits on a killed process's sockets, the kernel may keep them for some milliseconds after its
+// end. Then the connection succeeds, and names the former listener.
 bool is_left_behind(int probe, const sockaddr* address, socklen_t length) {
     if (connect(probe, address, length) != 0) return errno == ECONNREFUSED;
     ucred listener{};
@@ -103,7 +103,7 @@ Task<Result<>> ready(Reactor& reactor, int fd, uint32_t events, StopToken stop) 
 }
 
 std::unexpected<Error> socket_error(int error) {
-    // A peer that went away shows in several ways.
+    // A disconnected peer shows in several ways.
     if (error == EPIPE || error == ECONNRESET || error == ECONNABORTED || error == ENOTCONN) {
         return std::unexpected(Error{Code::disconnected, error, 0});
     }
@@ -167,7 +167,7 @@ Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
         msghdr message{};
         message.msg_iov = &part;
         message.msg_iovlen = 1;
-        // Without room for them the kernel closes what descriptors come along.
+        // Without room for descriptors the kernel closes those that arrive.
         if (most > 0) {
             message.msg_control = control.data();
             message.msg_controllen = control.size();
@@ -206,7 +206,7 @@ namespace {
 
 constexpr Duration dead_owner_wait = std::chrono::seconds(1);
 
-// Why an address cannot be listened on, and what to do.
+// Why the address cannot be used for listening, and what to do.
 std::string why_not(const Error& error, const std::string& address) {
     switch (error.os_errno) {
         case EADDRNOTAVAIL:
@@ -228,7 +228,7 @@ Result<Descriptor> listen_on(std::string& address, Report& report) {
     if (!parsed.is_unix()) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     int failed = bind(socket.get(), parsed.get(), parsed.length) == 0 ? 0 : errno;
     if (failed == EADDRINUSE && parsed.is_unix() && address.front() != '@') {
-        // A file that a dead server left; a living one answers.
+        // A file of a dead server is replaced; a live server answers.
         const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (is_left_behind(probe.get(), parsed.get(), parsed.length)) {
             unlink(address.c_str());

@@ -17,10 +17,10 @@
 namespace ros2s::fabric {
 namespace {
 
-// Taken in at a turn of the loop, so that a flood leaves time for others.
+// Connections accepted in a turn of the loop, so that a flood leaves time for others.
 constexpr int accepts_per_turn = 16;
 
-// The hello, sealed, and what goes with it.
+// The hello, sealed, and the credential or verdict after it.
 std::vector<std::byte> encode(Hello hello, ConstBytes passed) {
     hello.passed_bytes = static_cast<uint32_t>(passed.size());
     hello.seal();
@@ -41,7 +41,7 @@ SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes&
       address_(std::move(address)),
       options_(options),
       arrival_(reactor),
-      // Those that make room are a moment about it.
+      // Handshakes that make room take a moment to end.
       greeting_(reactor, size_t{3} * options.handshakes_max),
       accepting_(reactor, 1) {
     const bool started = accepting_.try_spawn(run(*this));
@@ -63,13 +63,13 @@ Task<> SocketListener::run(SocketListener& self) {
         }
         if (self.stop_.stop_requested()) co_return;
         if (!peer.open()) {
-            // Out of descriptors or memory: the backlog keeps the others meanwhile.
+            // Out of descriptors or memory: meanwhile the backlog keeps the other connections.
             const bool passes = errno == ECONNABORTED || errno == EINTR;
             const Duration pause = std::chrono::milliseconds(passes ? 0 : 20);
             co_await sleep_for(self.reactor_, pause, self.stop_.token());
             continue;
         }
-        const int on = 1;  // refused by Unix sockets, which need it not
+        const int on = 1;  // Unix sockets refuse it and do not need it
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         Peer who = peer_at(peer.get(), self.handshakes_.provider());
         if (self.strangers_.size() >= self.options_.handshakes_max) make_room(self.strangers_, who);
@@ -79,7 +79,7 @@ Task<> SocketListener::run(SocketListener& self) {
 
 bool SocketListener::make_room(Greetings& among, const Peer& coming) noexcept {
     if (among.empty()) return false;
-    // Of whoever has most, the one that comes included; the oldest where several have.
+    // Ends the oldest handshake of the peers that have most, counting the new one.
     std::map<std::pair<int64_t, std::string_view>, size_t> counts;
     counts[{coming.user, coming.host}] = 1;
     size_t most = 0;
@@ -96,7 +96,7 @@ bool SocketListener::make_room(Greetings& among, const Peer& coming) noexcept {
     return true;
 }
 
-// Best effort: who does not read the answer finds the socket closed.
+// Best effort: a peer that does not read the answer finds the socket closed.
 void SocketListener::turn_away(int fd, Answer answer, ConstBytes verdict) noexcept {
     Hello hello;
     hello.set_provider(handshakes_.provider());
@@ -129,7 +129,7 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
         if (greeting.makes_room && !closed_) turn_away(socket.get(), Answer::busy);
         co_return fail(hello.error());
     }
-    // Its ticket stays good where there is no room for it.
+    // Its ticket stays valid if there is no room for it.
     const bool is_full = guests_.size() + ready_.size() >= options_.handshakes_max;
     if (closed_ || (is_full && !make_room(guests_, greeting.peer))) {
         turn_away(socket.get(), Answer::busy);

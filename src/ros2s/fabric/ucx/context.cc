@@ -1,5 +1,5 @@
-// UCX is a library with state of the whole process: settings that it takes from the environment,
-// and a log. It is kept to what we ask for.
+// UCX has state for the whole process: settings that it reads from the environment, and a log. This
+// code restricts it to our settings.
 #include "context.h"
 
 #include <cstring>
@@ -36,7 +36,7 @@ Context::~Context() {
 
 ucs_status_t Context::create(const Settings& settings) {
     const lanes::PlainEnvironment plain("UCX_", environment_);
-    // What goes wrong reaches us as a status; a peer must not be able to fill a log.
+    // Failures reach us as a status. A peer must not be able to fill a log.
     ucx_.ucs_global_opts_set_value("LOG_LEVEL", "fatal");
     ucp_config_t* config = nullptr;
     ucs_status_t status = ucx_.ucp_config_read(nullptr, nullptr, &config);

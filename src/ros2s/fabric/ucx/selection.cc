@@ -9,19 +9,19 @@ using lanes::list;
 
 namespace {
 
-// Of every provider.
+// Settings of every provider.
 Settings common(const Options& options, std::string transport) {
     return {
         {"TLS", std::move(transport)},
         {"NET_DEVICES", options.device},
-        // A frame is one message that is sent at once: no rendezvous, for which the receiver would
-        // read or write where the sender says; one lane, so that frames keep their order.
+        // A frame is one message that is sent at once. There is no rendezvous, in which the
+        // receiver would read or write where the sender says. One lane keeps the frames in order.
         {"RNDV_THRESH", "inf"},
         {"MAX_EAGER_RAILS", "1"},
-        // Nothing of ours is registered for longer than a send, so nothing is to be remembered; it
-        // also keeps UCX from patching the process's mmap().
+        // Our memory is registered for a send only, so no registration needs caching. This also
+        // keeps UCX from patching the process's mmap().
         {"RCACHE_ENABLE", "n"},
-        // The set-up socket tells of the peer's death, and costs no wake-ups.
+        // The set-up socket shows the peer's death, and costs no wake-ups.
         {"KEEPALIVE_INTERVAL", "inf"},
         {"PROTO_ENABLE", "n"},
     };
@@ -43,7 +43,7 @@ Result<Settings> select_tcp(const Options& options, const std::vector<std::strin
                                " as device=");
     }
     Settings settings = common(options, "tcp");
-    // A whole frame in a segment: one system call each way.
+    // A whole frame in a segment: one system call in each direction.
     settings.emplace_back("TX_SEG_SIZE", "64k");
     settings.emplace_back("RX_SEG_SIZE", "64k");
     // connect() must not block the core.

@@ -3,7 +3,7 @@
 namespace ros2s::fabric::ucx {
 namespace {
 
-// How a session ended when UCX reports this.
+// How a session ended if UCX reports this status.
 End end_of(ucs_status_t status) {
     switch (status) {
         case UCS_ERR_NO_MEMORY:
@@ -141,7 +141,7 @@ bool UcxLane::wind_up(bool force) noexcept {
     if (state_ == State::flushing && (failed_ || force || (requests_ == 0 && sends_ == 0))) {
         begin_close();
     }
-    // What UCX still had it gives back cancelled.
+    // UCX returns its remaining sends as cancelled.
     if (state_ == State::closing && requests_ == 0 && sends_ == 0) state_ = State::closed;
     return state_ == State::closed;
 }

@@ -14,9 +14,9 @@ constexpr lanes::LibraryWords words{
     "the library of UCX", "library of UCX",
     ": install UCX (Debian, Ubuntu: apt-get install libucx0), or use provider shm on one machine"};
 
-// What UCX's start would otherwise do to the whole process: handlers of crashes that print a
-// backtrace, one of SIGHUP that makes it talk, a log, and new code over the beginnings of libc's
-// mmap(), munmap(), brk() and their like.
+// Prevents the effects of UCX's start on the whole process: crash handlers that print a backtrace,
+// a handler of SIGHUP that enables its messages, a log, and patches of libc's mmap(), munmap(),
+// brk() and the like.
 Result<> open_quietly(const char* name, UcxLibrary& library, Report& report) {
     static std::array<std::string, 4> settings{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0",
                                                "UCX_LOG_LEVEL=fatal", "UCX_MEM_EVENTS=no"};
@@ -26,8 +26,8 @@ Result<> open_quietly(const char* name, UcxLibrary& library, Report& report) {
     return lanes::open_library(name, words, library, report);
 }
 
-// UCX does what a file of this name in the current directory says, up to the folder from which it
-// loads more code.
+// UCX reads settings from a file of this name in the current directory, including the folder from
+// which it loads more code.
 Result<> check_current_directory(Report& report) {
     struct stat facts{};
     if (stat("ucx.conf", &facts) != 0 || facts.st_uid == 0 || facts.st_uid == geteuid()) return {};
@@ -52,7 +52,7 @@ Result<UcxLibrary> load_ucx_library(const char* name, Report& report) {
     unsigned minor = 0;
     unsigned release = 0;
     library.ucp_get_version(&major, &minor, &release);
-    // Newer ones of the same major version keep what older ones have.
+    // Newer versions of the same major version have all functions of older ones.
     if (major != UCP_API_MAJOR || minor < UCP_API_MINOR) {
         return report.fail(Code::unsupported, library.path + " is UCX " + library.version +
                                                   " where " + std::to_string(UCP_API_MAJOR) + "." +

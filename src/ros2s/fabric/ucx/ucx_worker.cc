@@ -14,15 +14,15 @@ Result<std::unique_ptr<lanes::Lane>> UcxWorker::open_lane(const lanes::Ends& end
     return UcxLane::open(context_, ends.peer, user);
 }
 
-// UCX 1.13 does not look whether a message's number, of 16 bits, is within its table of handlers,
-// and calls what lies there. So the table has them all.
+// UCX 1.13 does not check whether a message's number, of 16 bits, is within its table of handlers.
+// It calls the address that it finds there. So the table has all numbers.
 void UcxWorker::set_handlers() noexcept {
     ucp_am_handler_param_t parameters{};
     parameters.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                             UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
     parameters.flags = UCP_AM_FLAG_WHOLE_MSG;
     parameters.arg = this;
-    // From the last, so that the table grows once.
+    // From the last one, so that the table grows once.
     for (unsigned id = 65536; id-- > 0;) {
         parameters.id = id;
         parameters.cb = id == active_message_id ? came : came_for_nobody;
@@ -42,7 +42,7 @@ ucs_status_t UcxWorker::came(void* self, const void* header, size_t header_lengt
                              size_t length, const ucp_am_recv_param_t* parameters) noexcept {
     auto& worker = *static_cast<UcxWorker*>(self);
     worker.called_back_ = true;
-    // What is not here with its header is a rendezvous: we never send one.
+    // Data that did not arrive with its header are a rendezvous. We never send one.
     const bool whole = (parameters->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
     worker.take({static_cast<const std::byte*>(header), header_length},
                 {static_cast<const std::byte*>(data), whole ? length : 0}, whole);
@@ -52,9 +52,9 @@ ucs_status_t UcxWorker::came(void* self, const void* header, size_t header_lengt
 bool UcxWorker::progress() noexcept { return ucx().ucp_worker_progress(handle()) > 0; }
 
 bool UcxWorker::arm_events() noexcept {
-    // UCX says "busy" while there is something to progress.
+    // UCX returns "busy" while it has work.
     if (ucx().ucp_worker_arm(handle()) != UCS_OK) return false;
-    // A completion that came just before raises no event on plain verbs: they tell of later ones.
+    // Plain verbs raise no event for a completion that came just before; only for later ones.
     called_back_ = false;
     return !progress() && !called_back_;
 }
