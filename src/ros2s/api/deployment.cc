@@ -22,7 +22,7 @@
 namespace ros2s::api {
 namespace {
 
-// The owner says where it mounts before it has mounted, and a killed one leaves a dead mount.
+// The owner names its mount point before it has mounted, and a killed one leaves a dead mount.
 Result<> check_mounted(const std::string& mount_point, const std::string& refusal, Report& report) {
     struct statfs status{};
     struct stat root{};
@@ -38,7 +38,7 @@ bool is_mount_of(const pool::OwnerRecord& owner, const Uri& uri) {
     return !owner.mount_point.empty() && owner.container == uri.container;
 }
 
-// For the server's people.
+// A name for the server's operators.
 std::string name_of(const DeploymentOptions& options) {
     return fmt::format("{}, process {}",
                        options.embedded.program.empty() ? ::program_invocation_short_name
@@ -136,7 +136,7 @@ Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
         report.text().contains(client_certificates() + "/")) {
         report.say("or name the directory that has them in ROS2STORE_CERTS");
     }
-    // A killed daemon leaves its sockets, so that the way to it seemed to be there.
+    // A killed daemon leaves its sockets, so it seemed to run.
     if (opened.error().code == Code::disconnected && !uri.dir.empty()) {
         report.say(fmt::format("start what does not run: ros2store up {}", uri.dir));
     }
@@ -199,7 +199,7 @@ Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string co
 }
 
 Task<> Deployment::unmount(fs::FileSystem& file_system) {
-    ROS2S_CHECK(pool_ != nullptr);  // elsewhere file_system() is within another layer
+    ROS2S_CHECK(pool_ != nullptr);  // otherwise file_system() is part of another layer
     co_await stack_.close(&file_system);
 }
 

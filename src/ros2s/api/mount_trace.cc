@@ -29,7 +29,7 @@ Duration take_duration(std::istream& in) {
     return Duration(count);
 }
 
-// A terminal would obey control characters.
+// A terminal would execute control characters.
 void make_printable(std::string& text) {
     std::ranges::replace_if(
         text, [](unsigned char each) { return each < 0x20 || each == 0x7f; }, '?');

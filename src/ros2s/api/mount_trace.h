@@ -1,7 +1,8 @@
-// How `ros2store why` asks the process that has a container mounted: it reads an extended attribute
-// of the file, which that process answers itself and names in no list. The value is text. Whoever
-// may read the file may ask. `ros2store status` reads one of the mount's root in the same way: the
-// pool's number of targets, a space, and why the pool takes no updates ("": it takes them).
+// How `ros2store why` asks the process that has a container mounted. It reads an extended attribute
+// of the file. The process answers it itself and does not list it. The value is text. Any user that
+// may read the file may ask. `ros2store status` reads another attribute of the mount's root in the
+// same way: the pool's number of targets, a space, and why the pool takes no updates ("": it takes
+// them).
 #pragma once
 #include <string_view>
 
@@ -10,16 +11,17 @@
 namespace ros2s::api {
 
 inline constexpr const char* mount_status_attribute = "user.ros2store.status";
-// Names that a mount answers itself. It lists none of them and lets nobody set one.
+// Names that a mount answers itself. It does not list them, and they cannot be set.
 inline constexpr std::string_view reserved_attributes = "user.ros2store.";
 inline constexpr size_t mount_answer_bytes_max = 64 << 10;
 
 struct MountQuestion {
     uint64_t offset = 0;
-    TraceKinds kinds = TraceKinds::read;  // with a write: at 0, of a file of the caller's, unlinked
+    TraceKinds kinds = TraceKinds::read;  // a write goes to offset 0 of an unlinked file of the
+                                          // caller's
 };
 [[nodiscard]] std::string to_attribute(MountQuestion question);
-// Nothing where it is the name of another attribute.
+// Empty if it is the name of another attribute.
 [[nodiscard]] std::optional<MountQuestion> parse_question(std::string_view attribute);
 
 struct MountTrace {
@@ -27,7 +29,7 @@ struct MountTrace {
     Duration handled{};  // from the arrival of the question to the answer
 };
 [[nodiscard]] std::string to_text(const MountTrace& answer);
-// Takes any text, of which no control character comes back; nothing where it is no answer.
+// Accepts any text, and returns no control characters. Empty if it is not an answer.
 [[nodiscard]] std::optional<MountTrace> parse_answer(const std::string& text);
 
 }  // namespace ros2s::api

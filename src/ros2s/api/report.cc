@@ -5,7 +5,7 @@
 namespace ros2s::api {
 namespace {
 
-// Bytes of the UTF-8 sequence that `text` starts with; 0 where it is none.
+// Bytes of the UTF-8 sequence that `text` starts with; 0 if it is not one.
 size_t utf8_length(std::string_view text) {
     const auto first = static_cast<uint8_t>(text[0]);
     const size_t length = first < 0x80         ? 1

@@ -76,7 +76,7 @@ Result<ServerPlace> server_place(const Uri& uri, Report& report) {
 }
 
 Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report) {
-    // The host link is for hosts that nobody trusts: over shm, but for a URI that names ofi+verbs.
+    // Hosts are not trusted, so the host link uses shm, unless the URI names ofi+verbs.
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const std::string device =
         from_environment("ROS2STORE_UCX_DEVICE", server.same_machine ? "lo" : "");

@@ -1,5 +1,5 @@
-// ServerPlace: where the server that a URI names is, and with which certificates a client of this
-// machine comes to it.
+// ServerPlace: the address of the server that a URI names, and the certificates for clients of this
+// machine.
 //
 // A plain value; any thread.
 #pragma once
@@ -25,10 +25,10 @@ struct ServerPlace {
 // says what to write or start.
 [[nodiscard]] Result<ServerPlace> server_place(const Uri& uri, Report& report);
 
-// How the data travels there.
+// The transport of the data to the server.
 struct DataWay {
     std::vector<std::string> providers;  // best first: "ofi+verbs", "ucx+rc"
-    std::string ucx_device;              // of all but shm: $ROS2STORE_UCX_DEVICE
+    std::string ucx_device;              // for all except shm: $ROS2STORE_UCX_DEVICE
 };
 // Errors: invalid (no network device is named, and one is needed).
 [[nodiscard]] Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report);
@@ -37,8 +37,8 @@ struct DataWay {
 [[nodiscard]] ServerPlace server_in(const std::string& directory, Uri::Transport transport);
 [[nodiscard]] bool is_running(const ServerPlace& place);
 
-// Where the certificates of clients are: $ROS2STORE_CERTS, /etc/ros2store/certs where it is not
-// set.
+// The directory of the clients' certificates: $ROS2STORE_CERTS, or /etc/ros2store/certs if it is
+// not set.
 [[nodiscard]] std::string client_certificates();
 
 }  // namespace ros2s::api

@@ -1,12 +1,12 @@
-// ServicePlaces: where the daemons that `ros2store up DIR` starts keep their things, so that a
-// client finds them by `?dir=DIR` alone.
+// ServicePlaces: the files of the daemons that `ros2store up DIR` starts. A client finds them by
+// `?dir=DIR` alone.
 //
 //     DIR/certs/storage/   the storage network's authority: engine (server), DPU and trusted direct
 //                          clients (client)
-//     DIR/certs/hosts/     the hosts' authority: DPU (server), hosts (client). Another one than the
+//     DIR/certs/hosts/     the hosts' authority: DPU (server), hosts (client). It differs from the
 //                          storage network's, which therefore refuses hosts
-//     DIR/engine.yaml      settings of ros2store-engine, of ros2store-dpu: DIR/dpu.yaml
-//     DIR/run/             sockets, logs, and files that say which process runs (mode 0700)
+//     DIR/engine.yaml      settings of ros2store-engine; of ros2store-dpu: DIR/dpu.yaml
+//     DIR/run/             sockets, logs, and files that name the running processes (mode 0700)
 //
 // A plain value; any thread.
 #pragma once
@@ -33,8 +33,8 @@ struct ServicePlaces {
     std::string storage_certs, host_certs;
     std::string engine_settings, dpu_settings;
     std::string run;
-    // Unix sockets: of the control plane (gRPC), and of the data plane over shm.
-    // Locked by the daemon that runs; says who it is.
+    // Unix sockets of the control plane (gRPC), and of the data plane over shm; the log; and the
+    // file that names the running daemon, which has it locked.
     std::string engine_control, engine_data, engine_log, engine_pid;
     std::string dpu_control, dpu_data, dpu_log, dpu_pid;
 };

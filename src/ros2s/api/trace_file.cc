@@ -15,7 +15,7 @@ class Events {
   public:
     void add(const RequestTrace& request, std::string_view title, Duration from) {
         ++thread_;
-        // Whose step each is: that of the last server's step above it.
+        // The process of each step: that of the nearest server's step above it.
         struct Within {
             int depth;
             size_t process;
@@ -51,7 +51,7 @@ class Events {
     void event(std::string_view fields) {
         events_ += fmt::format("{}{{{}}}", events_.empty() ? "" : ",\n", fields);
     }
-    // Numbered from 1 in the order of their appearance, which is that of the way.
+    // Numbered from 1 in the order of appearance, which is the order of the path.
     size_t process(std::string_view name) {
         const auto found = std::ranges::find(processes_, name);
         const auto index = static_cast<size_t>(found - processes_.begin());

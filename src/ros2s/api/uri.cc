@@ -37,7 +37,7 @@ std::string encode(std::string_view text, std::string_view safe) {
     return out;
 }
 
-// One pass over the text; `at_` is where the next unread character stands.
+// One pass over the text; `at_` is the position of the next unread character.
 class Parser {
   public:
     Parser(std::string_view text, Report& report) : text_(text), report_(report) {}
@@ -50,7 +50,7 @@ class Parser {
         ROS2S_TRY(parse_path());
         ROS2S_TRY(parse_query());
         ROS2S_TRY(check_transport());
-        // Written out it must be a URI again, where a byte may take three.
+        // The written form must be a valid URI again, and there a byte may take three.
         if (const size_t length = uri_.to_string().size(); length > uri_bytes_max) {
             return too_long(length);
         }
@@ -130,7 +130,7 @@ class Parser {
         return {};
     }
 
-    // The next component of the path, decoded; nothing where the path has ended.
+    // The next component of the path, decoded; empty at the end of the path.
     Result<std::optional<std::string>> component() {
         if (at_ == text_.size() || text_[at_] != '/') return std::nullopt;
         const size_t begin = ++at_;

@@ -1,10 +1,10 @@
-// Uri: the one grammar by which people and programs name a container and a place in it:
+// Uri: the grammar of the names of containers and of paths in them, for people and programs:
 //
 //     ros2s[+local|+dpu]://[host:port]/pool/container[/path][?provider=…&socket=…&dir=…]
 //
-// Bytes outside [A-Za-z0-9._~-] may be percent-encoded anywhere behind the scheme; spaces and
-// non-ASCII bytes may also stand as they are. Parsing decides nothing but form: whether the
-// pool exists, and whether this version speaks the transport, is found out by whoever opens it.
+// Bytes outside [A-Za-z0-9._~-] may be percent-encoded anywhere after the scheme. Spaces and
+// non-ASCII bytes may also be written as they are. Parsing checks only the form. Whether the pool
+// exists, and whether this version supports the transport, is known when it is opened.
 //
 // Invariants
 // - to_string() of a parsed Uri parses to an equal one.
@@ -38,11 +38,11 @@ struct Uri {
 
     [[nodiscard]] std::string to_string() const;
     // Errors: invalid; the report gets one sentence: what is wrong, at which character, and an
-    // example of how it is written.
+    // example.
     [[nodiscard]] static Result<Uri> parse(std::string_view text, Report& report);
 };
 
-// What messages show as a correct URI of that transport.
+// An example of a correct URI of that transport, for messages.
 [[nodiscard]] std::string_view example_of(Uri::Transport transport);
 
 }  // namespace ros2s::api

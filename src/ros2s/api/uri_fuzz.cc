@@ -1,5 +1,5 @@
-// Any bytes as a URI: refused with one sentence, or parsed into what keeps the header's invariants
-// and is the same when it is written out and parsed again.
+// Any bytes as a URI: refused with one sentence, or parsed into a Uri that keeps the header's
+// invariants, and is the same when it is written and parsed again.
 #include "ros2s/api/uri.h"
 
 #include "ros2s/base/check.h"

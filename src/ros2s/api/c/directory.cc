@@ -13,7 +13,7 @@ struct ros2s_dir {
     fs::FileHandle handle{};
     fs::NodeId node{};
     std::string path;
-    std::vector<fs::DirectoryEntry> batch;  // what the last readdir brought
+    std::vector<fs::DirectoryEntry> batch;  // the result of the last readdir
     size_t next = 0;                        // in it
     uint64_t cookie = 0;
     bool at_end = false;
@@ -40,7 +40,7 @@ Task<Result<>> open_directory(ros2s_dir& directory) {
 Task<Result<>> close_directory(ros2s_dir& directory) {
     auto& fs = directory.fs;
     const auto closed = co_await fs.file_system().close(fs.call, directory.handle);
-    // The root is nobody's lookup.
+    // The root was not looked up, so it is not forgotten.
     if (directory.node != fs::root_node) fs.file_system().forget(directory.node, 1);
     co_return closed;
 }

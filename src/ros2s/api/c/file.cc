@@ -35,7 +35,7 @@ Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode
     ROS2S_CO_TRY_ASSIGN(const auto open_flags, to_open_flags(flags));
     Walk walk(file_system, owner.call);
     const bool creates = (flags & O_CREAT) != 0;
-    // Creating tells whether the name is taken.
+    // With an exclusive creation, the creation itself finds out whether the name is taken.
     const auto last = creates && open_flags.exclusive ? Walk::Last::unasked
                       : (flags & O_NOFOLLOW) != 0     ? Walk::Last::keep
                                                       : Walk::Last::follow;
@@ -63,7 +63,7 @@ Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode
     co_return {};
 }
 
-// What the caller's threads submitted before it called close counts as under way.
+// Requests that the caller's threads submitted before close count as in progress.
 Task<Result<>> close_file(ros2s_file& file) {
     file.fs.instance().take_submitted();
     if (file.core.requests > 0) co_return fail(Code::busy);

@@ -1,5 +1,5 @@
-// What the handles of the C ABI point to, and how a call enters: check the handle, run on the core,
-// turn the result into what the ABI returns.
+// What the handles of the C ABI point to, and the steps of a call: check the handle, run on the
+// core, convert the result.
 #pragma once
 #include <sys/stat.h>
 

@@ -32,9 +32,9 @@ void Instance::take_submitted() noexcept {
 
 class Instances {
   public:
-    // The process's own: a child of fork() gets an empty one, because the parent's lock may have
-    // been held by a thread that the child does not have. It remembers whether the parent had used
-    // what cannot be used again in a child.
+    // The process's table. A child of fork() gets an empty one, because the parent's lock may have
+    // been held by a thread that the child does not have. The new table records whether the parent
+    // used something that a child cannot use again.
     static Instances& of_process() {
         static std::atomic<Instances*> current = nullptr;
         Instances* found = current.load(std::memory_order_acquire);
@@ -67,8 +67,8 @@ class Instances {
 
 namespace {
 
-// What goes wrong without anybody asking is said on standard error, unless the environment says
-// how much is wanted: ROS2STORE_LOG=debug, info, warning, error or off.
+// Problems outside of calls are logged to standard error, or as the environment says:
+// ROS2STORE_LOG=debug, info, warning, error or off.
 Log log_of_process() {
     const char* wanted = std::getenv("ROS2STORE_LOG");
     const std::string_view level = wanted == nullptr ? "warning" : wanted;
@@ -85,7 +85,8 @@ Result<std::shared_ptr<Instance>> start_instance(const Uri& uri, Report& report)
     return std::make_shared<Instance>(std::move(reactor), log_of_process());
 }
 
-// A pool directory, by whatever path it is reached; a container behind a network as it is named.
+// A pool directory has one key, whatever path leads to it. A container of a server has its name as
+// key.
 Result<std::string> key_of(Uri uri, Report& report) {
     if (uri.transport != Uri::Transport::local) {
         uri.path.clear();
@@ -102,9 +103,8 @@ Result<std::string> key_of(Uri uri, Report& report) {
                                    uri.dir, std::strerror(cause), uri.dir));
 }
 
-// Whether RocksDB or gRPC were used, which keep threads for the whole process. They were not where
-// a mount, another process's, stands in, nor where an owner refuses: that comes before anything
-// else.
+// True if RocksDB or gRPC were used, which keep threads for the whole process. They are not used
+// through another process's mount, nor if an owner refuses, because that comes first.
 bool uses_threads(const Uri& uri, const Result<std::unique_ptr<Deployment>>& opened) {
     if (uri.transport != Uri::Transport::local) return true;
     if (opened) return (*opened)->mount_point().empty();
@@ -137,7 +137,8 @@ Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
     used_ = used_ || uses_threads(uri, opened);
     if (!opened) return fail(opened.error());
     instance->deployment_ = std::move(*opened);
-    // Whether the owner still stands in is asked each time.
+    // An instance that works through another owner is not shared: each opening looks for the owner
+    // again.
     if (!instance->deployment_->is_through_owner()) instances_.emplace(key, instance);
     Mounted& mounted = instance->mounted_[uri.container];
     mounted = {.file_system = &instance->deployment_->file_system(), .users = 1};

@@ -1,11 +1,11 @@
-// Instance: one opened pool in this process, or one container behind a network, with the core
-// that works for it: what every ros2s_fs of the process on it shares. Containers are mounted once,
-// however often they are opened.
+// Instance: one opened pool in this process, or one container of a server, with the core that works
+// for it. Every ros2s_fs of the process that uses it shares it. A container is mounted once,
+// however often it is opened.
 //
 // There is one table of instances per process, because a pool has one owner *process*, and one
-// mount of a container serves all of a process. It is the library's only mutable global beside the
-// thread's error sentence. A forked child starts with an empty one: what the parent had open stays
-// the parent's.
+// mount of a container serves the whole process. It is the library's only mutable global, besides
+// the thread's error sentence. A forked child starts with an empty one: what the parent opened
+// stays the parent's.
 //
 // Thread rule: attach() and detach() from any thread, one at a time (they wait for each other).
 #pragma once
@@ -25,7 +25,7 @@ namespace ros2s::api::c {
 
 class Instance;
 
-// A container of an instance, mounted.
+// A mounted container of an instance.
 struct Mounted {
     fs::FileSystem* file_system = nullptr;
     size_t users = 0;
@@ -36,10 +36,10 @@ struct Attachment {
     Mounted* mounted = nullptr;
 };
 
-// Opens what the URI names, or joins what this process has open of it already. Errors: those of
+// Opens what the URI names, or joins it if this process has it open already. Errors: those of
 // Deployment::open.
 [[nodiscard]] Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
-// Closes what nobody else uses.
+// Closes what has no other users.
 void detach(Attachment attachment);
 
 class Instance {
@@ -54,7 +54,7 @@ class Instance {
     [[nodiscard]] Environment environment() {
         return {.reactor = *reactor_, .blocking = blocking_, .log = log_};
     }
-    // Whole until the last container is detached.
+    // Complete until the last container is detached.
     [[nodiscard]] const Deployment& deployment() const { return *deployment_; }
     // Runs make() on the core, awaits the Task it returns, and blocks for the result.
     template <class F>
@@ -65,7 +65,8 @@ class Instance {
     // ---- on the core
     void add_queue(Queue& queue);
     void remove_queue(Queue& queue);
-    // Starts what callers have published: what a thread submitted before it called is under way.
+    // Starts what callers have published: a thread's earlier submissions are in progress when it
+    // calls.
     void take_submitted() noexcept;
 
   private:
@@ -76,7 +77,7 @@ class Instance {
     Log log_;
     ThreadPool blocking_{blocking_threads_max};
     std::unique_ptr<Deployment> deployment_;
-    std::map<std::string, Mounted> mounted_;  // by container; under the table's lock
+    std::map<std::string, Mounted> mounted_;  // by container; protected by the table's lock
     std::vector<Queue*> queues_;
 };
 

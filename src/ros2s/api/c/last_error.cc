@@ -9,7 +9,7 @@
 namespace ros2s::api::c {
 namespace {
 
-// The C ABI has no other place for it: errno's twin.
+// The C ABI needs a global for it, as for errno.
 thread_local std::string sentence_of_thread;
 
 }  // namespace

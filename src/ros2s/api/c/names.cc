@@ -29,7 +29,7 @@ Task<Result<>> stat_path(ros2s_fs& fs, std::string_view path, Last last, struct 
 Task<Result<>> make_directory(ros2s_fs& fs, std::string_view path, mode_t mode) {
     Walk walk(fs.file_system(), fs.call);
     const auto place = co_await walk.to_place(fs.base, path);
-    // "/" and "a/.." are there already, as mkdir(2) has it.
+    // "/" and "a/.." exist already, as for mkdir(2).
     if (!place)
         co_return fail(place.error().code == Code::invalid ? Error{Code::exists} : place.error());
     ROS2S_CO_TRY_ASSIGN(const auto made,
@@ -60,7 +60,7 @@ Task<Result<>> rename_path(ros2s_fs& fs, std::string_view from, std::string_view
     ROS2S_CO_TRY_ASSIGN(const auto target, co_await to_walk.to_place(fs.base, to));
     const auto renamed = co_await fs.file_system().rename(fs.call, source.parent, source.name,
                                                           target.parent, target.name, flags);
-    // A directory into itself: rename(2) calls it EINVAL, and ELOOP too many symbolic links.
+    // A directory into itself: rename(2) returns EINVAL, and ELOOP means too many symbolic links.
     if (!renamed && renamed.error().code == Code::loop) co_return fail(Code::invalid);
     co_return renamed;
 }
@@ -119,7 +119,7 @@ int change(ros2s_fs* fs, const char* what, const char* path, const fs::SetAttrib
     return static_cast<int>(answer(done, what, path));
 }
 
-// The handle is good and the paths are there.
+// Checks the handle, and that the paths are not null.
 int check_call(ros2s_fs* fs, const char* what, const void* first, const void* second) {
     if (const int rc = check(fs, what); rc < 0) return rc;
     if (first == nullptr || second == nullptr) {

@@ -1,4 +1,4 @@
-// ros2s_open, ros2s_close and what belongs to no file.
+// ros2s_open, ros2s_close, and the calls that need no file.
 #include <cerrno>
 #include <cstring>
 
@@ -19,7 +19,7 @@ void say(const char* sentence, char* error, size_t error_bytes) {
     error[length] = '\0';
 }
 
-// The URI's path must be there, and a directory: relative paths start at it.
+// The URI's path must be an existing directory: relative paths start at it.
 Task<Result<>> check_base(fs::FileSystem& file_system, const Call& call, std::string_view path) {
     Walk walk(file_system, call);
     ROS2S_CO_TRY_ASSIGN(const auto found, co_await walk.to({}, path, Walk::Last::follow));

@@ -1,4 +1,4 @@
-// Whose the files are that this process makes.
+// The owner of the files that this process creates.
 #pragma once
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// The asynchronous calls: what a caller may get wrong is checked here, on its own thread.
+// The asynchronous calls. The caller's arguments are checked here, on the caller's thread.
 
 #include <cerrno>
 
@@ -49,7 +49,7 @@ bool holds(Bytes memory, const ros2s_request& request) {
            request.bytes <= memory.size() - (address - begin);
 }
 
-// 0, or why the request is not taken.
+// 0, or the reason why the request is refused.
 int check_request(const ros2s_queue& queue, const ros2s_request& request) {
     if (request.opcode > ROS2S_OP_PUNCH_HOLE) [[unlikely]] {
         return refuse(EINVAL, "submit: " + std::to_string(request.opcode) + " is no ros2s_opcode");

@@ -1,4 +1,4 @@
-// What a file's I/O did on its way.
+// Reports about a file's I/O.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

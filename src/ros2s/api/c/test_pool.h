@@ -1,4 +1,4 @@
-// A pool in a fresh directory, for tests.
+// A pool in a new directory, for tests.
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class Helper {
         while (read(output_, &byte, 1) == 1 && byte != '\n') line += byte;
         return line;
     }
-    // Ends its input and returns its exit status.
+    // Closes its input and returns its exit status.
     int wait() {
         close(input_);
         int status = 0;
@@ -97,7 +97,7 @@ class TestPool {
     std::string directory_;
 };
 
-// Removes all that is in the container, so that the tests of a suite can share a pool: making one
+// Removes everything in the container, so that the tests of a suite can share a pool: making a pool
 // writes all of it.
 inline void clear(ros2s_fs* fs, const std::string& path = "") {
     ros2s_dir* directory = nullptr;

@@ -20,7 +20,7 @@ Walk::~Walk() {
     for (const auto node : added_) fs_.forget(node, 1);
 }
 
-// forget() drops what the attributes name and the parent; without them only the parent.
+// forget() drops the node of the attributes and the parent; without attributes only the parent.
 void Walk::keep() {
     ROS2S_CHECK(walked_ && walked_->attributes);
     walked_->attributes.reset();

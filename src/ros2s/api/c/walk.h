@@ -1,5 +1,5 @@
-// Walk: from a path of the C ABI to a node, by fs::walk. Lives in the frame of one call, on the
-// core; when it dies it gives back the references that the call took.
+// Walk: resolves a path of the C ABI to a node, by fs::walk. It is in the frame of one call, on the
+// core. Its destructor gives back the references that the call took.
 #pragma once
 #include <sys/stat.h>
 
@@ -12,7 +12,7 @@
 
 namespace ros2s::api::c {
 
-// A name in a directory, whether something is there or not.
+// A name in a directory, whether it exists or not.
 struct Place {
     fs::NodeId parent{};
     std::string name;
@@ -27,17 +27,17 @@ class Walk {
 
     using Last = fs::LastLink;
 
-    // The node at base/path, or at path where it starts with '/'. Errors: those of fs::walk;
-    // not_found also where only the last name is missing: then missing() has its place.
+    // The node at base/path, or at path if it starts with '/'. Errors: those of fs::walk; not_found
+    // also if only the last name is missing: then missing() is its place.
     Task<Result<fs::Attributes>> to(std::string_view base, std::string_view path, Last last);
-    // Where the last name of the path is or could be; it is not looked up. Errors also: invalid
-    // (the path has no last name: "/", ".", "..").
+    // The place of the path's last name, which is not looked up. Errors also: invalid (the path has
+    // no last name: "/", ".", "..").
     Task<Result<Place>> to_place(std::string_view base, std::string_view path);
     [[nodiscard]] const Place& missing() const { return missing_; }
 
-    // The reference to the node found stays with the caller, who forgets it.
+    // The reference to the node stays with the caller, which must forget it.
     void keep();
-    // A reference that an operation returned is given back with the others.
+    // Takes over a reference that an operation returned, to give it back with the others.
     void add(fs::NodeId node) { added_.push_back(node); }
 
   private:

@@ -29,10 +29,10 @@ Time later(Time time, Duration duration) noexcept {
     return time + std::min(duration, Time::max() - time);
 }
 
-// So many requests are begun when they are submitted; fewer wait for the next reap, which begins
+// So many requests are started when they are submitted. Fewer wait for the next reap, which starts
 // them in one turn, unless the device would be idle meanwhile.
 constexpr uint32_t begun_at_once = 8;
-// Of requests that a turn of the core begins.
+// Of requests that one turn of the core starts.
 constexpr uint64_t bytes_per_turn = 1 << 20;
 
 }  // namespace
@@ -80,7 +80,7 @@ bool Queue::take(uint64_t bytes_max) noexcept {
     tell();
     const uint32_t submitted = submitted_.load(std::memory_order_acquire);
     if (taken_ == submitted) return false;
-    // What has been taken gets on its way before much more is copied.
+    // The requests that were taken are started before many more are copied.
     for (uint64_t bytes = 0; taken_ != submitted && bytes < bytes_max;) {
         const QueueEntry& entry = entries_[taken_++ & mask_];
         bytes += entry.bytes;
@@ -88,7 +88,7 @@ bool Queue::take(uint64_t bytes_max) noexcept {
         const bool started = nursery_.try_spawn(serve(entry));
         ROS2S_CHECK(started);
     }
-    tell();  // of those that did not have to wait for anything
+    tell();  // of requests that completed at once
     return true;
 }
 
@@ -136,7 +136,7 @@ Task<> Queue::serve(QueueEntry entry) {
     complete(entry.user_data, result);
 }
 
-// A completion carries a number alone, and EIO says little.
+// A completion has only a number, and EIO says little.
 void Queue::say_corrupt(const CoreFile& file, std::string_view what, const Error& error) {
     constexpr uint32_t lines_max = 100;
     if (error.code != Code::corrupt || ++corrupt_ > lines_max) return;
@@ -164,8 +164,9 @@ bool Queue::ask_for(uint32_t count) noexcept {
     return available() < count;
 }
 
-// The core may have taken the wish and not yet written: then the eventfd is readable later for
-// nothing, and whoever waits on it looks, finds nothing, and empties it here again.
+// The core may have read the request for a wake-up and not yet written the eventfd. Then the
+// eventfd becomes readable later without a completion. A caller that waits for it finds nothing and
+// empties it here again.
 void Queue::stop_asking() noexcept {
     wanted_.store(0, std::memory_order_seq_cst);
     eventfd_t count = 0;
@@ -190,7 +191,7 @@ void Queue::wait(uint32_t least, int64_t timeout_ns) noexcept {
     }
 }
 
-// Until the core writes the eventfd.
+// Waits until the core writes the eventfd.
 void Queue::wait_for_event(uint32_t least, Time until) noexcept {
     while (available() < least) {
         const Duration left = until - reactor_.now();

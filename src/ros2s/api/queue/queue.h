@@ -3,23 +3,23 @@
 //     caller: put(), publish() ── requests ──►  core: poll() starts a coroutine for each
 //     caller: reap()           ◄─ completions ─ core: complete() at its end, tell() once a turn
 //
-// Both rings have room for `depth` entries, and no more than `depth` requests are between put and
-// reap; so neither side ever waits for room in a ring, and a caller that is ahead sees no room().
+// Both rings have room for `depth` entries, and at most `depth` requests are between put and reap.
+// So neither side ever waits for room in a ring. A caller with `depth` requests has no room().
 //
 // The caller runs the core's loop itself, in publish() and while it waits in reap() (class Lead).
 // The eventfd is for the other cases: another thread runs the loop, or the caller waits for
-// descriptor(). The caller says in `wanted_` how many completions it sleeps for; the core writes
-// the eventfd when they are there, once. Each side first makes its entry visible and then looks at
-// the other's flag, both sequentially consistent, so that one of the two sees the other. The core
-// does so once a turn for all that has completed in it, because a caller that is woken for the
-// first takes a processor from the rest; and always before it sleeps.
+// descriptor(). In `wanted_` the caller stores the number of completions that it sleeps for. The
+// core writes the eventfd once when they are there. Each side first makes its entry visible and
+// then reads the other's flag, both sequentially consistent, so at least one of the two sees the
+// other's. The core does this once a turn for all completions of the turn, because a caller that
+// wakes up for the first takes a processor from the rest. It always does it before it sleeps.
 //
 // Invariants
 // - submitted_ - reaped_ <= depth; taken_ <= submitted_; reaped_ <= completed_ (as they wrap).
 // - Each index is written by one thread: submitted_ by the submitter, reaped_ by the reaper,
 //   completed_ by the core.
 //
-// Atomics are here because the C ABI puts the caller on a thread of its own.
+// It has atomics because the caller of the C ABI has a thread of its own.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -34,14 +34,14 @@
 
 namespace ros2s::api {
 
-// What the core keeps of an open file. Used on the core alone.
+// The core's data of an open file. Used on the core only.
 struct CoreFile {
     fs::FileHandle handle{};
-    uint32_t requests = 0;  // of queues, under way
+    uint32_t requests = 0;  // of queues, in progress
     std::string_view path;  // as it was opened, for the log
 };
 
-// A request as it lies in the ring.
+// A request in the ring.
 struct QueueEntry {
     ros2s_opcode opcode{};
     CoreFile* file = nullptr;
@@ -60,11 +60,11 @@ class Queue final : public Poller {
     ~Queue() override;
 
     // ---- the submitter's thread
-    // How many more may be put.
+    // How many more entries can be put.
     [[nodiscard]] uint32_t room() const noexcept {
         return depth_ - (unpublished_ - reaped_.load(std::memory_order_acquire));
     }
-    // Puts an entry where there is room(); the core sees it with the next publish().
+    // Adds an entry if there is room(). The core sees it after the next publish().
     void put(const QueueEntry& entry) noexcept { entries_[unpublished_++ & mask_] = entry; }
     void publish() noexcept;
 
@@ -75,27 +75,27 @@ class Queue final : public Poller {
     // ---- the core
     bool poll() noexcept override;
     bool prepare_sleep() noexcept override;
-    // Begins all that was submitted, where poll() may leave some for the next turn.
+    // Starts everything that was submitted; poll() may leave some for the next turn.
     void take_all() noexcept;
-    // Until nothing is under way.
+    // Waits until no request is in progress.
     Task<> drain();
 
   private:
     Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, int descriptor, Log log);
     void say_corrupt(const CoreFile& file, std::string_view what, const Error& error);
-    // Begins requests until they carry so many bytes; false where there were none.
+    // Starts requests until their payload reaches `bytes_max`. False if there were none.
     bool take(uint64_t bytes_max) noexcept;
     Task<> serve(QueueEntry entry);
     void complete(uint64_t user_data, int64_t result) noexcept;
-    // Lets the caller see what has completed, and wakes it where it sleeps for that.
+    // Makes the completions visible to the caller, and wakes it if it sleeps for them.
     void tell() noexcept;
     [[nodiscard]] uint32_t available() const noexcept {
         return completed_.load(std::memory_order_seq_cst) - reaped_.load(std::memory_order_relaxed);
     }
-    // Asks for the eventfd at `count` completions; false when they are there already.
+    // Asks for the eventfd at `count` completions. False if they are there already.
     [[nodiscard]] bool ask_for(uint32_t count) noexcept;
     void stop_asking() noexcept;
-    // Asks for the eventfd at the next completion, which may be there already.
+    // Asks for the eventfd at the next completion, which may have happened already.
     void arm_descriptor() noexcept;
     void wait(uint32_t least, int64_t timeout_ns) noexcept;
     void wait_for_event(uint32_t least, Time until) noexcept;
@@ -108,10 +108,10 @@ class Queue final : public Poller {
     std::unique_ptr<QueueEntry[]> entries_;
     std::unique_ptr<ros2s_completion[]> completions_;
 
-    static constexpr size_t line = 64;  // so that the sides do not share cache lines
+    static constexpr size_t line = 64;  // the two sides use different cache lines
     alignas(line) std::atomic<uint32_t> submitted_ = 0;
-    uint32_t unpublished_ = 0;  // the submitter's: where put() goes on
-    uint32_t advanced_ = 0;     // the submitter's: what it has begun itself
+    uint32_t unpublished_ = 0;  // the submitter's: where put() continues
+    uint32_t advanced_ = 0;     // the submitter's: what it has started itself
     alignas(line) std::atomic<uint32_t> reaped_ = 0;
     // descriptor() was called: the reaper does not wait in reap().
     std::atomic<bool> by_descriptor_ = false;

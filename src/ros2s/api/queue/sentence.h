@@ -1,4 +1,4 @@
-// How a failed call reads as a sentence, in ros2s_last_error() and in the log.
+// The error of a failed call as a sentence, for ros2s_last_error() and the log.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace ros2s::api {
 
-// "open 'a/b': not found", and for what is corrupt what to do. A null path is left out.
+// "open 'a/b': not found", and for corrupt data what to do. A null path is omitted.
 [[nodiscard]] std::string sentence_of(const Error& error, std::string_view what,
                                       std::string_view path = {});
 
