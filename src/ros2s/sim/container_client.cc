@@ -206,7 +206,7 @@ Batch ContainerClient::make_batch() {
     return batch;
 }
 
-// Sends what is open: for the first time, or after a crash.
+// Sends the open update: for the first time, or again after a crash.
 Task<> ContainerClient::update(Run& run) {
     const ContainerId id = updating_->container;
     const bool known = updating_->happened;
@@ -288,7 +288,7 @@ Task<uint64_t> ContainerClient::check(ObjectStore& store, ContainerId main) {
     co_return used;
 }
 
-// Adds to `used` where they do.
+// Adds to `used` if they match.
 Task<bool> ContainerClient::matches(ObjectStore& store, const Container& container,
                                     uint64_t& used) {
     const Snapshot found = co_await take_snapshot(store, container.record.id, {});

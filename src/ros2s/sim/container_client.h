@@ -1,15 +1,17 @@
-// ContainerClient: one more simulated client, beside those of the workload: it makes containers,
-// writes into them, reads them and destroys them, and says after a restart what is wrong with them.
+// ContainerClient: one more simulated client, besides those of the workload. It creates containers,
+// writes into them, reads them and destroys them. After a restart it reports what is wrong with
+// them.
 //
-// It does one thing at a time, but for an update that may race the destruction of its container. So
-// a crash leaves at most one creation open, or one update and one destruction; what became of them
-// is read off the store, and the oracle (object::MemoryStore) follows.
+// It does one thing at a time, except that an update may race the destruction of its container. So
+// a crash leaves at most one creation open, or one update and one destruction. Their result is read
+// from the store, and the oracle (object::MemoryStore) follows.
 //
-// Judged
-// - The containers that were acknowledged are there, with the properties and the time that their
-//   makers were told; those destroyed are not; what was open is the one or the other; none else is.
-// - A container holds what was acknowledged, and what was open whole or not at all.
-// - A label is given once at a time; a container that is gone is not found.
+// Checked
+// - Acknowledged containers exist, with the properties and the time that were returned. Destroyed
+//   containers do not exist. An open creation or destruction either happened or did not. There are
+//   no other containers.
+// - A container holds every acknowledged update, and an open update completely or not at all.
+// - A label is used once at a time; a destroyed container is not found.
 #pragma once
 #include <optional>
 #include <string>
@@ -24,14 +26,14 @@ class ContainerClient {
   public:
     ContainerClient(Reactor& reactor, uint64_t seed, History& history);
 
-    // Works until the run is crashed or winds down, or `requests` are done.
+    // Works until the run crashes or winds down, or `requests` are done.
     Task<> work(Run& run, uint64_t requests);
-    // After a restart, while nothing runs. Returns the bytes that its containers use.
+    // After a restart, while no client works. Returns the bytes that its containers use.
     Task<uint64_t> check(object::ObjectStore& store, object::ContainerId main);
 
-    // A container is being made or destroyed, or was when the machine crashed.
+    // True while a container is being created or destroyed, or if it was when the machine crashed.
     [[nodiscard]] bool is_changing() const { return creating_ || destroying_; }
-    // How many it began to make.
+    // The number of creations that it has begun.
     [[nodiscard]] uint64_t made() const { return labels_; }
 
   private:
@@ -67,11 +69,11 @@ class ContainerClient {
     object::MemoryStore oracle_;
     Uuid id_;
     uint64_t sequence_ = 0;
-    // Its updates have operation ids. Not where replies are few: done again they write the same.
+    // Its updates have operation ids. False if few replies are kept: a repetition writes the same.
     bool is_named_ = true;
     uint64_t labels_ = 0;
     std::vector<Container> containers_;
-    // What is open.
+    // The operations in progress.
     std::optional<object::ContainerProperties> creating_;
     std::optional<object::ContainerId> destroying_;
     std::optional<Update> updating_;

@@ -4,8 +4,8 @@
 
 namespace ros2s::sim {
 
-// Mostly early: what matters lies around the first groups after an opening, and a short round is
-// a cheap one.
+// Mostly early: the first groups after an opening are the interesting ones, and a short round is
+// cheap.
 CrashPlan draw_crash(Random& random, bool after_process_crash) {
     CrashPlan plan;
     plan.kind = random.one_in(3) ? CrashKind::process : CrashKind::power;

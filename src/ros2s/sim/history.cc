@@ -54,7 +54,7 @@ void History::acknowledge(size_t number, const std::shared_ptr<Issued>& issued,
         return fmt::format("client {}, transaction {}", number, issued->number);
     };
     if (issued->epoch != Epoch{}) {
-        // It is known to have happened already: this is the reply to a repetition.
+        // It is already known to have happened: this is the reply to a repetition.
         if (commit.epoch != issued->epoch) {
             problem(fmt::format("{} happened at epoch {} and again at {}", who(),
                                 issued->epoch.value, commit.epoch.value));
@@ -111,7 +111,7 @@ void History::expires(size_t number, std::optional<Duration> lease, WallTime now
 
 void History::finds(size_t number, const std::shared_ptr<Issued>& issued, Epoch witness) {
     Client& client = clients_[number];
-    if (client.pending != issued) return;  // judged meanwhile
+    if (client.pending != issued) return;  // a check decided it meanwhile
     if (witness > client.last) {
         issued->epoch = client.last = witness;
         happened_.push_back(issued);
@@ -155,7 +155,7 @@ Task<> History::check(ObjectStore& store, ContainerId container, uint64_t used_e
     co_await judge_space(store, used);
 }
 
-// The space of a destroyed container comes back step by step, also after a restart.
+// The space of a destroyed container is freed step by step, also after a restart.
 Task<> History::judge_space(ObjectStore& store, uint64_t used) {
     constexpr int looks_max = 200;
     PoolSpace space;
@@ -302,7 +302,7 @@ void History::judge_read(const SeenRead& read) {
     const std::vector<Version>& versions = versions_[read.place];
     for (size_t i = 0; i < versions.size(); ++i) {
         const Version& version = versions[i];
-        // Replaced by what had been acknowledged before the read began.
+        // Replaced by a version that was acknowledged before the read began.
         const bool stale = i + 1 < versions.size() && versions[i + 1].from <= read.visible_before;
         if (version.exists != read.exists) continue;
         if (!read.exists) {

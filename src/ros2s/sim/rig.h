@@ -60,7 +60,7 @@ class Rig {
     [[nodiscard]] virtual bool repeats_requests() const { return false; }
 
     // The minimum time for which a client's replies are kept, if there is so little room that they
-    // are dropped then. Empty: as long as anybody asks.
+    // are dropped then. Empty: as long as any client asks.
     [[nodiscard]] virtual std::optional<Duration> reply_lease() const { return std::nullopt; }
 
     // From now on; the crash disarms it. A rig whose devices report errors draws these, too.

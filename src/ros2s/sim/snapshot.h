@@ -1,5 +1,5 @@
-// Snapshot: everything that a container holds, as its interface tells it: listed, fetched, queried.
-// Two stores that went through the same transactions give equal snapshots, but for their epochs.
+// Snapshot: everything in a container, as its interface shows it: listed, fetched, queried. Two
+// stores that got the same transactions give equal snapshots, except for their epochs.
 #pragma once
 #include <map>
 #include <string>
@@ -12,7 +12,7 @@
 namespace ros2s::sim {
 
 using object::contract::Place;
-// An object and the name of an akey: what a query is about.
+// An object and the name of an akey: the subject of a query.
 using Column = std::pair<object::ObjectId, std::string>;
 
 struct SnapshotEntry {
@@ -24,12 +24,12 @@ struct SnapshotEntry {
 struct Snapshot {
     std::map<Place, SnapshotEntry> entries;
     std::map<Column, object::QueryReply> queries;
-    // What contradicts itself: a listed key that cannot be fetched, a checksum that is not that of
-    // the bytes.
+    // Contradictions: a listed key that cannot be fetched, a checksum that does not match the
+    // bytes.
     std::vector<std::string> problems;
 };
 
-// Queries the columns of what it finds, and `columns` besides. Nothing may be written meanwhile.
+// Queries the columns that it finds, and also `columns`. Nothing may be written meanwhile.
 [[nodiscard]] Task<Snapshot> take_snapshot(object::ObjectStore& store,
                                            object::ContainerId container,
                                            std::vector<Column> columns);

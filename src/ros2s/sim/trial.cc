@@ -58,8 +58,8 @@ class Trial {
     std::optional<ContainerClient> container_client_;
     ObjectStore* store_ = nullptr;
     ContainerId container_{};
-    uint64_t total_bytes_ = 0;  // of the store, as it told us last
-    bool growing_ = false;      // since it was asked to grow, until it is known what came of that
+    uint64_t total_bytes_ = 0;  // of the store, as it last reported
+    bool growing_ = false;      // from the call of grow until its result is known
 };
 
 Task<> Trial::run(size_t rounds) {
@@ -120,8 +120,8 @@ Task<bool> Trial::round(bool last) {
     co_await rig_->close();
     const bool recovered = co_await recover();
     if (!recovered) co_return false;
-    // Looking takes time in which the store may tidy up; so the work sometimes goes on at once, and
-    // the look comes after the next crash.
+    // Checking takes time, in which the store may do background work. So the clients sometimes
+    // continue at once, and the check comes after the next crash.
     if (!last && random_.one_in(2)) co_return !is_condemned();
     const uint64_t used_elsewhere = co_await container_client_->check(*store_, container_);
     co_await history_.check(*store_, container_, used_elsewhere);
@@ -146,12 +146,12 @@ Task<> Trial::work(bool crash, uint64_t requests) {
     if (!rig_->failing()) {
         history_.problem("the clients were done before the crash came");
     } else if (!random_.one_in(4)) {
-        // Nobody gets anything done any more. Mostly the machine fails, too.
+        // No client makes progress any more. Mostly the machine fails, too.
         rig_->crash(random_.one_in(3) ? CrashKind::process : CrashKind::power);
     }
 }
 
-// At some moment of the round.
+// At a random moment of the round.
 Task<> Trial::grow(Run& run) {
     co_await sleep_for(run.reactor, std::chrono::microseconds(random_.below(4000)));
     if (run.crashed) co_return;
@@ -171,7 +171,7 @@ Task<> Trial::grow(Run& run) {
     }
 }
 
-// Somebody sets the machine's clock: far, as where a battery is empty, or a little.
+// Sets the machine's clock: far, as after an empty battery, or by a little.
 Task<> Trial::step_clock(Run& run) {
     co_await sleep_for(run.reactor, std::chrono::microseconds(random_.below(4000)));
     if (run.crashed) co_return;
@@ -183,7 +183,7 @@ Task<> Trial::step_clock(Run& run) {
     ++report_.clock_steps;
 }
 
-// What it has grown by stays; what was under way may have happened.
+// Acknowledged growth stays; a growth that was in progress may have happened.
 Task<> Trial::judge_total() {
     const auto space = co_await store_->space(no_call);
     const uint64_t total = space ? space->total_bytes : 0;
@@ -195,7 +195,7 @@ Task<> Trial::judge_total() {
     total_bytes_ = total;
 }
 
-// Opens the store again; false when that is not to be had.
+// Opens the store again. False if that is impossible.
 Task<bool> Trial::recover() {
     for (int i = 0; i < openings_max; ++i) {
         // A third of the recoveries crash once, some more often.
@@ -212,7 +212,7 @@ Task<bool> Trial::recover() {
         }
         rig_->disarm();
         if (rig_->failing()) {
-            // Whether it opened or not: somebody sees to the device and opens it again.
+            // Whether it opened or not: the device is replaced, and the store opened again.
             ++report_.device_errors;
             co_await rig_->close();
             continue;

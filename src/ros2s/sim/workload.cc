@@ -90,7 +90,7 @@ Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
     for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down; ++i) {
         const uint64_t kind = random_.below(20);
         if (kind < 4) {
-            // What one read has shown the next one shows, too, wherever it lies.
+            // A later read must show what an earlier one has shown, whatever keys it reads.
             for (uint64_t left = 1 + random_.below(3); left > 0 && !run.crashed; --left) {
                 co_await read(run);
             }
@@ -100,7 +100,7 @@ Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
             history_.issue(number_, make_transaction());
             co_await send(run);
         }
-        // A store that answers at once must not keep the others from their turn.
+        // A store that answers at once must not keep the other clients waiting.
         co_await yield(*core_);
         if (history_.pending(number_) != nullptr) break;  // no answer, or a wrong one
     }
@@ -110,7 +110,7 @@ Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
 
 Task<> WorkloadClient::settle_pending(Run& run) {
     if (random_.below(100) < options_.abandon_percent && history_.abandon(number_)) {
-        last_ = nullptr;  // what was abandoned may have come after it
+        last_ = nullptr;  // an abandoned one may have happened after it
         co_return;
     }
     co_await send(run);
@@ -123,7 +123,7 @@ Task<> send_copy(Run& run, Transaction transaction, bool is_new,
     Result<Commit> commit = co_await run.store.update(no_call, run.container, transaction);
     if (!run.crashed) reply = commit;
 }
-// Codes with which a store says that nothing has happened.
+// Codes that guarantee that nothing has happened.
 bool refuses(Code code) {
     return code == Code::condition_failed || code == Code::no_space || code == Code::no_memory ||
            code == Code::busy;
@@ -148,13 +148,13 @@ Task<> WorkloadClient::send(Run& run) {
     } else {
         co_await send_copy(run, transaction, issued->sent_fresh, replies[0]);
     }
-    // Of two answers one may be lost in the crash; what is known counts.
+    // One of two replies may be lost in the crash; the known one is used.
     std::optional<Commit> commit;
     std::optional<Error> error;
     for (const auto& reply : replies) {
         if (!reply) continue;
         if (!*reply) {
-            // One that is in doubt counts for more than one that says that nothing happened.
+            // An uncertain error has precedence over one that guarantees that nothing happened.
             if (!error || refuses(error->code)) error = reply->error();
         } else if (!commit) {
             commit = **reply;
@@ -170,18 +170,18 @@ Task<> WorkloadClient::send(Run& run) {
             commit->replayed = commit->replayed && (*reply)->replayed;
         }
     }
-    // The first answer was lost: whether the other one repeats it cannot be told.
+    // The first reply was lost, so it is unknown whether this one repeats it.
     if (commit && run.crashed) commit->replayed = commit->replayed && !issued->sent_fresh;
     if (commit) {
         history_.acknowledge(number_, issued, *commit);
         last_ = issued;
     } else if (error && refuses(error->code)) {
-        // Refused for good only if no other copy of it can still happen.
+        // It is certainly refused only if no other copy of it can still happen.
         if (run.crashed) co_return;
         history_.refuse(number_, issued, *error);
         if (error->code == Code::busy) co_await sleep_for(*core_, busy_pause);
     } else if (error && run.failing) {
-        // It stays open: the next opening shows what came of it.
+        // It stays open: the next opening shows whether it happened.
     } else if (error && error->code == Code::expired) {
         history_.expires(number_, run.reply_lease, core_->wall_time());
         if (!run.crashed) co_await look_what_came(run, issued);
@@ -190,8 +190,8 @@ Task<> WorkloadClient::send(Run& run) {
     }
 }
 
-// The reply is not kept any more: the store itself shows whether it happened, for no other copy of
-// it is under way.
+// The reply is no longer kept. The store's content shows whether it happened, because no other copy
+// is in progress.
 Task<> WorkloadClient::look_what_came(Run& run, const std::shared_ptr<Issued>& issued) {
     FetchItem item{.object = witness_.object, .dkey = {witness_.dkey}, .akey = {witness_.akey}};
     const auto fetched = co_await run.store.fetch(no_call, run.container, {&item, 1});
@@ -319,7 +319,7 @@ void WorkloadClient::add_operation(Batch& batch) {
     }
 }
 
-// A sparse array, which is cut off short now and then.
+// A sparse array, which is sometimes truncated.
 void WorkloadClient::add_long_operation(Batch& batch) {
     const Place place{{1, 1}, "d0", "array"};
     const uint64_t far = random_.below(long_segments) * segment_bytes + random_.below(block_bytes);
@@ -330,8 +330,8 @@ void WorkloadClient::add_long_operation(Batch& batch) {
     }
 }
 
-// Whole blocks without conditions need no order among themselves: such writes of one array, even of
-// one block, go into one group or into several that are in flight together.
+// Writes of whole blocks without conditions need no order among themselves. Several to one array,
+// even to one block, go into one group or into several groups that are in flight together.
 void WorkloadClient::add_hot_write(Batch& batch) {
     const uint64_t first = random_.below(hot_blocks);
     const uint64_t count = 1 + random_.below(hot_blocks - first);

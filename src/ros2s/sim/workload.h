@@ -1,6 +1,6 @@
-// Workload: what simulated clients do to a store, drawn from a seed: transactions of all kinds over
-// keys that they share, with conditions; reads of what others write; repetitions of operation ids,
-// also two at once, and after a restart. What they are told goes into a History.
+// Workload: the requests of simulated clients to a store, drawn from a seed: transactions of all
+// kinds over shared keys, with conditions; reads of what others write; repetitions of operation
+// ids, also two at once, and after a restart. The results are recorded in a History.
 #pragma once
 #include <map>
 #include <vector>
@@ -12,36 +12,35 @@ namespace ros2s::sim {
 
 struct WorkloadOptions {
     size_t clients = 8;
-    uint64_t array_blocks = 12;     // shared arrays lie mostly within these
+    uint64_t array_blocks = 12;     // shared arrays are mostly within these
     bool far_writes = true;         // some cross the border of a 1 MiB segment
     bool large_writes = true;       // some are 128 KiB
     bool long_array = false;        // one shared array has more segments than are looked up singly
     uint64_t hot_percent = 30;      // of the transactions write whole blocks of a few hot arrays
-    uint64_t abandon_percent = 10;  // of what a crash left open is not sent again
+    uint64_t abandon_percent = 10;  // of the transactions that a crash left open are not sent again
 };
 
-// Drawn from the seed like everything else. Where connections are lost there is no long array: a
-// read of all of it takes so many frames that none would ever come through.
+// Drawn from the seed like everything else. If connections are lost there is no long array: a
+// complete read of it takes so many frames that it would never succeed.
 [[nodiscard]] WorkloadOptions draw_workload(Random& random, bool loses_connections);
 
-// The witness of each client, and the columns worth a query.
+// The witness of each client, and the columns to query.
 [[nodiscard]] std::vector<Place> workload_witnesses(const WorkloadOptions& options);
 [[nodiscard]] std::vector<Column> workload_columns(const WorkloadOptions& options);
 
-// What a run of the clients shares. `stopped` tells that the machine has crashed: replies that
-// arrive from then on never reached a client.
+// The shared state of a run of the clients. `stopped`: the machine has crashed; replies that arrive
+// from then on never reached a client.
 struct Run {
     Reactor& reactor;
-    std::vector<Reactor*>
-        cores;  // that clients live on, one after the other; `reactor` is the first
+    std::vector<Reactor*> cores;  // for the clients, in turn; `reactor` is the first
     object::ObjectStore& store;
     object::ContainerId container;
     const bool& crashed;
     const bool& failing;                    // Rig::failing()
     std::optional<Duration> reply_lease{};  // Rig::reply_lease()
-    bool wind_down = false;                 // set from outside: clients stop after what they are at
+    bool wind_down = false;                 // set from outside: clients finish their request
 
-    // Whether a client knows what came of its request.
+    // True if the client knows the result of its request.
     [[nodiscard]] bool is_known(const auto& result) const {
         return !crashed && (result.has_value() || !failing);
     }
@@ -51,8 +50,8 @@ class WorkloadClient {
   public:
     WorkloadClient(size_t number, uint64_t seed, const WorkloadOptions& options, History& history);
 
-    // Works until the run is crashed or winds down, or `requests` are done. Starts with what is
-    // left open from the last run.
+    // Works until the run crashes or winds down, or `requests` are done. Starts with what the last
+    // run left open.
     Task<> work(Run& run, uint64_t requests);
 
   private:
@@ -87,7 +86,7 @@ class WorkloadClient {
     Uuid id_;
     Place witness_;
     uint64_t sequence_ = 0;
-    // The last acknowledged one, to be repeated now and then.
+    // The last acknowledged transaction, to be repeated sometimes.
     std::shared_ptr<Issued> last_;
     std::map<Place, Known> known_;  // from its own reads; may be out of date
 };

@@ -30,16 +30,16 @@ std::string_view name_of(device::SimKind kind) {
     return "?";
 }
 
-// Blocks before the border of a space region from which data may begin.
+// Data may begin this many blocks before the border of a space region.
 constexpr uint64_t before_border = 96;
 
-// An error that a device is going to report.
+// An error that a device will report.
 struct DeviceError {
-    uint64_t operations = 0;  // after so many of all devices, with the next ...
+    uint64_t operations = 0;  // after this many operations of all devices, with the next ...
     device::SimKind kind = device::SimKind::flush;  // ... of this kind
     bool overlaps = false;                          // ... while it carries out another flush
-    bool lasts = false;                             // so do all that the device does after it
-    const device::SimDisk* disk = nullptr;          // once it has
+    bool lasts = false;                             // all later operations of the device fail, too
+    const device::SimDisk* disk = nullptr;          // set when the error has occurred
 };
 
 class EngineRig final : public Rig {
@@ -111,12 +111,12 @@ class EngineRig final : public Rig {
     bool crashed_ = false;
     std::optional<DeviceError> error_;
     bool failing_ = false;
-    // The disk of the index is full after so many operations of the devices, and then until
-    // somebody makes room, before one of the next openings.
+    // The disk of the index becomes full after so many operations of the devices. Room is made
+    // again before one of the next openings.
     std::optional<uint64_t> full_after_;
     bool index_full_ = false;
     std::optional<Duration> reply_lease_;
-    // What a disk held before an opening; somebody may put it back instead of the disk.
+    // The content of a disk before an opening, which may replace the disk later.
     struct Copy {
         size_t number = 0;
         std::vector<std::byte> bytes;
@@ -135,7 +135,7 @@ EngineRig::EngineRig(World& world, Random& random, const EngineRigOptions& optio
     if (options_.scarcity && random_.one_in(4)) draw_replies();
 }
 
-// Clients then lose their replies to each other, as soon as they have been silent for so long.
+// Clients then lose their replies to other clients once they have been silent for so long.
 void EngineRig::draw_replies() {
     reply_lease_ = std::chrono::microseconds(500 + random_.below(8000));
     engine_options_.reply_lease = *reply_lease_;
@@ -149,14 +149,14 @@ void EngineRig::draw_sizes() {
     create_options_.journal_bytes = journals[random_.below(std::size(journals))];
     engine_options_.memory_bytes = memory[random_.below(std::size(memory))];
     if (random_.one_in(12)) {
-        // The first disk's data lie on both sides of the border between two regions of the space
-        // map. The journal is too large to go round; little memory makes checkpoints.
+        // The first disk's data are on both sides of the border between two regions of the space
+        // map. The journal is too large to wrap around; little memory causes checkpoints.
         const uint64_t border = SpaceMap::region_blocks - random_.below(before_border);
         create_options_.journal_bytes = border * block_bytes;
         engine_options_.memory_bytes = memory[random_.below(2)];
     }
     engine_options_.groups_in_flight = options_.groups_in_flight;
-    // Small enough that groups are large in this sense.
+    // Small enough that groups count as large.
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
     engine_options_.rules = &options_.rules;
     for (uint32_t i = 1; i < options_.cores; ++i) {
@@ -176,7 +176,7 @@ void EngineRig::draw_sizes() {
     if (random_.one_in(2)) disk_.discard_bytes_least = block_bytes << random_.below(3);
     for (uint64_t i = 0; i < count; ++i) {
         disk_.memory = options_.memory && i == 0;
-        // Superblocks, checkpoint slots and the journal lie on the first one, beside its data.
+        // Superblocks, checkpoint slots and the journal are on the first disk, beside its data.
         add_disk(round_up(data_each, block_bytes) + 8 * block_bytes +
                  (i == 0 ? create_options_.journal_bytes : 0));
     }
@@ -245,7 +245,7 @@ Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
     Report first;
     Result<> opened = co_await open_store(first);
     if (!opened && growing_ && !crashed_ && !failing_) {
-        // As long as nothing was acknowledged, the pool may know nothing of the new disk.
+        // If nothing was acknowledged, the pool may not know the new disk.
         disks_.pop_back();
         growing_ = false;
         opened = co_await open_store(report);
@@ -287,7 +287,7 @@ void EngineRig::keep_copy() {
     disk.peek(0, copy_->bytes);
 }
 
-// The pool must be refused, and nothing be written. Then the disk itself is found again.
+// The pool must be refused, and nothing written. Then the original disk is put back.
 Task<Result<>> EngineRig::try_copy(Report& report) {
     device::SimDiskOptions options = disk_;
     options.size = copy_->bytes.size();
@@ -356,7 +356,7 @@ void EngineRig::draw_error(uint64_t operations) {
               .kind = kind,
               .overlaps = kind == device::SimKind::flush && !random_.one_in(4),
               .lasts = random_.one_in(3)};
-    // The crash leaves it time, and comes soon after it.
+    // Leaves time for the error before the crash.
     plan_->operations += 200;
 }
 
@@ -365,7 +365,7 @@ device::SimFault EngineRig::draw_fault(const device::SimDisk& disk,
     if (!options_.device_errors && options_.cores == 1) return device::SimFault::none;
     if (options_.device_errors && operation.kind == device::SimKind::discard &&
         random_.one_in(16)) {
-        return device::SimFault::error;  // no request fails for that
+        return device::SimFault::error;  // no request fails because of that
     }
     if (error_ && error_->disk == &disk && error_->lasts) return device::SimFault::error;
     const bool due = error_ && error_->disk == nullptr && error_->kind == operation.kind &&
@@ -381,7 +381,7 @@ device::SimFault EngineRig::draw_fault(const device::SimDisk& disk,
     return random_.one_in(64) ? device::SimFault::slow : device::SimFault::none;
 }
 
-// The two slots lie behind the first disk's first superblock.
+// The two slots follow the first disk's first superblock.
 bool EngineRig::is_checkpoint(const device::SimDisk& disk,
                               const device::SimOperation& operation) const {
     const uint64_t block = operation.offset / block_bytes;
@@ -429,7 +429,7 @@ void EngineRig::crash_at(std::string_view operation, CrashKind kind) {
             disk->process_crash();
         }
     }
-    // To an index without a log the two are alike.
+    // To an index without a log both kinds are the same.
     if (options_.index == IndexKind::ordered) {
         ordered_index_.crash(random_);
     } else {

@@ -8,7 +8,7 @@ namespace ros2s::sim {
 namespace {
 
 constexpr size_t entries_max = 8;
-constexpr uint64_t file_bytes_most = 32 << 10;  // what is larger does not grow
+constexpr uint64_t file_bytes_most = 32 << 10;  // larger files do not grow
 
 }  // namespace
 
@@ -137,7 +137,7 @@ Task<Result<>> DirectoryWork::read() {
     co_return Result<>{};
 }
 
-// What comes and goes.
+// Names that are created and removed again.
 Task<Result<>> DirectoryWork::passing() {
     what_ = "mkdir, link, xattr, and their ends";
     ROS2S_CO_TRY_ASSIGN(const auto made, co_await files_.mkdir(no_call, node_, fresh(), 0700, {}));

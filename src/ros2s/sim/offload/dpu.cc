@@ -9,7 +9,7 @@ namespace ros2s::sim {
 
 using namespace object;
 
-// What the file system stands on: a killed DPU asks for nothing more.
+// The store below the file system: a killed DPU sends nothing to it.
 class Dpu::Struck final : public ForwardingStore {
   public:
     Struck(Dpu& dpu, ObjectStore& below) : ForwardingStore(below), dpu_(dpu) {}
@@ -69,7 +69,7 @@ Dpu::Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uin
       struck_(world.core()) {}
 Dpu::~Dpu() = default;
 
-// Each process is another client instance.
+// Each process is a new client instance.
 Task<bool> Dpu::reach_store() {
     while (!over_) {
         engine_ = std::make_unique<StoreClient>(world_, network_, storage_, client_process_,
@@ -109,7 +109,7 @@ Task<> Dpu::serve() {
     up_ = true;
 }
 
-// Of a killed one nothing reaches the engine: its store is closed, and its way there too.
+// Nothing of a killed DPU reaches the engine: its store and its connection are closed.
 Task<> Dpu::halt() {
     up_ = false;
     engine_->refuse();
@@ -156,7 +156,7 @@ Dpu::Moment Dpu::next_moment() {
     return random_.below(3) == 0 ? Moment::before : Moment::after;
 }
 
-// The update of another that struck first may come here, too.
+// Another update may have killed the DPU already.
 void Dpu::strike() {
     if (!up_) return;
     if (++strikes_ < options_.strikes) arm();

@@ -1,6 +1,6 @@
-// NetworkTrouble: what goes wrong on the network of a trial while its clients work: connections
-// that are lost at once, or in the middle of a transfer, or at random; processes that stall; links
-// that are slow. Counted by kind.
+// NetworkTrouble: faults of the network of a trial while its clients work: connections that are
+// lost at once, in the middle of a transfer, or at random; processes that stall; slow links.
+// Counted by kind.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,18 +19,18 @@ class NetworkTrouble {
         Totals& operator+=(const Totals& other);
     };
 
-    // Between the processes of these names.
+    // Between the processes with these names.
     NetworkTrouble(Reactor& reactor, fabric::sim::Network& network,
                    std::vector<std::string> processes, uint64_t seed)
         : reactor_(reactor), network_(network), processes_(std::move(processes)), random_(seed) {}
 
-    // Makes trouble until `over`, and leaves the network well.
+    // Makes trouble until `over`, and leaves the network without faults.
     static Task<> make(NetworkTrouble& self, const bool& over);
     [[nodiscard]] const Totals& totals() const { return totals_; }
 
   private:
     Task<> make_one();
-    // A random time up to this.
+    // Waits a random time up to this.
     Task<> pass(Duration most);
 
     Reactor& reactor_;

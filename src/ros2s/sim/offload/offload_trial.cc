@@ -18,10 +18,10 @@ namespace {
 
 constexpr size_t hosts = 3;
 constexpr size_t clients_per_host = 3;
-// Of virtual time: by far more than the crashes take.
+// Of virtual time: far more than the crashes take.
 constexpr Duration patience = std::chrono::minutes(10);
 
-// What is in the directory, and in those in it.
+// Removes the contents of a directory and its subdirectories.
 Task<Result<>> remove_all(fs::FileSystem& files, fs::NodeId directory) {
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await files.open(no_call, directory, {}));
     ROS2S_CO_TRY_ASSIGN(const auto entries,
@@ -94,7 +94,7 @@ class OffloadTrial {
     std::vector<std::unique_ptr<Random>> randoms_;  // of the clients' directories
     std::vector<std::unique_ptr<DirectoryWork>> directories_;
     SharedWork shared_;
-    uint64_t free_bytes_ = 0;  // of the store, before anybody worked
+    uint64_t free_bytes_ = 0;  // of the store, before any client worked
     bool armed_ = false;
     bool over_ = false;
 };
@@ -148,7 +148,7 @@ Task<> OffloadTrial::run() {
     co_await judge();
 }
 
-// DPUs and hosts come up while nothing goes wrong.
+// DPUs and hosts start without faults.
 Task<> OffloadTrial::begin() {
     for (size_t i = 0; i < options_.dpus; ++i) {
         const DpuOptions options{.number = i, .strikes = ~uint64_t{0}, .strike_within = 80};
@@ -228,7 +228,7 @@ Task<> OffloadTrial::judge_files(fs::FileSystem& files) {
     co_await shared_.judge(files);
 }
 
-// Where all files are gone, so is what they used.
+// When all files are removed, their space must be free again.
 Task<> OffloadTrial::judge_space() {
     const auto space = co_await storage_.store().space(no_call);
     if (space && space->free_bytes == free_bytes_) co_return;
@@ -236,7 +236,7 @@ Task<> OffloadTrial::judge_space() {
                                            space ? space->free_bytes : 0, free_bytes_));
 }
 
-// On the store itself, without anything between.
+// On the store itself, without any layer between.
 Task<std::unique_ptr<fs::FileSystem>> OffloadTrial::mount_directly() {
     Report report;
     auto files = co_await fs::Dfs::mount(no_call, storage_.store(), storage_.container(),
@@ -246,7 +246,7 @@ Task<std::unique_ptr<fs::FileSystem>> OffloadTrial::mount_directly() {
     co_return nullptr;
 }
 
-// ---- those who work, and those who strike --------------------------------------------------
+// ---- clients and kills ---------------------------------------------------------------------
 
 Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
     fs::FileSystem& files = self.hosts_[number % hosts]->files();

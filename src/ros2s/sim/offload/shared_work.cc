@@ -26,7 +26,7 @@ std::string prize(uint64_t k) { return fmt::format("prize-{}", k); }
 std::string token(uint64_t k) { return fmt::format("token-{}", k); }
 std::string taken(uint64_t k, size_t client) { return fmt::format("taken-{}-by-{}", k, client); }
 
-// The stamp all over a block, or nothing where it is not the same all over.
+// The stamp that fills a block; empty if the block is not uniform.
 std::string stamped(uint64_t stamp) {
     std::string bytes;
     while (bytes.size() < block_bytes) bytes += as_text(object_bytes(stamp));
@@ -221,7 +221,7 @@ Task<> SharedWork::judge_names(fs::FileSystem& files) {
 
 // ---- blocks --------------------------------------------------------------------------------
 
-// Open for many operations, and so over restarts of whatever is between.
+// Open for many operations, and so across restarts of the processes between.
 Task<Result<fs::FileHandle>> SharedWork::blocks_of(size_t client, fs::FileSystem& files,
                                                    Random& random) {
     std::optional<fs::FileHandle>& open_file = clients_[client].blocks;

@@ -1,9 +1,10 @@
-// SharedWork: what the clients of a trial do in each other's way, and what must come of it:
-// - appends to one log: each record whole, once, those of a client in its order, and there for
+// SharedWork: work in which the clients of a trial interfere with each other, and the check of its
+// result:
+// - appends to one log: each record whole, once, those of a client in its order, and visible to
 //   every read that begins after its acknowledgement;
 // - exclusive creation of the same names, and renames of the same files: one client wins each;
 // - blocks of one file that all write and read (BlockHistory).
-// None of it is idempotent but the blocks, so that what is done twice or not at all shows.
+// Only the blocks are idempotent, so an operation that is done twice or not at all is detected.
 #pragma once
 #include <optional>
 #include <string>
@@ -20,10 +21,10 @@ class SharedWork {
   public:
     SharedWork(Reactor& reactor, size_t clients);
 
-    // Makes the files, before anybody works.
+    // Makes the files, before any client works.
     Task<Result<>> prepare(fs::FileSystem& files);
-    // One operation of a client, which has one at a time and keeps a file open. Errors: of the file
-    // system, where it should have succeeded.
+    // One operation of a client, which has one at a time and keeps a file open. Errors: those of
+    // the file system, if it should have succeeded.
     Task<Result<>> step(size_t client, fs::FileSystem& files, Random& random);
     // At the end, through any file system.
     Task<> judge(fs::FileSystem& files);
@@ -38,11 +39,11 @@ class SharedWork {
   private:
     struct Client {
         uint64_t appended = 0;
-        uint64_t name = 0;   // the next one to make
+        uint64_t name = 0;   // the next one to create
         uint64_t token = 0;  // the next one to rename
         std::optional<fs::FileHandle> blocks;
     };
-    // Who won which name, in the order of their answers.
+    // The clients that won each name, in the order of the replies.
     using Winners = std::vector<std::vector<size_t>>;
 
     Task<Result<>> append(size_t client, fs::FileSystem& files);

@@ -25,8 +25,9 @@ class NoTickets final : public rpc::TicketSource {
     Task<Result<std::string>> take(Report&) override { co_return std::string(); }
 };
 
-// What the clients see. Where connections are lost, containers are changed at the store itself:
-// that has no operation ids, and whoever loses its answer must look what came of it.
+// The store that the clients see. If connections are lost, containers are changed at the store
+// itself: these changes have no operation ids, so a client that loses the reply would have to look
+// at the result.
 class Reached final : public ForwardingStore {
   public:
     Reached(ObjectStore& remote, ObjectStore& containers)

@@ -13,7 +13,8 @@ namespace {
 constexpr uint64_t down_ms_max = 50;
 }
 
-// The store, as the server sees it: at some updates the machine is struck before it is told.
+// The store as the server sees it: at some updates the machine is struck before the server gets the
+// result.
 class StorageServer::Struck final : public ForwardingStore {
   public:
     Struck(StorageServer& server, ObjectStore& below) : ForwardingStore(below), server_(server) {}
@@ -159,7 +160,7 @@ void StorageServer::stop() {
     struck_.wake_all();
 }
 
-// ---- falling -------------------------------------------------------------------------------
+// ---- crashes -------------------------------------------------------------------------------
 
 void StorageServer::arm() { until_strike_ = 1 + random_.below(options_.strike_within); }
 
@@ -171,16 +172,16 @@ void StorageServer::committed() {
     strike();
 }
 
-// Nobody has been told of the update that was just committed.
+// No client knows of the update that was just committed.
 void StorageServer::strike() {
     const uint64_t how = random_.below(3);
-    if (how == 0) return network_.kill(process);  // a lost connection, and no more
+    if (how == 0) return network_.kill(process);  // only a lost connection
     striking_ = true;
     rig_.crash(how == 1 ? CrashKind::power : CrashKind::process);
     striking_ = false;
 }
 
-// With the rig: nothing that it had not said leaves any more. In recovery nobody is there yet.
+// Called at the rig's crash: no further message leaves. During recovery there are no clients yet.
 void StorageServer::fall() {
     if (!up_) return;
     if (!striking_) note_point(false);
