@@ -1,6 +1,6 @@
-// Fields: what lies on the wire, declared once. A function names the fields of a structure in their
-// order; from it come the encoder, its measure, the decoder with its refusals, and the line of a
-// page in docs/formats/ (field_text.h).
+// Fields: the bytes on the wire, declared once. A function names the fields of a structure in their
+// order. The encoder, its measure, the checking decoder, and the lines of a page in docs/formats/
+// (field_text.h) come from it.
 //
 //     inline constexpr auto place_fields = [](auto& io, auto& place) {
 //         io("node", place.node.value);
@@ -9,11 +9,11 @@
 //     FieldWriter<Encoder> out(memory);   FieldReader in(bytes);
 //     place_fields(out, place);           place_fields(in, place);
 //
-// A writer takes the parts as const, a reader changes them; `Io::reads` tells which it is. What a
-// reader refuses (too long a text, a flag that is neither 0 nor 1, …) makes its done() false, and
-// what it then reads is zero. Names are for people: no writer or reader looks at them.
+// A writer takes the parts as const, a reader changes them; `Io::reads` tells which it is. If a
+// reader refuses something (too long a text, a flag that is neither 0 nor 1, …), its done() is
+// false, and all later values are zero. Names are for people: writers and readers ignore them.
 //
-// Inlined all the way (always_inline, flatten): decoding a body costs twice as much where the
+// Everything is inlined (always_inline, flatten): decoding a body costs twice as much if the
 // compiler leaves a call per field.
 #pragma once
 #include <chrono>
@@ -47,7 +47,7 @@ class FieldWriter : public Out {
             this->number(int64_t{value.time_since_epoch().count()});
         }
     }
-    // A string or a view; that which is read points into the input. A reader refuses more bytes.
+    // A string or a view; a view that was read points into the input. A reader refuses more bytes.
     void text(const char* /*name*/, std::string_view text, size_t /*most*/) { Out::text(text); }
     // An enumeration whose values go up to `last`.
     template <class T>
@@ -59,27 +59,27 @@ class FieldWriter : public Out {
     void known(const char* /*name*/, T value) {
         this->number(value);
     }
-    // A part that the page has elsewhere.
+    // A part that the page describes elsewhere.
     [[gnu::always_inline, gnu::flatten]] void part(const char* /*name*/, const auto& part,
                                                    auto fields) {
         fields(*this, part);
     }
-    // Says to the page when the fields that follow are there.
+    // For the page: the condition under which the following fields exist.
     static bool has(const char* /*when*/, bool is_there) { return is_there; }
     static void refuse_when(bool /*is_wrong*/) {}
 
-    // Elements one behind the other.
+    // Elements, one after the other.
     [[gnu::always_inline, gnu::flatten]] void each(const auto& elements, auto fields) {
         for (const auto& element : elements) fields(*this, element);
     }
-    // A u32 count, of at most `most`, and the elements. A reader keeps memory that a vector has,
-    // and makes no more elements than the bytes that are left can hold.
+    // A u32 count, at most `most`, and the elements. A reader reuses the vector's memory. It makes
+    // no more elements than the remaining bytes can hold.
     [[gnu::always_inline, gnu::flatten]] void list(const char* /*name*/, const auto& elements,
                                                    uint64_t /*most*/, auto fields) {
         this->number(static_cast<uint32_t>(elements.size()));
         each(elements, fields);
     }
-    // The same; a reader adds them to those that are there. Returns how many it wrote or read.
+    // The same; a reader appends to the existing elements. Returns how many it wrote or read.
     [[gnu::always_inline, gnu::flatten]] size_t append(const char* name, const auto& elements,
                                                        auto fields) {
         list(name, elements, 0, fields);
@@ -93,7 +93,7 @@ class FieldWriter : public Out {
     }
 };
 
-// Bytes that the fields of default parts take: of a text or a list its length alone.
+// Size of the fields of default parts; of a text or a list only its length counts.
 template <class... Parts>
 [[nodiscard, gnu::flatten]] uint64_t least_bytes(auto fields) {
     FieldWriter<Measure> measure;

@@ -25,7 +25,8 @@ Log log_to_stderr(LogLevel least) {
             std::string text = journal ? prefixes[static_cast<int>(level)] : "";
             if (!journal) text.append(to_string(level)).append(": ");
             text.append(line).push_back('\n');
-            // One write per line keeps lines of several threads whole; a lost log line is no error.
+            // One write per line, so that lines of several threads stay whole. A lost log line is
+            // not an error.
             [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
         },
         least);

@@ -30,7 +30,7 @@ std::string quoted(std::string_view text) {
     return all + '"';
 }
 
-// Takes from the front of `rest` what it has read.
+// Removes what it has read from the front of `rest`.
 std::optional<std::string> take_quoted(std::string_view& rest) {
     std::string value;
     for (rest.remove_prefix(1); !rest.empty(); rest.remove_prefix(1)) {
@@ -66,7 +66,7 @@ std::optional<std::string> take_value(std::string_view& rest) {
     return std::string(word);
 }
 
-// "name=value name=value]" and nothing behind.
+// "name=value name=value]" and nothing after it.
 bool read_fields(std::string_view rest, SplitLine& into) {
     into.fields.clear();
     while (true) {

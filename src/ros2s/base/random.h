@@ -41,10 +41,10 @@ class Random {
 // A seed from the operating system, for everything except simulations.
 [[nodiscard]] uint64_t random_seed();
 
-// Secrets: numbers that nobody can predict from earlier ones. Use them for all that a peer sees and
-// for all names (connections, sessions, clients, containers, records). They come from the kernel's
-// generator; each costs a system call. Outputs of Random reveal its state, so use Random only for
-// jitter, sampling and simulations.
+// Secrets: numbers that cannot be predicted from earlier ones. Use them for all that a peer sees
+// and for all names (connections, sessions, clients, containers, records). They come from the
+// kernel's generator; each costs a system call. Outputs of Random reveal its state, so use Random
+// only for jitter, sampling and simulations.
 class Secrets {
   public:
     Secrets() = default;
