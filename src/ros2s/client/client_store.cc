@@ -25,7 +25,7 @@ bool wants_checksums(const Operation& operation) {
     return carries && operation.checksums.empty() && operation.window.is_local();
 }
 
-// Bytes of the pieces from `offset` on that are worked on in one slice.
+// The bytes of the pieces from `offset` on that one slice covers.
 uint64_t slice_of_pieces(uint64_t offset, uint64_t length) {
     return std::min(length, round_down(offset + slice_bytes, block_bytes) - offset);
 }
@@ -145,8 +145,8 @@ Task<Result<std::optional<Extent>>> ClientStore::long_mismatch(const Call& call,
     co_return bad;
 }
 
-// A host that writes where we look must not make the store look damaged: what fails in memory of
-// our own counts, and the host gets that.
+// A host may change the memory while it is checked. That must not make the store look damaged: only
+// a failure in private memory counts as corrupt. The host gets the result of that read.
 Task<Result<>> ClientStore::read_again(const Call& call, ContainerId container, FetchItem& item) {
     metrics_.read_again.add();
     const Window theirs = item.window;
@@ -193,7 +193,7 @@ Task<Result<Commit>> ClientStore::update(const Call& call, ContainerId container
     const Span span(call.trace, reactor_, "client.update");
     const Time begin = reactor_.now();
     Result<Commit> commit;
-    // Over nonsense there is nothing to compute checksums of.
+    // An invalid transaction has nothing to compute checksums of.
     if (const Result<> sense = validate(transaction); !sense) {
         commit = fail(sense.error());
     } else if (is_elsewhere_ && std::ranges::any_of(transaction.operations, wants_checksums)) {

@@ -1,4 +1,4 @@
-// What the client adds to a 4 KiB fetch of a store that answers at once.
+// The client's overhead for a 4 KiB fetch of a store that answers at once.
 #include <benchmark/benchmark.h>
 
 #include "ros2s/client/client_store.h"

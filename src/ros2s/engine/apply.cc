@@ -37,7 +37,7 @@ class Applier {
                 .akey = akey,
                 .dkey = dkey};
     }
-    // The blocks [from, to) of one segment become holes; returns how many were none.
+    // Turns the blocks [from, to) of one segment into holes; returns how many were in use.
     int64_t free_blocks(Node& node, uint64_t from, uint64_t to);
     int64_t make_holes(const Change& change, uint64_t size);
     int64_t put_blocks(const Change& change);
@@ -73,7 +73,7 @@ void Applier::array(const Change& change) {
 }
 
 int64_t Applier::make_holes(const Change& change, uint64_t size) {
-    // Nothing lies beyond the array's end.
+    // No block is beyond the array's end.
     const uint64_t end =
         std::min(change.hole_first + change.hole_count, round_up(size, block_bytes) / block_bytes);
     if (end <= change.hole_first) return 0;
@@ -86,7 +86,7 @@ int64_t Applier::make_holes(const Change& change, uint64_t size) {
         const uint64_t to = std::min(end, base + segment_blocks) - base;
         freed += free_blocks(node, from, to);
     };
-    // What is not in memory does not exist.
+    // A segment that is not in memory does not exist.
     if (first == last) {
         Node* const found = nodes_.find(key_of(change, first).view());
         if (found != nullptr && !found->loading && !found->is_absent()) free_in(*found, first);

@@ -13,8 +13,8 @@ std::string encode(const Node& node) {
 }
 
 namespace {
-// Nodes that one call of shrink() looks at in any case, and for each that is new. A node is looked
-// at twice before it goes.
+// Nodes that one call of shrink() looks at, at least and for each new node. A node is looked at
+// twice before it is evicted.
 constexpr size_t looks_least = 256;
 constexpr size_t looks_per_node = 4;
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 // Nodes serialised in one turn of the core: about 50 µs.
 constexpr size_t slice_nodes = 64;
 
-// What has no space left is the index's disk: the devices of a pool do not grow.
+// On no_space the index's disk is full: the devices of a pool do not grow.
 std::string cause_of(const Error& error) {
     return error.code == Code::no_space ? "the disk of its index is full" : describe(error);
 }
@@ -49,7 +49,7 @@ void Checkpointer::stop() {
 
 Task<> Checkpointer::run() {
     while (!stopping_) {
-        if (committer_.is_dead()) finished_.wake_all();  // there will be none to wait for
+        if (committer_.is_dead()) finished_.wake_all();  // no more will come
         if (!wanted_ || committer_.is_dead()) {
             co_await wake_;
             continue;
@@ -71,7 +71,7 @@ void Checkpointer::region(uint32_t device, uint32_t region, std::string_view bit
     batches_[0].put(space_key(device, region).view(), encode_space(bits));
 }
 
-// Containers, replies and the position: few, and taken at the cut itself.
+// Containers, replies and the position: few, and copied at the cut itself.
 void Checkpointer::cut_rest() {
     const CommitRules& rules = cores_.rules();
     for (const object::ContainerId id : state_.removed_containers) {
@@ -106,7 +106,7 @@ void Checkpointer::cut_rest() {
     batches_[0].put(meta_key().view(), encode(state_.meta()));
 }
 
-// On the core.
+// Called on that core.
 Task<> Checkpointer::cut_nodes(Core& core) {
     IndexBatch& batch = batches_[core.number];
     core.cache.begin_cut([&batch, erases = cores_.rules().erase_absent](const Node& node) {

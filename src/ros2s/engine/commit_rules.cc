@@ -1,6 +1,6 @@
 #include "commit_rules.h"
 
-// Alone in its file, so that a program's own definition keeps this one out of the link.
+// In a file of its own, so that a program's own definition replaces it at link time.
 namespace ros2s::engine {
 
 CommitRules default_rules() { return {}; }

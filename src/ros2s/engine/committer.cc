@@ -8,20 +8,21 @@
 namespace ros2s::engine {
 namespace {
 
-// Writes in flight of one group; a group of 32 MiB in pieces of 1 MiB or more stays below it. And
-// of groups that are not sealed yet.
+// Writes in flight of one group, and of groups that are not sealed yet. A group of 32 MiB in pieces
+// of 1 MiB or more stays below it.
 constexpr size_t group_io_max = 64;
 constexpr size_t ahead_io_max = 64;
-// An open group is written from in steps of so many blocks, and its newest run when it has so many:
-// each write costs the core and the device more than starting a little earlier gains.
+// An open group is written in steps of this many blocks, and its newest run when it has this many.
+// An earlier start gains less than each write costs the core and the device.
 constexpr uint64_t ahead_blocks_least = 16;
 
-// A burst is over when nothing has joined for so long, or for so many turns of the core (virtual
-// time does not pass by turns).
+// A burst is over when nothing has joined for this time, or for this many turns of the core
+// (virtual time does not pass by turns).
 constexpr Duration gather_quiet_max = std::chrono::microseconds(10);
 constexpr uint32_t gather_turns_max = 200;
 
-// A huge page where sixteen fit for each device; a group takes one at least on each that it writes.
+// A huge page if sixteen fit for each device. A group takes at least one on each device that it
+// uses.
 size_t chunk_bytes_for(const EngineOptions& options, size_t devices) {
     return std::clamp<size_t>(round_up<size_t>(options.staging_share() / 16 / devices, block_bytes),
                               64 * 1024, StagingMemory::huge_page_bytes);
@@ -129,7 +130,7 @@ bool Committer::advance_proof() {
     if (in_flight_ > 0 || !open_->is_empty() || want_empty_) return true;
     const uint64_t oldest = state_.space.oldest_quarantined();
     if (oldest == 0) return false;
-    if (oldest <= proven_) return true;  // a read holds it
+    if (oldest <= proven_) return true;  // a read prevents it
     want_empty_ = true;
     wake_.wake_all();
     return true;
@@ -181,9 +182,9 @@ Task<> Committer::run() {
     co_await discarder_.stop();
 }
 
-// Whoever waited for the last group sends its next requests in a burst, a few microseconds apart.
-// Sealing at the first of them splits the clients into halves that wait for each other's flushes:
-// with 32 in flight, groups of 16.
+// Clients that waited for the last group send their next requests in a burst, a few microseconds
+// apart. Sealing at the first of them splits the clients into halves that wait for each other's
+// flushes: with 32 in flight, groups of 16.
 Task<> Committer::gather() {
     Time grown = env_.reactor.now();
     uint32_t turns = 0;
@@ -220,7 +221,7 @@ std::shared_ptr<Group> Committer::seal() {
     header.first_epoch = chain_.next_epoch;
     chain_.next_epoch += group->transactions.size();
     header.durable_upto = rules_.acknowledge_in_order ? durable_ : flushed_max_;
-    // As the machine's clock has it, also where that has been set back: order is the epochs'.
+    // From the machine's clock, also if it was set back: the epochs define the order.
     header.wall_time_ns = env_.reactor.wall_time().time_since_epoch().count();
     if (!rules_.follow_clock) {
         header.wall_time_ns = std::max(header.wall_time_ns, state_.wall_time_ns);
@@ -235,7 +236,7 @@ std::shared_ptr<Group> Committer::seal() {
     return group;
 }
 
-// Gives what has been staged for the transaction its places on the devices.
+// Gives the transaction's staged blocks their addresses on the devices.
 void Committer::place_blocks(TransactionRecord& transaction) {
     Group& group = *open_;
     for (uint32_t d = 0; d < group.devices.size(); ++d) {
@@ -254,7 +255,7 @@ void Committer::place_blocks(TransactionRecord& transaction) {
     }
 }
 
-// Makes the group's record, in the group's memory, and takes its place in the journal.
+// Makes the group's record, in the group's memory, and allocates its blocks in the journal.
 ConstBytes Committer::place_record(Group& group) {
     std::vector<const TransactionRecord*> transactions;
     transactions.reserve(group.transactions.size());
@@ -296,8 +297,8 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
     }
     while (!dead_ && durable_ + 1 != header.sequence) co_await ordered_;
     if (dead_) {
-        // It may be durable all the same. An error that says that nothing happened, as no_space of
-        // the index does, would be believed; the next opening shows what came of it.
+        // It may be durable all the same. The caller would believe an error which says that nothing
+        // happened, for example no_space of the index. The next opening shows the outcome.
         fail_group(*group, dead_->code == Code::io ? fail(*dead_) : fail(Code::io));
     } else {
         std::vector<const TransactionRecord*> transactions;
@@ -347,8 +348,8 @@ void Committer::die(const Error& error, std::string reason) {
 
 // ---- device I/O ----------------------------------------------------------------------------
 
-// The next placed blocks to write, `least` blocks or the rest of a run that has ended; none: there
-// are no such.
+// The next placed blocks to write: `least` blocks, or the rest of a run that has ended. Empty if
+// there are none.
 Committer::Piece Committer::next_piece(Group& group, uint32_t d, uint64_t least) const {
     Group::PerDevice& device = group.devices[d];
     uint64_t count = device.contiguous(device.sent);
@@ -362,8 +363,8 @@ Committer::Piece Committer::next_piece(Group& group, uint32_t d, uint64_t least)
     return piece;
 }
 
-// Begins to write what has joined the open group: when the group is sealed, the device is half
-// done. Nothing refers to these blocks before the group's record does.
+// Begins to write the joined blocks of the open group, so that the device is half done when the
+// group is sealed. Nothing refers to these blocks before the group's record does.
 void Committer::write_ahead() {
     for (uint32_t d = 0; d < open_->devices.size(); ++d) {
         const Group::PerDevice& device = open_->devices[d];
@@ -378,7 +379,7 @@ void Committer::write_ahead() {
     }
 }
 
-// The group stays until its memory is not read any more, also where it has failed meanwhile.
+// Keeps the group until its memory is not read any more, also if it has failed meanwhile.
 Task<> Committer::write_piece_of(std::shared_ptr<Group> group, Piece piece) {
     co_await write_piece(*group, piece);
     if (--group->writes_under_way == 0) group->writes_ended.wake_all();
@@ -390,7 +391,7 @@ Task<> Committer::write_piece(Group& group, Piece piece) {
     if (!written && rules_.heed_failed_data) note_failure(group, written);
 }
 
-// Whoever waits for this group comes back with as much when it is done.
+// The clients that wait for this group will send as much again when it is done.
 void Committer::look_ahead(const Group& group) {
     for (uint32_t d = 0; d < group.devices.size(); ++d) {
         const uint64_t blocks = group.devices[d].blocks;
@@ -412,8 +413,8 @@ Task<> Committer::flush_device(Group& group, device::BlockDevice& device) {
     if (!flushed && rules_.heed_failed_flushes) note_failure(group, flushed);
 }
 
-// At once, before the device answers anybody else: a flush that succeeds after this one may be of
-// an older group, whose blocks the device has given up with this group's.
+// At once, before any other answer of the device: a later successful flush may belong to an older
+// group, whose blocks the device has given up with this group's.
 void Committer::note_failure(Group& group, const Result<>& failed) {
     if (group.io) group.io = failed;
     if (rules_.fail_at_once) die(failed.error(), "");

@@ -14,7 +14,7 @@ using object::ContainerRecord;
 
 namespace {
 
-// The name that a creation or destruction has, so that it is done once; nil: none.
+// The name of a creation or destruction, so that it is done once; nil: none.
 object::OperationId name_of(const Call& call) {
     if (call.update == nullptr) return {};
     return {.client = call.update->client,
@@ -24,7 +24,7 @@ object::OperationId name_of(const Call& call) {
             .digest = call.update->digest};
 }
 
-// The stored answer, in the call's turn. Errors: those of Replies::look_up().
+// The stored reply, in the call's turn. Errors: those of Replies::look_up().
 Result<std::optional<ReplyValue>> stored_answer(const Replies& replies, const Call& call,
                                                 WallTime now) {
     const object::OperationId id = name_of(call);
@@ -63,7 +63,7 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
                 co_return ContainerRecord{id, container.value.properties, reply->time};
             }
         }
-        // It was made, and has been destroyed since.
+        // It was created, and has been destroyed since.
         co_return fail(Code::stale);
     }
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
@@ -93,7 +93,7 @@ Task<Result<>> Containers::destroy(const Call& call, object::ContainerId contain
     }
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
-    // From now on nothing joins a group for this container.
+    // From now on no transaction of this container joins a group.
     state_.containers[container].retiring = true;
     co_await cores_.share_containers(state_.visible_containers());
     Change change{.kind = Change::Kind::retire_container};
@@ -103,8 +103,8 @@ Task<Result<>> Containers::destroy(const Call& call, object::ContainerId contain
         co_await cores_.share_containers(state_.visible_containers());
         co_return fail(retired.error());
     }
-    // It is gone for everybody; its space comes back step by step. A crash in between leaves a
-    // retired container, which the next opening goes on to purge.
+    // It is invisible to all; its space is freed step by step. A crash in between leaves a retired
+    // container. The next opening continues to purge it.
     co_return co_await purge(container);
 }
 
@@ -112,7 +112,7 @@ Task<Result<>> Containers::destroy(const Call& call, object::ContainerId contain
 
 namespace {
 
-// Entries, segments of arrays among them, that one step looks at.
+// Entries, including segments of arrays, that one step looks at.
 constexpr size_t purge_entries_max = 128;
 
 bool same_akey(const EntryKey& a, const EntryKey& b) {
@@ -126,8 +126,8 @@ Change punch_of(EntryKey key) {
             .akey = std::move(key.akey)};
 }
 
-// What one page of a container's entries needs so that nothing is left of it. An array that goes on
-// behind the page loses the segments that are in it; its head goes with its last ones.
+// The changes that remove one page of a container's entries. An array that continues after the page
+// loses its segments in the page. Its head is removed with its last segments.
 class PurgeSteps {
   public:
     void take(EntryKey key) {
@@ -157,14 +157,14 @@ class PurgeSteps {
     std::vector<Change> changes;
 
   private:
-    std::optional<EntryKey> open_;   // of its first segment, the head
-    uint32_t first_ = 1, last_ = 0;  // of its segments, those that are still there
+    std::optional<EntryKey> open_;   // the head of its array
+    uint32_t first_ = 1, last_ = 0;  // its segments that still exist
 };
 
 }  // namespace
 
-// Removes what a retired container holds, in steps that need little memory each, then its record.
-// A crash in between leaves a retired container that holds less.
+// Removes the contents of a retired container, in steps that need little memory each, then its
+// record. A crash in between leaves a retired container with fewer contents.
 Task<Result<>> Containers::purge(object::ContainerId container) {
     KeyBuilder entries(Table::entries);
     entries.container(container);
@@ -189,7 +189,7 @@ Task<Result<>> Containers::purge(object::ContainerId container) {
         }
         ROS2S_CO_TRY(co_await commit_steps(container, std::exchange(steps.changes, {})));
     }
-    // The entries are gone: what is left of an object is what was known of it.
+    // The entries are gone; only the objects' summaries are left.
     KeyBuilder summaries(Table::summaries);
     summaries.container(container);
     const std::string summaries_end = prefix_end(summaries.view());

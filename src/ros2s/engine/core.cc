@@ -30,7 +30,7 @@ Task<> trim_at(Core& core) {
     co_return;
 }
 
-// Nodes stay on their core: their values travel.
+// Nodes stay on their core: their values are sent.
 Task<Result<Loader::Page>> scan_at(Core& core, std::string from, std::string to, size_t limit,
                                    bool reverse) {
     ROS2S_CO_TRY_ASSIGN(Loader::Page page,
@@ -68,7 +68,7 @@ Core& Cores::here() {
     for (Core& core : cores_) {
         if (core.is_current()) return core;
     }
-    ROS2S_CHECK(false);  // called on a core that is none of the pool's
+    ROS2S_CHECK(false);  // not called on a core of the pool
     return home();
 }
 
@@ -139,7 +139,7 @@ Task<> Cores::share_containers(std::set<object::ContainerId> containers) {
     }
 }
 
-// Each core's page, merged as far as all of them reach.
+// Merges the pages of all cores, up to the end of the shortest one.
 Task<Result<Loader::Page>> Cores::scan(std::string from, std::string to, size_t limit,
                                        bool reverse) {
     if (is_one()) {

@@ -70,7 +70,7 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
                                               describe(error)));
     };
     step(0);
-    // The index first, the superblocks last: what is half made is no pool.
+    // The index first, the superblocks last: a pool that is made only in part is no pool.
     IndexBatch batch;
     batch.put(meta_key().view(), encode(MetaValue{.pool = pool.pool}));
     const Result<> made = co_await env.blocking.run(env.reactor, [&]() -> Result<> {
@@ -94,7 +94,7 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
     AlignedBuffer block(block_bytes);
     for (const uint64_t place :
          {checkpoint_block + slot.number % 2, checkpoint_block + (slot.number + 1) % 2}) {
-        // The other slot is made invalid: an old pool's must not be found there.
+        // The other slot is made invalid: it must not have an old pool's checkpoint.
         if (place == checkpoint_block + slot.number % 2) {
             encode(slot, block.bytes());
         } else {
@@ -142,7 +142,7 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     ++grown.generation;
     grown.devices.push_back(
         {Uuid::make(base.env.reactor.secrets()), blocks_of(*device), identity_of(*device)});
-    // The new device first: as long as only it knows, the pool opens without it.
+    // The new device first: as long as no other device names it, the pool opens without it.
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     base.devices.push_back(std::move(device));
     base.cores.home().devices.push_back(base.devices[number].get());

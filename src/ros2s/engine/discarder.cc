@@ -5,7 +5,7 @@
 namespace ros2s::engine {
 namespace {
 
-// A device answers reads late while it discards much.
+// While a device discards much, its reads are slow.
 constexpr size_t running_max = 2;
 constexpr size_t waiting_max = 4096;
 
@@ -65,7 +65,7 @@ Task<> Discarder::discard(BlockRun run) {
     if (done.error().code == Code::unsupported || hands_out_failed_) leave_out(run);
 }
 
-// What waits of it.
+// Waiting discards of that device.
 void Discarder::leave_out_of(uint32_t device) {
     std::erase_if(waiting_, [&](const BlockRun& run) {
         if (run.first.device() != device) return false;

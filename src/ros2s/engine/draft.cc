@@ -16,7 +16,7 @@ constexpr uint64_t array_blocks_max = object::array_bytes_max / block_bytes;
 bool same_akey(const Change& a, const Change& b) {
     return a.object == b.object && a.dkey == b.dkey && a.akey == b.akey;
 }
-// Whether a punch takes away the akey that `change` is about.
+// Whether a punch removes the akey of `change`.
 bool punches(const Change& punch, const Change& change) {
     if (punch.object != change.object) return false;
     switch (punch.kind) {
@@ -176,7 +176,8 @@ bool Draft::concerns(uint32_t core) const {
            std::ranges::any_of(changes(), [&](const Change& one) { return is_on(core, one); });
 }
 
-// What concerns a whole object is locked on every core; so a core's own dkeys need no other's lock.
+// Locks on a whole object are taken on every core, so locks on a core's own dkeys need no other
+// core.
 std::vector<LockTable::Wanted> Draft::locks(uint32_t core) const {
     std::vector<LockTable::Wanted> wanted;
     wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
@@ -249,7 +250,7 @@ std::optional<Draft::Source> Draft::made_before(size_t index, uint64_t block) co
         for (uint8_t p = 0; p < before.piece_count; ++p) {
             const Change::Piece& piece = before.pieces[p];
             if (block >= piece.first && block < piece.first + piece.count) {
-                // While planning nothing is staged yet; that it will be is all that matters then.
+                // While planning nothing is staged yet. Then it matters only that it will be.
                 const size_t place = at + (block - piece.first);
                 const bool known = place < before.blocks.size();
                 return Source{Source::From::staged, known ? before.blocks[place] : BlockRef{}};
@@ -286,14 +287,14 @@ void Draft::plan_write(uint32_t index) {
     const bool first_in_part = extent.offset % block_bytes != 0;
     if (first_in_part) add_edge(index, first);
     if (extent.end() % block_bytes == 0 || (first == last && first_in_part)) return;
-    // Nothing but zeros lies beyond the array's end: no need to read it.
+    // The bytes beyond the array's end are zeros: no need to read them.
     const EntryValue* const entry = visible(record_.changes[index], 0);
     const uint64_t size = entry != nullptr ? entry->size : 0;
     if (!touched_before(index) && extent.end() >= size) return;
     add_edge(index, last);
 }
 
-// punch_extent, set_size: partly covered blocks that hold something are written again with zeros.
+// punch_extent, set_size: partly covered blocks with data are written again with zeros.
 void Draft::plan_zeroes(uint32_t index) {
     const object::Operation& operation = request_.operations[index];
     Change& change = record_.changes[index];
@@ -371,7 +372,7 @@ void Draft::fill_base(Group& group, size_t index, uint64_t block, std::byte* mem
     std::memset(memory, 0, block_bytes);
 }
 
-// Puts what operation `index` makes of `block` into engine memory, and compares the copy.
+// Puts the result of operation `index` on `block` into engine memory, and compares the copy.
 Result<> Draft::fill(Group& group, size_t index, uint64_t block, std::byte* memory,
                      uint32_t& crc) const {
     const object::Operation& operation = request_.operations[index];

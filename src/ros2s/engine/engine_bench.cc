@@ -1,5 +1,5 @@
-// What the engine does on this machine's disk: 4 KiB random reads and durable random writes, and
-// 1 MiB ones, at several depths. Run it in a directory on the disk to measure:
+// The engine's speed on this machine's disk: 4 KiB random reads and durable random writes, and 1
+// MiB ones, at several depths. Run it in a directory on the disk to measure:
 //
 //     ROS2STORE_BENCH_DIR=/var/tmp engine_engine_bench
 //

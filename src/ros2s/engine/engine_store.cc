@@ -10,8 +10,8 @@ namespace ros2s::engine {
 
 namespace {
 
-// Puts a pool's devices and its index together; nothing is written. The devices are the pool's
-// where it succeeds.
+// Connects a pool's devices and its index; nothing is written. If it succeeds, the devices belong
+// to the pool.
 Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Devices& devices,
                                                           const IndexFactory& factory,
                                                           const EngineOptions& options,
@@ -76,7 +76,7 @@ Task<Result<>> EngineStore::close() {
     if (co_await pool_->stop()) {
         const std::string& reason = pool_->committer.read_only_reason();
         if (reason.empty()) result = co_await pool_->checkpointer.checkpoint();
-        // A copy of one device that was taken while the pool was open is an old one from now on.
+        // From now on a copy of one device that was made while the pool was open counts as old.
         if (base.devices.size() > 1 && reason.empty() && result) {
             Report report;
             result = co_await renew_superblocks(base.env.reactor, base.devices, base.superblock,
@@ -93,7 +93,7 @@ Task<Result<>> EngineStore::checkpoint() {
     const Gate::Hold hold(pool_->base->cores.home().gate);
     if (!read_only_reason().empty()) co_return fail(Code::read_only);
     const uint64_t before = checkpointer.counters.checkpoints.value();
-    // One that is under way may have cut too early for the caller: wait for a whole one.
+    // A checkpoint in progress may have cut too early for the caller: wait for a whole one.
     checkpointer.request();
     co_await checkpointer.finished();
     if (checkpointer.is_requested() && !pool_->committer.is_dead()) {
@@ -151,7 +151,7 @@ std::string EngineStore::path() const {
 
 namespace {
 
-// From another core to core 0 and back. The caller's stop token stays where it belongs.
+// From another core to core 0 and back. The caller's stop token stays on its core.
 template <class Part, class R, class... Arguments>
 Task<R> from_afar(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, Arguments...),
                   const Call& call, std::type_identity_t<Arguments>... arguments) {
@@ -164,7 +164,7 @@ Task<R> from_afar(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&
     co_await hop(from);
     co_return result;
 }
-// Makes a request that is core 0's.
+// Makes a request that core 0 executes.
 template <class Part, class R, class... Arguments>
 Task<R> at_home(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, Arguments...),
                 const Call& call, std::type_identity_t<Arguments>... arguments) {

@@ -16,7 +16,7 @@ using object::QueryReply;
 
 namespace {
 
-// An item of a scan, decoded as far as listing needs it.
+// An item of a scan, decoded as far as listing needs.
 Result<SummaryValue> summary_of(const Loader::Item& item) {
     if (item.node != nullptr) return *item.node->summary();
     return decode_summary(item.raw);
@@ -35,7 +35,7 @@ Result<Head> head_of(const Loader::Item& item) {
     return Head{entry.kind, entry.epoch, std::move(entry.single)};
 }
 
-// Index entries read at once for a request: some more, because an object can have several keys.
+// Index entries to read at once for a request: some more, because an object can have several keys.
 size_t page_size(const ListRequest& request) {
     return std::clamp<size_t>(request.limit + size_t{8}, 32, 4096);
 }
@@ -180,8 +180,8 @@ Task<Result<QueryReply>> Lister::query(const Call& call, object::ContainerId con
     co_return co_await query_object(container, object, akey);
 }
 
-// After the highest dkey was punched nobody knows the next one: look, and remember it if the
-// summary has not changed meanwhile. It is derived from the entries, so no record says it.
+// After the highest dkey was punched the next one is not known: finds it, and stores it if the
+// summary has not changed meanwhile. It is derived from the entries, so no record contains it.
 Task<Result<>> Lister::find_highest(object::ContainerId container, object::ObjectId object,
                                     const object::Akey& akey, Node& summary) {
     const object::Epoch epoch = summary.summary()->last_epoch;
@@ -208,13 +208,13 @@ Task<Result<>> Lister::find_highest(object::ContainerId container, object::Objec
         more = page.more;
         to = page.next;
     }
-    // The summary counts an entry that is not there.
+    // The summary counts an entry that does not exist.
     co_return fail(Code::corrupt);
 }
 
 namespace {
 
-// The size of what lies under an akey; nothing where there is nothing.
+// The size of the value of an akey; nothing if it is absent.
 Task<Result<std::optional<uint64_t>>> size_at(Core& core, std::string key) {
     ROS2S_CO_TRY_ASSIGN(Node * head, co_await core.loader.load(std::move(key)));
     core.cache.unpin(*head);
@@ -230,7 +230,7 @@ Task<> unlock(LocksHeld& locked) {
 
 }  // namespace
 
-// Looks without locks at first; an object that changes faster than one can look is locked on every
+// Looks without locks at first. If the object changes too fast for that, it is locked on every
 // core.
 Task<Result<QueryReply>> Lister::query_object(object::ContainerId container,
                                               object::ObjectId object, const object::Akey& akey) {
@@ -278,7 +278,7 @@ Task<Result<std::optional<QueryReply>>> Lister::look_at(object::ContainerId cont
     std::string head = entry_key(container, object, summary.highest, akey.bytes, 0).take();
     ROS2S_CO_TRY_ASSIGN(const std::optional<uint64_t> size,
                         co_await at(core, home, size_at(core, std::move(head))));
-    // Both of one moment; nothing of a change that is not published yet.
+    // Both of one moment; no part of an unpublished change.
     const SummaryValue* const now = node->summary();
     if (node->held || now == nullptr || *now != summary) co_return std::optional<QueryReply>();
     if (!size) co_return fail(Code::corrupt);

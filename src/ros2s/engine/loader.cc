@@ -153,7 +153,7 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
     const EntryValue* entry = head->entry();
     const uint64_t size =
         entry != nullptr && entry->kind == EntryValue::Kind::array ? entry->size : 0;
-    // The block before the hole and the one behind it may be cut: they can lie in other segments.
+    // The blocks before and after the hole may be cut: they can be in other segments.
     const uint64_t hole_end = change.hole_first + change.hole_count + 1;
     uint64_t first = (std::max<uint64_t>(change.hole_first, 1) - 1) / segment_blocks;
     uint64_t end = (hole_end + segment_blocks - 1) / segment_blocks;
@@ -165,7 +165,7 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
     first = std::max<uint64_t>(first, 1);
     if (end > first + few_segments) {
         if (!rules_.cut_all_segments) end = first + few_segments;
-        // Most of a wide range may not exist: a scan finds what does.
+        // Most of a wide range may not exist: a scan finds the existing keys.
         ROS2S_CO_TRY(co_await prepare_range(segment_key(first).take(), segment_key(end).take(),
                                             pins, SIZE_MAX, nullptr));
     } else {
@@ -184,7 +184,7 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change
     co_return Result<>();
 }
 
-// False where the node is being loaded by somebody else.
+// False if another coroutine is loading the node.
 Result<bool> Loader::adopt(const Item& item, Pins& pins) {
     if (Node* const found = cache_.find(item.key)) {
         if (found->loading) return false;
@@ -218,7 +218,7 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
             ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), For::changing));
             pins.adopt(*node);
         }
-        // What is in memory for others' sake makes room first.
+        // Nodes that are in memory for others make room first.
         if (cache_.bytes() > bytes_max) cache_.shrink_fully(bytes_max / 2);
         if (cache_.bytes() > bytes_max) co_return fail(Code::no_memory);
         if (summaries != nullptr) {
@@ -249,8 +249,8 @@ bool Loader::is_held(std::string_view from, std::string_view to) {
     return held;
 }
 
-// A key that is just being changed is waited for, so that each key is seen as of a moment at which
-// all of its transaction can be seen.
+// Waits for a key that is being changed, so that each key is seen at a moment at which all of its
+// transaction is visible.
 Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t limit,
                                         bool reverse) {
     const IndexScan request{.from = from, .to = to, .limit = limit, .reverse = reverse};
@@ -265,7 +265,7 @@ Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t
         from = request.from;
         to = request.to;
         if (found.more) {
-            // Only as far as the index page reaches; the rest comes with the next one.
+            // Only up to the end of the index page; the rest comes with the next one.
             const std::string& last = found.entries.back().key;
             page.next = reverse ? last : last + '\0';
             (reverse ? from : to) = page.next;

@@ -35,7 +35,8 @@ Task<Result<Recovered>> Opening::run(Report& report) {
     if (!recovered.read_only_reason.empty()) co_return recovered;
     ROS2S_CO_TRY(co_await recovery.write_again(report));
     if (!pool_.journal.fits(1)) {
-        // No room for the restart record. All that was replayed is durable: a checkpoint makes it.
+        // No room for the restart record. Everything replayed is durable, so a checkpoint can make
+        // room.
         ROS2S_CO_TRY(co_await checkpoint(recovered.chain, recovered.checkpoint_number, report));
     }
     ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
@@ -69,8 +70,8 @@ Task<Result<>> Opening::relieve(const Committer::Chain& chain, Recovered& recove
         ROS2S_CO_TRY(co_await checkpoint(chain, recovered.checkpoint_number, report));
     }
     co_await cores.trim();
-    // What was replayed stays in memory where nothing may be written. The journal can hold more of
-    // it than a pool has that is opened with less memory than it was used with.
+    // If nothing may be written, the replayed changes stay in memory. The journal can hold more of
+    // them than a pool has memory for, if it is opened with less memory than before.
     if (writes || !cores.is_dirty_beyond(cores.home().cache_bytes_max)) co_return Result<>();
     co_return report.fail(
         Code::no_memory,

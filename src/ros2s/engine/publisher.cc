@@ -6,10 +6,10 @@
 namespace ros2s::engine {
 namespace {
 
-// Second rounds that may be under way at once: the next group waits for one beyond.
+// Second rounds that may be in progress; beyond that the next group waits.
 constexpr size_t rounds_max = 256;
 
-// On one core everything is at hand.
+// For one core, where everything can be reached directly.
 class DirectEffects final : public Effects {
   public:
     DirectEffects(State& state, NodeCache& summaries) : state_(state), summaries_(summaries) {}
@@ -22,7 +22,7 @@ class DirectEffects final : public Effects {
     NodeCache& summaries_;
 };
 
-// What a core's part of a group does elsewhere, until core 0 does it.
+// Records the effects of a core's part of a group, until core 0 applies them.
 class KeptEffects final : public Effects {
   public:
     struct Block {
@@ -30,7 +30,7 @@ class KeptEffects final : public Effects {
         bool used = false;  // or freed
     };
     struct Summary {
-        size_t order = 0;  // the change's place among all of the group
+        size_t order = 0;  // the change's position among all of the group
         SummaryChange change;
         std::string akey, dkey;
     };
@@ -118,17 +118,18 @@ Task<> Publisher::apply_at(Core& core, const AppliedGroup& group, Transactions t
 Task<> Publisher::first_round(Core& core, const AppliedGroup& group, Transactions transactions,
                               Part& part) {
     co_await at(core, cores_.home(), apply_at(core, group, transactions, part));
-    // Here, in the order in which the core told.
+    // Here, in the order of the core's reports.
     unread_[core.number] = part.unread;
 }
 
 void Publisher::settle(const AppliedGroup& group, Transactions transactions,
                        std::span<Part> parts) {
-    // By the transactions' changes, and an object's end after its entries': the order of one core.
+    // In the order of the transactions' changes, and an object's end after its entries': as on one
+    // core.
     using Place = std::tuple<size_t, SummaryChange::What, size_t>;
     std::vector<std::pair<Place, const SummaryChange*>> summaries;
     for (Part& part : parts) {
-        // A block belongs to one core, and its uses come in their order.
+        // A block belongs to one core, and its uses are in order.
         for (const KeptEffects::Block& block : part.effects.blocks) {
             if (block.used) {
                 state_.mark_used(block.address);

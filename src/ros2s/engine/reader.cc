@@ -32,7 +32,7 @@ bool is_aligned(const void* memory) {
     return reinterpret_cast<uintptr_t>(memory) % block_bytes == 0;
 }
 
-// Blocks that follow each other on one device, or holes that follow each other.
+// Contiguous blocks of one device, or consecutive holes.
 size_t run_at(std::span<const BlockRef> blocks) {
     size_t count = 1;
     const BlockAddress first = blocks[0].address;
@@ -44,7 +44,7 @@ size_t run_at(std::span<const BlockRef> blocks) {
     return count;
 }
 
-// How many match before the first that does not.
+// How many match before the first mismatch.
 size_t matching(std::span<const BlockRef> blocks, ConstBytes bytes) {
     size_t i = 0;
     while (i < blocks.size() &&
@@ -57,7 +57,7 @@ bool matches(std::span<const BlockRef> blocks, ConstBytes bytes) {
     return matching(blocks, bytes) == blocks.size();
 }
 
-// A `corrupt` of blocks from `offset` on, as one of the array that they are of.
+// Turns a `corrupt` of the blocks from `offset` on into one of their array.
 Result<> at_offset(Result<> read, uint64_t offset, uint64_t end) {
     if (!read && read.error().code == Code::corrupt) {
         return fail(Code::corrupt, std::min(offset + read.error().detail, end));
@@ -84,7 +84,8 @@ class BounceHeld {
     size_t blocks_;
 };
 
-// Plain functions, because a key being built is a kilobyte that a coroutine's frame need not hold.
+// Plain functions, because a key being built needs a kilobyte, which a coroutine's frame need not
+// have.
 Node* resident_segment(Core& core, object::ContainerId container, const object::FetchItem& item,
                        uint64_t segment) {
     return core.loader.resident(entry_key(container, item.object, item.dkey.bytes, item.akey.bytes,
@@ -98,8 +99,8 @@ std::string segment_key(object::ContainerId container, const object::FetchItem& 
         .take();
 }
 
-// A fetch whose blocks lie side by side, into aligned memory: one read, straight into it.
-// Nothing is allocated where item.checksums has been used before.
+// A fetch of contiguous blocks into aligned memory: one read, directly into it. Allocates nothing
+// if item.checksums was used before.
 bool plan_direct(object::FetchItem& item, const EntryValue& entry, BlockAddress& first) {
     const object::Extent& extent = item.extent;
     const std::byte* const memory = item.window.bytes().data();
@@ -131,8 +132,8 @@ void say_rotten(Core& core, object::ContainerId container, const object::FetchIt
         object::place_text(container, item, object::damaged(item))));
 }
 
-// The bytes in the caller's memory do not match: that memory may have been changed by somebody
-// else, so they count as rotten only when they are so in ours.
+// The bytes in the caller's memory do not match. That memory may have been changed meanwhile, so
+// the blocks are corrupt only if they also do not match in engine memory.
 Task<Result<>> reread(Core& core, Trace* trace, BlockAddress first, std::span<const uint32_t> crcs,
                       Bytes window) {
     core.metrics.fetch_rereads.add();
@@ -148,7 +149,7 @@ Task<Result<>> reread(Core& core, Trace* trace, BlockAddress first, std::span<co
     co_return Result<>();
 }
 
-// One run of an item's blocks: `at` is the first's place among all of the item's.
+// One run of an item's blocks. `at` is the position of the first among all of the item's.
 Task<> fetch_run(Core& core, Trace* trace, object::FetchItem& item, std::span<const BlockRef> run,
                  size_t at, Result<>& result) {
     const object::Extent& extent = item.extent;
@@ -251,8 +252,8 @@ Task<Result<>> Reader::fetch(const Call& call, object::ContainerId container,
     co_return Result<>();
 }
 
-// A punch of the object locks it on every core, this one too, until all see it. So what is found
-// here is not about to go, and once it is pinned no punch passes its condition.
+// A punch of the object locks it on every core, including this one, until all cores see it. So an
+// object found here is not about to be removed. Once it is pinned, the condition of a punch fails.
 Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
                            const object::Holder& holder, object::FetchItem& item) {
     Core& home = cores_.home();
@@ -273,8 +274,8 @@ Task<Result<bool>> Reader::unpin(const Call&, object::ContainerId container,
     co_return pins_.remove(container, object, holder);
 }
 
-// A trace belongs to one core at a time: items of other cores, which are fetched meanwhile, leave
-// none.
+// A trace belongs to one core at a time: items of other cores, which are fetched meanwhile, are not
+// traced.
 Task<> Reader::fetch_items(Core& from, Trace* trace, object::ContainerId container,
                            std::span<object::FetchItem> items) {
     Nursery nursery(from.env.reactor, items_side_by_side);
@@ -386,7 +387,7 @@ Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId
             pins.adopt(*node);
         }
     } while (is_held());
-    // Everything is in memory: the item sees one moment, however many segments it spans.
+    // Everything is in memory: the item sees one moment, in any number of segments.
     std::vector<BlockRef> blocks(last - first + 1, BlockRef{{}, zero_crc()});
     for (uint64_t s = first / segment_blocks; s < segments_end; ++s) {
         const Node* const node = resident_segment(core, container, item, s);
@@ -411,7 +412,8 @@ Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId
         Nursery nursery(core.env.reactor, runs_side_by_side);
         for (size_t at = 0; at < blocks.size();) {
             size_t count = run_at(std::span(blocks).subspan(at));
-            // Blocks that are wanted in part are read apart, so that the others need no bounce.
+            // Partly requested blocks are read separately, so that the others need no bounce
+            // buffer.
             const bool first_in_part = at == 0 && extent.offset % block_bytes != 0;
             const bool last_in_part = extent.end() % block_bytes != 0;
             if (first_in_part) count = 1;

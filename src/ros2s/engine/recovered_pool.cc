@@ -65,7 +65,7 @@ RecoveredPool::RecoveredPool(const Env& environment, Devices pool_devices,
 RecoveredPool::~RecoveredPool() { ROS2S_CHECK(is_closed_); }
 
 void RecoveredPool::add_space(uint32_t device) {
-    // What a full pool needs to be written to in place: 16 MiB of a large device.
+    // The blocks that a full pool needs for writes in place: 16 MiB of a large device.
     constexpr uint64_t part = 64, blocks_least = 4, blocks_most = 4096;
     const uint64_t first = superblock.data_first(device), end = superblock.data_end(device);
     state.space.add_device(first, end);

@@ -10,7 +10,7 @@
 namespace ros2s::engine {
 namespace {
 
-// Read at once while looking for records and checking data.
+// Blocks per read while looking for records and checking data.
 constexpr uint64_t read_blocks_max = 256;
 
 std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
@@ -203,7 +203,7 @@ Task<Result<Record>> Recovery::read_again(const Candidate& candidate) {
 // ---- what proves a record that cannot be read ----------------------------------------------
 
 // The greatest durable_upto of the records that follow the one named `id`, if they are in blocks
-// [from, end) of the ring; 0 where there are none. Only a real successor can know that id.
+// [from, end) of the ring; 0 if there are none. Only a real successor can know that id.
 Task<Result<uint64_t>> Recovery::evidence_in(uint64_t from, uint64_t end, uint64_t id) {
     AlignedBuffer buffer(read_blocks_max * block_bytes);
     uint64_t proven = 0;
@@ -241,7 +241,7 @@ Task<Result<uint64_t>> Recovery::evidence_behind(uint64_t ring_block, uint64_t i
     const uint64_t reach = journal_.record_blocks_max() + 1;
     const uint64_t end = std::min(ring_block + reach, journal_.blocks());
     ROS2S_CO_TRY_ASSIGN(const uint64_t behind, co_await evidence_in(ring_block, end, id));
-    // It, or the record before it, may have gone to the ring's start.
+    // It, or the record before it, may be at the ring's start.
     const uint64_t start_end = std::min(reach, ring_block);
     ROS2S_CO_TRY_ASSIGN(const uint64_t at_start, co_await evidence_in(0, start_end, id));
     co_return std::max(behind, at_start);

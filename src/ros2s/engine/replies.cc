@@ -31,16 +31,16 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
     return std::nullopt;
 }
 
-// A clock that was set back leaves updates of the future behind; those are over as well, for nobody
-// can tell how old they are, and they would fill the owner's place for as long as the clock had
-// been wrong.
+// After a clock was set back, some updates are in the future. Those are over as well: their age is
+// unknown, and otherwise they would use up the owner's share for as long as the clock had been
+// wrong.
 bool Replies::is_over(const Owner& owner, WallTime now) const {
     const Duration age = now - owner.clients.at(owner.oldest_first.front()).last;
     return age >= options_.lease || age <= -options_.lease || !options_.keep_for_lease;
 }
 
-// Room is what is free and what trim() would free. An owner leaves as many slots free as it has: n
-// owners that take what they get leave a share of 1/(n + 1), so another one always finds room.
+// Room is what is free and what trim() would free. An owner leaves as many slots free as it has. So
+// n owners that take all they get leave a share of 1/(n + 1), and another one always finds room.
 bool Replies::has_room(const Owner* owner, WallTime now) const {
     if (owner != nullptr && owner->slots >= options_.per_owner_max) return is_over(*owner, now);
     return count_ + (owner == nullptr ? 0 : owner->slots) < options_.slots_max ||
@@ -85,13 +85,13 @@ Replies::Stored* Replies::find(const ReplyKey& key) {
     return slot == client->second.slots.end() ? nullptr : &slot->second;
 }
 
-// After an update of the owner, whose client is therefore not the oldest unless it is the only one.
+// After an update of the owner. Its client is therefore not the oldest unless it is the only one.
 void Replies::trim(const Uuid& owner, WallTime now) {
     const auto own = owners_.find(owner);
     while (own->second.slots > options_.per_owner_max && is_over(own->second, now)) {
         drop_oldest(own);
     }
-    // Without the slot that has just come, as has_room() judged it.
+    // Without the new slot, as has_room() counts.
     while (count_ - 1 + own->second.slots - 1 >= options_.slots_max) {
         const auto over = std::ranges::find_if(
             owners_, [&](const auto& each) { return is_over(each.second, now); });
@@ -143,7 +143,7 @@ void Replies::finish_load(uint64_t dropped_upto) {
                 owner.oldest_first.insert(owner.oldest_first.end(), client);
         }
     }
-    // A mark without clients is none of ours.
+    // A mark without clients is not stored.
     std::erase_if(owners_, [](const auto& each) { return each.second.clients.empty(); });
 }
 

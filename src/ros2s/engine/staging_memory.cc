@@ -10,15 +10,15 @@
 namespace ros2s::engine {
 namespace {
 
-// Of the kernel directly from here on, and given back to it: an allocator keeps what it is given
-// back in such pieces, between others, and the cap on memory would not hold.
+// Larger sizes come directly from the kernel, and go back to it: an allocator keeps freed pieces of
+// this size between others, and the limit on memory would not hold.
 #ifdef ROS2S_SANITIZED
-constexpr size_t mapped_bytes_min = SIZE_MAX;  // its allocator sees who uses it afterwards
+constexpr size_t mapped_bytes_min = SIZE_MAX;  // its allocator detects a use after free
 #else
 constexpr size_t mapped_bytes_min = size_t{256} << 10;
 #endif
 
-// Pages, aligned as asked: what is mapped too much around them goes back at once.
+// Pages with this alignment. The excess around them is unmapped at once.
 std::byte* map_pages(size_t size, size_t alignment) {
     const size_t whole = size + alignment;
     void* const mapped =
@@ -45,7 +45,7 @@ StagingMemory::StagingMemory(size_t size) : size_(size) {
         data_ = {static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment})),
                  Free{.alignment = alignment}};
     }
-    // A kernel without huge pages refuses it, and nothing is lost.
+    // A kernel without huge pages refuses it, which does no harm.
     if (huge) (void)::madvise(data_.get(), size, MADV_HUGEPAGE);
 }
 

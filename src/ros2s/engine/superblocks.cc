@@ -13,7 +13,7 @@ Task<Result<>> write_superblocks(const Superblock& superblock, device::BlockDevi
     AlignedBuffer block(block_bytes);
     encode(superblock, block.bytes());
     const uint64_t last = superblock.devices[superblock.device_number].blocks - 1;
-    // One after the other: at each moment one of the two is whole.
+    // One after the other: at each moment one of the two is valid.
     ROS2S_CO_TRY(co_await device.write(0, block.bytes()));
     ROS2S_CO_TRY(co_await device.flush());
     ROS2S_CO_TRY(co_await device.write(last * block_bytes, block.bytes()));
@@ -69,7 +69,7 @@ namespace {
 
 constexpr size_t nobody = SIZE_MAX;
 
-// `places` has, by number, which of `devices` it is.
+// `places`: by device number, its index in `devices`.
 std::string missing_devices(const Superblock& pool, const Devices& devices,
                             const std::vector<size_t>& places) {
     std::string missing, present;
@@ -183,7 +183,7 @@ Result<> check_identities(const Devices& devices, Superblock& superblock, bool a
 
 namespace {
 
-// One after the other: at each moment one of the two is whole.
+// One after the other: at each moment one of the two is valid.
 Task<> renew_copies_of(device::BlockDevice& device, const Superblock& superblock, uint32_t number,
                        Result<>& result) {
     AlignedBuffer block(block_bytes);
@@ -226,7 +226,7 @@ Task<Result<>> renew_copies(Reactor& reactor, const Devices& devices, const Supe
 Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices, Superblock& superblock,
                                  const CommitRules& rules, Report& report) {
     ++superblock.generation;
-    // One device alone has nothing to fit with.
+    // A single device has no other to be compared with.
     if (devices.size() > 1 && rules.settle_last)
         ROS2S_CO_TRY(co_await renew_copies(reactor, devices, superblock, report));
     superblock.settled_generation = superblock.generation;

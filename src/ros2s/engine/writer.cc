@@ -9,7 +9,7 @@ namespace ros2s::engine {
 
 using object::Commit;
 
-// A transaction on its way.
+// A transaction in progress.
 struct Writer::Update {
     const Call& call;
     object::ContainerId container;
@@ -18,7 +18,7 @@ struct Writer::Update {
     bool has_space = false;  // reserved: draft.needs()
 };
 
-// What it holds on one core; taken and given back there.
+// Its locks and pins on one core; taken and released there.
 struct Writer::Visit {
     explicit Visit(Core& visited) : core(visited), locked(visited.locks), pins(visited.cache) {}
     void let_go() {
@@ -28,7 +28,7 @@ struct Writer::Visit {
     Core& core;
     LocksHeld locked;
     Pins pins;
-    std::vector<std::string> summaries;  // that its changes touch, as only the entries tell
+    std::vector<std::string> summaries;  // affected by its changes; only the entries name them
 };
 
 namespace {
@@ -63,7 +63,7 @@ Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& c
       in_place_turn_(reactor_, 1),
       slot_done_(reactor_) {}
 
-// Exactly once: a repetition gets the stored answer, or waits for the first try.
+// Exactly once: a repetition gets the stored reply, or waits for the first one.
 Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId container,
                                     const object::Transaction& transaction) {
     CoreMetrics& metrics = cores_.home().metrics;
@@ -135,7 +135,7 @@ bool Writer::try_reserve(Draft& draft, SpaceMap::Need need) {
         if (state_.space.reserve(needs[i].first, needs[i].second, need)) continue;
         const auto [full, blocks] = needs[i];
         while (i-- > 0) state_.space.unreserve(needs[i].first, needs[i].second);
-        // Another device may have room for what this one has not.
+        // Another device may have the room that this one lacks.
         uint32_t roomiest = 0;
         for (uint32_t d = 1; d < state_.space.devices(); ++d) {
             if (state_.space.available_blocks(d, need) >
@@ -158,8 +158,8 @@ Task<Result<>> Writer::reserve(const Call& call, Draft& draft) {
     co_return co_await reserve_in_place(call, draft);
 }
 
-// A full pool has room for what displaces as many blocks as it writes. Who needs many of them would
-// wait for as long as others take a few each: so they are taken in turn.
+// A full pool has room for a write that displaces as many blocks as it writes. A request for many
+// of them would wait while others take a few each. So requests take them in turn.
 Task<Result<>> Writer::reserve_in_place(const Call& call, Draft& draft) {
     draft.write_in_place();
     co_await in_place_turn_.acquire();
@@ -173,16 +173,16 @@ Task<Result<>> Writer::reserve_for(const Call& call, Draft& draft, SpaceMap::Nee
         ROS2S_CO_TRY(call.check(reactor_.now()));
         if (committer_.is_dead()) co_return fail(Code::read_only);
         if (committer_.discarder().hurry()) continue;
-        // When all that had been displaced before has come back and it is still not enough, the
-        // pool is full: what others displace meanwhile they need themselves.
+        // If everything that was displaced before is free again and it is still not enough, the
+        // pool is full: other requests need the blocks that they displace meanwhile.
         const uint64_t oldest = state_.space.oldest_quarantined();
         bool comes_back = committer_.discarder().is_busy();
         if (need == SpaceMap::Need::in_place) {
-            // More than all that is not in use never comes back.
+            // At most the unused blocks can become available.
             for (const auto& [device, blocks] : draft.needs()) {
                 if (state_.space.unused_blocks_most() < blocks) co_return fail(Code::no_space);
             }
-            // What others have of the blocks that are kept back they give back.
+            // Other requests will return their reserved blocks of those that are kept back.
             comes_back = comes_back || state_.space.has_reservations();
         } else if (state_.applied >= begun && (oldest == 0 || oldest > begun)) {
             if (!comes_back) co_return fail(Code::no_space);
@@ -203,7 +203,7 @@ Task<> Writer::lock_at(Update& update, Visit& visit) {
 
 // ---- conditions ----------------------------------------------------------------------------
 
-// A key being built is a kilobyte that a coroutine's frame need not hold.
+// A key being built needs a kilobyte, which a coroutine's frame need not have.
 static std::string keys_of_dkey(object::ContainerId container, const object::Condition& condition) {
     return KeyBuilder(Table::entries)
         .container(container)
@@ -249,7 +249,7 @@ static Task<Result<bool>> holds(Core& core, object::ContainerId container,
 }
 
 Task<Result<>> Writer::judge_at(Update& update, Visit& visit) {
-    // Those that this core has the keys of.
+    // The conditions on keys of this core.
     Core& core = visit.core;
     const std::vector<object::Condition>& conditions = update.transaction.conditions;
     for (size_t i = 0; i < conditions.size(); ++i) {
@@ -268,8 +268,8 @@ Task<Result<>> Writer::judge_at(Update& update, Visit& visit) {
 
 // ---- partly written blocks, and nodes ------------------------------------------------------
 
-// Old bytes of blocks that are written in part: verified, so that rot is never given a new CRC.
-// Those that this core has planned; the others have theirs already, or get them later.
+// Old bytes of partly written blocks: verified, so that corrupt bytes never get a new CRC. Only
+// those that this core has planned; the other cores read theirs before or after.
 static Task<Result<>> read_edges(Core& core, Trace* trace, Draft& draft) {
     for (Draft::Edge& edge : draft.edges()) {
         if (!edge.memory.bytes().empty()) continue;
@@ -277,7 +277,7 @@ static Task<Result<>> read_edges(Core& core, Trace* trace, Draft& draft) {
         edge.memory = AlignedBuffer(block_bytes);
         const BlockRef base = edge.base;
         const Result<> read = co_await read_verified(core, trace, {&base, 1}, edge.memory.bytes());
-        // The caller knows what it writes; where in it the old bytes are bad is not told.
+        // The caller knows its request. The position of the bad bytes is not reported.
         if (!read) co_return fail(Error{read.error().code, read.error().os_errno, 0});
     }
     co_return Result<>();
@@ -300,7 +300,7 @@ Task<Result<>> Writer::plan_at(Update& update, Visit& visit) {
     co_return Result<>();
 }
 
-// The usual case: all of it is on one core, which needs one visit.
+// The usual case: everything is on one core, which needs one visit.
 Task<Result<>> Writer::prepare_at(Update& update, Visit& visit) {
     co_await lock_at(update, visit);
     if (!update.transaction.conditions.empty()) ROS2S_CO_TRY(co_await judge_at(update, visit));
@@ -310,7 +310,7 @@ Task<Result<>> Writer::prepare_at(Update& update, Visit& visit) {
 Task<Result<>> Writer::prepare(Update& update, std::span<Visit> visits) {
     Core& home = cores_.home();
     for (Visit& visit : visits) co_await at(visit.core, home, lock_at(update, visit));
-    // The first that fails in the request's order, whichever core has it.
+    // The first failure in the request's order, on any core.
     Result<> judged;
     for (Visit& visit : visits) {
         const Result<> here = co_await at(visit.core, home, judge_at(update, visit));
@@ -328,7 +328,7 @@ Task<Result<>> Writer::prepare(Update& update, std::span<Visit> visits) {
 Result<> Writer::stage(Update& update) {
     Draft& draft = update.draft;
     if (!state_.has_container(update.container)) return fail(Code::not_found);
-    // The locks of what it changes keep a punch apart from a pin, and from writes under one.
+    // The locks on the changed keys exclude a punch during a pin, and during writes under a pin.
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     ROS2S_TRY(draft.stage(committer_.open()));
     const std::vector<uint64_t> used = draft.staged();
@@ -346,7 +346,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     ROS2S_CO_TRY(visits.size() == 1
                      ? co_await at(visits[0].core, home, prepare_at(update, visits[0]))
                      : co_await prepare(update, visits));
-    // Summaries are core 0's, and pinned with what the visit there needs.
+    // Core 0 owns the summaries. They are pinned with the nodes of the visit there.
     Pins apart(home.cache);
     Pins& summaries = !visits.empty() && &visits[0].core == &home ? visits[0].pins : apart;
     for (const Change& change : draft.changes()) {
@@ -367,7 +367,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         std::ranges::all_of(update.transaction.conditions, &object::Condition::is_about_pins))
         [[unlikely]] {
         committer_.join(draft.take());
-        // Nobody waits for the group: they stay for ever.
+        // No coroutine waits for the group: they stay pinned for ever.
         (void)apart.take();
         for (Visit& visit : visits) (void)visit.pins.take();
         co_return Commit{};

@@ -41,7 +41,7 @@ void MemoryEntry::punch(Extent extent) {
 }
 
 void MemoryEntry::set_size(uint64_t size_now) {
-    // Rounded up, so that a last block of which nothing is left goes as a whole.
+    // Rounded up, so that a last block without bytes is removed as a whole.
     if (size_now < size) punch({size_now, round_up(size, block_bytes) - size_now});
     size = size_now;
 }

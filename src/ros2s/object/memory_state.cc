@@ -110,7 +110,7 @@ ListReply MemoryState::list(ContainerId id, const ListRequest& request) const {
 }
 
 namespace {
-// True when the reply is full and the entry at hand was left out.
+// True if the reply is full and the current entry was left out.
 bool full(ListReply& reply, const ListRequest& request) {
     reply.more = reply.entries.size() == request.limit;
     return reply.more;
@@ -132,7 +132,7 @@ ListReply MemoryState::list_objects(const Container& container, const ListReques
 }
 
 ListReply MemoryState::list_dkeys(const Object& object, const ListRequest& request) {
-    // Of each column no more than limit + 1 dkeys can be in the reply or decide `more`.
+    // At most limit + 1 dkeys of each column can be in the reply or decide `more`.
     std::map<Dkey, ListEntry> found;
     for (const auto& [akey, column] : object) {
         if (!request.akey.bytes.empty() && akey != request.akey) continue;
@@ -269,7 +269,7 @@ Result<> MemoryState::modify(Change& change, const Operation& operation) {
     using Kind = Operation::Kind;
     const MemoryEntry* present =
         find(change.container, operation.object, operation.dkey, operation.akey);
-    // There is nothing to make a hole in.
+    // There is nothing to punch.
     if (present == nullptr && operation.kind == Kind::punch_extent) return {};
     const bool wants_array = operation.kind != Kind::put;
     if (present != nullptr && present->is_array != wants_array) return fail(Code::invalid);

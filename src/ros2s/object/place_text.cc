@@ -7,7 +7,7 @@
 namespace ros2s::object {
 namespace {
 
-// Printable as it is; everything else as \xNN.
+// Printable characters as they are; all others as \xNN.
 std::string quoted(std::string_view key) {
     std::string text = "\"";
     for (const char c : key) {

@@ -1,4 +1,4 @@
-// RemoteStore's fetch: what goes in one request, and where its answer's payload belongs.
+// RemoteStore's fetch: the contents of one request, and the destination of its reply's payload.
 #include <algorithm>
 
 #include "ask.h"
@@ -11,11 +11,11 @@ using namespace object;
 
 namespace {
 
-constexpr uint64_t count_bytes = 4;  // in front of the items' replies
+constexpr uint64_t count_bytes = 4;  // before the items' replies
 
 Bytes extent_of(const FetchItem& item) { return item.window.bytes().first(item.extent.length); }
 
-// What is refused here and not asked for; `status` says why.
+// Items that are refused here and not requested; `status` has the reason.
 bool is_refused(FetchItem& item) {
     item.checksums.clear();
     item.status = validate(item);
@@ -23,7 +23,7 @@ bool is_refused(FetchItem& item) {
     return !item.status;
 }
 
-// Puts the payload of an answer where it belongs.
+// Copies the payload of a reply to its destination.
 class FetchReader final : public rpc::ReplyReader {
   public:
     explicit FetchReader(std::span<FetchItem> items) : items_(items) {}
@@ -43,7 +43,7 @@ class FetchReader final : public rpc::ReplyReader {
             }
             done += count;
             place += item.extent.length;
-            // Holes travel as what they are: nothing.
+            // Holes have no payload.
             if (!item.status && item.status.error().code == Code::not_found) {
                 std::ranges::fill(extent_of(item), std::byte{0});
             }
@@ -60,7 +60,7 @@ class FetchReader final : public rpc::ReplyReader {
 Task<Result<>> RemoteStore::fetch(const Call& call, ContainerId container,
                                   std::span<FetchItem> items) {
     ROS2S_CHECK(items.size() <= fetch_items_max);
-    // An empty one still asks: for the container, and whether the call goes on.
+    // An empty fetch still makes a request: it checks the container and the call.
     if (items.empty()) co_return co_await fetch_batch(call, container, items);
     bool asked = false;
     while (!items.empty()) {
@@ -136,7 +136,7 @@ Task<Result<>> RemoteStore::fetch_in_parts(const Call& call, ContainerId contain
     std::vector<uint32_t> checksums;
     FetchItem part = item;
     for (uint64_t done = 0; done < whole.length; done = part.extent.end() - whole.offset) {
-        // Parts end where pieces do, so that their checksums are those of the whole.
+        // Parts end at the ends of pieces, so that their checksums are those of the whole.
         const uint64_t begin = whole.offset + done;
         const uint64_t end =
             std::min(whole.end(), round_down(begin + payload_bytes_max(), block_bytes));

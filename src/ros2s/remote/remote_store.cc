@@ -71,7 +71,7 @@ Task<Result<ListReply>> RemoteStore::list(const Call& call, ContainerId containe
                                       .repeatable = true,
                                       .body = encode_list(body, container, page)};
         ROS2S_CO_TRY(co_await channel_.call(call, wanted, reader));
-        // A false server could promise more for ever, or send more than was asked for.
+        // A false server could promise more for ever, or send more than was requested.
         const size_t came = all.entries.size() - before;
         if (came > page.limit || (all.more && came == 0)) co_return fail(Code::corrupt);
     } while (all.more && all.entries.size() < request.limit);
@@ -103,7 +103,7 @@ Task<Result<bool>> RemoteStore::unpin(const Call& call, ContainerId container, c
 
 namespace {
 
-// A creation or destruction that has a name is sent until it is answered, and done once.
+// A creation or destruction with a name is repeated until it is answered, and done once.
 void name(rpc::CallRequest& request, const Call& call) {
     if (call.update == nullptr) return;
     request.id = {.client = call.update->client,

@@ -1,4 +1,4 @@
-// Any bytes as the body of any reply: refused, or read, written again and read as the same.
+// Any bytes as the body of any reply: refused, or decoded, encoded and decoded as the same.
 #include <algorithm>
 
 #include "ros2s/base/check.h"
@@ -29,7 +29,7 @@ void read(Method method, ConstBytes body) {
         case Method::describe: {
             Buffer again;
             if (const auto it = decode_description(body)) {
-                encode_description(buffer, *it);  // unknown features are gone
+                encode_description(buffer, *it);  // unknown features were dropped
                 same(encode_description(again, *decode_description(buffer)), buffer);
             }
             break;

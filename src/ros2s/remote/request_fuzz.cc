@@ -1,4 +1,4 @@
-// Any bytes as the body of any request: refused, or read, written again and read as the same.
+// Any bytes as the body of any request: refused, or decoded, encoded and decoded as the same.
 #include <algorithm>
 
 #include "ros2s/base/check.h"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t workspaces_kept_max = 64;
 constexpr size_t owners_kept_max = 1024;
-// Of one page of a list, so that no client makes the store gather more at once.
+// The limit for one page of a list, so that no client makes the store collect more at once.
 constexpr uint32_t list_entries_max = 1024;
 
 }  // namespace
@@ -83,8 +83,8 @@ UpdateName name_of(const rpc::Request& request) {
 
 }  // namespace
 
-// Two subjects that serve one of the same name have two different owners in him, and none is a
-// subject of its own.
+// If two subjects serve clients of the same name, those clients have different owners. None of
+// these owners equals a subject's own.
 Uuid StoreServer::owner_of(const rpc::Request& request, const Uuid& served) {
     const Uuid& guest = request.guest().owner;
     if (served.is_nil()) return guest;
@@ -98,7 +98,7 @@ Uuid StoreServer::owner_of(const rpc::Request& request, const Uuid& served) {
     return known->second;
 }
 
-// An error is still to be answered.
+// The caller still has to reply with an error.
 Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
     Call call = request.call();
     UpdateName name = name_of(request);
@@ -224,7 +224,7 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
         co_await request.reply(body, memory.first(total));
         co_return Result<>{};
     }
-    // Neighbours go together.
+    // Sends adjacent ranges together.
     uint64_t place = 0, begin = 0, end = 0;
     for (const FetchItem& item : work.items) {
         if (const uint64_t bytes = payload_bytes(item); bytes > 0) {
@@ -254,7 +254,8 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
                       .digest = transaction.id.digest};
     transaction.is_new = !request.repeated();
     transaction.holder.session = request.guest().session;
-    // A store copies what it takes before it compares and keeps it, so the client's memory will do.
+    // A store copies the payload before it compares and keeps it, so the client's memory can be
+    // used.
     auto theirs = request.map_payload();
     if (!theirs && theirs.error().code != Code::unsupported) co_return fail(theirs.error());
     rpc::PayloadMemory ours;

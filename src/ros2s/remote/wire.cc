@@ -82,7 +82,7 @@ Result<Commit> decode_commit(ConstBytes body) { return read_body<Commit>(body, c
 // ---- list, query ----------------------------------------------------------------------------
 
 ConstBytes encode_list(Buffer& buffer, ContainerId container, const ListRequest& request) {
-    // No key is longer, so what lies behind the cut changes nothing in any comparison.
+    // No key is longer, so the bytes after the cut do not affect any comparison.
     std::string_view after;
     if (request.after) after = std::string_view(*request.after).substr(0, key_bytes_max + 1);
     return build(buffer, list_fields, container, request, request.after.has_value(), after);
@@ -169,7 +169,7 @@ Result<PoolSpace> decode_space(ConstBytes body) { return read_body<PoolSpace>(bo
 
 namespace {
 
-// A feature's bit, for ever; bits that this program does not know are left alone.
+// The bit of a feature, which never changes. Bits that this program does not know are ignored.
 struct FeatureBit {
     bool Features::* member;
     uint64_t bit;

@@ -17,8 +17,8 @@ void clear(std::vector<uint64_t>& bits, uint64_t at) {
     bits[at / 64] &= ~(uint64_t{1} << (at % 64));
 }
 
-// How far a search looks beyond its cursor before it takes the best runs it has seen. Looking
-// through small pieces takes time, and a small group gains little from the very longest of them.
+// How far a search looks beyond its cursor before it takes the best runs that it has seen. Looking
+// through small pieces takes time, and a small group gains little from the longest ones.
 uint64_t window_for(uint64_t blocks) {
     return std::clamp<uint64_t>(64 * blocks, 4096, 2 * SpaceMap::region_blocks);
 }
@@ -58,7 +58,7 @@ void SpaceMap::make_available(uint32_t number) {
     Device& device = devices_[number];
     device.available = device.found_blocks = 0;
     for (size_t i = 0; i < device.used_bits.size(); ++i) {
-        // The bits of this word that lie in [first, end).
+        // The bits of this word within [first, end).
         const uint64_t begin = std::clamp<uint64_t>(device.first, i * 64, i * 64 + 64) - i * 64;
         const uint64_t end = std::clamp<uint64_t>(device.end, i * 64, i * 64 + 64) - i * 64;
         const uint64_t below_end = end == 64 ? ~uint64_t{0} : (uint64_t{1} << end) - 1;
@@ -145,7 +145,7 @@ bool longer(const SpaceMap::Found& a, const SpaceMap::Found& b) {
     return a.blocks != b.blocks ? a.blocks > b.blocks : a.first < b.first;
 }
 
-// The longest runs that were offered, a bounded number.
+// The longest runs of those offered, a bounded number.
 class Longest {
   public:
     explicit Longest(std::vector<SpaceMap::Found>& runs) : runs_(runs) { runs_.clear(); }
@@ -166,8 +166,8 @@ class Longest {
 
 }  // namespace
 
-// Finds runs for so many blocks, or for a part of them: one that is long enough, or else as few as
-// the window after the cursor allows; from the cursor on, as they lie.
+// Finds runs for `blocks` blocks, or for a part of them: one that is long enough, otherwise as few
+// as the window after the cursor allows. They are in order from the cursor on.
 void SpaceMap::search(Device& device, uint64_t blocks) {
     std::vector<Found>& found = device.found;
     Longest longest(found);
@@ -186,7 +186,7 @@ void SpaceMap::search(Device& device, uint64_t blocks) {
         }
         return false;
     };
-    // Window by window, until one has anything.
+    // Window by window, until one has a run.
     const auto look_on = [&](uint64_t from, uint64_t end) {
         for (; from < end && found.empty(); from += window) {
             if (look(from, std::min(end, from + window))) return;
@@ -196,7 +196,7 @@ void SpaceMap::search(Device& device, uint64_t blocks) {
     if (found.empty()) {
         look_on(device.first, device.cursor);
     } else if (found[0].blocks < blocks && device.end - device.cursor < window) {
-        // A short rest at the device's end must not cut a group in two.
+        // A short run at the device's end must not split a group.
         look(device.first, std::min(device.cursor, device.first + window));
     }
     std::ranges::sort(found, longer);
@@ -216,7 +216,7 @@ void SpaceMap::look_ahead(uint32_t number, uint64_t blocks) {
     if (device.found_blocks < blocks && device.available >= blocks) search(device, blocks);
 }
 
-// The next of what was found, at most so many blocks of it.
+// The next of the found runs, at most `blocks` blocks of it.
 SpaceMap::Found SpaceMap::take_found(Device& device, uint64_t blocks) {
     Found& run = device.found[device.next_found];
     const Found taken{run.first, std::min(run.blocks, blocks)};
@@ -233,7 +233,7 @@ void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>&
     unreserve(number, blocks);
     ROS2S_CHECK(device.available >= blocks);
     device.available -= blocks;
-    // A few that were found for others must not cut this one in two.
+    // Runs that were found for a smaller allocation must not split this one.
     if (device.found_blocks < blocks) search(device, blocks);
     while (blocks > 0) {
         if (device.found_blocks == 0) search(device, blocks);

@@ -1,4 +1,4 @@
-// Placing groups in a pool whose free space is in small pieces, as random overwrites leave it.
+// Allocating groups in a pool with free space in small pieces, as after random overwrites.
 #include <benchmark/benchmark.h>
 
 #include "ros2s/base/random.h"
@@ -15,7 +15,7 @@ void allocate_aged(benchmark::State& state) {
     SpaceMap space;
     space.add_device(0, device_blocks);
     space.make_available();
-    // Each block is in use or not by the toss of a coin.
+    // Each block is in use at random.
     for (uint64_t i = 0; i < device_blocks; ++i) {
         if (random.one_in(2)) (void)space.mark_used(BlockAddress::make(0, i));
     }
@@ -28,7 +28,7 @@ void allocate_aged(benchmark::State& state) {
         space.allocate(0, group, runs);
         placed += group;
         runs_made += runs.size();
-        // What was there before becomes free, so that the state lasts.
+        // The blocks used before become free, so that the state stays the same.
         state.PauseTiming();
         ++number;
         for (const BlockRun& run : runs) {

@@ -1,5 +1,5 @@
-// Any 4 KiB as a superblock and as a checkpoint slot, with magic, version and checksum put right so
-// that the fields are reached: refused or read, and what was read is written and read as the same.
+// Any 4 KiB as a superblock and as a checkpoint slot, with magic, version and checksum made valid
+// so that the fields are reached: refused, or decoded, encoded and decoded as the same.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -43,7 +43,8 @@ void encode(Encoder& encoder, const Change& change) {
 bool decode_piece(Decoder& decoder, Change& change, Change::Piece& piece) {
     piece.first = decoder.number<uint64_t>();
     piece.count = decoder.number<uint32_t>();
-    // Each block has at least its CRC in the input: a wild count cannot make us allocate more.
+    // Each block has at least its CRC in the input, so a false count cannot cause a large
+    // allocation.
     if (!decoder.ok() || piece.count > decoder.left() / sizeof(uint32_t)) return false;
     constexpr uint64_t blocks_max = object::array_bytes_max / block_bytes;
     if (piece.first >= blocks_max || piece.count > blocks_max - piece.first) return false;

@@ -65,7 +65,7 @@ KeyBuilder meta_key() { return KeyBuilder(Table::meta); }
 
 namespace {
 
-// Takes fields off the front of a key.
+// Decodes fields from the front of a key.
 class KeyReader {
   public:
     KeyReader(std::string_view key, Table table) : key_(key) {

@@ -1,4 +1,4 @@
-// Any bytes as an index key: what is accepted is exactly what the builder makes of its fields.
+// Any bytes as an index key: an accepted key equals the one that the builder makes of its fields.
 #include "keys.h"
 
 #include "ros2s/base/check.h"
@@ -8,7 +8,7 @@ using namespace ros2s::engine;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string_view key(reinterpret_cast<const char*>(data), size);
-    // Longer strings cannot be in a pool; the parsers leave that to whoever uses the fields.
+    // Longer strings cannot be in a pool. The parsers leave that check to the users of the fields.
     constexpr size_t most = object::key_bytes_max;
     if (const auto k = parse_entry_key(key); k && k->dkey.size() <= most && k->akey.size() <= most)
         ROS2S_CHECK(entry_key(k->container, k->object, k->dkey, k->akey, k->segment).view() == key);

@@ -1,5 +1,5 @@
-// Any bytes as a journal record, and as the transactions of one whose checksums are right: refused
-// or read, and what was read is written and read again as the same.
+// Any bytes as a journal record, and as the transactions of one with valid checksums: refused, or
+// decoded, encoded and decoded as the same.
 #include <string>
 
 #include "record.h"

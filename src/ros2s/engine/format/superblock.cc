@@ -17,7 +17,7 @@ struct DeviceLayout {
 };
 static_assert(sizeof(DeviceLayout) == 24);
 
-// As it lies on the media.
+// The layout on the media.
 struct SuperblockLayout {
     static constexpr uint64_t magic_value = 0x3142534c4f4f5052;  // "RPOOLSB1"
     uint64_t magic;

@@ -12,11 +12,11 @@ constexpr uint8_t version_value = 1;
 constexpr uint8_t tag_summary = 4, tag_container = 6, tag_meta = 7, tag_space = 8;
 // 5 was a reply without a digest, of pools of version 1.
 constexpr uint8_t tag_reply = 9, tag_owner = 10;
-// Bits of an entry's flags that this version does not set; a later one may add per-block
-// authentication tags and a cipher header behind the map, and says so here.
+// Bits of an entry's flags that this version does not set. A later version may add per-block
+// authentication tags and a cipher header after the map, and mark them here.
 constexpr uint16_t flags_known = 0;
 
-// Two bytes in front of each value, four behind.
+// Adds two bytes before each value and four after it.
 class Builder {
   public:
     Builder(uint8_t tag, size_t bytes_max) : text_(bytes_max + 6, '\0'), encoder_(memory()) {
@@ -38,7 +38,7 @@ class Builder {
     Encoder encoder_;
 };
 
-// The fields of a value whose CRC is right; `tag` is what it claims to be.
+// The fields of a value with a valid CRC; `tag` is the kind that it claims.
 struct Opened {
     uint8_t tag;
     Decoder fields;

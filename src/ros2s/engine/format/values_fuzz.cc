@@ -1,5 +1,5 @@
-// Any bytes as the value of an index key, with a right checksum behind them so that the fields are
-// reached: refused or read, and what was read is written and read again as the same.
+// Any bytes as the value of an index key, with a valid checksum so that the fields are reached:
+// refused, or decoded, encoded and decoded as the same.
 #include "values.h"
 
 #include <cstring>

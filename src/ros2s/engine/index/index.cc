@@ -27,7 +27,7 @@ void IndexBatch::add(std::string_view key, std::string_view value, uint32_t valu
     const Header header{static_cast<uint32_t>(key.size()), value_bytes};
     const size_t need = sizeof header + key.size() + value.size();
     if (chunks_.empty() || chunks_.back().size - chunks_.back().used < need) {
-        // The first chunk is small: most batches of tests and of an idle pool are.
+        // The first chunk is small: most batches of tests and of an idle pool are small.
         const size_t usual = chunks_.empty() ? chunk_bytes / 64 : chunk_bytes;
         const size_t size = std::max(need, usual);
         chunks_.push_back({std::make_unique_for_overwrite<char[]>(size), size, 0});

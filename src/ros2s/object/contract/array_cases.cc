@@ -48,7 +48,7 @@ Task<> extents_of_any_alignment(Probe& probe) {
         SCOPED_TRACE(testing::Message() << "[" << extent.offset << ", +" << extent.length << ")");
         const Place place = chunk("d" + std::to_string(seed));
         std::string model;
-        // First onto nothing, then over it, then a middle piece of it.
+        // First over nothing, then over it, then a middle part of it.
         for (const Extent part :
              {extent, extent, Extent{extent.offset + extent.length / 3, extent.length / 2}}) {
             const std::string bytes = pattern(++seed, part.length);
@@ -264,7 +264,7 @@ Task<> a_batch_of_items_has_a_status_each(Probe& probe) {
     overlay(expected, 32, "value");
     overlay(expected, 96, std::string("ray\0\0", 5));
     EXPECT_EQ(into, expected);
-    // The items are used again, as a client does: nothing of the last request shines through.
+    // The items are reused, as a client does: nothing of the last request remains.
     items[1].dkey = {"a"};
     items[0].dkey = {"b"};
     const auto again = co_await probe.store().fetch(probe.call(), probe.container(), items);

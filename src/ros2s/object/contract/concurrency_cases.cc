@@ -102,7 +102,8 @@ Task<> conditions_exclude_each_other(Probe& probe) {
     co_await probe.expect_value({one, "counter", "value"}, std::to_string(10 * workers));
 }
 
-// rmdir against create: the directory goes only while it is empty, and then nothing is made in it.
+// rmdir against create: the directory is removed only while it is empty, and then nothing is
+// created in it.
 Task<> create_entry(Probe& probe, uint64_t n, int& created) {
     const Place root{one, "dir", "inode"};
     const auto commit = co_await probe.update(
@@ -121,7 +122,7 @@ Task<> rmdir_and_create_exclude_each_other(Probe& probe) {
         co_await probe.must(Batch().put({one, "dir", "inode"}, "d").punch_object({9, 9}));
         int created = 0;
         bool removed = false;
-        // Where payload makes creates take longer, rmdir would win each round: here it comes late.
+        // If payload slows creates down, rmdir would win each round: here it comes late.
         if (round % 5 == 4) co_await create_entry(probe, 4, created);
         Nursery nursery(probe.reactor(), 8);
         for (uint64_t i = 0; i < 4; ++i) {
@@ -169,7 +170,7 @@ Task<> epochs_order_what_follows_each_other(Probe& probe) {
 }
 
 // Pairs of keys over two objects, always written together in different orders: a store that locks
-// in the order of the request would stand still here.
+// in the order of the request would deadlock here.
 Task<> write_pair(Probe& probe, uint64_t worker) {
     Random random(worker + 100);
     for (uint64_t i = 0; i < 30; ++i) {

@@ -1,5 +1,5 @@
-// Conditions: what each asks, that they see the state before the transaction, and that a failed one
-// leaves nothing behind.
+// Conditions: the meaning of each. They see the state before the transaction, and a failed one
+// leaves no effect.
 #include "probe.h"
 
 namespace ros2s::object::contract {
@@ -45,7 +45,7 @@ Task<> epoch_equals(Probe& probe) {
     const Commit first = co_await probe.must(Batch().write(given_array, 0, "a"));
     co_await fails(probe, Batch().epoch_equals(given_array, {0}));
     co_await holds(probe, Batch().epoch_equals(given_array, first.epoch));
-    // What is done to its neighbours is not done to it.
+    // Changes of its neighbours do not change it.
     co_await probe.must(Batch().put(given_value, "v"));
     co_await holds(probe, Batch().epoch_equals(given_array, first.epoch));
     const Commit second = co_await probe.must(Batch().set_size(given_array, 1));

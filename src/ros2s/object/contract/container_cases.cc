@@ -100,7 +100,7 @@ Task<> a_destroyed_one_leaves_nothing(Probe& probe) {
     }
 }
 
-// Writes 1 MiB arrays until there is no space; returns how many went in.
+// Writes 1 MiB arrays until there is no space; returns their number.
 Task<uint64_t> fill_up(Probe& probe) {
     for (uint64_t i = 0;; ++i) {
         const Place place{one, Dkey::integer(i).bytes, "array"};
@@ -121,7 +121,7 @@ Task<> a_full_pool(Probe& probe) {
     for (int round = 0; round < 3; ++round) {
         const uint64_t count = co_await fill_up(probe);
         EXPECT_GE(count << 20, empty.free_bytes * 3 / 4) << "much space was not to be had";
-        // The refused one left nothing, and neither does one that is mostly small.
+        // The refused write left nothing, and neither does one that is mostly small.
         const Place refused{one, Dkey::integer(count).bytes, "array"};
         co_await probe.expect_absent(refused);
         co_await probe.refused(
@@ -131,7 +131,7 @@ Task<> a_full_pool(Probe& probe) {
         const uint64_t last = count - 1;
         co_await probe.expect_array({one, Dkey::integer(last).bytes, "array"},
                                     pattern(last, 1 << 20));
-        // What is freed can be used again at once.
+        // Freed space can be used again at once.
         for (uint64_t i = 0; i < 4; ++i) {
             co_await probe.must(Batch().punch_akey({one, Dkey::integer(i).bytes, "array"}));
         }

@@ -1,4 +1,4 @@
-// Limits and nonsense: each one a code to act on, and nothing changed.
+// Limits and invalid requests: each has its own error code, and nothing changes.
 #include "probe.h"
 
 namespace ros2s::object::contract {

@@ -1,4 +1,4 @@
-// list and query: order, pages, filters, and what stays true while others write.
+// list and query: order, pages, filters, and the conditions that hold during concurrent writes.
 #include <algorithm>
 
 #include "probe.h"
@@ -177,7 +177,7 @@ Task<> query_follows_every_change(Probe& probe) {
     EXPECT_EQ(query.highest_dkey, Dkey::integer(3));
     EXPECT_EQ(query.size, 5000U);
     EXPECT_EQ(query.last_epoch, commit.epoch);
-    // What changes nothing, and what belongs to another akey, leaves no trace.
+    // Operations without effect, and those on another akey, leave no trace.
     co_await probe.must(Batch().punch_akey(place(9)).punch_dkey(listed, "nothing"));
     co_await probe.must(Batch().put({listed, Dkey::integer(3).bytes, "other"}, "x"));
     co_await probe.must(Batch().punch_extent(place(9), {0, 10}));

@@ -1,5 +1,5 @@
-// Pins: what is pinned nobody else punches under the condition `unpinned`, and only who has pinned
-// an object writes under `pinned`.
+// Pins: other holders cannot punch a pinned object under the condition `unpinned`. Only a holder
+// that has pinned an object can write to it under `pinned`.
 #include "probe.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -52,14 +52,14 @@ Task<> what_is_pinned_is_not_punched_by_others(Probe& probe) {
     co_await probe.must(
         Batch().put(inode, "record").put(other_inode, "record").write(data, 0, "abc"));
     co_await must_pin(probe, holder(1), inode);
-    co_await must_pin(probe, holder(1), inode);  // as once
+    co_await must_pin(probe, holder(1), inode);  // the same as once
     co_await must_pin(probe, holder(2), inode);
     co_await probe.refused(punch_by(holder(3), one), Code::condition_failed);
     co_await probe.refused(punch_by(holder(1), one), Code::condition_failed);
     co_await probe.expect_array(data, "abc");
     co_await probe.must(punch_by(holder(3), two));
     co_await expect_unpin(probe, holder(1), one, false);  // not the last
-    co_await expect_unpin(probe, holder(1), one, false);  // not there
+    co_await expect_unpin(probe, holder(1), one, false);  // does not exist
     co_await probe.must(punch_by(holder(2), one));        // its own does not count
     co_await probe.expect_absent(data);
     co_await expect_unpin(probe, holder(2), one, true);
@@ -86,7 +86,7 @@ Task<> who_has_pinned_writes(Probe& probe) {
     co_await must_pin(probe, holder(1), inode);
     co_await probe.must(write_by(holder(1), data, "abc"));
     co_await probe.refused(write_by(holder(2), data, "xyz"), Code::condition_failed);
-    // Of two that fail, the one that is not about pins is told.
+    // If two conditions fail, the error names the one that is not about pins.
     co_await probe.refused(write_by(holder(2), data, "xyz").absent(inode), Code::condition_failed,
                            1);
     co_await expect_unpin(probe, holder(1), one, false);
@@ -110,7 +110,7 @@ Task<> punch_into(Probe& probe, ObjectId object, Result<Commit>& result) {
     result = co_await probe.update(punch_by(holder(2), object));
 }
 
-// Whoever is first wins, and the other one hears of it.
+// The first one wins, and the other one gets an error.
 Task<> a_pin_and_a_punch_at_once(Probe& probe) {
     for (uint64_t i = 0; i < 60; ++i) {
         const Place place{{7, i}, ".", "inode"};
@@ -128,7 +128,7 @@ Task<> a_pin_and_a_punch_at_once(Probe& probe) {
     }
 }
 
-// In this process: a server's clients do not say what session they are in.
+// In this process: a server's clients do not name their session.
 Task<> a_session_takes_its_pins_with_it(Probe& probe) {
     if (probe.store().pins_era() != 0) co_return;
     co_await probe.must(Batch().put(inode, "record"));

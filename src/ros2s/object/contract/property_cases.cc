@@ -1,4 +1,4 @@
-// Random transactions against a model that is too simple to be wrong: flat strings in a map.
+// Random transactions against a simple model: flat strings in a map.
 #include <algorithm>
 #include <map>
 
@@ -14,7 +14,7 @@ struct ModelEntry {
 };
 using Model = std::map<Place, ModelEntry>;
 
-// False where the operation is one of the wrong kind.
+// False if the operation is of the wrong kind.
 bool apply(Model& model, const Operation& operation, Epoch epoch) {
     using Kind = Operation::Kind;
     const Place place{operation.object, operation.dkey.bytes, operation.akey.bytes};
@@ -75,7 +75,7 @@ class Generator {
     void operation(Batch& batch) {
         const Place at = place();
         const uint64_t kind = random_.below(20);
-        // Now and then the wrong kind of thing for the akey.
+        // Sometimes the wrong kind for the akey.
         const bool is_array = (at.akey == "array") != random_.one_in(100);
         if (kind == 0) {
             batch.punch_object(at.object);
@@ -168,7 +168,7 @@ Task<> run_seed(Probe& probe, uint64_t seed, int steps, int reopen_every) {
     co_await probe.must(Batch().punch_object({1, 0}).punch_object({1, 1}).punch_object({1, 2}));
 }
 
-// Cuts at the border of a 1 MiB segment, of which an engine may have forgotten one side.
+// Cuts at the border of a 1 MiB segment. An engine may have lost the segment on one side.
 Task<> cuts_at_segments_after_reopening(Probe& probe) {
     constexpr uint64_t mib = 1 << 20;
     const Place place{{1, 1}, "d", "array"};

@@ -17,11 +17,11 @@ Uuid client(uint8_t number) {
 }
 
 Task<> a_repeated_id_gets_the_stored_reply(Probe& probe) {
-    // The digest says that it is the same request, however it is carried out.
+    // The digest marks it as the same request, however it is executed.
     const OperationId id{client(1), 0, 1, {}, 77};
     const Commit first = co_await probe.must(Batch().id(id).absent(answered).put(answered, "one"));
     EXPECT_FALSE(first.replayed);
-    // The condition would fail now, and the answered would change.
+    // The condition would fail now, and the value would change.
     const Commit again = co_await probe.must(Batch().id(id).absent(answered).put(answered, "two"));
     EXPECT_TRUE(again.replayed);
     EXPECT_EQ(again.epoch, first.epoch);
@@ -31,8 +31,8 @@ Task<> a_repeated_id_gets_the_stored_reply(Probe& probe) {
     EXPECT_TRUE(third.replayed);
 }
 
-// Whether the digest is given or the store's own: a name that another request has had is refused,
-// and nothing is done. (Of equal lengths without checksums, a store may not look at the payload.)
+// With a given digest or the store's own: a name that was used by another request is refused, and
+// nothing is done. (With equal lengths and no checksums, a store may ignore the payload.)
 Task<> another_request_of_the_name_is_refused(Probe& probe) {
     const OperationId own{client(1), 0, 1}, given{client(1), 1, 1, {}, 77};
     const OperationId other{client(1), 1, 1, {}, 78};
@@ -46,7 +46,7 @@ Task<> another_request_of_the_name_is_refused(Probe& probe) {
     co_await probe.expect_value(answered, "three");
 }
 
-// Who never sent it before did not do it: somebody else had the name.
+// A request that was never sent before was not done: another request had the name.
 Task<> what_was_never_sent_is_not_answered(Probe& probe) {
     const OperationId id{client(1), 0, 1, {}, 77};
     co_await probe.must(Batch().id(id).is_new().put(answered, "one"));
@@ -55,8 +55,8 @@ Task<> what_was_never_sent_is_not_answered(Probe& probe) {
     co_await probe.expect_value(answered, "one");
 }
 
-// The attack: another owner uses a client's name first, as the number that comes next and as the
-// last that there can be. The client notices nothing.
+// The attack: another owner uses a client's name first, with the next number and with the last
+// possible one. The client is not affected.
 Task<> owners_do_not_meet(Probe& probe) {
     const Uuid victim = client(0xa0), thief = client(0xb0);
     for (const uint64_t number : {uint64_t{1}, ~uint64_t{0}}) {

@@ -70,7 +70,7 @@ Task<> a_failed_one_leaves_nothing(Probe& probe) {
     co_await probe.must(Batch().write(array, 0, pattern(1, 10'000)).put(value, "value"));
     const QueryReply before = co_await probe.query(one, "array");
     const PoolSpace space = co_await probe.space();
-    // The last operation does not fit what lies there.
+    // The last operation does not match the akey's kind.
     co_await probe.refused(Batch()
                                .write(array, 5, pattern(2, 9000))
                                .punch_dkey(one, "v")

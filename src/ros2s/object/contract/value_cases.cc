@@ -1,4 +1,4 @@
-// Single values, and that an akey is one thing or the other.
+// Single values; an akey is either a single value or an array.
 #include "probe.h"
 
 namespace ros2s::object::contract {

@@ -1,5 +1,5 @@
-// What the index costs: point reads that hit and miss, checkpoints of 3 KiB values, flushes.
-// The directory is made under $TMPDIR (default /tmp): put it on the disk that is asked about.
+// The cost of the index: point reads that hit and miss, checkpoints of 3 KiB values, flushes. The
+// directory is made under $TMPDIR (default /tmp): put it on the disk to measure.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ std::string key_of(uint64_t n) {
     return key + std::to_string(n);
 }
 
-// Addresses and CRCs of blocks that were written at random: the largest block map there is.
+// Addresses and CRCs of blocks that were written at random: the largest possible block map.
 std::string value_of(uint64_t n) {
     Random random(n);
     std::string value;
@@ -53,7 +53,7 @@ class Bench : public benchmark::Fixture {
         ROS2S_CHECK(index_->close().has_value());
         std::filesystem::remove_all(directory_);
     }
-    // As a checkpoint's: entries, and the position, which every batch writes.
+    // Like a checkpoint's: entries, and the position, which every batch writes.
     static IndexBatch batch_of(uint64_t from, uint64_t count) {
         IndexBatch batch;
         batch.put(std::string(1, '\0'), std::to_string(from));
@@ -72,7 +72,8 @@ class Bench : public benchmark::Fixture {
     std::unique_ptr<Index> index_;
 };
 
-// Argument: values in the index, of which random ones are read. 64 MiB of memory hold some 10,000.
+// Argument: number of values in the index, of which random ones are read. 64 MiB of memory hold
+// some 10,000.
 BENCHMARK_DEFINE_F(Bench, get_hit)(benchmark::State& state) {
     const auto count = static_cast<uint64_t>(state.range(0));
     fill(count);
@@ -106,7 +107,7 @@ BENCHMARK_REGISTER_F(Bench, get_miss)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
 
-// Argument: values in one batch; a checkpoint is one batch and one flush.
+// Argument: number of values in one batch; a checkpoint is one batch and one flush.
 BENCHMARK_DEFINE_F(Bench, apply_only)(benchmark::State& state) {
     const auto count = static_cast<uint64_t>(state.range(0));
     uint64_t n = 0;

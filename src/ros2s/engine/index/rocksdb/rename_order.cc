@@ -20,7 +20,7 @@ class RenameOrder final : public rocksdb::FileSystemWrapper {
     }
 };
 
-// RocksDB takes files, clock and threads from an Env by different ways; all but the files are
+// RocksDB gets files, clock and threads from an Env in different ways. All except the files are
 // base's.
 class RenameOrderEnv final : public rocksdb::EnvWrapper {
   public:
@@ -42,7 +42,7 @@ class RenameOrderEnv final : public rocksdb::EnvWrapper {
 }  // namespace
 
 std::shared_ptr<rocksdb::Env> env_with_rename_order(std::shared_ptr<rocksdb::Env> base) {
-    // RocksDB's default Env lives as long as the process and belongs to nobody.
+    // RocksDB's default Env has no owner and exists as long as the process.
     if (!base) return std::make_shared<RenameOrderEnv>(rocksdb::Env::Default());
     return std::make_shared<RenameOrderEnv>(base);
 }

@@ -26,7 +26,7 @@ namespace {
 constexpr uint64_t format_version = 1;
 constexpr std::string_view format_magic = "ros2store index, version ";
 
-// RocksDB appends whole dumps of its state to some of its sentences.
+// RocksDB appends whole dumps of its state to some of its messages.
 std::string_view first_line(std::string_view text) {
     constexpr size_t bytes_max = 300;
     return text.substr(0, std::min(text.find('\n'), bytes_max));
@@ -36,7 +36,7 @@ std::string words_of(const rocksdb::Status& status) {
     return std::string(first_line(status.ToString()));
 }
 
-// What to do about a failure in `directory`, and RocksDB's own words.
+// The remedy for a failure in `directory`, and RocksDB's own message.
 std::string remedy_for(const rocksdb::Status& status, const std::string& directory) {
     const std::string said = " (" + words_of(status) + ")";
     switch (error_of(status).code) {
@@ -70,8 +70,8 @@ class LogAdapter final : public rocksdb::Logger {
         Logv(rocksdb::INFO_LEVEL, format, arguments);
     }
     void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
-        // Only of use to somebody who looks for a fault in RocksDB itself: what fails comes back as
-        // a status too, of the call or of the next one, and is told there.
+        // Useful only for finding a fault in RocksDB itself: each failure is also the status of
+        // this call or the next one, and is reported there.
         const auto ours = level >= rocksdb::FATAL_LEVEL ? LogLevel::error : LogLevel::debug;
         char line[1024];
         const int length = std::vsnprintf(line, sizeof line, format, arguments);
@@ -94,7 +94,7 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options, rocksdb::Env& en
     o.max_open_files = static_cast<int>(options.open_files_max);
     o.skip_stats_update_on_db_open = true;
     o.max_background_jobs = 2;
-    o.max_bgerror_resume_count = 0;  // what failed once is not tried again behind our back
+    o.max_bgerror_resume_count = 0;  // a failure is not retried in the background
     o.stats_dump_period_sec = 0;
     o.stats_persist_period_sec = 0;
     o.max_manifest_file_size = 16 * 1024 * 1024;
@@ -126,7 +126,7 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options, rocksdb::Env& en
     table.partition_filters = true;
     table.cache_index_and_filter_blocks = true;
     table.cache_index_and_filter_blocks_with_high_priority = true;
-    // What is pinned is not bounded by the cache.
+    // The cache does not bound pinned blocks.
     table.pin_l0_filter_and_index_blocks_in_cache = false;
     table.pin_top_level_index_and_filter = false;
     o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
@@ -226,7 +226,7 @@ class RocksDbIndex final : public Index {
   private:
     rocksdb::Status fill(const IndexScan& scan, IndexPage& page) {
         rocksdb::ReadOptions read;
-        // A listing must not push what point reads use out of the cache.
+        // A listing must not displace from the cache what point reads use.
         read.fill_cache = false;
         const rocksdb::Slice from(scan.from), to(scan.to);
         read.iterate_lower_bound = &from;
@@ -278,7 +278,7 @@ class RocksDbIndex final : public Index {
 
 std::string format_path(const std::string& directory) { return directory + "/FORMAT"; }
 
-// The sentence for a failure of RocksDB while `directory` was opened or made.
+// The sentence for a failure of RocksDB at opening or making `directory`.
 std::unexpected<Error> explain(const rocksdb::Status& status, const std::string& directory,
                                Report& report) {
     if (is_locked(status))
@@ -309,7 +309,7 @@ Result<std::unique_ptr<Index>> open_database(const std::string& directory,
                                           options.log);
 }
 
-// Refuses what is not an index of a version that we know.
+// Refuses a directory that is not an index of a known version.
 Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, Report& report) {
     std::vector<std::string> children;
     if (auto status = guarded([&] { return files.GetChildren(directory, {}, &children, nullptr); });
@@ -356,7 +356,7 @@ Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, 
     return {};
 }
 
-// Makes the directory if need be; refuses one that has entries.
+// Makes the directory if necessary; refuses one with entries.
 Result<> make_directory(const std::string& directory, rocksdb::FileSystem& files, Report& report) {
     std::vector<std::string> children;
     auto status = guarded([&] { return files.GetChildren(directory, {}, &children, nullptr); });
@@ -377,11 +377,11 @@ Result<> make_directory(const std::string& directory, rocksdb::FileSystem& files
     return explain(status, directory, report);
 }
 
-// RocksDB gives its files the modes that the umask leaves, and names and attributes of the pool's
-// files are in them: nobody else may enter the directory, whoever made it and when.
+// RocksDB's files have the modes that the umask leaves, and contain names and attributes of the
+// pool's files. So the directory is closed to other users, whoever made it and when.
 Result<> keep_others_out(const std::string& directory, const RocksDbOptions& options,
                          Report& report) {
-    if (options.env) return {};  // a simulated one has no modes
+    if (options.env) return {};  // a simulated file system has no modes
     struct stat status{};
     if (::stat(directory.c_str(), &status) == 0 && (status.st_mode & 07777U) == S_IRWXU) return {};
     if (::chmod(directory.c_str(), S_IRWXU) == 0) return {};
@@ -424,7 +424,7 @@ Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
     const std::string path = without_slash(directory);
     auto env = env_with_rename_order(options.env);
     ROS2S_TRY(check_format(path, *env->GetFileSystem(), report));
-    // Somebody else who was let in does not lose the pool by it; its owner mends it.
+    // Another user with access must not make the pool fail; its owner restores the mode.
     if (Report refusal; !keep_others_out(path, options, refusal))
         options.log.warning("index: " + refusal.text());
     return open_database(path, options, env, false, report);

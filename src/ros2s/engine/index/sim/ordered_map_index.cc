@@ -109,7 +109,7 @@ void OrderedMapMedium::crash(Random& random) {
         take_back(std::move(unflushed_.back()));
         unflushed_.pop_back();
     }
-    // What survived a crash is on the medium: the next crash cannot take it back.
+    // The state that survived a crash is on the medium: the next crash cannot undo it.
     unflushed_.clear();
     failure_.reset();
     ++generation_;

@@ -16,7 +16,7 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
-// In the words that RocksDB's own file system uses for the same errno.
+// With the message of RocksDB's own file system for the same errno.
 IOStatus status_of(const Error& error, const std::string& path) {
     const std::string what = describe(error);
     switch (error.code) {
@@ -31,7 +31,7 @@ IOStatus status_of(const Result<T>& result, const std::string& path) {
     return result ? IOStatus::OK() : status_of(result.error(), path);
 }
 
-// What every open file knows.
+// The common state of an open file.
 struct Handle {
     std::shared_ptr<Tree> tree;
     Tree::Generation generation;
@@ -230,7 +230,7 @@ class FileSystem final : public rocksdb::FileSystem {
     const Tree::Generation generation_;
 };
 
-// RocksDB waits a second after a failed flush before it lets go; a simulated crash fails many.
+// After a failed flush RocksDB waits a second before it continues; a simulated crash fails many.
 class SleeplessClock final : public rocksdb::SystemClockWrapper {
   public:
     SleeplessClock() : SystemClockWrapper(rocksdb::SystemClock::Default()) {}

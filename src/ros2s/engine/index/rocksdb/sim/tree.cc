@@ -29,7 +29,7 @@ void put_names(Inode::Entries& entries, const Inode::Change& change) {
     }
 }
 
-// How much of the unsynced part of a file or directory a crash leaves.
+// The part of the unsynced changes of a file or directory that survives a crash.
 enum class Fate : uint8_t { none, all, first_few, any };
 Fate draw_fate(Random& random) { return static_cast<Fate>(random.below(4)); }
 
@@ -170,7 +170,7 @@ Result<> Tree::append(Generation g, Inode& file, std::string_view data) {
 Result<> Tree::truncate(Generation g, Inode& file, size_t size) {
     const std::lock_guard lock(mutex_);
     ROS2S_TRY(usable(g));
-    // RocksDB cuts only what it preallocated beyond the end, which does not exist here.
+    // RocksDB truncates only its preallocated space beyond the end, which does not exist here.
     ROS2S_CHECK(size >= file.synced);
     file.content.resize(size);
     return changed();
@@ -227,7 +227,7 @@ Result<> Tree::rename(Generation g, std::string_view from, std::string_view to) 
     ROS2S_TRY(usable(g));
     ROS2S_TRY_ASSIGN(const auto source, place(from));
     ROS2S_TRY_ASSIGN(const auto target, place(to));
-    // RocksDB renames inside its directory; elsewhere one change would span two directories.
+    // RocksDB renames inside its directory. Otherwise one change would span two directories.
     ROS2S_CHECK(source.directory == target.directory);
     const auto found = source.directory->entries.find(source.name);
     if (found == source.directory->entries.end()) return fail_errno(ENOENT);
