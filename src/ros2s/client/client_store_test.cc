@@ -58,7 +58,7 @@ ROS2S_OBJECT_STORE_CONTRACT(ClientOverMemory, [](const contract::Needs& needs) {
     return std::make_unique<ClientSetup>(needs);
 });
 
-// A store on the far side of a bad wire.
+// A store behind a bad wire.
 class BadWire final : public ForwardingStore {
   public:
     enum class Harm : uint8_t {
@@ -161,7 +161,7 @@ TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
     EXPECT_THAT(rig.lines[1], testing::HasSubstr("extent [4096, 8192)"));
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 4U);
     EXPECT_EQ(rig.client.metrics().fetch.errors.value(), 4U);
-    // What lies there is whole, and is read again once the wire is good.
+    // The stored bytes are correct, and can be read again when the wire is good.
     rig.wire.on_fetch = BadWire::Harm::none;
     FetchItem item = rig.item(Rig::array, {0, 12'000});
     EXPECT_TRUE(rig.fetch(item).has_value());
@@ -169,7 +169,7 @@ TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
     EXPECT_EQ(rig.window, Rig::bytes);
 }
 
-// Somebody else writes the window: no damage of the store's, and the bytes come all the same.
+// Another process writes to the window: that is not the store's damage, and the bytes still arrive.
 TEST(ClientStore, ReadsAgainWhatOthersCanChange) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::flip_shared;
@@ -187,7 +187,7 @@ TEST(ClientStore, ReadsAgainWhatOthersCanChange) {
     EXPECT_TRUE(rig.lines.empty());
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 0U);
     EXPECT_EQ(rig.client.metrics().read_again.value(), 2U);
-    // What is damaged in memory of our own as well, is.
+    // Bytes that are also damaged in private memory are corrupt.
     rig.wire.on_fetch = BadWire::Harm::flip;
     FetchItem item = rig.item(Rig::array, {0, 10'000});
     item.window.shared = true;
@@ -209,7 +209,7 @@ TEST(ClientStore, WithholdsCorruptValues) {
         EXPECT_EQ(rig.window.substr(0, 100), std::string(100, '\0'));
     }
     EXPECT_THAT(rig.lines[0], testing::HasSubstr("value [0, 10)"));
-    // What the store itself has found, it has said.
+    // The store itself reports the corruption that it finds.
     EXPECT_EQ(rig.lines.size(), 3U);
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 4U);
 }
@@ -244,8 +244,8 @@ TEST(ClientStore, SendsChecksumsSoThatTheStoreNoticesABadWire) {
     EXPECT_EQ(rig.client.metrics().update.errors.value(), 2U);
 }
 
-// Nothing lies between the two, so the bytes are not passed over once more; what the store itself
-// finds is withheld all the same.
+// There is nothing between the two, so the bytes are not checked again. Corruption that the store
+// itself finds is still withheld.
 TEST(ClientStore, LeavesChecksumsToAStoreInThisProcess) {
     Rig rig;
     ClientStore client(rig.world.core(), rig.wire, {}, ClientStore::Store::in_this_process);

@@ -1,4 +1,4 @@
-// A 4 KiB fetch that hits the cache allocates nothing in the steady state, an update little.
+// In the steady state a 4 KiB fetch that hits the cache allocates nothing, an update little.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,11 +8,11 @@
 #include "null_device.h"
 #include "pool_test_support.h"
 
-// Sanitizers bring their own allocator, and take frames from it.
+// Sanitizers have their own allocator, and frames come from it.
 #ifndef ROS2S_SANITIZED
 
 namespace {
-// Operators new are the process's: RocksDB's threads may be about.
+// Operators new are the process's: RocksDB's threads may use them, too.
 std::atomic<uint64_t> allocations = 0;
 }  // namespace
 
@@ -30,7 +30,7 @@ namespace {
 
 struct NullPool : PoolBench {
     NullPool() : PoolBench(1) {}
-    // Its device is one that costs nothing.
+    // Its device costs nothing.
     Task<Result<>> start() {
         auto device = std::make_unique<NullDevice>(64 << 20);
         device::BlockDevice* const pointer = device.get();

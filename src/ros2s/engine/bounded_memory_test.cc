@@ -1,4 +1,4 @@
-// The cap of a pool's memory, for operations on more than fits into it: what caches hold stays near
+// The limit of a pool's memory, for operations on more data than fits into it. The caches stay near
 // their share while a container is destroyed, a long file is removed in steps, and a journal is
 // replayed.
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t memory_bytes = 4 << 20;
 constexpr uint64_t cache_share = memory_bytes / 4;
-constexpr uint64_t entries = 8000;  // several times what the caches may hold
+constexpr uint64_t entries = 8000;  // several times the caches' limit
 constexpr uint64_t entries_each = 100;
 constexpr size_t value_bytes = 300;
 
@@ -19,7 +19,7 @@ struct LargePool : PoolBench {
         options.memory_bytes = memory_bytes;
         create_options.journal_bytes = 32 << 20;  // so that all of it stays there
     }
-    // Of one object: values, and an array of as many segments.
+    // For one object: values, and an array of as many segments.
     Task<> fill(object::ObjectId object, uint64_t from, uint64_t to) {
         const std::string value(value_bytes, 'v');
         for (uint64_t at = from; at < to; at += entries_each) {
@@ -47,7 +47,7 @@ struct LargePool : PoolBench {
         const auto done = co_await store->update(call, container, transaction);
         co_return done ? Result<>() : fail(done.error());
     }
-    // From now on the most that caches held at any operation of the disk.
+    // From now on records the greatest size of the caches at any operation of the disk.
     void watch() {
         peak = 0;
         disks[0]->set_hook([this](const device::SimOperation&) {
@@ -85,7 +85,7 @@ Task<> destroy(LargePool& pool) {
 }
 TEST(BoundedMemory, AContainerIsDestroyedInSteps) { on_one_and_several_cores(destroy); }
 
-// A crash amid it leaves a container that nobody sees; the next opening goes on.
+// A crash in the middle leaves an invisible container; the next opening continues.
 Task<> destroy_and_crash(LargePool& pool) {
     co_await pool.start();
     const auto empty = co_await pool.store->space(pool.call);
@@ -119,7 +119,7 @@ TEST(BoundedMemory, ADestructionGoesOnAfterACrash) {
     pool.world.run(destroy_and_crash(pool));
 }
 
-// As Dfs removes a long file: from its end, so many keys at a time.
+// As Dfs removes a long file: from its end, a number of keys at a time.
 Task<> remove_in_steps(LargePool& pool) {
     co_await pool.start();
     co_await pool.fill({1, 1}, 0, entries);
@@ -143,7 +143,7 @@ TEST(BoundedMemory, AnObjectIsRemovedInSteps) {
     pool.world.run(remove_in_steps(pool));
 }
 
-// Closed by a loss of power, with all of it in the journal alone.
+// A loss of power, with all of it only in the journal.
 Task<> leave_a_long_journal(LargePool& pool) {
     co_await pool.start();
     pool.options.memory_bytes = 512 << 20;  // so that it all stays there
@@ -172,7 +172,7 @@ Task<> replay(LargePool& pool) {
 }
 TEST(BoundedMemory, AJournalIsReplayedWithinTheCap) { on_one_and_several_cores(replay); }
 
-// For reading nothing of it goes to the index: it fits, or the opening says what to do.
+// For a read-only opening nothing is written to the index: it fits, or the error says what to do.
 Task<> replay_for_reading(LargePool& pool) {
     co_await leave_a_long_journal(pool);
     pool.options.read_only = true;

@@ -1,4 +1,4 @@
-// A checkpoint's cut: each node as it was at one moment, whatever changes while it is taken.
+// A checkpoint's cut: each node as it was at one moment, also if it changes during the cut.
 #include "cache.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(NodeCache, WhatChangesDuringACutIsInItAsItWas) {
     cut.end();
     ASSERT_EQ(cut.taken.size(), nodes);
     for (const auto& [key, value] : cut.taken) EXPECT_EQ(value, "old") << key;
-    // And the next cut has what changed.
+    // The next cut has the changes.
     cut.taken.clear();
     cut.cache.begin_cut([&](const Node& node) { cut.taken[node.key] = node.entry()->single; });
     cut.end();

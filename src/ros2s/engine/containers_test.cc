@@ -1,4 +1,4 @@
-// Containers without a pool: labels are unique, and nothing is left of what is destroyed.
+// Containers without a pool: labels are unique, and nothing remains of a destroyed one.
 #include "containers.h"
 
 #include "commit_test_support.h"
@@ -19,7 +19,7 @@ Task<> make_and_destroy(ContainersBench& bench) {
     EXPECT_EQ((co_await bench.all.destroy(bench.call, made->id)).error().code, Code::not_found);
     EXPECT_FALSE(bench.state.containers.contains(made->id));
     EXPECT_EQ(bench.committer.counters.transactions.value(), 3U);
-    // What a crash interrupted goes on.
+    // A destruction that a crash interrupted continues.
     bench.state.containers[Twenty::id].value.retired = true;
     co_await bench.all.resume_purges();
     EXPECT_TRUE(bench.state.containers.empty());

@@ -1,6 +1,6 @@
-// A quick look at crashes: writers overwrite blocks and values, the machine or the process dies at
-// a random device operation, the pool opens again; nothing acknowledged may be missing, nothing
-// unwritten may appear. The large suite with its distribution and switched-off rules is elsewhere.
+// A quick crash test: writers overwrite blocks and values, the machine or the process dies at a
+// random device operation, the pool opens again. Every acknowledged write must survive, and nothing
+// that was not written may appear. The large suite, with switched-off rules, is elsewhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 namespace ros2s::engine {
 namespace {
 
-// What one key may hold: the acknowledged tag of the highest epoch, or one whose fate is unknown.
-// Tag 0: absent.
+// The possible contents of one key: the acknowledged tag of the highest epoch, or one with an
+// unknown outcome. Tag 0: absent.
 struct Expected {
     uint64_t acknowledged = 0;
     uint64_t epoch = 0;
     std::vector<uint64_t> unknown;
 };
 
-// So little that blocks are used again and again.
+// So little that blocks are reused again and again.
 constexpr uint64_t journal_bytes = 128 << 10;
 constexpr uint64_t device_bytes = 320 << 10;
 
@@ -66,7 +66,7 @@ Task<> writer(Crash& crash, uint64_t first_key, uint64_t rounds) {
         Random& random = crash.bench.world.random();
         const uint64_t count = 1 + random.below(2);
         for (uint64_t i = 0; i < count; ++i) {
-            // Every other one is a whole block that all writers fight over, without any order.
+            // Half of them write a whole block that all writers share, without any order.
             const bool shared = random.one_in(2);
             const uint64_t key = shared ? 1000 + 4 * (2 * random.below(2) + i) : first_key + i;
             uint64_t tag = ++crash.tag;
@@ -120,8 +120,8 @@ Task<> check(Crash& crash) {
     }
 }
 
-// Opens the pool and lets writers run until the machine or the process dies, `left` device
-// operations later: it may still be recovering then.
+// Opens the pool and lets writers run until the machine or the process dies after `left` more
+// device operations. It may still be recovering then.
 Task<> life(Crash& crash, uint64_t left, bool power) {
     Bench& bench = crash.bench;
     bool dead = false;
@@ -157,7 +157,7 @@ Task<> life(Crash& crash, uint64_t left, bool power) {
 Task<> crash_and_check(Crash& crash) {
     Random& random = crash.bench.world.random();
     co_await life(crash, 30 + random.below(200), random.one_in(2));
-    // The next openings die early.
+    // The next openings crash early.
     while (random.one_in(2)) co_await life(crash, random.below(60), random.one_in(2));
     const Result<> again = co_await crash.bench.open();
     EXPECT_TRUE(again.has_value()) << "seed " << crash.seed << ": " << crash.bench.report.text();

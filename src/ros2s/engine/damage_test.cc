@@ -1,5 +1,6 @@
-// Devices that are missing, foreign, cut off or damaged: a sentence that says which and what to do,
-// never wrong data, never a crash. Damage to what is in use: that item fails, the rest goes on.
+// Devices that are missing, foreign, truncated or damaged: a sentence that names the device and the
+// remedy, never wrong data, never a crash. If data in use are damaged, that item fails and the rest
+// continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +56,7 @@ struct SmallPool : Bench {
                                    .akey = {"value"},
                                    .window = object::Window::local(as_bytes(text))});
     }
-    // The first byte of a block; Code of the item where it fails.
+    // The first byte of a block; the item's Code if it fails.
     Task<Result<uint8_t>> first_byte(uint64_t block) {
         const AlignedBuffer buffer(block_bytes);
         object::FetchItem item{.object = {1, 1},
@@ -163,19 +164,19 @@ Task<> superblocks(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const AlignedBuffer good = pool.peek(0, 0);
-    // One copy is enough, whichever it is.
+    // One copy is enough, either one.
     pool.disks[0]->rot(100);
     EXPECT_OK(co_await pool.open());
     EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
-    // The opening has made the damaged copy again.
+    // The opening has written the damaged copy again.
     pool.disks[0]->rot(pool.last_block(0) * block_bytes + 200);
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.close());
     pool.disks[0]->rot(100);
     pool.disks[0]->rot(pool.last_block(0) * block_bytes + 200);
     co_await expect_refused(pool, Code::corrupt, "both copies of its superblock are damaged");
-    // A version from the future, whole and sound.
+    // A later version, complete and valid.
     const AlignedBuffer future(block_bytes);
     std::ranges::copy(good.bytes(), future.bytes().begin());
     const uint32_t version = 99, no_crc = 0;
@@ -266,16 +267,16 @@ TEST(DamagedPool, AJournalRecordInTheMiddleIsNeverTakenForATornTail) {
 Task<> data_block(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.reopen());
-    // Blocks were written one after the other behind the journal.
+    // Blocks were written one after the other after the journal.
     const uint64_t journal_blocks = (1 << 20) / block_bytes;
     pool.disks[0]->rot((journal_first + journal_blocks + 2) * block_bytes + 77);
     EXPECT_EQ((co_await pool.first_byte(1)).value_or(0), 7);
     EXPECT_EQ((co_await pool.first_byte(2)).error().code, Code::corrupt);
-    // A partial write must not give rot a new checksum ...
+    // A partial write must not give corrupt bytes a new checksum ...
     const Result<> merged = co_await pool.write(2, 9, 100);
     EXPECT_EQ(merged.error().code, Code::corrupt);
     EXPECT_EQ((co_await pool.first_byte(2)).error().code, Code::corrupt);
-    // ... and a whole one heals.
+    // ... and a whole one repairs the block.
     EXPECT_OK(co_await pool.write(2, 9));
     EXPECT_EQ((co_await pool.first_byte(2)).value_or(0), 9);
     EXPECT_OK(co_await pool.close());
@@ -340,7 +341,7 @@ TEST(DamagedPool, AnIndexThatIsOldOrEmpty) {
     pool.world.run(wrong_index(pool));
 }
 
-// Anything may be damaged anywhere: what is read is what was once written there, or an error.
+// Random damage anywhere: a read returns bytes that were once written there, or an error.
 Task<> random_damage(SmallPool& pool) {
     Random& random = pool.world.random();
     EXPECT_OK(co_await pool.fill());
@@ -359,7 +360,7 @@ Task<> random_damage(SmallPool& pool) {
     }
     const uint64_t used = (journal_first + 256 + 64) * block_bytes;
     for (uint64_t i = 1 + random.below(6); i > 0; --i) {
-        // Half of the damage where every byte matters.
+        // Half of the damage in the areas in which every byte matters.
         const uint64_t journal = journal_first * block_bytes;
         pool.disks[0]->rot(random.one_in(2)
                                ? random.below(used)
@@ -370,7 +371,7 @@ Task<> random_damage(SmallPool& pool) {
         EXPECT_FALSE(pool.report.empty());
         co_return;
     }
-    // A pool that says it is one from before the damage may be from before the first write.
+    // A pool that reports a state from before the damage may be from before the first write.
     const bool earlier = !pool.store->read_only_reason().empty();
     for (uint64_t block = 0; block < 4; ++block) {
         if (earlier) written[block].insert(0);
@@ -398,7 +399,7 @@ Task<> write_error(SmallPool& pool, device::SimKind kind) {
         return fail ? device::SimFault::error : device::SimFault::none;
     });
     EXPECT_EQ((co_await pool.write(0, 1)).error().code, Code::io);
-    failing = false;  // it would work again; nobody tries
+    failing = false;  // a write would succeed again; none is tried
     EXPECT_EQ((co_await pool.write(0, 1)).error().code, Code::read_only);
     EXPECT_THAT(pool.store->read_only_reason(), HasSubstr("a write or flush failed"));
     EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
@@ -415,8 +416,8 @@ TEST(DamagedPool, AFailedWriteOrFlushEndsAllWriting) {
     }
 }
 
-// What it gave up can still be read from the cache. The pool that is opened next goes by it, and
-// must not lose it later, nor what it builds upon it.
+// The blocks that it gave up can still be read from the cache. The next opening uses them, so they
+// must not be lost later, nor anything that depends on them.
 Task<> failed_flush_and_power_loss(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     bool failing = true;

@@ -1,5 +1,5 @@
-// Discards (TRIM): what devices are told of, when its blocks are used again, and what an error
-// costs.
+// Discards (TRIM): which blocks devices are told of, when the blocks are reused, and the effects of
+// an error.
 #include <gtest/gtest.h>
 
 #include "pool_test_support.h"
@@ -11,7 +11,7 @@ namespace {
 using device::SimFault;
 using device::SimKind;
 
-// A pool on a disk that four blocks are worth a discard to.
+// A pool on a disk for which four blocks are worth a discard.
 struct Discards : PoolBench {
     explicit Discards(uint64_t seed) : PoolBench(seed, 0) {
         const device::SimDiskOptions of_disk{.size = 4 << 20,
@@ -60,7 +60,7 @@ struct Discards : PoolBench {
             break;
         }
     }
-    // Until the blocks of what was removed have left quarantine: two more groups prove it.
+    // Until the removed blocks have left quarantine: two more groups prove it.
     Task<> prove() {
         for (int i = 0; i < 2; ++i) EXPECT_OK(co_await write(next_dkey++, 1));
         co_await sleep_for(env.reactor, std::chrono::milliseconds(100));
@@ -85,7 +85,7 @@ Task<> discard_what_is_removed(Discards& pool) {
     for (const uint64_t dkey : {1, 2, 3}) EXPECT_OK(co_await pool.write(dkey, dkey == 3 ? 2 : 16));
     EXPECT_OK(co_await pool.remove(1));
     EXPECT_EQ(pool.discards, 0U);        // not proven
-    EXPECT_OK(co_await pool.remove(3));  // too little to be worth one
+    EXPECT_OK(co_await pool.remove(3));  // too few to be worth one
     co_await pool.prove();
     EXPECT_EQ(pool.discards, 1U);
     EXPECT_EQ(pool.discarded_blocks, 16U);
@@ -114,7 +114,7 @@ TEST(Discard, NothingWhereTheSettingSaysSo) {
     pool.world.run(discard_nothing(pool));
 }
 
-// The disk is slow to discard; what is written meanwhile needs every block of it.
+// The disk discards slowly; meanwhile writes need every block of it.
 Task<> write_into_a_full_pool(Discards& pool) {
     co_await pool.start();
     uint64_t written = 0;
@@ -152,7 +152,7 @@ TEST(Discard, ARefusalEndsDiscardsAndNothingElse) {
     pool.world.run(go_on_after_a_refusal(pool));
 }
 
-// What failed is carried out late, while the pool is written full.
+// The failed discard is executed late, while the pool is written full.
 Task<> write_after_an_error(Discards& pool) {
     co_await pool.start();
     uint64_t written = 0;

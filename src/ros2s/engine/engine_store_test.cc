@@ -66,7 +66,7 @@ TEST(EngineStore, WhatWasWrittenIsReadAlsoAfterReopening) {
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
 }
 
-// Names of containers' changes, as updates have them.
+// Names of changes of containers, as updates have them.
 Task<Result<>> containers_once(Bench& bench) {
     ROS2S_CO_TRY(co_await bench.create());
     ROS2S_CO_TRY(co_await bench.open());
@@ -83,7 +83,7 @@ Task<Result<>> containers_once(Bench& bench) {
         if (round == 0) ROS2S_CO_TRY(co_await bench.crash_and_open());
         if (round == 1) ROS2S_CO_TRY(co_await bench.reopen());
     }
-    // What was committed is answered although nothing new is taken in.
+    // A repetition gets its reply although no new update is accepted.
     name = {.client = name.client, .slot = 2, .sequence = 7};
     ROS2S_CO_TRY(co_await bench.store->destroy_container(named, made.id));
     name.repeated = true;
@@ -118,7 +118,7 @@ Task<Result<object::QueryReply>> write_at(Bench& bench, ContainerId container) {
     co_return reply;
 }
 
-// The machine's clock is a year ahead for a while: what is written later has the time of later.
+// The machine's clock is a year ahead for a while: later updates have later times.
 Task<Result<>> clock_steps(Bench& bench) {
     constexpr Duration year = std::chrono::hours(24 * 365);
     ROS2S_CO_TRY(co_await bench.create());
@@ -145,7 +145,7 @@ TEST(EngineStore, TimesFollowTheClockAlsoBackwards) {
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
 }
 
-// A group's flush takes long; meanwhile a checkpoint finds the disk of the index full, which ends
+// A group's flush takes long. Meanwhile a checkpoint finds the disk of the index full, which ends
 // all writing. The group may be durable: no_space would say that it did not happen.
 Task<Result<>> full_index(Bench& bench) {
     ROS2S_CO_TRY(co_await bench.create());
@@ -201,7 +201,7 @@ TEST(EngineStore, WhatIsUnderWayWhenTheIndexIsFullIsInDoubt) {
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
 }
 
-// Of clients that come again after a restart of their server, or in another session.
+// For clients that return after a restart of their server, or in another session.
 Task<Result<>> pins_have_a_grace(Bench& bench) {
     using Kind = object::Condition::Kind;
     constexpr Duration grace = std::chrono::seconds(30);
@@ -232,7 +232,7 @@ Task<Result<>> pins_have_a_grace(Bench& bench) {
     const auto refused = co_await bench.store->update(bench.call, container.id, second);
     EXPECT_EQ(refused, Result<Commit>(fail(Code::condition_failed)));
     co_await sleep_for(bench.world.core(), grace);
-    // A session's pins outlive it by as much.
+    // A session's pins outlive it by the same time.
     object::FetchItem item{.object = {1, 2}, .dkey = {"."}, .akey = {"inode"}};
     const object::Holder holder{.client = {}, .session = 7};
     ROS2S_CO_TRY(co_await bench.store->pin(bench.call, container.id, holder, item));

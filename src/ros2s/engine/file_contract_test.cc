@@ -1,4 +1,4 @@
-// The engine keeps the object contract as the product has it: files by O_DIRECT, RocksDB, real
+// The engine keeps the object contract in the product's set-up: files by O_DIRECT, RocksDB, real
 // reactors and helper threads.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using object::contract::Needs;
 
 struct FileShape {
     size_t reactors = 1;
-    // Where the disk is not what matters, and costs half a second a test.
+    // For tests that do not depend on the disk, which costs half a second a test.
     bool in_memory = false;
 };
 
@@ -42,7 +42,7 @@ class FileSetup final : public object::contract::Setup {
             options_.more_reactors.push_back(others_.back().get());
         }
         blocking_ = std::make_unique<ThreadPool>(2);
-        // Not written beforehand, which only costs time later.
+        // Not fully written before, which only costs time later.
         const int fd = ::open(device_path().c_str(), O_RDWR | O_CREAT, 0600);
         const auto bytes = static_cast<off_t>(round_up(needs.capacity_bytes, block_bytes) +
                                               journal_bytes + 16 * block_bytes);
@@ -121,7 +121,7 @@ class FileSetup final : public object::contract::Setup {
 ROS2S_OBJECT_STORE_CONTRACT(EngineOnFiles, [](const Needs& needs) {
     return std::make_unique<FileSetup>(needs, FileShape{});
 });
-// Two threads. What crosses between them is for ThreadSanitizer, too.
+// Two threads. ThreadSanitizer checks the data that crosses between them.
 ROS2S_OBJECT_STORE_CONTRACT(EngineOnTwoReactors, [](const Needs& needs) {
     return std::make_unique<FileSetup>(needs, FileShape{.reactors = 2, .in_memory = true});
 });

@@ -1,4 +1,4 @@
-// Pools that are full: what is refused, what goes on, and what makes room.
+// Full pools: what is refused, what still works, and what makes room.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ Task<> fill_and_grow(Pool& pool) {
     auto device = co_await pool.device(1);
     EXPECT_OK(co_await pool.store->grow(std::move(*device), pool.report));
     const auto after = *co_await pool.store->space(pool.call);
-    // Some are kept back.
+    // Some blocks are kept back.
     EXPECT_LT(after.total_bytes - before.total_bytes, (8 << 20) - 2 * block_bytes);
     EXPECT_GT(after.total_bytes - before.total_bytes, (8 << 20) - (8 << 20) / 32);
     for (uint64_t dkey = written; dkey < written + 40; ++dkey) {
@@ -78,7 +78,7 @@ TEST(Pool, AFullOneIsFreedByWhatTakesNoBlock) {
     pool.world.run(free_a_full_pool(pool));
 }
 
-// Truncation within a block, and writing over what is there, in part and as a whole.
+// Truncation within a block, and overwrites, of a part and of the whole.
 Task<> change_a_full_pool(Pool& pool) {
     using Kind = object::Operation::Kind;
     co_await pool.start();
@@ -104,7 +104,7 @@ Task<> change_a_full_pool(Pool& pool) {
         }
         co_await nursery.join();
     }
-    // What makes it fuller is refused, and leaves nothing.
+    // An update that needs more space is refused, and leaves nothing.
     const auto more =
         co_await change_array(pool, {.kind = Kind::write,
                                      .dkey = object::Dkey::integer(2),
@@ -125,8 +125,8 @@ TEST(Pool, AFullOneIsWrittenToInPlace) {
     }
 }
 
-// Writes in place over `dkeys` in one request, beside eight that do so all the time in a full pool.
-// What came of it, and how many updates the others had made.
+// Writes in place over `dkeys` in one request, while eight writers do so all the time in a full
+// pool. The result, and the number of the others' updates.
 struct Beside {
     std::optional<Code> error;
     uint64_t others = 0;

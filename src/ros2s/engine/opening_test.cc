@@ -1,4 +1,4 @@
-// An Opening without a store that takes requests: what it makes of media on which a pool was made.
+// An Opening without a store that accepts requests: its effects on the media of a pool.
 #include "opening.h"
 
 #include "engine_test_support.h"
@@ -6,7 +6,7 @@
 namespace ros2s::engine {
 namespace {
 
-// Opens the pool of `bench` so far, and closes it.
+// Opens the pool of `bench` up to this step, and closes it.
 Task<Recovered> open_only(Bench& bench, EngineOptions options = {}) {
     auto devices = co_await bench.devices();
     EXPECT_OK(devices);
@@ -31,7 +31,7 @@ Task<> open_twice(Bench& bench) {
     EXPECT_EQ(second.replayed_groups, 1U);
     EXPECT_EQ(second.chain.last_sequence, first.chain.last_sequence + 1);
     EXPECT_NE(second.chain.last_id, first.chain.last_id);
-    // For reading alone it adds none.
+    // A read-only opening adds none.
     for (int turn = 0; turn < 2; ++turn) {
         const Recovered reading = co_await open_only(bench, {.read_only = true});
         EXPECT_EQ(reading.read_only_reason, "the pool was opened read-only, as asked");

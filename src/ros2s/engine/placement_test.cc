@@ -1,4 +1,4 @@
-// Small transactions go to persistent memory, as long as it has room; then no disk is touched.
+// Small transactions go to persistent memory, as long as it has room. Then no disk is used.
 #include "placement.h"
 
 #include <array>
@@ -40,7 +40,7 @@ TEST(Placement, OfOneKindAllDevicesTakeAll) {
     }
 }
 
-// Small files have one chunk each, and its dkey is that of every first chunk.
+// Small files have one chunk each, and all first chunks have the same dkey.
 TEST(Placement, ObjectsSpreadEvenThoughTheirDkeysAreTheSame) {
     const Placement placement = of({false, false, false, false});
     std::array<int, 4> count{};
@@ -50,7 +50,7 @@ TEST(Placement, ObjectsSpreadEvenThoughTheirDkeysAreTheSame) {
     for (const int here : count) EXPECT_GT(here, 200);
 }
 
-// Memory, which has the journal, and a disk behind it.
+// Memory, which has the journal, and a disk after it.
 class MemoryAndDisk : public testing::Test {
   protected:
     MemoryAndDisk() : bench_(1, 0) {

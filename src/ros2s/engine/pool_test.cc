@@ -13,8 +13,8 @@ using Pool = PoolBench;
 
 // ---- groups --------------------------------------------------------------------------------
 
-// Two writes of so many blocks, the second when the first one's record is on its way. What was on
-// its way before the first flush?
+// Two writes of `blocks` blocks, the second when the first one's record is being written. Which
+// writes were in progress before the first flush?
 struct BeforeTheFlush {
     uint64_t data_blocks = 0;
     uint64_t records = 0;
@@ -22,7 +22,7 @@ struct BeforeTheFlush {
 };
 Task<BeforeTheFlush> before_the_flush(Pool& pool, uint64_t blocks) {
     co_await pool.start();
-    for (uint64_t dkey : {1, 2}) co_await write_into(pool, dkey, blocks);  // to be in memory
+    for (uint64_t dkey : {1, 2}) co_await write_into(pool, dkey, blocks);  // to load them
     const uint64_t journal_end = (3 * block_bytes) + pool.create_options.journal_bytes;
     BeforeTheFlush seen;
     bool flushed = false;
@@ -61,7 +61,7 @@ TEST(Pool, ASmallGroupWaitsForTheOneBeforeAndALargeOneDoesNot) {
     EXPECT_EQ(both.world.run(before_the_flush(both, large)), (BeforeTheFlush{2 * large, 2}));
 }
 
-// Its record and its flush wait for the group before; its data need not.
+// Its record and its flush wait for the previous group; its data need not.
 TEST(Pool, DataOfAGroupAreWrittenWhileItGrows) {
     Pool a_run_worth_a_write(1);
     EXPECT_EQ(a_run_worth_a_write.world.run(before_the_flush(a_run_worth_a_write, 16)),
@@ -70,13 +70,13 @@ TEST(Pool, DataOfAGroupAreWrittenWhileItGrows) {
     EXPECT_EQ(less.world.run(before_the_flush(less, 15)), (BeforeTheFlush{15, 1}));
 }
 
-// The flush of the group before fails while a slow device still reads the memory of the open one.
+// The flush of the previous group fails while a slow device still reads the memory of the open one.
 Task<> write_failing(Pool& pool, uint64_t dkey, uint64_t blocks) {
     EXPECT_FALSE((co_await pool.write(dkey, blocks, 8)).has_value());
 }
 Task<> fail_while_growing(Pool& pool) {
     co_await pool.start();
-    for (uint64_t dkey : {1, 2}) co_await write_into(pool, dkey, 16);  // to be in memory
+    for (uint64_t dkey : {1, 2}) co_await write_into(pool, dkey, 16);  // to load them
     const uint64_t journal_end = (3 * block_bytes) + pool.create_options.journal_bytes;
     uint64_t records = 0;
     uint64_t slow_writes = 0;
@@ -150,7 +150,7 @@ Task<> ten_times_the_cap(Pool& pool) {
         co_await nursery.join();
     }
     EXPECT_GT(writers * each * 3000, 10 * pool.options.memory_bytes);
-    // All of them again, in an order that no cache likes.
+    // All of them again, in an order that is bad for any cache.
     std::string text(3000, ' ');
     for (uint64_t i = 0; i < writers * each; ++i) {
         const uint64_t n = i * 7919 % (writers * each);
@@ -175,7 +175,7 @@ TEST(Pool, KeepsItsMemoryCapWithAnIndexTenTimesAsLarge) {
     pool.world.run(ten_times_the_cap(pool));
 }
 
-// Memory for payload is kept for the next request while there is one, and no longer.
+// Memory for payload is kept for later requests while there are some, and no longer.
 Task<> come_to_rest(Pool& pool) {
     constexpr std::chrono::seconds rest{5};
     pool.options.rest_after = rest;
@@ -291,7 +291,7 @@ Task<> groups(Pool& pool) {
     Nursery nursery(pool.world.core(), 32);
     for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(one_write(pool, i));
     co_await nursery.join();
-    // The first goes alone or in small company, the others together: one run and one flush each.
+    // The first is alone or in a small group, the others together: one run and one flush each.
     EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done, 3U);
     EXPECT_LE(pool.metric("ros2store_engine_runs_total") - runs, 3U);
     EXPECT_LE(pool.store->devices()[0]->counters().flushes.value() - flushes, 3U);
@@ -303,7 +303,7 @@ TEST(Pool, RequestsSideBySideShareAGroupARunAndAFlush) {
     pool.world.run(groups(pool));
 }
 
-// A client that sends its next request a moment after the answer to the last, each its own moment.
+// A client that sends its next request a moment after the last reply; the moments differ.
 Task<> closed_loop(Pool& pool, uint64_t client, int rounds) {
     for (int round = 0; round < rounds; ++round) {
         for (uint64_t i = 0; i < client; ++i) co_await yield(pool.world.core());

@@ -1,4 +1,4 @@
-// A Reader without a pool: a disk, and a node made by hand that says what lies on it.
+// A Reader without a pool: a disk, and a node made by hand with the addresses on it.
 #include "reader.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Stored replies: whose they are, how long they are kept, and what a neighbour can do to them.
+// Stored replies: their owners, how long they are kept, and a neighbour's effect on them.
 #include "replies.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ object::OperationId id(uint32_t whose, uint32_t client, uint32_t slot = 0, uint6
 class Kept {
   public:
     explicit Kept(RepliesOptions options) : options_(options), replies(options) {}
-    // What came of it: "done", "answered", or the error.
+    // The outcome: "done", "answered", or the error.
     std::string ask(const object::OperationId& id, bool is_new = true) {
         const auto found = replies.look_up(id, container, is_new, now);
         if (!found) return std::string(describe(found.error().code));
@@ -38,7 +38,7 @@ class Kept {
         return "done";
     }
     std::string again(const object::OperationId& id) { return ask(id, false); }
-    // What the index would have of it, read again.
+    // Writes what the index would have, and loads it again.
     void reopen() {
         replies.take_changes(
             [&](const ReplyKey& key, const ReplyValue* reply) {
@@ -82,7 +82,7 @@ TEST(Replies, ANeighbourTakesNobodysPlace) {
     EXPECT_EQ(done, 1000U);
     EXPECT_EQ(kept.again(id(1, 1)), "answered");
     EXPECT_EQ(kept.ask(id(3, 1)), "done");
-    // Its own slots go on.
+    // Its own slots still work.
     EXPECT_EQ(kept.ask(id(2, 0, 0, 2)), "done");
 }
 
@@ -103,12 +103,12 @@ TEST(Replies, AClientIsForgottenWholeAfterItsLeaseAndNeverDoneTwice) {
         // Number 1 is no exception: it may have been done.
         EXPECT_EQ(kept.again(id(1, 2, 0, 1)), expired);
         EXPECT_EQ(kept.again(id(1, 2, 0, 2)), expired);
-        // Of the one that was kept it is known that this was not done.
+        // The kept client's replies show that this one was not done.
         EXPECT_EQ(kept.again(id(1, 1, 7 + reopened)), "done");
-        // Other owners have nothing to do with it.
+        // Other owners are not affected.
         EXPECT_EQ(kept.again(id(2, 2 + reopened)), "done");
     }
-    // It comes back: what it never sent is done, what it sent before is as unknown as it was.
+    // It returns: new requests are done; the outcome of those sent before is still unknown.
     EXPECT_EQ(kept.ask(id(1, 2, 1, 2)), "done");
     EXPECT_EQ(kept.again(id(1, 2, 1, 2)), "answered");
     EXPECT_EQ(kept.again(id(1, 2, 0, 1)), expired);
@@ -132,12 +132,12 @@ TEST(Replies, InSumTheyAreBoundedToo) {
     for (uint32_t i = 50; i < 70; ++i) EXPECT_EQ(kept.ask(id(i, 1)), "done");
     EXPECT_EQ(kept.replies.count(), 20U);
     kept.reopen();
-    // Owners that are not known any more are all the same.
+    // All unknown owners are treated the same.
     for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(kept.again(id(i, 1)), expired);
     EXPECT_EQ(kept.ask(id(50, 1, 0, 2)), "done");
 }
 
-// Nor do many together: the more they have, the sooner they are refused.
+// Neither do many together: the more they have, the sooner they are refused.
 TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
     Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
     std::map<uint32_t, uint32_t> done;
@@ -151,15 +151,15 @@ TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
     for (uint32_t client = 0; client < 200; ++client) {
         EXPECT_EQ(kept.ask(id(7, client)), "done") << client;
     }
-    // What is over is anybody's, and no more of it than is needed.
+    // Any owner may use the share of one that is over, but only as much as is needed.
     kept.now += lease;
     EXPECT_EQ(kept.ask(id(1, 1, 1)), "done");
     EXPECT_GT(kept.replies.count(), 3500U);
     for (uint32_t client = 0; client < 6; ++client) EXPECT_EQ(kept.ask(id(8, client)), "done");
 }
 
-// A clock that was ahead for a while does not fill an owner's place until it is as late again, and
-// nothing is done twice for it.
+// A clock that was ahead for a while does not fill an owner's share until that time comes again,
+// and nothing is done twice because of it.
 TEST(Replies, AClockThatIsSetBack) {
     Kept kept({.per_owner_max = 2, .slots_max = 1000, .lease = lease});
     for (uint32_t i = 1; i <= 2; ++i) EXPECT_EQ(kept.ask(id(1, i)), "done");
@@ -230,7 +230,7 @@ TEST(RepliesOfAPool, ANeighboursSeventyThousandWritesTakeNoReplyAway) {
     pool.world.run(seventy_thousand_between(pool));
 }
 
-// Recovery arrives at the same replies, and what was dropped stays so.
+// Recovery arrives at the same replies, and dropped replies stay dropped.
 Task<> dropped_and_recovered(AnsweringPool& pool) {
     co_await pool.start();
     EXPECT_TRUE(co_await pool.add(id(1, 1), true, "a"));

@@ -16,7 +16,7 @@ bool is_multiple(const void* address, size_t of) {
     return reinterpret_cast<uintptr_t>(address) % of == 0;
 }
 
-// Of the mapping that holds the address: what /proc/self/smaps has under `field`.
+// The value of `field` in /proc/self/smaps for the mapping that contains the address.
 std::string field_of(const void* address, const std::string& field) {
     const auto wanted = reinterpret_cast<uintptr_t>(address);
     std::ifstream maps("/proc/self/smaps");

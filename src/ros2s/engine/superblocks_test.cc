@@ -1,4 +1,4 @@
-// Superblocks: which devices belong together, and what crashes and old copies make of that.
+// Superblocks: which devices belong together, and the effects of crashes and old copies on that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Pool = PoolBench;
 
-// Leaves the devices' superblocks as a crash does that comes when only the new one is written.
+// Leaves the devices' superblocks as after a crash when only the new device's is written.
 Task<> grow_half(Pool& pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 5));
@@ -108,7 +108,7 @@ TEST(Pool, ADeviceRestoredFromAnOldCopyIsRefused) {
     }
 }
 
-// Power is lost at one operation after another of an opening, or of a closing: whichever
+// Power is lost at one operation after another of an opening, or of a closing. Whichever
 // superblocks it had written, the devices fit together.
 Task<> interrupt(Pool& pool, bool closing) {
     co_await pool.start();
@@ -160,7 +160,7 @@ Task<> exchange_a_disk_for_a_copy(Pool& pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 5));
     EXPECT_OK(co_await pool.close());
-    // A file, say an image of it, is no other medium.
+    // A file, for example an image of it, does not count as another medium.
     pool.disks[1]->identity = {};
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.close());
@@ -173,7 +173,7 @@ Task<> exchange_a_disk_for_a_copy(Pool& pool) {
     pool.options.accept_copies = true;
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.close());
-    // For good: now the original is the copy.
+    // This is permanent: now the original counts as the copy.
     pool.options.accept_copies = false;
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.expect(0, 4, 5));
@@ -228,7 +228,7 @@ Task<> grow_and_crash(Pool& pool, uint64_t at) {
     static_cast<void>(co_await pool.store->grow(std::move(*device), pool.report));
     static_cast<void>(co_await pool.close());
     for (auto& disk : pool.disks) disk->set_hook(nullptr);
-    // With both devices, or, as long as the old one knows nothing of the new one, without it.
+    // With both devices; or without the new one, as long as the old one does not name it.
     if (!co_await pool.open()) {
         pool.disks.pop_back();
         EXPECT_OK(co_await pool.open());
@@ -237,7 +237,7 @@ Task<> grow_and_crash(Pool& pool, uint64_t at) {
     EXPECT_OK(co_await pool.write(1, 4, 6));
     EXPECT_OK(co_await pool.close());
     if (pool.disks.size() == 1) co_return;
-    // Once a pool was open with the new device, it is not without.
+    // After the pool was open with the new device, it cannot be opened without it.
     pool.disks.pop_back();
     const auto without = co_await pool.open();
     EXPECT_FALSE(without.has_value());

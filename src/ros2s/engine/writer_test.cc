@@ -1,4 +1,4 @@
-// A Writer without a pool: what it puts on the disk, once, and what it refuses.
+// A Writer without a pool: what it writes to the disk, once, and what it refuses.
 #include "writer.h"
 
 #include "commit_test_support.h"
@@ -32,7 +32,7 @@ Task<> write_a_block(WriterBench& bench) {
     const BlockAddress place = node->entry()->map.at(0).address;
     bench.disk.peek(place.block() * block_bytes, found.bytes());
     EXPECT_TRUE(std::ranges::equal(found.bytes(), buffer.bytes()));
-    // Sent again it has been done; and there are not twenty blocks more.
+    // A repetition is not done again; and there is no room for twenty blocks more.
     const auto again = co_await bench.write(buffer.bytes(), 0);
     EXPECT_TRUE(again && again->replayed);
     EXPECT_EQ((co_await bench.write(more.bytes(), block_bytes)).error().code, Code::no_space);

@@ -1,4 +1,4 @@
-// Descriptors, grant tables and hellos: what any bytes may do to them.
+// Descriptors, grant tables and hellos: the effects of any bytes on them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ TEST(RemoteKey, says_which_version_it_does_not_know) {
     EXPECT_EQ(key.check().error().detail, 2U);
 }
 
-// The bytes are for ever: a change of one of these is another version. What hello_fuzz begins with,
-// too.
+// These bytes never change: a change of one of them is another version. hello_fuzz starts with
+// them, too.
 constexpr std::string_view golden =
 #include "fabric_hello_fuzz_seeds.txt"
     ;
@@ -75,7 +75,7 @@ TEST(Formats, golden) {
     EXPECT_EQ(lines, golden);
 }
 
-// Against the rule said in one line, for keys that lie about everything.
+// Against the rule in one line, for keys with false fields.
 TEST(GrantTable, lets_through_exactly_what_was_granted) {
     constexpr uint64_t seed = 11;
     Random random(seed);

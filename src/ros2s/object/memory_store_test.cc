@@ -1,4 +1,4 @@
-// What is MemoryStore's own; what every store must do is in the contract suite.
+// The properties of MemoryStore alone; the contract suite has those of every store.
 #include <gtest/gtest.h>
 
 #include "ros2s/object/checksum.h"

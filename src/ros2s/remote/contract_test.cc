@@ -1,5 +1,5 @@
-// A store behind the simulated network keeps the object contract: with payload inline where it is
-// short, with everything in windows, and with a store that takes its time.
+// A store behind the simulated network keeps the object contract: with short payload inline, with
+// everything in windows, and with a slow store.
 #include "ros2s/object/contract/contract.h"
 #include "remote_test_support.h"
 #include "ros2s/object/memory_store.h"
@@ -47,7 +47,7 @@ ROS2S_OBJECT_STORE_CONTRACT(RemoteOverSim, [](const Needs& needs) {
     return std::make_unique<RemoteSetup>(needs, WireOptions{});
 });
 ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverSim, [](const Needs& needs) {
-    // Without a delay, requests of one connection are done in the order of their making.
+    // Without a delay, requests of one connection are executed in order.
     return std::make_unique<RemoteSetup>(needs, bulk_options(), std::chrono::microseconds(100));
 });
 ROS2S_OBJECT_STORE_CONTRACT(SlowRemoteOverSim, [](const Needs& needs) {

@@ -1,5 +1,5 @@
 // A store behind a real provider keeps the object contract: on one core, and with the server on
-// another. Payload that does not go inline is staged over shm, for there only the session's segment
+// another. Payload that is not inline is staged over shm, because there only the session's segment
 // can be granted.
 #include <stdlib.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ class ProviderSetup final : public object::contract::Setup {
     Reactor& reactor() override { return *client_; }
     void run(Task<> task) override { client_->run(std::move(task)); }
     bool make_read_only() override {
-        if (server_) return false;  // the store is another core's
+        if (server_) return false;  // the store belongs to another core
         behind_->set_read_only(true);
         return true;
     }
@@ -69,7 +69,7 @@ class ProviderSetup final : public object::contract::Setup {
     Task<> serve(uint64_t capacity_bytes) {
         behind_ = std::make_unique<object::MemoryStore>(
             there(),
-            // Without a delay, requests of one connection are done in the order of their making.
+            // Without a delay, requests of one connection are executed in order.
             object::MemoryStore::Options{.capacity_bytes = capacity_bytes,
                                          .delay_max = std::chrono::microseconds(200)});
         service_ = std::make_unique<StoreServer>(*behind_);

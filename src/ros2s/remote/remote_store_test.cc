@@ -1,5 +1,5 @@
-// What the contract does not ask of a store that is near: requests larger than one message takes,
-// servers that are not what they say, damage on the way.
+// Properties that the contract does not test for a local store: requests larger than one message,
+// false servers, damage on the way.
 #include "remote_store.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ struct Bench {
 
 // ---- names ------------------------------------------------------------------------------------
 
-// One name, from two subjects, for themselves and for those whom they serve: each is another's.
+// One name, used by two subjects for themselves and for clients that they serve: all are different.
 Task<> subjects(Bench& bench) {
     Uuid a, b;
     a.bytes[0] = 0xa0;
@@ -106,7 +106,7 @@ Task<> large(Bench& bench) {
     EXPECT_EQ(item.size, 12345 + 2 * bytes.size());
     EXPECT_TRUE(array_checksums_match(item.extent.offset, as_bytes(got), item.checksums));
     EXPECT_TRUE(got == std::string(1000, '\0') + bytes + bytes + std::string(19000, '\0'));
-    // The same of what is not there.
+    // The same for an absent akey.
     item.akey = {"nothing"};
     EXPECT_TRUE(co_await bench.store().fetch({}, bench.container, {&item, 1}));
     EXPECT_EQ(item.status, Result<>(fail(Code::not_found)));
@@ -128,7 +128,7 @@ Task<> many_items(Bench& bench) {
     for (size_t i = 0; i < count; ++i) {
         items[i] = {.object = first_object,
                     .dkey = {std::to_string(i)},
-                    .akey = {i % 5 == 4 ? "" : "a"},  // nonsense among them
+                    .akey = {i % 5 == 4 ? "" : "a"},  // some are invalid
                     .extent = {0, bytes_each},
                     .window = Window::local(std::as_writable_bytes(std::span(got[i])))};
     }
@@ -195,7 +195,7 @@ TEST(RemoteStore, SaysWhatIsBehindIt) { Bench().run(says_what_it_is); }
 
 // ---- damage on the way ------------------------------------------------------------------------
 
-// A flip may also lose a message of the fabric, which nobody repeats within a connection.
+// A flip may also lose a message of the fabric, which is not repeated within a connection.
 Call within_a_second(Bench& bench) {
     return {.deadline = bench.world.core().now() + std::chrono::seconds(1)};
 }
@@ -205,7 +205,7 @@ bool was_lost(Bench& bench, const Error& error) {
     return true;
 }
 
-// Bits flip between client and server: what is read is right or an error, and what is stored too.
+// Bits flip between client and server: reads return, and writes store, correct bytes or an error.
 Task<> damaged(Bench& bench) {
     client::ClientStore client(bench.world.core(), bench.store());
     constexpr uint64_t bytes = 200'000;
@@ -243,7 +243,7 @@ Task<> damaged(Bench& bench) {
             EXPECT_EQ(item.status.error().code, Code::not_found);
             EXPECT_FALSE(commit);
         }
-        // What lies there is what was sent.
+        // The stored bytes are those that were sent.
         std::string behind(length, '?');
         item.window = Window::local(std::as_writable_bytes(std::span(behind)));
         EXPECT_TRUE(co_await bench.behind.fetch({}, bench.container, {&item, 1}));
@@ -294,7 +294,7 @@ Task<> nonsense(Bench& bench) {
     }
     EXPECT_GT(refused, 1500);
     EXPECT_GT(bench.wired.service().metrics().malformed.value(), 500U);
-    // It is the requests that are refused, not the client.
+    // The requests are refused, not the client.
     EXPECT_EQ(bench.wired.channel().metrics().connections.value(), 1U);
     EXPECT_TRUE(co_await bench.store().space({}));
 }

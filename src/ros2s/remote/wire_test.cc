@@ -1,4 +1,5 @@
-// Random requests and replies come back as they were; cut ones are refused; golden bytes.
+// Random requests and replies are decoded as they were encoded; truncated ones are refused; golden
+// bytes.
 #include "wire.h"
 
 #include <fmt/format.h>
@@ -71,8 +72,8 @@ struct Draw {
 
 class Wire : public testing::TestWithParam<uint64_t> {
   protected:
-    // What is read is written again as the same bytes, so that every field came back (the golden
-    // bytes show that every field is there); shorter and longer inputs are refused.
+    // A decoded value encodes to the same bytes, so no field is lost (the golden bytes show that
+    // every field is there). Shorter and longer inputs are refused.
     void expect_comes_back(ConstBytes written, const std::function<bool(ConstBytes)>& accepts,
                            const std::function<ConstBytes()>& again) {
         std::vector<std::byte> bytes(written.begin(), written.end());
@@ -85,7 +86,7 @@ class Wire : public testing::TestWithParam<uint64_t> {
         bytes.push_back({});
         EXPECT_FALSE(accepts(bytes));
     }
-    // Of a body that is one value.
+    // For a body that is one value.
     template <class Body>
     void expect_comes_back(const Body& body, ConstBytes (*encode)(Buffer&, const Body&),
                            Result<Body> (*decode)(ConstBytes)) {
@@ -147,7 +148,7 @@ TEST_P(Wire, Fetched) {
     expect_comes_back(
         body, [&](ConstBytes bytes) { return decode_fetched(bytes, read).has_value(); },
         [&] { return encode_fetched(buffer, read); });
-    // An answer for another number of items, or a value larger than what was asked for.
+    // A reply for another number of items, or a value larger than requested.
     encode_fetched(buffer, items);
     read.emplace_back();
     EXPECT_FALSE(decode_fetched(buffer, read).has_value());
@@ -218,7 +219,7 @@ TEST_P(Wire, List) {
     };
     expect_comes_back(encode_list(buffer, container, request), accepts,
                       [&] { return encode_list(buffer, read_container, read); });
-    // A position behind all keys stays behind all keys.
+    // A position after all keys stays after all keys.
     request.after = std::string(1000, '\xff');
     ASSERT_TRUE(accepts(encode_list(buffer, container, request)));
     EXPECT_TRUE(*read.after > std::string(key_bytes_max, '\xff'));
@@ -306,9 +307,9 @@ TEST_P(Wire, CommitSpaceDescription) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Wire, testing::Range<uint64_t>(1, 61));
 
-// The bytes are for ever: a change of one of these is another version. What the fuzzers begin with,
-// too: a line is what they choose a body by (its method; of a reply also how many items it is for),
-// and the body.
+// These bytes never change: a change of one of them is another version. The fuzzers start with
+// them, too: a line has the number by which they choose a body (its method; of a reply also the
+// number of its items), and the body.
 constexpr std::string_view golden_requests =
 #include "remote_request_fuzz_seeds.txt"
     ;

@@ -32,7 +32,7 @@ struct Connected : Stage {
 
 // ---- payload --------------------------------------------------------------------------------
 
-// Splits memory into so many pieces, apart from each other by a byte.
+// Splits memory into `count` pieces, with a byte between them.
 std::vector<Bytes> pieces_of(std::vector<std::byte>& memory, size_t bytes, size_t count) {
     memory.resize(bytes + count);
     std::vector<Bytes> pieces;
@@ -92,8 +92,8 @@ Task<> echo_all_sizes(Connected& stage) {
 }
 TEST(Channel, PayloadOfAnySizeInAnyNumberOfPieces) { Connected(1).run(echo_all_sizes); }
 
-// Payload that comes in the reply's frame goes from there to the sink if it fills it, and if the
-// rest of the frame is short. Any other is given to the reader where it lies.
+// Payload in the reply's frame is copied directly to the sink if it fills the sink, and if the rest
+// of the frame is short. Any other payload is given to the reader in place.
 Task<> read_where_it_arrives(Connected& stage) {
     for (const size_t pieces : {1, 3}) {
         EXPECT_EQ(co_await echo_once(stage, 4096, pieces, 40), Reply::Payload::placed);
@@ -118,7 +118,7 @@ Task<> echo_bodies(Connected& stage) {
         (void)co_await echo_once(stage, 0, 1, body);
         (void)co_await echo_once(stage, 100000, 2, body);
     }
-    // More than the client takes in one message.
+    // More than the client accepts in one message.
     std::vector<std::byte> body(300000);
     ReadNothing reader;
     Report report;
@@ -158,7 +158,7 @@ Task<> little_staging(Connected& stage) {
     for (int i = 0; i < 20; ++i) co_await nursery.spawn(One::run(stage, done));
     co_await nursery.join();
     EXPECT_EQ(done, 20);
-    // More than there ever is.
+    // More than the total.
     std::vector<std::byte> memory;
     const std::vector<Bytes> sink = pieces_of(memory, 3 << 20, 20);
     ReadNothing reader;
@@ -231,7 +231,7 @@ Task<> deadlines(Connected& stage) {
     EXPECT_GE(stage.core().now(), begin + 100ms);
     EXPECT_LT(stage.core().now(), begin + 600ms);
     EXPECT_EQ(stage.service.stopped, 1U);
-    // One that is over before it begins goes nowhere.
+    // A call that is over before it begins sends nothing.
     EXPECT_EQ(co_await stage.channel->call(call, {.method = echo}, reader),
               Result<>(fail(Code::deadline)));
     EXPECT_EQ(stage.server->metrics().requests.value(), 1U);
@@ -249,8 +249,8 @@ struct Cancelled {
     }
 };
 
-// The memory belongs to the caller again when call() returns: a reply that comes later does not
-// touch it. It gives its credit back, of which there is one here.
+// The memory belongs to the caller again when call() returns: a late reply does not change it. The
+// reply returns its credit, of which there is one here.
 Task<> late_reply(Connected& stage) {
     StopSource source;
     const Call call{.stop = source.token()};
@@ -294,8 +294,8 @@ Task<> cancellation(Connected& stage) {
 }
 TEST(Channel, ACancelledRequestEndsByItsAnswer) { Connected(9).run(cancellation); }
 
-// The server goes on; the memory is the caller's all the same, and the credit is gone until the
-// answer comes.
+// The server goes on. The memory is the caller's again, but the credit is not returned until the
+// reply comes.
 Task<> fence(Connected& stage) {
     StopSource source;
     const Call call{.stop = source.token()};
@@ -310,7 +310,7 @@ Task<> fence(Connected& stage) {
     EXPECT_EQ(stage.channel->metrics().requests_given_up.value(), 1U);
     EXPECT_EQ(stage.service.running, 1U);
     std::ranges::fill(memory, std::byte{2});
-    // The only credit is still out.
+    // The only credit is still in use.
     ReadNothing reader;
     const Call impatient{.deadline = stage.core().now() + 50ms};
     EXPECT_EQ(co_await stage.channel->call(impatient, {.method = refuse}, reader),
@@ -326,7 +326,7 @@ TEST(Channel, AfterACancellationTheMemoryIsTheCallers) {
     stage.run(fence);
 }
 
-// An answer frees its credit, whatever the service does afterwards.
+// A reply returns its credit, whatever the service does afterwards.
 Task<> answers_and_goes_on(Connected& stage) {
     ReadNothing reader;
     for (int i = 0; i < 10; ++i) {

@@ -1,5 +1,5 @@
-// One tenant does its worst; another goes on at a fraction of its pace at least. Processor time is
-// modelled: a core does one step at a time, first come first served, as a reactor does.
+// One tenant attacks; another one keeps at least a fraction of its speed. Processor time is
+// modelled: a core does one step at a time, first come, first served, as a reactor does.
 #include <map>
 
 #include "rpc_test_support.h"
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t mib = uint64_t{1} << 20;
 
-// Answers nothing, after some steps on the core; more of them where payload is asked for.
+// Replies without content after some steps on the core; more steps if payload is requested.
 class CostlyService final : public Service {
   public:
     explicit CostlyService(Reactor& reactor) : reactor_(reactor), core_(reactor, 1) {}
@@ -19,7 +19,7 @@ class CostlyService final : public Service {
     Task<> serve(Request& request) override {
         ++served[request.guest().tenant];
         for (int step = 0; step < 3; ++step) co_await use(3us);
-        // As a read does that notices afterwards where its bytes should go: 10 GB/s.
+        // Like a read that learns afterwards where its bytes should go: 10 GB/s.
         if (request.sink_bytes() > mib) co_await use(Duration(request.sink_bytes() / 10));
         co_await request.reply({});
     }
@@ -47,7 +47,7 @@ class TenantGate final : public Gate {
     const uint64_t tenant_;
 };
 
-// A server for each of two tenants, as a DPU has them.
+// A server for each of two tenants, as on a DPU.
 struct SharedStage {
     struct Side {
         Side(SharedStage& stage, uint64_t tenant, std::string name)
@@ -89,18 +89,18 @@ struct SharedStage {
         co_await self.good.close();
         co_await self.bad.close();
     }
-    // Asks, one after the other, until `stop`.
+    // Sends requests, one after the other, until `stop`.
     static Task<> ask(Channel& channel, const bool& stop) {
         ReadNothing reader;
         while (!stop) EXPECT_TRUE(co_await channel.call({}, {.method = 1}, reader));
     }
-    // What the bystander gets done in a while, one after the other.
+    // The bystander's finished requests in a period, one after the other.
     Task<uint64_t> bystander() {
         auto channel = co_await good.connect(*this);
         bool stop = false;
         Nursery nursery(core(), 1);
         co_await nursery.spawn(ask(*channel, stop));
-        co_await sleep_for(core(), 20ms);  // what was begun before it came is over
+        co_await sleep_for(core(), 20ms);  // requests that began before are over
         const uint64_t before = service.served[1];
         co_await sleep_for(core(), 50ms);
         const uint64_t done = service.served[1] - before;

@@ -43,8 +43,8 @@ WindowDescriptor window(uint64_t offset, uint64_t length) {
     return window;
 }
 
-// The bytes are for ever: a change of one of these is another version. What frame_fuzz begins with,
-// too: a frame, and bodies.
+// These bytes never change: a change of one of them is another version. frame_fuzz starts with
+// them, too: a frame, and bodies.
 constexpr std::string_view golden =
 #include "rpc_frame_fuzz_seeds.txt"
     ;
@@ -102,7 +102,7 @@ TEST(Frame, AReplysTraceLiesBehindItsBody) {
     EXPECT_EQ(as_text(frame->payload), payload);
     message[sizeof header + body.size()] ^= std::byte{1};
     EXPECT_FALSE(decode_frame(message).has_value());
-    // Too long a one, and one of what has none.
+    // One that is too long, and one for a frame without any.
     const std::vector<std::byte> large(trace_bytes_max + 1);
     message.resize(frame_bytes(0, 0) + large.size());
     header.payload_bytes = 0;
@@ -244,7 +244,7 @@ TEST(Frame, BodiesComeBackAndCutOnesAreRefused) {
     cut(hello, decode_hello);
 }
 
-// The numbers on the wire are for ever.
+// The numbers on the wire never change.
 TEST(Frame, CodesKeepTheirNumbers) {
     EXPECT_EQ(to_wire(Code::not_found), 1);
     EXPECT_EQ(to_wire(Code::no_space), 9);

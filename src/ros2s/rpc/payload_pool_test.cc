@@ -1,4 +1,4 @@
-// Memory for payload is used again without being asked of the kernel again, up to a bound.
+// Memory for payload is reused without asking the kernel, up to a bound.
 #include "ros2s/rpc/payload_pool.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct PoolStage {
     Counter held;
     PayloadPool pool{group, held};
 
-    // Takes pieces side by side, and gives all of them back.
+    // Takes pieces at the same time, and returns all of them.
     std::vector<const std::byte*> use(uint64_t size, size_t pieces) {
         std::vector<const std::byte*> where;
         std::vector<PayloadMemory> all;

@@ -1,5 +1,5 @@
-// Connections are lost, servers restart: requests are repeated with their operation id, or say that
-// they may have been done.
+// Connections are lost, servers restart: requests are repeated with their operation id, or return
+// that they may have been done.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,7 @@ struct Outcome {
     Result<> result{};
 };
 
-// A request of its own payload and operation id; checks what comes back.
+// A request with its own payload and operation id; checks the reply.
 Task<> send_one(Stage& stage, Channel& channel, TestMethod method, OperationId id, size_t bytes,
                 Outcome& outcome) {
     std::vector<std::byte> memory(bytes), back(bytes);
@@ -128,7 +128,7 @@ TEST(Reconnect, ARequestWaitsForARestartedServer) {
     stage.world.run(restarted(stage));
 }
 
-// Between its death and its end it still listens, and a new ticket is good.
+// Between its death and its end it still listens, and a new ticket is valid.
 Task<> abandoned(Stage& stage) {
     co_await stage.start();
     auto channel = co_await stage.connect();
@@ -155,7 +155,8 @@ TEST(Reconnect, AnAbandonedServerBeginsNothing) {
     stage.world.run(abandoned(stage));
 }
 
-// A server that was restarted elsewhere; in its place stands nobody, or one that lets nobody in.
+// A server that was restarted elsewhere. Its old address has no listener, or one that admits no
+// client.
 Task<> moved(Stage& stage, bool another_stands_there) {
     co_await stage.start();
     auto channel = co_await stage.connect();
@@ -230,7 +231,7 @@ Task<> drained(Stage& stage) {
     co_await nursery.spawn(send_one(stage, **channel, echo, {}, 300000, outcome));
     co_await sleep_for(stage.core(), 40us);
     EXPECT_EQ(stage.service.running, 1U);
-    co_await stage.stop();  // without an operation id: only an answer makes it succeed
+    co_await stage.stop();  // without an operation id: only a reply makes it succeed
     co_await nursery.join();
     EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
     co_await stage.leave(*channel);
@@ -270,7 +271,7 @@ Task<> refused_again(Stage& stage) {
     co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);
     EXPECT_EQ(outcome.result, Result<>(fail(Code::denied)));
     EXPECT_LT(stage.core().now() - begin, 1s);
-    // The control plane gives good ones again: it recovers by itself.
+    // The control plane gives valid tickets again: it recovers by itself.
     stage.tickets.prefix = "ticket ";
     while (!(*channel)->is_connected()) co_await sleep_for(stage.core(), 100ms);
     co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);

@@ -1,4 +1,4 @@
-// What a hostile or broken client can do to a server: end its own connection.
+// A hostile or broken client can only end its own connection.
 #include "server.h"
 
 #include "ros2s/fabric/deadline.h"
@@ -15,7 +15,7 @@ struct Raw {
     std::unique_ptr<fabric::Endpoint> endpoint;
     uint32_t session = 0;
 
-    // With any bytes instead of a hello. What the server says is kept in `verdict`.
+    // With any bytes instead of a hello. The server's answer is kept in `verdict`.
     Task<Code> connect(Stage& stage, std::vector<std::byte> credential) {
         if (!domain) domain = stage.network.open_domain(stage.core(), "stranger");
         verdict.clear();
@@ -38,7 +38,7 @@ struct Raw {
         header.kind = Kind::hello;
         return frame_of(header, encode(hello, memory));
     }
-    // What the server answered when it did not let us in.
+    // The server's answer if it did not admit us.
     [[nodiscard]] std::optional<Error> refusal() const {
         const auto frame = decode_frame(verdict);
         EXPECT_TRUE(frame && frame->header.kind == Kind::failure);
@@ -49,7 +49,7 @@ struct Raw {
     Task<> send(FrameHeader header, ConstBytes body = {}, ConstBytes payload = {}) {
         EXPECT_TRUE(co_await endpoint->send(frame_of(header, body), payload));
     }
-    // Says hello with a good ticket, and takes the welcome.
+    // Sends a hello with a valid ticket, and receives the welcome.
     Task<> enter(Stage& stage) {
         const std::string ticket = "ticket " + std::to_string(++entered);
         EXPECT_EQ(co_await connect(stage, hello_of(stage, {.service = 7, .ticket = ticket})),
@@ -66,7 +66,7 @@ struct Raw {
         header.request = number;
         return header;
     }
-    // The failure that comes; nothing where the connection just ends.
+    // The failure that arrives; nothing if the connection just ends.
     Task<std::optional<Error>> failure() {
         auto message = co_await endpoint->receive();
         if (!message) co_return std::nullopt;
@@ -114,7 +114,7 @@ void attack(Task<> (*body)(Stage&, Raw&), ServerOptions options = {}) {
     stage.world.run(whole(stage, body));
 }
 
-// Whom it does not let in costs it nothing: no endpoint, no place among its connections.
+// A client that is not admitted costs nothing: no endpoint, and none of the connections.
 Task<> not_let_in(Stage& stage, Raw& raw, std::vector<std::byte> credential) {
     EXPECT_EQ(co_await raw.connect(stage, std::move(credential)), Code::denied);
     EXPECT_EQ(stage.server->metrics().connections.value(), 1U);
@@ -155,7 +155,7 @@ Task<> used_ticket(Stage& stage, Raw& raw) {
 }
 TEST(Server, ATicketThatWasUsed) { attack(used_ticket); }
 
-// It was let in, and does not come.
+// It was admitted, and does not come.
 Task<> let_in_and_gone(Stage& stage, Raw& raw) {
     raw.domain = stage.network.open_domain(stage.core(), "stranger");
     Report report;
@@ -196,7 +196,7 @@ Task<> odd_frames(Stage& stage, Raw& raw) {
         co_await raw.leave();
         EXPECT_EQ(stage.server->metrics().malformed.value(), ++malformed);
     }
-    // Slots that were not granted, and payload over what was said.
+    // Slots that were not granted, and payload beyond the announced size.
     for (const int which : {0, 1, 2}) {
         co_await raw.enter(stage);
         FrameHeader header = raw.request(which == 0 ? 4711 : uint64_t{1} << 16, echo);
@@ -214,7 +214,7 @@ TEST(Server, FramesThatMakeNoSense) { attack(odd_frames); }
 Task<> beyond_credit(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
     for (uint64_t i = 0; i < 2; ++i) co_await raw.send(raw.request(uint64_t{1} << 16 | i, wait));
-    co_await raw.send(raw.request(uint64_t{2} << 16, wait));  // a slot that is taken
+    co_await raw.send(raw.request(uint64_t{2} << 16, wait));  // a slot that is in use
     co_await raw.expect_thrown_out();
     EXPECT_EQ(stage.server->metrics().over_credit.value(), 1U);
     while (stage.service.running > 0) co_await sleep_for(stage.core(), 1ms);
@@ -282,7 +282,7 @@ Task<> never_reads(Stage& stage, Raw& raw) {
 TEST(Server, AnswersThatAreNeverRead) { attack(never_reads); }
 
 Task<> crowd(Stage& stage, Raw& raw) {
-    // One place is the good client's.
+    // One of the connections is the good client's.
     co_await raw.enter(stage);
     Raw late;
     EXPECT_EQ(

@@ -1,4 +1,4 @@
-// What a server did comes back with its answer, and nothing that it says of it does harm.
+// A server's steps come back with its reply, and no content of a trace does harm.
 #include "ros2s/rpc/trace_wire.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ TEST(TraceWire, StepsComeBackInTheMiddleOfTheWait) {
     EXPECT_EQ(here.steps()[1].end, sent + 60us);
 }
 
-// The bytes are for ever: a change of one of these is another version.
+// These bytes never change: a change of one of them is another version.
 TEST(TraceWire, Golden) {
     Trace there;
     there.add_below("engine.serve", 0, at(0us), Time{});

@@ -1,4 +1,4 @@
-// What can be seen of NVMe without a namespace: what controllers answer, statuses, and refusals.
+// The parts of NVMe that need no namespace: answers of controllers, statuses, and refusals.
 #include "ros2s/device/nvme/nvme_device.h"
 
 #include <gmock/gmock.h>
@@ -159,7 +159,7 @@ TEST(NvmeCache, AResetUnderAFlush) {
     CacheWatch watch;
     watch.wrote(watch.resets());
     watch.flushing();
-    watch.met_reset();  // as another command says
+    watch.met_reset();  // as another command reports
     EXPECT_FALSE(watch.flushed());
 }
 TEST(NvmeCache, AResetThatAnotherCoreMeetsBeforeAWriteIsSeenToBeComplete) {

@@ -1,5 +1,5 @@
-// Persistent memory keeps the contract of a device: an ordinary file stands in for it everywhere,
-// and real one (ROS2STORE_TEST_PMEM names a devdax device or a folder on DAX) where there is some.
+// Persistent memory keeps the contract of a device: on an ordinary file everywhere, and on real
+// memory if there is some (ROS2STORE_TEST_PMEM names a devdax device or a folder on DAX).
 #include <stdlib.h>
 
 #include <filesystem>

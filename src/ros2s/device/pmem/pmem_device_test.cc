@@ -1,4 +1,4 @@
-// What is no persistent memory is refused, with a sentence.
+// A path that is not persistent memory is refused, with a sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ TEST_F(PmemPlaces, ACharacterDeviceOfAnotherKindIsNone) {
     EXPECT_EQ(refusal("/dev/null", {}).first, Code::unsupported);
 }
 
-// As memory that has lost its contents: a load from the mapping would end the process.
+// Like memory that has lost its contents: a load from the mapping would end the process.
 TEST_F(PmemPlaces, WhatCannotBeReadIsAnError) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(4 * block_bytes, 'x');

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t file_bytes = uint64_t{1} << 20;
 
-// From here on the process may leave, and nothing else.
+// From here on the only system call that is allowed is exit.
 void allow_no_system_call() {
     std::array filter{
         sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -33,7 +33,7 @@ Task<> write_now(BlockDevice& device, uint64_t block, uint8_t value, Result<>* r
     if (result != nullptr) *result = written;
 }
 
-// Writes 1s and flushes, then writes 2s without a flush, crashes, and tells what is found.
+// Writes 1s and flushes, then writes 2s without a flush, crashes, and reports the contents.
 Task<> written_twice(Reactor& reactor, SimDisk& disk, uint64_t blocks) {
     auto device = co_await open(reactor, disk);
     for (uint64_t i = 0; i < blocks; ++i) co_await write_now(*device, i, 1);
@@ -60,11 +60,11 @@ TEST(SimDisk, APowerLossKeepsWhatWasFlushedAndAnyPartOfTheRest) {
         }
         survivor_counts.insert(survivors);
     }
-    // All, none and shares between were seen.
+    // All, none and shares between were observed.
     EXPECT_TRUE(survivor_counts.contains(0) && survivor_counts.contains(16));
     EXPECT_GT(survivor_counts.size(), 5U);
 }
-// What a power loss in the middle of a write leaves of 1s and 2s, by 8-byte words.
+// The contents of 1s and 2s after a power loss in the middle of a write, by 8-byte words.
 Task<> torn_write(Reactor& reactor, SimDisk& disk) {
     auto device = co_await open(reactor, disk);
     co_await write_now(*device, 0, 1);
@@ -222,7 +222,7 @@ TEST(SimDisk, DoesWhatTheHookSays) {
     EXPECT_EQ(seen[6].kind, SimKind::read);
     EXPECT_EQ(seen[6].index, 6U);
     EXPECT_EQ(seen[6].unflushed_writes,
-              3U);  // misdirected, rotten and clean; the lost one never was
+              3U);  // misdirected, rotten and clean; the lost one never
 }
 
 Task<> flush_fails_once(Reactor& reactor, SimDisk& disk, SimFault& next, size_t& lost) {
@@ -233,7 +233,7 @@ Task<> flush_fails_once(Reactor& reactor, SimDisk& disk, SimFault& next, size_t&
     next = SimFault::none;
     EXPECT_TRUE(co_await device->flush());
     for (uint64_t i = 0; i < 16; ++i) EXPECT_EQ(first_byte(disk, i), 1);
-    // What is written and flushed anew is durable, over blocks that were given up too.
+    // Data written and flushed again are durable, also on blocks that were given up.
     co_await write_now(*device, 15, 2);
     EXPECT_TRUE(co_await device->flush());
     EXPECT_EQ(first_byte(disk, 15), 2);

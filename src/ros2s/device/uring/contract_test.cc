@@ -42,7 +42,7 @@ class FileSetup final : public contract::Setup {
     }
     FileDeviceOptions options_;
     std::unique_ptr<OsReactor> reactor_;
-    std::string directory_;  // in the working directory: /tmp may be no file system of a disk
+    std::string directory_;  // in the working directory: /tmp may not be on a disk
 };
 
 ROS2S_BLOCK_DEVICE_CONTRACT(FileOnUring, [] {

@@ -1,4 +1,4 @@
-// What a file device does beyond the contract: creating, locking, and refusing.
+// Properties of a file device beyond the contract: creating, locking, and refusing.
 #include "ros2s/device/uring/file_device.h"
 
 #include <gmock/gmock.h>
@@ -157,7 +157,7 @@ TEST_F(FileDeviceTest, ATruncatedFileIsAnErrorOfTheDevice) {
     close(**device);
 }
 
-// A child process that does what `body` says, says so, and then waits for its end.
+// A child process that runs `body`, reports that it did, and then waits for its end.
 class Child {
   public:
     template <class F>
@@ -189,7 +189,7 @@ class Child {
     pid_t pid_ = 0;
 };
 
-// As a process that is killed leaves them.
+// As a killed process leaves them.
 void leave_open(std::unique_ptr<BlockDevice> device, std::unique_ptr<OsReactor> reactor) {
     [[maybe_unused]] const auto* opened = device.release();
     [[maybe_unused]] const auto* running = reactor.release();
@@ -198,7 +198,7 @@ void leave_open(std::unique_ptr<BlockDevice> device, std::unique_ptr<OsReactor> 
 TEST_F(FileDeviceTest, NamesItsOwner) {
     ASSERT_TRUE(create(mebibyte));
     Child owner([this] {
-        // The child has a reactor of its own; ours is dead there.
+        // The child has a reactor of its own; ours does not work there.
         auto reactor = new_reactor();
         Report report;
         auto device = reactor->run(FileDevice::open(*reactor, path_, {}, report));
@@ -220,7 +220,7 @@ TEST_F(FileDeviceTest, AForkedChildDoesNotHoldTheLock) {
     ASSERT_TRUE(create(mebibyte));
     int child_pid_pipe[2];
     ASSERT_EQ(pipe(child_pid_pipe), 0);
-    // The owner opens, forks a child of its own that lives on, and is killed.
+    // The owner opens the device, forks a child that stays alive, and is killed.
     Child owner([&] {
         auto reactor = new_reactor();
         Report report;

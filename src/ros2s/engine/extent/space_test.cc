@@ -25,7 +25,7 @@ std::vector<BlockRun> allocate(SpaceMap& space, uint64_t blocks, uint32_t device
     space.allocate(device, blocks, runs);
     return runs;
 }
-// Where nothing is to be discarded.
+// For tests without discards.
 bool release(SpaceMap& space, uint64_t group) {
     std::vector<BlockRun> apart;
     const bool any = space.release(group, apart);
@@ -140,7 +140,7 @@ TEST(SpaceMap, TakesTheFewestRunsThatAWindowHas) {
     }
 }
 
-// One by one they lie where they would together, in as few runs.
+// One by one they are at the same addresses as together, in as few runs.
 TEST(SpaceMap, WhatWasLookedForAheadIsTakenPieceByPiece) {
     for (uint64_t seed = 1; seed <= 50; ++seed) {
         Random random(seed);
@@ -172,7 +172,7 @@ TEST(SpaceMap, ALargeAllocationIsNotCutByWhatWasLookedForAhead) {
     EXPECT_EQ(allocate(space, 50), (std::vector<BlockRun>{{BlockAddress::make(0, 500), 50}}));
 }
 
-// The search goes on where the last one ended, and round the device's end.
+// The search continues at the end of the last one, and wraps at the device's end.
 TEST(SpaceMap, SpaceInPiecesIsFoundToTheLastBlock) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
         Random random(seed);
@@ -214,7 +214,7 @@ TEST(SpaceMap, ACutHoldsOneMomentWhateverComesBetween) {
     }
     ASSERT_EQ(sink.taken.size(), 2U);
     for (const auto& [at, bits] : sink.taken) EXPECT_EQ(bits[0], 2) << at.second;
-    // What came later belongs to the next cut.
+    // Later changes belong to the next cut.
     Regions next;
     space.begin_cut(next);
     while (space.take()) {
@@ -222,7 +222,7 @@ TEST(SpaceMap, ACutHoldsOneMomentWhateverComesBetween) {
     ASSERT_EQ(next.taken.size(), 2U);
     EXPECT_EQ((next.taken[{0, 0}][0]), 6);
     EXPECT_EQ((next.taken[{0, 2}][0]), 4);
-    // And loads as it was.
+    // They load as the same state.
     SpaceMap loaded;
     loaded.add_device(0, 3 * SpaceMap::region_blocks);
     EXPECT_TRUE(loaded.load_region(0, 0, next.taken[{0, 0}]).has_value());
@@ -232,7 +232,7 @@ TEST(SpaceMap, ACutHoldsOneMomentWhateverComesBetween) {
     EXPECT_EQ(loaded.used_blocks(), 2U);
 }
 
-// Random use against a set of blocks: nothing is handed out twice, nothing is lost.
+// Random use against a set of blocks: nothing is allocated twice, nothing is lost.
 TEST(SpaceMap, AgreesWithASet) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
         Random random(seed);

@@ -1,4 +1,4 @@
-// The bytes on the media: fixed by golden files, read back, and refused when a bit of them differs.
+// The bytes on the media: fixed by golden files, decoded, and refused if one bit differs.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -85,7 +85,7 @@ std::string all_keys() {
     return keys;
 }
 
-// A structure: its bytes today, its bytes in version 1, and how to read them (true: accepted).
+// A structure: its bytes today, its bytes in version 1, and its decoder (true: accepted).
 struct Structure {
     std::string name;
     std::string bytes;
@@ -129,8 +129,8 @@ std::vector<Structure> structures() {
     };
 }
 
-// A change of these bytes is a new format version: pools that exist have the old ones. To write
-// the files of a new version, set ROS2STORE_GOLDEN_DIR to the directory.
+// A change of these bytes is a new format version: existing pools have the old ones. To write the
+// files of a new version, set ROS2STORE_GOLDEN_DIR to the directory.
 TEST(Format, BytesAreThoseOfTheGoldenFiles) {
     auto all = structures();
     all.push_back({"keys", all_keys(), keys_golden, {}});
@@ -148,7 +148,7 @@ TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
     const auto superblock = decode_superblock(as_bytes(from_golden(superblock_golden)));
     ASSERT_TRUE(superblock);
     EXPECT_EQ(*superblock, samples::superblock());
-    // Written by today's program it may have more: identities of the media.
+    // Today's program may write more: identities of the media.
     Superblock identified = *superblock;
     identified.devices[1].identity[0] = 2;
     identified.devices[1].identity[8] = 0x42;
@@ -204,7 +204,7 @@ TEST(Format, EveryShorterValueIsRefused) {
     }
 }
 
-// A pool of a later version: the version differs and the checksum is right.
+// A pool of a later version: the version differs and the checksum is valid.
 TEST(Format, UnknownVersionsAreNamed) {
     for (auto& structure : structures()) {
         auto bytes = std::as_writable_bytes(std::span(structure.bytes));
@@ -235,7 +235,7 @@ TEST(Format, UnknownVersionsAreNamed) {
     }
 }
 
-// Found by the fuzzer: what was accepted could not be written again.
+// Found by the fuzzer: an accepted superblock could not be encoded again.
 TEST(Format, ASuperblocksDirectoryNameMustEnd) {
     std::string block = from_golden(superblock_golden);
     constexpr size_t crc_at = 12, name_at = 104, name_bytes = 64;

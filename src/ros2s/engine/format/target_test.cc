@@ -1,4 +1,4 @@
-// The map from dkeys to targets is for ever: clients and servers of any version must agree.
+// The map from dkeys to targets never changes: clients and servers of any version must agree.
 #include "target.h"
 
 #include <gtest/gtest.h>

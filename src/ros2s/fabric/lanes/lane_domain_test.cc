@@ -1,4 +1,4 @@
-// A listener whose library can take no further connection.
+// A listener whose library can accept no further connection.
 #include "ros2s/fabric/lanes/lane_domain.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ Task<> connect_to_a_full_one(Reactor& reactor) {
     EXPECT_TRUE(listener) << report.text();
     if (!listener) co_return;
     const auto made = co_await client->connect((*listener)->address(), {}, report);
-    // Who reconnects goes on trying; what is refused is final.
+    // A client that reconnects tries again; a refusal is final.
     EXPECT_EQ(made.error().code, Code::no_memory);
     EXPECT_THAT(report.text(), testing::HasSubstr("has no memory left for another connection"));
     co_await (*listener)->close();
@@ -46,7 +46,7 @@ TEST(LaneDomain, AFullListenerRefusesNobody) {
     (*reactor)->run(connect_to_a_full_one(**reactor));
 }
 
-// Counts what it is asked to connect to.
+// Counts the connections that it is asked for.
 class AskedWorker final : public SilentWorker {
   public:
     AskedWorker(Reactor& reactor, Counters& counters, int& asked)
@@ -73,7 +73,7 @@ class OneTicket final : public Admission {
     bool used_ = false;
 };
 
-// A peer that says where its library is, whatever it is answered.
+// A peer that sends its library's address, whatever the answer is.
 Task<> say_where(Reactor& reactor, std::string address, std::string_view credential) {
     Report report;
     auto socket = co_await connect_to(reactor, address, {}, report);

@@ -1,5 +1,5 @@
-// Peers that do not keep to the protocol: whatever they do costs their own session and no other.
-// (Within libfabric's own formats, that is: who forges those is not kept out, see 0405-ofi.md.)
+// Peers that break the protocol: whatever they do costs only their own session. (Within libfabric's
+// own formats. A peer that forges those is not stopped, see 0405-ofi.md.)
 #include <gtest/gtest.h>
 #include <rdma/fi_rma.h>
 
@@ -30,7 +30,7 @@ void run(Task<> (*test)(Stage&), ListenOptions listening = {.limits = {.reply_by
     stage.run([&] { return test(stage); });
 }
 
-// An endpoint of libfabric that can do everything, and a session by hand through it.
+// An endpoint of libfabric with all operations, and a session by hand through it.
 class Attacker {
   public:
     Attacker() {
@@ -56,7 +56,7 @@ class Attacker {
         ofi.fi_freeinfo(hints);
     }
 
-    // The hello with this greeting; false when it is not welcome.
+    // Sends the hello with this greeting; false if it is refused.
     Task<bool> say_hello(Stage& stage, std::vector<std::byte> greeting) {
         Report report;
         auto connected = co_await connect_to(stage.core(), stage.address(), {}, report);
@@ -109,7 +109,7 @@ class Attacker {
         if (!data.empty()) std::memcpy(bytes.data() + sizeof head, data.data(), data.size());
         co_await send_bytes(stage, std::move(bytes));
     }
-    // Sends and waits until it has gone.
+    // Sends, and waits until the data is sent.
     Task<> send_bytes(Stage& stage, std::vector<std::byte> bytes) {
         const Time until = stage.core().now() + patience;
         while (fi_send(endpoint_.get(), bytes.data(), bytes.size(), nullptr, server_, nullptr) ==
@@ -254,7 +254,7 @@ Task<> garbage(Stage& stage) {
         for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
             std::vector<std::byte> data(1 + random.below(4000));
             for (std::byte& each : data) each = static_cast<std::byte>(random.next());
-            // Now and then a packet that passes at first sight.
+            // Sometimes a packet that is valid at first sight.
             const Packet header{.type = static_cast<Packet::Type>(1 + random.below(7)),
                                 .length = static_cast<uint32_t>(random.below(data.size())),
                                 .operation = random.below(2 * data.size())};
@@ -270,7 +270,7 @@ Task<> garbage(Stage& stage) {
 }
 TEST(OfiAttack, garbage_in_frames) { run(garbage); }
 
-// What names no session of ours is nobody's: it is counted, and costs no session.
+// A frame that names none of our sessions is counted, and costs no session.
 Task<> frames_for_nobody(Stage& stage) {
     Attacker attacker;
     co_await attacker.connect(stage);
@@ -286,7 +286,7 @@ Task<> frames_for_nobody(Stage& stage) {
     EXPECT_EQ(stage.server->counters().frames_refused.value(), 3U);
     co_await stage.bystander_is_served();
     EXPECT_TRUE(attacker.victim->alive());
-    // And its own session still works.
+    // Its own session still works.
     const FrameHeader header = attacker.header();
     co_await attacker.send(stage, header, good());
     auto message = co_await attacker.victim->receive();
@@ -296,7 +296,7 @@ Task<> frames_for_nobody(Stage& stage) {
 }
 TEST(OfiAttack, frames_for_nobody) { run(frames_for_nobody); }
 
-// More than a frame: too much for the memory that waits for one, or so much that libfabric would
+// More than a frame: too large for the memory that is posted, or so large that libfabric would
 // fetch it from the sender. Often enough to use up that memory if it were lost.
 Task<> larger_than_a_frame(Stage& stage) {
     for (const size_t size : {frame_bytes + 1, size_t{1} << 20}) {
@@ -308,8 +308,8 @@ Task<> larger_than_a_frame(Stage& stage) {
             co_await attacker.send(stage, header, std::vector<std::byte>(size));
         }
         co_await stage.bystander_is_served();
-        // They came to nothing, so what comes next is out of turn. (One may be lost with the
-        // connection that libfabric gave up.)
+        // They were dropped, so the next one is out of sequence. (One may be lost with the
+        // connection that libfabric closed.)
         const Time until = stage.core().now() + patience;
         while (attacker.victim->alive() && stage.core().now() < until) {
             const FrameHeader header = attacker.header();
@@ -322,7 +322,7 @@ Task<> larger_than_a_frame(Stage& stage) {
 }
 TEST(OfiAttack, larger_than_a_frame) { run(larger_than_a_frame); }
 
-// libfabric's own write and read, at addresses that are mapped, known, and even granted.
+// libfabric's own write and read, at addresses that are mapped, known, or even granted.
 Task<> one_sided_operations(Stage& stage) {
     auto granted = stage.bystander->allocate(4096);
     EXPECT_TRUE(granted);
@@ -386,7 +386,7 @@ Task<> senseless_greetings(Stage& stage) {
         co_await raw.finish();
     }
     EXPECT_EQ(stage.server->counters().handshakes_refused.value(), greetings.size());
-    // One that says all the right things and then nothing: no endpoint comes of it.
+    // A peer that sends a valid hello and then nothing gets no endpoint.
     EXPECT_TRUE(co_await raw.say_hello(stage, lanes::encode_greeting(7, raw.address())));
     co_await stage.another_connects();
     const Time until = stage.core().now() + patience;

@@ -1,6 +1,6 @@
-// libfabric keeps the fabric's contract: between two connections of one core, between two cores,
-// and between two processes. Over tcp on the loopback interface, or over what the environment's
-// ROS2STORE_TEST_OFI names: "ofi+verbs;ofi_rxm rxe0".
+// libfabric keeps the fabric's contract: between two connections of one core, two cores, and two
+// processes. Over tcp on the loopback interface, or over the provider and device in the
+// environment's ROS2STORE_TEST_OFI: "ofi+verbs;ofi_rxm rxe0".
 #include <cstdlib>
 
 #include "ofi.h"

@@ -1,6 +1,6 @@
-// Hosts over ofi+verbs that lie about their memory, write to ours, or send what they like: the
-// adapter refuses, it costs their own session, and no other. On an adapter that the environment's
-// ROS2STORE_TEST_OFI names, "ofi+verbs rxe0"; skipped without one.
+// Hosts over ofi+verbs that make false claims about their memory, write to ours, or send anything.
+// The adapter refuses, and only their own session ends. Runs on the adapter in the environment's
+// ROS2STORE_TEST_OFI, "ofi+verbs rxe0"; skipped without one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ Options tested_verbs() {
     return {.provider = "ofi+verbs", .device = text.substr(text.find(' ') + 1)};
 }
 
-// As a library of the application's that came first: with the environment as it is.
+// As if the application had loaded the library first: with an unchanged environment.
 [[noreturn]] void open_second() {
     void* library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
     ROS2S_CHECK(library != nullptr);
@@ -91,7 +91,7 @@ class MessageAttacker {
         co_return true;
     }
 
-    // Asks for a connection of the adapter. Whether it was taken in.
+    // Requests a connection of the adapter. Returns whether it was accepted.
     Task<bool> ask(Stage& stage, ConnectionRequest request) {
         endpoint_ = context_.make_endpoint(server_);
         EXPECT_NE(endpoint_, nullptr);
@@ -150,7 +150,7 @@ class MessageAttacker {
                   0);
         co_await gone(stage);
     }
-    // What was given to the adapter has ended, well or not.
+    // Waits until all operations that the adapter has are over.
     Task<> gone(Stage& stage) {
         const Time until = stage.core().now() + peer_patience;
         while (stage.core().now() < until) {
@@ -167,7 +167,7 @@ class MessageAttacker {
         ADD_FAILURE() << "the attacker's operation does not end";
     }
 
-    // Says that the adapter has this range of `memory` under this key.
+    // Announces that the adapter has this range of `memory` under this key.
     Task<RemoteKey> announce(Stage& stage, uint64_t native, uint64_t length) {
         RemoteKey key{.rights = Rights::read_write,
                       .domain = domain,
@@ -184,7 +184,7 @@ class MessageAttacker {
         std::vector<std::byte> frame(sizeof said + sizeof key);
         std::memcpy(frame.data(), &said, sizeof said);
         std::memcpy(frame.data() + sizeof said, &key, sizeof key);
-        // And a message, by which the victim knows that it came.
+        // Then sends a message, so that the victim knows that it arrived.
         const Packet message{.type = Packet::Type::message};
         const ConstBytes behind = object_bytes(message);
         frame.insert(frame.end(), behind.begin(), behind.end());
@@ -257,7 +257,7 @@ bool all_are(ConstBytes bytes, int value) {
         bytes, [&](std::byte each) { return each == static_cast<std::byte>(value); });
 }
 
-// What a host's key may be worth to the adapter.
+// A false use of a host's key.
 struct Lie {
     const char* what;
     uint64_t access;
@@ -301,7 +301,7 @@ const std::array<Lie, 8> lies{{
     {"without the right to read", FI_REMOTE_WRITE, false, as_it_is},
 }};
 
-// The adapter refuses each; the liar's session ends, it may come again, and an honest key works.
+// The adapter refuses each. The liar's session ends, it may connect again, and a valid key works.
 Task<> false_keys(Stage& stage) {
     MessageAttacker other;
     uint64_t violations = 0;
@@ -342,7 +342,7 @@ Task<> false_keys(Stage& stage) {
 }
 TEST(OfiMessageAttack, false_keys_cost_their_own_session) { run_message(false_keys); }
 
-// The accepting side exposes nothing, whatever key is tried.
+// The accepting side exposes nothing, with any key.
 Task<> reaches(Stage& stage) {
     AlignedBuffer secret(4096);
     std::memset(secret.data(), 0x5a, secret.size());
@@ -373,7 +373,7 @@ Task<> message_garbage(Stage& stage) {
         for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
             std::vector<std::byte> data(1 + random.below(4000));
             for (std::byte& each : data) each = static_cast<std::byte>(random.next());
-            // Now and then a packet that passes at first sight.
+            // Sometimes a packet that is valid at first sight.
             const Packet header{.type = static_cast<Packet::Type>(1 + random.below(10)),
                                 .length = static_cast<uint32_t>(random.below(data.size())),
                                 .operation = random.below(2 * data.size())};
@@ -389,8 +389,8 @@ Task<> message_garbage(Stage& stage) {
 }
 TEST(OfiMessageAttack, garbage_in_frames) { run_message(message_garbage); }
 
-// Frames of another session, less than a header, more than a frame: each ends the session whose
-// endpoint it came over.
+// Frames of another session, less than a header, more than a frame: each ends the session of the
+// endpoint that received it.
 Task<> senseless_messages(Stage& stage) {
     struct {
         const char* what;
@@ -421,7 +421,8 @@ TEST(OfiMessageAttack, senseless_messages_end_their_own_session) {
     run_message(senseless_messages);
 }
 
-// Memory that the adapter does not take is invalid, and not an end: rpc then uses other memory.
+// Memory that the adapter does not accept is `invalid`, and the connection stays: rpc then uses
+// other memory.
 Task<> not_to_be_registered(Stage& stage) {
     void* const none = mmap(nullptr, memory_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT_NE(none, MAP_FAILED);
@@ -434,7 +435,7 @@ TEST(OfiMessageAttack, memory_that_cannot_be_registered_is_invalid) {
     run_message(not_to_be_registered);
 }
 
-// Of this machine, as its kernel counts.
+// This machine's, as its kernel counts them.
 size_t connection_identifiers() {
     FILE* const said = ::popen("rdma resource show cm_id", "r");
     size_t lines = 0;
@@ -443,7 +444,7 @@ size_t connection_identifiers() {
     return lines;
 }
 
-// A request for a connection that names no session which waits for one.
+// A request for a connection that names no waiting session.
 Task<> uninvited(Stage& stage) {
     MessageAttacker attacker;
     if (!co_await attacker.say_hello(stage)) co_return;

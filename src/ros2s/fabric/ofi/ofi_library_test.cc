@@ -33,7 +33,7 @@ size_t threads() {
     return count;
 }
 
-// What a program notices: handlers of signals, the code of libc, threads.
+// The effects that a program notices: signal handlers, libc's code, threads.
 [[noreturn]] void load_and_compare() {
     ROS2S_CHECK(!is_loaded());
     std::vector<struct sigaction> before(static_cast<size_t>(SIGRTMAX) + 1);
@@ -57,7 +57,7 @@ size_t threads() {
     _exit(0);
 }
 
-// Each runs in a program that was started for it.
+// Each test runs in a program started for it.
 class OfiLibraryLoaded : public testing::Test {
   protected:
     void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

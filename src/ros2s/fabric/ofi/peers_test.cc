@@ -1,4 +1,5 @@
-// Which peers are kept, and how many there may be. On an endpoint of this machine; nobody connects.
+// Which peers are kept, and how many there may be. On an endpoint of this machine, without
+// connections.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 

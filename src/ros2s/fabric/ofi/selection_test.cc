@@ -1,5 +1,5 @@
-// The choice of provider and device, for machines that are not at hand; and that libfabric does
-// what was chosen whatever the environment says.
+// The choice of provider and device, for machines that are not available; and libfabric uses that
+// choice, whatever the environment says.
 #include "selection.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(OfiSelection, names_one_provider_and_one_device) {
         EXPECT_EQ(choice->provider, each.provider);
         EXPECT_EQ(choice->domain, each.domain);
         EXPECT_EQ(choice->connections, each.provider == "verbs");
-        // What is longer than a buffer, libfabric would cut.
+        // libfabric would cut a message longer than a buffer.
         if (each.provider == "verbs;ofi_rxm") EXPECT_EQ(choice->message_bytes_max, buffer_bytes);
     }
 }
@@ -67,7 +67,7 @@ TEST(OfiSelection, what_is_not_there_is_an_error_with_a_remedy) {
     }
 }
 
-// An interface of this machine that libfabric has no address of.
+// An interface of this machine for which libfabric has no address.
 TEST(OfiContext, device_without_an_address_is_an_error_with_a_remedy) {
     Report report;
     const auto context = Context::open({.provider = "ofi+tcp;ofi_rxm", .device = "nosuch0"},
@@ -79,7 +79,7 @@ TEST(OfiContext, device_without_an_address_is_an_error_with_a_remedy) {
     }
 }
 
-// Variables that would choose another provider or interface, or refuse to be read.
+// Variables that would choose another provider or interface, or that are invalid.
 TEST(OfiContext, environment_changes_nothing) {
     const std::pair<const char*, const char*> variables[] = {
         {"FI_PROVIDER", "sockets"},

@@ -1,4 +1,4 @@
-// Grants that an adapter goes by, and a peer that takes nothing of what it is told about them.
+// Grants that an adapter uses, and a peer that reads none of their announcements.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -29,7 +29,7 @@ class IdleAdapter final : public OneSided {
     void stop() noexcept override {}
 };
 
-// Gives frames back when it is closed.
+// Returns frames when it is closed.
 class StuckWire final : public Wire {
   public:
     explicit StuckWire(WireUser*& user) : user_(user) {}
@@ -54,7 +54,7 @@ void append(std::vector<std::byte>& frame, const auto& object) {
     frame.insert(frame.end(), bytes.begin(), bytes.end());
 }
 
-// Granted, and at once wanted back.
+// A grant, and its revocation at once.
 std::vector<std::byte> grant_and_revocation(uint32_t generation) {
     RemoteKey key{.rights = Rights::read,
                   .domain = peer_domain,
@@ -93,7 +93,7 @@ TEST(PacketEndpoint, APeerThatTakesNoNoticesIsOverItsBudget) {
                                           .peer_name = "peer",
                                           .initiates = true},
                             std::make_unique<StuckWire>(user));
-    // What its frames hold it may owe, and four notices more.
+    // The peer may owe as many as its frames hold, and four notices more.
     constexpr uint32_t frames_hold =
         PacketEndpoint::frames_max * (frame_bytes / sizeof(Packet) + 1);
     uint32_t generation = 0;

@@ -1,4 +1,4 @@
-// What the side that initiates remembers of the other's grants, where an adapter moves the bytes.
+// The initiating side's copy of the peer's grants, if an adapter moves the bytes.
 #include "ros2s/fabric/packet/lent.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(Lent, names_the_place_and_the_adapters_key) {
     EXPECT_EQ(lent.size(), 1U);
 }
 
-// The key in hand is a claim: what was announced decides.
+// The key alone gives no right: the announcement decides.
 TEST(Lent, refuses_what_was_not_announced) {
     Lent lent(lender, borrower, 4);
     RemoteKey read_only = make_key(0);
@@ -87,12 +87,12 @@ TEST(Lent, a_revocation_ends_with_its_last_use) {
     EXPECT_FALSE(lent.revoke(0, 1));
     EXPECT_TRUE(first->revoked() && second->revoked());
     EXPECT_EQ(lent.begin(make_key(0), 0, 1, Rights::read, now).error(), Refusal::stale);
-    // The slot comes round while the old grant's uses end.
+    // The slot is reused while uses of the old grant end.
     EXPECT_TRUE(lent.add(make_key(0, 2), never));
     EXPECT_FALSE(lent.end(*first));
     EXPECT_TRUE(lent.end(*second));
     EXPECT_TRUE(lent.revoke(0, 2));
-    EXPECT_FALSE(lent.revoke(0, 2));  // there is none any more
+    EXPECT_FALSE(lent.revoke(0, 2));  // it does not exist any more
     EXPECT_EQ(lent.size(), 0U);
 }
 

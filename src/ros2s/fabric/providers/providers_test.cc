@@ -56,7 +56,7 @@ class OpenDomain : public testing::Test {
         ASSERT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
     }
-    // What keeps it from being opened; empty: nothing.
+    // Why it cannot be opened; empty: it can.
     std::string opens(const std::string& provider, const std::string& devices) {
         Report report;
         const bool opened = run_blocking(

@@ -1,4 +1,4 @@
-// A hostile client: whatever it does costs its own session, within its budget, and no other.
+// A hostile client: whatever it does costs only its own session, within its budget.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ Task<> finish(Attacker& attacker) {
     attacker.victim.reset();
 }
 
-// Indices of the ring to the server that cannot be.
+// Impossible indices of the ring to the server.
 Task<> lying_tails(Stage& stage) {
     for (const uint64_t tail :
          {uint64_t{1}, uint64_t{63}, uint64_t{64} << 40, ~uint64_t{0}, ~uint64_t{0} << 6}) {
@@ -32,7 +32,7 @@ Task<> lying_tails(Stage& stage) {
         EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation) << tail;
         co_await finish(attacker);
     }
-    // Backwards, after an honest message.
+    // Backwards, after a valid message.
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest);
     if (!attacker.victim) co_return;
@@ -46,13 +46,13 @@ Task<> lying_tails(Stage& stage) {
 }
 TEST(ShmAttack, lying_tails) { Stage().run(lying_tails); }
 
-// The index by which the client says how far it has read.
+// The index of the client's own reading.
 Task<> lying_heads(Stage& stage) {
     for (const uint64_t head : {uint64_t{64} << 40, ~uint64_t{0}, uint64_t{3}}) {
         Attacker attacker;
         co_await attack(stage, attacker, *stage.honest);
         if (!attacker.victim) co_return;
-        // The server wants room: only then does it look.
+        // The server needs room: only then does it look.
         shared(attacker.page().to_client_head.value).store(head);
         AlignedBuffer buffer(60'000);
         Result<> sent;
@@ -108,7 +108,7 @@ Task<> garbage(Stage& stage) {
             const uint64_t word = random.one_in(3) ? random.below(256) : random.next();
             std::memcpy(ring.data() + at, &word, sizeof word);
         }
-        // Now and then a header that passes at first sight.
+        // Sometimes a header that is valid at first sight.
         for (size_t at = 0; at < 65536; at += 64 * (1 + random.below(8))) {
             const Packet header{.type = Packet::Type::message,
                                 .length = static_cast<uint32_t>(random.below(200)),
@@ -137,7 +137,7 @@ void scribble(const Attacker& attacker, std::atomic<bool>& stop) {
         if (tail - shared(attacker.page().to_server_head.value).load() < ring.size()) {
             shared(attacker.page().to_server_tail.value).store(tail += 64);
         }
-        // After it was published: what the server checked must be what it uses.
+        // After it was published: the server must use what it has checked.
         header.length = static_cast<uint32_t>(random.next());
         header.operation = random.one_in(2) ? header.length : 16;
         std::memcpy(ring.data() + place, &header, sizeof header);
@@ -212,7 +212,7 @@ Task<> lying_grants(Stage& stage) {
 }
 TEST(ShmAttack, lying_grants) { Stage().run(lying_grants); }
 
-// The segments are sealed: they cannot be cut, and their seals cannot be changed.
+// The segments are sealed: they cannot be truncated, and their seals cannot be changed.
 Task<> cutting_segments(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest);
@@ -230,7 +230,7 @@ Task<> cutting_segments(Stage& stage) {
 }
 TEST(ShmAttack, segments_cannot_be_cut) { Stage().run(cutting_segments); }
 
-// A hole punched into memory in use reads as zeros: no fault, and the session's own loss.
+// A hole punched into memory in use reads as zeros: no fault, and it costs only this session.
 Task<> hole_in_payload(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest, 4 << 20);
@@ -281,7 +281,8 @@ Task<> hole_in_control(Stage& stage) {
 }
 TEST(ShmAttack, hole_punched_into_control) { Stage().run(hole_in_control); }
 
-// It asks to be woken for everything and reads none of the bytes; and it fills our end with bytes.
+// It asks to be woken for everything and reads none of the bytes, and it fills our socket with
+// bytes.
 Task<> filled_sockets(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest);
@@ -298,7 +299,7 @@ Task<> filled_sockets(Stage& stage) {
         }
         co_await yield(stage.core());
     }
-    // The socket is full of our wake-ups, and we are not stuck in it.
+    // The socket is full of our wake-ups, and the server is not blocked.
     std::array<char, 1> byte{};
     EXPECT_EQ(recv(attacker.socket.get(), byte.data(), 1, MSG_DONTWAIT), 1);
     co_await stage.bystander_is_served();
@@ -307,7 +308,7 @@ Task<> filled_sockets(Stage& stage) {
 }
 TEST(ShmAttack, filled_sockets) { Stage().run(filled_sockets); }
 
-// Requests without end, and no answer is ever read.
+// Requests without end, and no reply is read.
 Task<> never_reads(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest);
@@ -328,7 +329,7 @@ Task<> never_reads(Stage& stage) {
         }
         co_await yield(stage.core());
     }
-    // Until its ring was full of answers, and not one more.
+    // Until its ring was full of replies, and not one more.
     EXPECT_LE(taken, attacker.layout.to_client_bytes / 64);
     EXPECT_GE(taken, attacker.layout.to_client_bytes / 512);
     // Requests wait in its own ring, and a bounded number with us.
@@ -347,7 +348,7 @@ size_t open_descriptors() {
     return count;
 }
 
-// Descriptors that nobody asked for are not kept.
+// Unexpected descriptors are not kept.
 Task<> unasked_descriptors(Stage& stage) {
     const size_t before = open_descriptors();
     {
@@ -371,7 +372,7 @@ TEST(ShmAttack, unasked_descriptors) { Stage().run(unasked_descriptors); }
 
 constexpr Duration half_open_within = std::chrono::minutes(10);
 
-// Connections that say nothing, or something else.
+// Connections that send nothing, or another protocol.
 Task<> half_open(Stage& stage) {
     std::vector<Descriptor> silent;
     Report report;
@@ -387,7 +388,7 @@ Task<> half_open(Stage& stage) {
         silent.push_back(std::move(*socket));
     }
     co_await stage.bystander_is_served();
-    // Who says nothing makes room at once for who does.
+    // A silent connection is displaced at once by one that sends a hello.
     const Time begun = stage.core().now();
     auto connected = co_await stage.honest->connect(stage.address(), {}, report);
     EXPECT_TRUE(connected) << report.text();
@@ -406,7 +407,7 @@ TEST(ShmAttack, half_open_connections) {
         .run(half_open);
 }
 
-// Admits whom it does not know for a stranger.
+// Admits all peers except strangers.
 struct NoStrangers final : Admission {
     Verdict admit(uint64_t /*session*/, ConstBytes credential, const Peer& peer) override {
         EXPECT_EQ(peer.user, getuid());
@@ -421,7 +422,7 @@ size_t shared_segments() {
     return count;
 }
 
-// Who has no ticket: each says all the right things, wants memory, and stays.
+// Peers without a ticket: each sends a valid hello, wants memory, and stays.
 Task<> strangers(Stage& stage) {
     constexpr int thousand = 1000, tickets = 30;
     const size_t before = shared_segments(), descriptors = open_descriptors();
@@ -439,7 +440,7 @@ Task<> strangers(Stage& stage) {
         auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
         EXPECT_TRUE(socket) << report.text();
         if (!socket) co_return;
-        // Every other one stops in the middle of it.
+        // Every other one stops in the middle of the hello.
         (void)::send(socket->get(), &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (i % 2 == 0) (void)::send(socket->get(), "stranger", 8, MSG_DONTWAIT | MSG_NOSIGNAL);
         all.push_back(std::move(*socket));
@@ -462,14 +463,14 @@ TEST(ShmAttack, who_is_not_admitted_costs_no_segment) {
     Stage({.limits = {.reply_bytes = 256}, .admission = &admission}).run(strangers);
 }
 
-// The memory of all sessions together has a bound, and who is over it is told.
+// The memory of all sessions together has a bound. A peer that exceeds it gets an error.
 Task<> too_much_memory(Stage& stage) {
     Report report;
     const auto connected = co_await stage.honest->connect(
         stage.address(), {.limits = {.memory_bytes_max = uint64_t{1} << 40}}, report);
     EXPECT_EQ(connected.error().code, Code::no_memory);
     EXPECT_NE(report.text().find("no memory"), std::string::npos) << report.text();
-    // One that asks for little gets it.
+    // A peer that requests little gets it.
     auto modest = co_await stage.honest->connect(stage.address(),
                                                  {.limits = {.memory_bytes_max = 4096}}, report);
     EXPECT_TRUE(modest) << report.text();
@@ -484,8 +485,8 @@ TEST(ShmAttack, memory_of_all_sessions_is_bounded) {
         .run(too_much_memory);
 }
 
-// Nor do the domains of several tenants take more than they may have together, and those that take
-// what they get leave room for one more.
+// The domains of several tenants do not use more than their common limit either. Those that take
+// all they can leave room for one more.
 Task<> share(Stage& stage) {
     constexpr uint64_t mib = uint64_t{1} << 20;
     SegmentsTogether together{.bytes_max = 64 * mib};

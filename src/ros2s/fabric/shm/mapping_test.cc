@@ -1,4 +1,4 @@
-// What a client granted, used in place by the server.
+// Memory granted by a client, used in place by the server.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -77,7 +77,7 @@ Task<> revocation_waits_for_its_end(Stage& stage) {
     co_await nursery.spawn(revoke(granted.region, done));
     for (int turn = 0; turn < 10; ++turn) co_await yield(stage.core());
     EXPECT_FALSE(done);
-    // Nothing new begins meanwhile.
+    // No new mapping begins meanwhile.
     const auto late = stage.bystander_server->map(granted.region.key(), 0, 1, Rights::read);
     EXPECT_EQ(late.error().code, Code::stale);
     mapping->end();
@@ -87,8 +87,8 @@ Task<> revocation_waits_for_its_end(Stage& stage) {
 }
 TEST(ShmMapping, revocation_waits_for_its_end) { Stage().run(revocation_waits_for_its_end); }
 
-// A server that neither ends what it does nor answers: the connection is ended first, then the
-// memory is the client's again, and no later session of the two has it.
+// A server that neither ends its use nor answers: the connection is ended first, then the memory is
+// the client's again, and no later session of the two gets it.
 Task<> revocation_ends_the_connection(Stage& stage) {
     using namespace std::chrono_literals;
     Report report;
@@ -129,7 +129,7 @@ Task<> revocation_ends_the_connection(Stage& stage) {
 }
 TEST(ShmMapping, revocation_ends_the_connection) { Stage().run(revocation_ends_the_connection); }
 
-// By hand: 4096 bytes from anywhere, for ever, with every right.
+// By hand: 4096 bytes at any address, without an end, with every right.
 void write_grant(const Attacker& attacker, uint64_t address) {
     SharedGrant& grant = attacker.grant(0);
     shared(grant.address).store(address);
@@ -138,7 +138,7 @@ void write_grant(const Attacker& attacker, uint64_t address) {
     shared(grant.state).store(uint64_t{1} << 32 | 7);
 }
 
-// The client is gone: what is mapped stays, and nobody else gets that memory.
+// The client is gone: the mapping stays, and no other session gets that memory.
 Task<> outlives_its_connection(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest);
@@ -165,7 +165,7 @@ Task<> outlives_its_connection(Stage& stage) {
 }
 TEST(ShmMapping, outlives_its_connection) { Stage().run(outlives_its_connection); }
 
-// A grant that lies about its place reaches no further than the client's own memory.
+// A grant with a false address reaches only the client's own memory.
 Task<> lies_stay_within(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest);

@@ -1,5 +1,5 @@
-// What a client takes in from a server: only segments that are what they must be. And a client that
-// is killed in the middle of a transfer.
+// A client accepts only valid segments from a server. And a client that is killed in the middle of
+// a transfer.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ TEST(ShmSegment, refuses_what_is_no_ordinary_memory) {
     EXPECT_NE(why.text().find("huge"), std::string::npos) << why.text();
 }
 
-// A server that speaks the protocol and sends other memory than it must.
+// A server that follows the protocol but sends invalid memory.
 struct EvilServer {
     ShmHello layout{.to_server_bytes = ring_bytes_least,
                     .to_client_bytes = ring_bytes_least,
@@ -100,7 +100,7 @@ Task<> meet_evil(Stage& stage) {
     const auto changed = [](auto change) {
         EvilServer evil;
         change(evil);
-        // An evil change of the figures comes with figures that agree with each other.
+        // A changed layout has numbers that agree with each other.
         if (evil.layout.control_bytes == 0) evil.layout.control_bytes = control_bytes(evil.layout);
         return evil;
     };
@@ -110,7 +110,7 @@ Task<> meet_evil(Stage& stage) {
         changed([](EvilServer& evil) { evil.payload_bytes = 4096; }),
         changed([](EvilServer& evil) { evil.payload_bytes = 2 << 20; }),
         changed([](EvilServer& evil) {
-            evil.payload_bytes = evil.layout.payload_bytes = 2 << 20;  // more than was asked for
+            evil.payload_bytes = evil.layout.payload_bytes = 2 << 20;  // more than requested
         }),
         changed([](EvilServer& evil) { evil.descriptors = 0; }),
         changed([](EvilServer& evil) { evil.descriptors = 1; }),
@@ -164,7 +164,7 @@ TEST(ShmExtents, hands_out_what_is_free_and_joins_it_again) {
     EXPECT_EQ(extents.take(1 << 20), 0U);
 }
 
-// A process that is killed while we put into it and get from it.
+// A process that is killed during a put and a get.
 Task<> lend_for_ever(Reactor& core, Domain& domain, std::string address) {
     Report report;
     auto connected = co_await domain.connect(address, {}, report);
@@ -176,9 +176,9 @@ Task<> lend_for_ever(Reactor& core, Domain& domain, std::string address) {
     while (true) co_await sleep_for(core, std::chrono::seconds(1));
 }
 pid_t child_of_test = 0;
-int where_to_connect = -1;  // the child reads the address from the other end
+int where_to_connect = -1;  // the child reads the address from its other end
 Task<> killed_midway(Stage& stage) {
-    // Told only now: before, the child might be accepted in the bystander's place.
+    // Sent only now: before, the child might be accepted instead of the bystander.
     EXPECT_GT(write(where_to_connect, stage.address().data(), stage.address().size()), 0);
     auto accepted = co_await stage.listener->accept();
     EXPECT_TRUE(accepted);

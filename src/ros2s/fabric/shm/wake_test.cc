@@ -1,4 +1,4 @@
-// When a peer is woken: by the first entry after it went to sleep, once, and never not at all.
+// When a peer is woken: by the first entry after it went to sleep, once, and always.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -9,7 +9,7 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-// The bytes that have come on the peer's socket since the last call.
+// The bytes that arrived on the peer's socket since the last call.
 size_t wake_ups(const Attacker& peer) {
     std::array<char, 64> bytes;
     const ssize_t got = recv(peer.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -19,7 +19,7 @@ SharedWord& peers_flag(const Attacker& peer) { return peer.page().client_wants; 
 void go_to_sleep(const Attacker& peer) { shared(peers_flag(peer).value).store(wants_entries); }
 bool is_asleep(const Attacker& peer) { return shared(peers_flag(peer).value).load() != 0; }
 
-// A turn is what happens between two yields: nothing else here suspends while there is room.
+// A turn is the time between two yields: nothing else here suspends while there is room.
 Task<> woken_by_the_first_entry(Stage& stage) {
     Attacker peer;
     co_await attack(stage, peer, *stage.honest);
@@ -57,7 +57,7 @@ Task<> woken_by_the_first_entry(Stage& stage) {
 }
 TEST(ShmWake, by_the_first_entry) { Stage().run(woken_by_the_first_entry); }
 
-// The writer's look without a fence comes too early to see the flag: the turn's end sees it.
+// The writer's load without a fence may come too early to see the flag: the turn's end sees it.
 Task<> woken_at_the_end_of_the_turn(Stage& stage) {
     Attacker peer;
     co_await attack(stage, peer, *stage.honest);

@@ -1,4 +1,4 @@
-// The simulated network keeps the fabric's contract, whatever the seed.
+// The simulated network keeps the fabric's contract, with any seed.
 #include "ros2s/fabric/contract/contract.h"
 #include "ros2s/fabric/sim/network.h"
 #include "ros2s/runtime/sim/world.h"

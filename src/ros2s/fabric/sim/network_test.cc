@@ -9,8 +9,8 @@
 namespace ros2s::fabric {
 namespace {
 
-// A conversation in which the client lends a region for each request, and the server puts 20 KiB
-// into it and answers. Ends when it is done or the connection is.
+// A conversation in which the client grants a region for each request, and the server puts 20 KiB
+// into it and replies. Ends when it is done or the connection is lost.
 constexpr uint64_t requests = 20;
 constexpr uint64_t bytes = 20 << 10;
 
@@ -111,7 +111,7 @@ TEST(SimNetwork, the_same_seed_gives_the_same_run) {
     }
 }
 
-// Death after every so many bytes, in the middle of puts, requests and answers.
+// Death after each number of bytes, in the middle of puts, requests and replies.
 TEST(SimNetwork, a_process_dies_at_any_point) {
     uint64_t cut = 0;
     for (uint64_t after = 0; after < requests * (bytes + 400); after += 1511) {

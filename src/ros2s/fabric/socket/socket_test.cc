@@ -51,7 +51,7 @@ TEST_F(UnixSocket, TheFileOfAServerThatEndedIsTakenOver) {
     EXPECT_TRUE(listen());
 }
 
-// As the kernel leaves it for a moment where io_uring waited on the socket of a killed process.
+// As the kernel leaves it for a moment if io_uring waited on the socket of a killed process.
 TEST_F(UnixSocket, ASocketThatOutlivesItsServerIsTakenOver) {
     const int kept = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un path{};
@@ -106,7 +106,7 @@ class NoSetUp final : public Handshakes {
     const std::string provider_ = "none";
 };
 
-// Connects so many times as another user, and stays until the pipe's other end is closed.
+// Makes `count` connections as another user, and stays until the pipe's other end is closed.
 [[noreturn]] void crowd(const std::string& address, int count, int until) {
     if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
     sockaddr_un where{};
@@ -121,7 +121,7 @@ class NoSetUp final : public Handshakes {
     ::_exit(::read(until, &byte, 1) == 0 ? 0 : 3);
 }
 
-// Who says nothing keeps a place while others of that user have fewer.
+// A silent connection is kept while other users have more.
 Task<> two_users(Reactor& reactor) {
     constexpr int of_the_other = 100;
     std::string address = "@ros2store-socket-test-" + std::to_string(::getpid());

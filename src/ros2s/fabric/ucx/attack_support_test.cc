@@ -38,7 +38,7 @@ RawUcx::RawUcx() {
     ucx_.ucp_config_release(config);
     ucp_worker_params_t worker{};
     EXPECT_EQ(ucx_.ucp_worker_create(context_, &worker, &worker_), UCS_OK);
-    // What it is sent it drops.
+    // It drops what it receives.
     ucp_am_handler_param_t handler{};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
     handler.id = active_message_id;

@@ -1,5 +1,5 @@
-// Peers that do not keep to the protocol: whatever they do costs their own session and no other.
-// (Within UCX's own formats, that is: who forges those is not kept out, see 0403-ucx.md.)
+// Peers that break the protocol: whatever they do costs only their own session. (Within UCX's own
+// formats. A peer that forges those is not stopped, see 0403-ucx.md.)
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::vector<std::byte> packet(Packet header, size_t bytes) {
     return frame;
 }
 
-// What one attempt sends after the first message; a header of null is the right one.
+// The data of one attempt after the first message; a null header means a valid one.
 struct Attempt {
     const char* what;
     void (*change)(FrameHeader&);
@@ -101,7 +101,7 @@ Task<> garbage(Stage& stage) {
         for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
             std::vector<std::byte> data(1 + random.below(4000));
             for (std::byte& each : data) each = static_cast<std::byte>(random.next());
-            // Now and then a packet that passes at first sight.
+            // Sometimes a packet that is valid at first sight.
             const Packet header{.type = static_cast<Packet::Type>(1 + random.below(7)),
                                 .length = static_cast<uint32_t>(random.below(data.size())),
                                 .operation = random.below(2 * data.size())};
@@ -117,7 +117,7 @@ Task<> garbage(Stage& stage) {
 }
 TEST(UcxAttack, garbage_in_frames) { Stage().run(garbage); }
 
-// What names no session of ours is nobody's: it is counted, and costs no session.
+// A frame that names none of our sessions is counted, and costs no session.
 Task<> frames_for_nobody(Stage& stage) {
     RawUcx raw;
     Attacker attacker{.ucx = raw};
@@ -129,7 +129,7 @@ Task<> frames_for_nobody(Stage& stage) {
     co_await attacker.send(stage, object_bytes(header), as_bytes("anything"));
     co_await attacker.send(stage, as_bytes("short"), as_bytes("anything"));
     co_await attacker.send(stage, {}, as_bytes("anything"));
-    // Messages of other numbers, which UCX does not check against its table of handlers.
+    // Messages with other numbers, which UCX does not check against its table of handlers.
     header = {.channel = attacker.server.channel, .sequence = 1};
     co_await attacker.send(stage, object_bytes(header), as_bytes("anything"), 2);
     co_await attacker.send(stage, object_bytes(header), as_bytes("anything"), 65535);
@@ -140,7 +140,7 @@ Task<> frames_for_nobody(Stage& stage) {
     EXPECT_EQ(stage.server->counters().frames_refused.value(), 6U);
     co_await stage.bystander_is_served();
     EXPECT_TRUE(attacker.victim->alive());
-    // And its own session still works.
+    // Its own session still works.
     header = attacker.header();
     const auto good = packet({.type = Packet::Type::message, .length = 4, .operation = 4}, 4);
     co_await attacker.send(stage, object_bytes(header), good);
@@ -151,7 +151,7 @@ Task<> frames_for_nobody(Stage& stage) {
 }
 TEST(UcxAttack, frames_for_nobody) { Stage().run(frames_for_nobody); }
 
-// UCX's own get, put and atomic addition, at addresses of another process's choice.
+// UCX's own get, put and atomic addition, at addresses that another process chooses.
 class OneSided {
   public:
     static constexpr std::byte given{0xee}, untaken{0x11};
@@ -159,7 +159,7 @@ class OneSided {
     OneSided(RawUcx& raw, ucp_ep_h endpoint) : raw_(raw), endpoint_(endpoint) {
         std::memset(source_.data(), static_cast<int>(given), source_.size());
         std::memset(sink_.data(), static_cast<int>(untaken), sink_.size());
-        // The key of some memory of its own: tcp's keys say nothing that the other side checks.
+        // The key of some memory of its own: over tcp the other side checks nothing in a key.
         ucp_mem_map_params_t map{};
         map.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
         map.address = source_.data();
@@ -174,7 +174,7 @@ class OneSided {
     }
     OneSided(const OneSided&) = delete;
     OneSided& operator=(const OneSided&) = delete;
-    // After its endpoint is closed, which ends what nobody answered.
+    // After its endpoint is closed, which ends unanswered operations.
     ~OneSided() {
         for (void* request : requests_) {
             if (request != nullptr && !UCS_PTR_IS_ERR(request)) {
@@ -218,7 +218,7 @@ class OneSided {
 
 constexpr std::byte kept{0x5a};
 
-// At addresses that are mapped, known, and even granted.
+// At addresses that are mapped, known, or even granted.
 Task<> one_sided_operations(Stage& stage) {
     RawUcx raw;
     Attacker attacker{.ucx = raw};
@@ -233,7 +233,7 @@ Task<> one_sided_operations(Stage& stage) {
         std::memset(memory.data(), static_cast<int>(kept), memory.size());
         operations.send(memory);
     }
-    // Long after they came, and after others were served in between.
+    // Long after they arrived, and after others were served in between.
     for (int i = 0; i < 10; ++i) {
         co_await attacker.look(stage);
         co_await stage.bystander_is_served();
@@ -249,8 +249,8 @@ Task<> one_sided_operations(Stage& stage) {
 }
 TEST(UcxAttack, one_sided_operations_change_nothing) { Stage().run(one_sided_operations); }
 
-// What the test before this one rests on: the same operations do read and write memory that was
-// never registered, where the peer's context has them.
+// The basis of the previous test: the same operations do read and write memory that was never
+// registered, if the peer's context has them.
 TEST(UcxAttack, one_sided_operations_work_on_a_context_that_has_them) {
     RawUcx victim, raw;
     const std::vector<std::byte> address = victim.address();
@@ -264,7 +264,7 @@ TEST(UcxAttack, one_sided_operations_work_on_a_context_that_has_them) {
     {
         OneSided operations(raw, endpoint);
         operations.send(secret.bytes());
-        // The addition comes last, and to the first eight bytes alone.
+        // The addition comes last, and changes only the first eight bytes.
         const auto is_changed = [&] {
             return !operations.has_read_nothing() && secret.bytes()[0] != kept &&
                    secret.bytes()[0] != OneSided::given &&

@@ -1,6 +1,6 @@
-// UCX keeps the fabric's contract: between two connections of one core, between two cores, and
-// between two processes. Over tcp on the loopback interface, or over what the environment's
-// ROS2STORE_TEST_UCX names: "ucx+rc rxe0:1".
+// UCX keeps the fabric's contract: between two connections of one core, two cores, and two
+// processes. Over tcp on the loopback interface, or over the provider and device in the
+// environment's ROS2STORE_TEST_UCX: "ucx+rc rxe0:1".
 #include <cstdlib>
 
 #include "ros2s/fabric/contract/os_setup.h"

@@ -1,5 +1,5 @@
-// The choice of transport and device, for machines that are not at hand; and that UCX does what was
-// chosen whatever the environment says.
+// The choice of transport and device, for machines that are not available; and UCX uses that
+// choice, whatever the environment says.
 #include "selection.h"
 
 #include <gtest/gtest.h>
@@ -103,7 +103,7 @@ TEST(UcxContext, environment_changes_nothing) {
     Report report;
     const auto settings = select(options, look_at_machine(), report);
     ASSERT_TRUE(settings) << report.text();
-    // Without what is set after the environment was read, to see that it is not read at all.
+    // Without the settings made after the environment is read, to see that it is not read at all.
     const Settings bare{{"TLS", "tcp"}};
     size_t expected = 0;
     size_t expected_bare = 0;

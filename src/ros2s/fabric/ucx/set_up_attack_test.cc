@@ -1,4 +1,4 @@
-// What comes to the ports: other protocols, half-open connections, greetings that make no sense.
+// Attacks on the ports: other protocols, half-open connections, invalid greetings.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ Task<> half_open(Stage& stage) {
 }
 TEST(UcxSetUp, a_thousand_half_open_connections) { Stage().run(half_open); }
 
-// The same at the ports that UCX listens on.
+// The same at the ports on which UCX listens.
 Task<> half_open_at_ucx(Stage& stage) {
     const std::vector<std::string> ports = other_ports(stage.address());
     EXPECT_GE(ports.size(), 2U);  // the server's and the honest client's
@@ -103,7 +103,7 @@ Task<> other_protocols(Stage& stage) {
         co_await yield(stage.core());
     }
     EXPECT_EQ(stage.server->counters().handshakes_refused.value(), count);
-    // One that says all the right things and then nothing: no endpoint comes of it.
+    // A peer that sends a valid hello and then nothing gets no endpoint.
     {
         Attacker attacker{.ucx = raw};
         EXPECT_TRUE(co_await say_hello(stage, attacker, encode_greeting(7, raw.address())));
@@ -122,7 +122,7 @@ TEST(UcxSetUp, other_protocols) {
         .run(other_protocols);
 }
 
-// To the one who connects: somebody else listens there, or nobody answers.
+// For the connecting side: another program listens there, or there is no answer.
 Task<> somebody_else_listens(Stage& stage) {
     Report report;
     std::string address = "127.0.0.1:0";

@@ -1,6 +1,6 @@
-// What loading UCX does to a process, looked at in processes that had not loaded it: nothing before
-// the first domain, and afterwards the program's handlers of signals and the code of its C library
-// are what they were.
+// The effects of loading UCX on a process, in processes that had not loaded it: none before the
+// first domain. Afterwards the program's signal handlers and the code of its C library are
+// unchanged.
 #include "ucx_library.h"
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ bool is_loaded() {
     return found != nullptr;
 }
 
-// Signal → who handles it and how.
+// Signal → its handler and flags.
 std::map<int, struct sigaction> handlers() {
     std::map<int, struct sigaction> all;
     for (int each = 1; each <= SIGRTMAX; ++each) {
@@ -49,7 +49,7 @@ int differing(const std::map<int, struct sigaction>& before) {
     return count;
 }
 
-// The first instructions of what UCX would put its own code over.
+// The first instructions of the functions that UCX would patch.
 std::map<std::string, std::string> code_of_libc() {
     constexpr size_t beginning = 16;
     void* libc = dlopen("libc.so.6", RTLD_NOW);
@@ -85,7 +85,7 @@ void open_a_context() {
     _exit(differing(before) == 0 ? 0 : 1);
 }
 
-// Each runs in a program that was started for it.
+// Each test runs in a program started for it.
 class UcxLibraryLoaded : public testing::Test {
   protected:
     void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -116,7 +116,7 @@ TEST_F(UcxLibraryLoaded, leaves_them_alone_whatever_the_environment_says) {
     unsetenv("UCX_MEM_EVENTS");
 }
 
-// The comparison sees what a plain dlopen() does. (AddressSanitizer's program does not survive it.)
+// The comparison detects what a plain dlopen() does. (A program with AddressSanitizer crashes.)
 #ifndef ROS2S_SANITIZED
 TEST_F(UcxLibraryLoaded, by_somebody_else_changes_both) {
     EXPECT_EXIT(
@@ -145,7 +145,7 @@ TEST_F(UcxLibraryLoaded, is_the_one_that_is_reported) {
         testing::ExitedWithCode(0), "^/.*libucp\\.so[.0-9]* is 1\\.[0-9]+\\.[0-9]+");
 }
 
-// Somebody's settings in a directory that is everybody's, such as /tmp.
+// Another user's settings in a directory that all users can write, such as /tmp.
 TEST(UcxLibrary, does_not_read_what_others_left_in_the_current_directory) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to somebody else";
     const std::filesystem::path before = std::filesystem::current_path();

@@ -1,5 +1,5 @@
 // The memory option holds for an index ten times its size, while it is written, compacted, read at
-// random and listed; by RocksDB's own count, and by what the kernel gave to the process.
+// random and listed; by RocksDB's own count, and by the kernel's count for the process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

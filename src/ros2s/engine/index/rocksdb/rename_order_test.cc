@@ -9,8 +9,8 @@
 namespace ros2s::engine {
 namespace {
 
-// What RocksDB does to begin a new manifest, with a crash before it syncs the directory. True if
-// afterwards CURRENT names a manifest that is not there.
+// RocksDB's steps to begin a new manifest, with a crash before it syncs the directory. True if
+// afterwards CURRENT names a manifest that does not exist.
 bool loses_the_manifest(bool ordered, uint64_t seed) {
     SimulatedFiles files;
     std::shared_ptr<rocksdb::Env> env = files.mount();

@@ -179,7 +179,7 @@ TEST_F(RocksDbIndexTest, ASecondOpenerInThisProcessIsRefused) {
 
 TEST_F(RocksDbIndexTest, ASecondOpenerInAnotherProcessIsRefused) {
     make();
-    // The other program holds the lock as RocksDB takes it: a POSIX record lock on LOCK.
+    // The other program holds the lock in the same way as RocksDB: a POSIX record lock on LOCK.
     int ready[2], leave[2];
     ASSERT_EQ(pipe(ready), 0);
     ASSERT_EQ(pipe(leave), 0);
@@ -252,7 +252,7 @@ TEST_F(RocksDbIndexTest, AFlippedBitInATableIsNeverReadAsData) {
         caught += wrong ? 1 : 0;
         flip_bit(table, offset);
     }
-    // The rest lies where no reader looks: padding, statistics.
+    // The rest is in bytes that no reader uses: padding, statistics.
     EXPECT_GT(caught, places * 3 / 4);
 }
 

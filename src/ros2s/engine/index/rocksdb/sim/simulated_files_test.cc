@@ -41,11 +41,11 @@ INSTANTIATE_TEST_SUITE_P(RocksDbOnSimulatedFiles, IndexContract,
                          testing::Values(MakeIndexUnderTest{"RocksDB on simulated files",
                                                             make_simulated}));
 
-// One life of an index: batches and flushes until the planned crash. Each batch writes its number
+// One run of an index: batches and flushes until the planned crash. Each batch writes its number
 // under "position" and under a key of its own.
 struct Life {
     uint64_t applied = 0, flushed = 0;
-    size_t flushes = 0;  // that had something to flush
+    size_t flushes = 0;  // those with something to flush
 };
 std::string own_key(uint64_t position) { return "batch" + std::to_string(position % 50); }
 std::string own_value(uint64_t position) {
@@ -69,8 +69,8 @@ Life live(Index& index, uint64_t position, Random& random) {
     return life;
 }
 
-// The number of the last batch found; checks that everything before it is there and nothing else,
-// all that was flushed among it.
+// The number of the last batch found. Checks that exactly the batches up to it exist, including all
+// flushed ones.
 uint64_t survivor(Index& index, const Life& life = {.applied = UINT64_MAX}) {
     const auto page = index.scan({.bytes_max = SIZE_MAX});
     EXPECT_TRUE(page);
@@ -96,7 +96,7 @@ size_t tables(SimulatedFiles& files) {
         names, [](const std::string& name) { return name.ends_with(".sst"); }));
 }
 
-// The same while RocksDB merges tables, in threads of its own: no life comes out as before.
+// The same while RocksDB merges tables, in threads of its own: no two runs are equal.
 TEST(CrashContract, HoldsAtEveryChangeOfACompaction) {
     int crashes = 0;
     size_t merged = 0;
@@ -143,7 +143,7 @@ TEST(CrashContract, HoldsAtEveryChangeOfTheFiles) {
         for (int round = 0; round < 3; ++round) {
             files.crash_after(1 + random.below(round == 0 ? 120 : 60), random.next());
             if (auto index = open_rocksdb_index("/index", simulated(files), report)) {
-                // If it survived its own opening, the crash is for its life.
+                // If its opening survived, the crash comes later in its run.
                 if (!files.cancel_crash()) {
                     const uint64_t position = survivor(**index, life);
                     files.crash_after(1 + random.below(40), random.next());
