@@ -1,6 +1,6 @@
 // Several clients of one container at once: two hosts, each with a DPU of its own, and a direct
-// client. What one was told is done, the others see at once (promise P3), and what they want at the
-// same time one of them gets.
+// client. An acknowledged change is done, and the others see it at once. If several try the same
+// change, one of them succeeds.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

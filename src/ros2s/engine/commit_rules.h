@@ -32,8 +32,7 @@ struct CommitRules {
     bool two_generations = true;
     // A record is the next one only if it has the announced id and names its predecessor's.
     bool chain = true;
-    // A record's id cannot be known before the record is written, not even from an older record
-    // there.
+    // A record's id is random: an older record in its place cannot have it.
     bool fresh_ids = true;
     // A record is not written over a record that recovery still needs.
     bool await_room = true;

@@ -54,7 +54,7 @@ struct EngineOptions {
     Duration reply_lease = std::chrono::minutes(2);
     // How long pins outlive their session. Its client may reconnect and pin again.
     Duration pin_grace{};
-    // There were sessions before the pool was opened: nothing is unpinned for `pin_grace`.
+    // There were sessions before: the condition `unpinned` fails for `pin_grace` after opening.
     bool begins_with_grace = false;
     bool read_only = false;
     // Accepts a device with the same content on another medium than the recorded one.

@@ -39,7 +39,7 @@ class RecoveredPool {
 };
 
 [[nodiscard]] CommitRules rules_of(const EngineOptions& options);
-// Closes what is there.
+// Closes the devices that are open.
 Task<> close_all(Devices& devices);
 
 }  // namespace ros2s::engine

@@ -44,7 +44,7 @@ TEST(StagingMemory, IsAlignedWhateverItsSize) {
     EXPECT_EQ(StagingMemory().size(), 0U);
 }
 
-#ifndef ROS2S_SANITIZED  // whose allocator keeps what is freed, to see who still uses it
+#ifndef ROS2S_SANITIZED  // its allocator keeps freed memory, to detect a use after free
 TEST(StagingMemory, GoesBackToTheKernelAsSoonAsItIsFreed) {
     for (const size_t size : {size_t{1} << 20, StagingMemory::huge_page_bytes}) {
         StagingMemory memory(size);

@@ -1,6 +1,6 @@
 // Checks that every store makes before it looks at its state: keys, extents, values and
-// transactions over the limits (too_large, detail = the limit), and requests that make no sense
-// (invalid). All stores share it, so that they agree. A server runs it on requests of a peer.
+// transactions over the limits (too_large, detail = the limit), and invalid requests (invalid).
+// All stores share it, so that they agree. A server runs it on requests of a peer.
 #pragma once
 #include "ros2s/base/result.h"
 #include "ros2s/object/object_store.h"

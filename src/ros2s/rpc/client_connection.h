@@ -87,7 +87,7 @@ class ClientConnection final : private fabric::MessageReader {
     [[nodiscard]] Layout lay_out(const Call& call, const CallRequest& request) const;
     Task<Result<>> open_windows(Windows& windows, const CallRequest& request, Layout layout,
                                 StopToken stop);
-    // A request's frame, in the slot's memory, and what is sent behind it.
+    // A request's frame, in the slot's memory, and the part that is sent after it.
     struct Parts {
         ConstBytes head, tail;
     };

@@ -11,7 +11,7 @@ struct ServerGroup {
     explicit ServerGroup(Reactor& reactor, admission::Limits limits = {})
         : admission(reactor, limits) {}
 
-    // The bytes of a request are its payload, its sink, and a body that lies in windows.
+    // The bytes of a request are its payload, its sink, and a body that is in windows.
     admission::Admission admission;
     // Memory that all PayloadPools together keep for later requests.
     uint64_t kept_bytes = 0;

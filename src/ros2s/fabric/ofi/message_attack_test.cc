@@ -301,7 +301,7 @@ const std::array<Lie, 8> lies{{
     {"without the right to read", FI_REMOTE_WRITE, false, as_it_is},
 }};
 
-// The adapter refuses each. The liar's session ends, it may connect again, and a valid key works.
+// The adapter refuses each. The peer's session ends, it may connect again, and a valid key works.
 Task<> false_keys(Stage& stage) {
     MessageAttacker other;
     uint64_t violations = 0;

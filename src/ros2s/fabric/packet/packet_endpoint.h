@@ -12,8 +12,8 @@
 // Budgets towards the peer
 // - Messages: the peer has credit for our incoming_bytes_max and gets it back as messages are
 //   released. Each message counts its bytes and message_overhead. Using more ends the connection.
-// - Operations: at most operations_max gets of the peer in progress, and as many ends that it has
-//   not read.
+// - Operations: at most operations_max gets of the peer in progress. The number of ends that it has
+//   not read is bounded, too.
 #pragma once
 #include <deque>
 #include <memory>

@@ -24,8 +24,8 @@ struct Options {
     // Shared memory of all connections that a listener of this domain accepts, control segments
     // included. A peer that needs more than the rest is refused.
     uint64_t segments_bytes_max = uint64_t{4} << 30;
-    // What this domain shares with others; null: nothing. One that takes all it gets leaves as much
-    // as it has, so that several leave room for one more.
+    // Shared with other domains; null: not shared. A domain leaves at least as much of it free as
+    // it uses, so that another domain always finds some.
     SegmentsTogether* together = nullptr;
 };
 

@@ -378,7 +378,7 @@ Result<> make_directory(const std::string& directory, rocksdb::FileSystem& files
 }
 
 // RocksDB's files have the modes that the umask leaves, and contain names and attributes of the
-// pool's files. So the directory is closed to other users, whoever made it and when.
+// pool's files. So the directory is closed to other users, also if it existed before.
 Result<> keep_others_out(const std::string& directory, const RocksDbOptions& options,
                          Report& report) {
     if (options.env) return {};  // a simulated file system has no modes
