@@ -12,12 +12,12 @@
 namespace ros2s::cli {
 namespace {
 
-// Commands that open no pool, or work without one too, name none.
+// Commands that open no pool, or also work without one, name no places.
 template <class Options>
 std::vector<std::string> places_of(const Options&) {
     return {};
 }
-// A local path is no pool that is opened.
+// A local path is not a pool to be opened.
 std::vector<std::string> uris_in(std::vector<std::string> places) {
     std::erase_if(places, [](const std::string& place) { return !is_uri(place); });
     return places;
@@ -29,7 +29,7 @@ std::vector<std::string> places_of(const StatusOptions& options) { return {optio
 std::vector<std::string> places_of(const PoolOptions& options) { return {options.directory}; }
 std::vector<std::string> places_of(const ContainerOptions& options) { return {options.place}; }
 
-// One command: its options live in the closure that runs it.
+// One command: its options are in the closure that runs it.
 template <class Options>
 class Command {
   public:
@@ -48,7 +48,7 @@ class Command {
     CLI::App& app;
 };
 
-// Of the words that a person may write where a number of bytes is asked for.
+// Accepts the forms in which a person may write a number of bytes.
 CLI::Validator offset() {
     constexpr uint64_t most = uint64_t{INT64_MAX} - 4096;
     return {[](std::string& word) -> std::string {
@@ -65,7 +65,7 @@ CLI::Validator offset() {
             ""};
 }
 
-// The first argument behind the command that was understood; "" where there is none.
+// The first argument after the recognised command; "" if there is none.
 std::string_view unknown_word(int count, char** values, const CLI::App& level) {
     int at = 1;
     if (!level.get_name().empty() && level.get_parent() != nullptr) {
@@ -76,7 +76,7 @@ std::string_view unknown_word(int count, char** values, const CLI::App& level) {
     return at < count ? values[at] : "";
 }
 
-// What is wrong with the command line, where the library's own words would not say it.
+// The problem with the command line, where the library's own message does not say it.
 std::string in_words(const CLI::ParseError& error, int count, char** values,
                      const CLI::App& level) {
     const std::string said = error.what();

@@ -1,4 +1,4 @@
-// The command line: which command with which options, or why not.
+// The command line: the chosen command and its options, or what is wrong.
 #pragma once
 #include <functional>
 #include <optional>
@@ -11,14 +11,15 @@ namespace ros2s::cli {
 
 struct Arguments {
     bool json = false;
-    // What the command's pools are named by, among local paths: its arguments as they were written.
+    // The arguments that name the command's pools, as they were written; local paths may be among
+    // them.
     std::vector<std::string> places;
     // Starts the chosen command.
     std::function<Task<Result<>>(Workplace)> command;
 };
 
-// Nothing where the program is to end at once with `status`: help and version were printed, or the
-// complaint about the arguments was.
+// Empty if the program ends at once with `status`: it has printed help, the version, or what is
+// wrong with the arguments.
 [[nodiscard]] std::optional<Arguments> parse_arguments(int count, char** values, int& status);
 
 }  // namespace ros2s::cli

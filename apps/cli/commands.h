@@ -1,6 +1,6 @@
-// The commands: what each takes, and the coroutine that does it. arguments.cc fills the options
-// from the command line; every command says its results through the workplace's session, and its
-// one sentence of failure through the workplace's report.
+// The commands: their options, and the coroutines that run them. arguments.cc fills the options
+// from the command line. A command reports its results through the workplace's session, and its one
+// sentence of failure through the workplace's report.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -29,14 +29,14 @@ struct Workplace {
 
 struct UpOptions {
     std::string directory;
-    // Not set: the default of a new pool, and whatever an old one has.
+    // Not set: the default for a new pool, and the actual size of an existing one.
     std::optional<std::string> size;
     std::optional<uint32_t> devices;
     std::optional<std::string> pool;
     std::vector<std::string> device_directories;
-    std::optional<std::string> container;  // made with a new pool; empty: none
+    std::optional<std::string> container;  // created with a new pool; empty: none
     bool no_daemons = false;
-    std::string providers;  // of the DPU daemon towards the engine
+    std::string providers;  // for the DPU daemon's connection to the engine
     bool trusted_network = false;
 };
 inline constexpr const char* default_size = "4G";
@@ -47,7 +47,7 @@ Task<Result<>> up(Workplace work, UpOptions options);
 
 struct DownOptions {
     std::string place;  // a pool directory or a URI
-    bool kill = false;  // daemons, instead of a drain
+    bool kill = false;  // kill the daemons instead of draining them
 };
 Task<Result<>> down(Workplace work, DownOptions options);
 
@@ -86,11 +86,11 @@ Task<Result<>> container_check(Workplace work, ContainerOptions options);
 
 struct FileOptions {
     std::vector<std::string> places;
-    bool all = false;        // ls: names that begin with a dot too
+    bool all = false;        // ls: also names that begin with a dot
     bool long_form = false;  // ls
     bool recursive = false;  // cp, rm, ls
     bool parents = false;    // mkdir
-    bool force = false;      // rm: what is not there is no error
+    bool force = false;      // rm: a missing file is no error
 };
 Task<Result<>> ls(Workplace work, FileOptions options);
 Task<Result<>> cat(Workplace work, FileOptions options);
@@ -103,21 +103,21 @@ Task<Result<>> cp(Workplace work, FileOptions options);
 struct WhyOptions {
     std::string place;
     uint64_t offset = 0;
-    bool write = false;  // also rewrite, with the bytes that it holds, the block that was read
+    bool write = false;        // also write the same bytes back to the block that was read
     std::string trace_file{};  // gets the steps, too
 };
 Task<Result<>> why(Workplace work, WhyOptions options);
 
 struct DoctorOptions {
     std::string place = ".";   // a directory or a URI
-    std::string certificates;  // a directory of them; empty: where they usually are
+    std::string certificates;  // a directory of them; empty: the usual one
 };
 Task<Result<>> doctor(Workplace work, DoctorOptions options);
 
 struct CertificateOptions {
     std::string directory;           // the authority's; show: a file
     std::string name;                // issue
-    std::vector<std::string> names;  // under which the server is reached
+    std::vector<std::string> names;  // names by which clients reach the server
     bool server = false;
     bool replace = false;
     uint32_t days = 365;
@@ -131,8 +131,8 @@ struct MountOptions {
     std::string mount_point;
     std::vector<std::string> further;  // for ros2store-fuse
 };
-// Becomes ros2store-fuse, and returns only when that fails; with --json it runs one, and returns
-// when the mount answers.
+// Becomes ros2store-fuse, and returns only on failure. With --json it starts one, and returns when
+// the mount answers.
 Task<Result<>> mount(Workplace work, MountOptions options);
 
 }  // namespace ros2s::cli

@@ -1,5 +1,5 @@
 // ros2store: the command line. Parses, composes a reactor with helper threads, and runs one command
-// on it. Exit status: 0 done, 1 the command failed, 2 the arguments make no sense, 130 interrupted.
+// on it. Exit status: 0 done, 1 the command failed, 2 the arguments are invalid, 130 interrupted.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -15,7 +15,7 @@
 namespace ros2s::cli {
 namespace {
 
-// Ctrl-C asks the running command to stop and clean up; a second one ends the process at once.
+// Ctrl-C asks the running command to stop and clean up. A second one ends the process at once.
 class Interrupts final : public Poller {
   public:
     explicit Interrupts(OsReactor& reactor) : reactor_(reactor) {
@@ -47,14 +47,14 @@ class Interrupts final : public Poller {
     bool prepare_sleep() noexcept override { return interrupted == 0 || stop_.stop_requested(); }
 
   private:
-    // A signal handler has no other way to them.
+    // A global, because it is set by a signal handler.
     static inline volatile std::sig_atomic_t interrupted = 0;
     static inline OsReactor* awake = nullptr;
     OsReactor& reactor_;
     StopSource stop_;
 };
 
-// A copy of a large tree holds many local descriptors open.
+// Copying a large tree holds many local descriptors open.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -86,7 +86,7 @@ int run(const Arguments& arguments) {
         return session.finish() ? 0 : 1;
     }
     if (done.error().code == Code::cancelled) {
-        // "FILE: cancelled" says no more.
+        // "FILE: cancelled" adds nothing.
         const bool more = !report.empty() && !report.text().ends_with(describe(Code::cancelled));
         held.warn(session);
         session.complain(more ? "interrupted: " + report.text() : "interrupted");
@@ -101,7 +101,7 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
     ros2s::cli::raise_descriptor_limit();
-    // gRPC writes lines of its own about what our one line says.
+    // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     int status = 0;
     const auto arguments = ros2s::cli::parse_arguments(argc, argv, status);

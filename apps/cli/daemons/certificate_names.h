@@ -5,7 +5,8 @@
 
 namespace ros2s::cli {
 
-// Under which a server here is reached from here: localhost, its addresses, and the machine's name.
+// The names by which a server on this machine is reached from here: localhost, its addresses, and
+// the machine's name.
 [[nodiscard]] std::vector<std::string> names_of_this_machine();
 
 }  // namespace ros2s::cli

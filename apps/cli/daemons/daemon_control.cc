@@ -9,7 +9,7 @@
 namespace ros2s::cli {
 namespace {
 
-// A status of daemons that hang is a status, too.
+// A status of hanging daemons must be printed, too.
 constexpr Duration answer_max = std::chrono::seconds(5);
 
 Task<Result<control::ServerFacts>> ask(Workplace work, control::ClientOptions options,
@@ -22,7 +22,7 @@ Task<Result<control::ServerFacts>> ask(Workplace work, control::ClientOptions op
     co_return co_await client->query_server(call, report);
 }
 
-// What it says is wrong; empty: nothing.
+// The problem that it reports; empty: none.
 std::string trouble_of(const control::ServerFacts& facts) {
     if (!facts.serving) return "it drains, and takes no new sessions";
     if (facts.absent.empty()) return {};

@@ -8,11 +8,11 @@ namespace ros2s::cli {
 
 enum class Daemon : uint8_t { engine, dpu };
 
-// With the client's certificate that lies in the directory.
+// Uses the client's certificate of the directory.
 [[nodiscard]] control::ClientOptions control_of(const api::ServicePlaces& places, Daemon daemon);
 
-// Asks each that runs how many sessions it has; why one does not tell, its `trouble` says. Waits
-// for a hanging one, some seconds.
+// Asks each running daemon for its number of sessions. If one does not answer, its `trouble` says
+// why. Waits some seconds for a hanging one.
 [[nodiscard]] Task<Result<>> ask_services(Workplace work, std::string directory,
                                           std::vector<Service>& services);
 

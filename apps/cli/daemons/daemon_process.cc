@@ -31,7 +31,7 @@ constexpr Duration stop_max = 60s;
 constexpr Duration glance = 10ms;
 constexpr int lock_descriptor = 3;
 
-// The environment of this process without what is meant for it alone.
+// The environment of this process, without the variables that are meant only for it.
 std::vector<std::string> environment_with(const std::string& notify) {
     std::vector<std::string> environment{"NOTIFY_SOCKET=" + notify};
     for (char** each = environ; *each != nullptr; ++each) {
@@ -56,7 +56,7 @@ Result<pid_t> spawn_daemon(std::vector<std::string> arguments, std::vector<std::
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions, lock, lock_descriptor);
     posix_spawn_file_actions_addclosefrom_np(&actions, lock_descriptor + 1);
-    // It may run for months, and holds no directory that is not the pool's.
+    // It may run for months, and must use no directory except the pool's.
     posix_spawn_file_actions_addchdir_np(&actions, "/");
     sigset_t none, all;
     sigemptyset(&none);
@@ -83,7 +83,7 @@ bool has_ended(pid_t child) {
     return ::waitpid(child, &status, WNOHANG) != 0;
 }
 
-// A child of this process: nobody else has its number before it was waited for.
+// A child of this process: its number is not reused before it was waited for.
 Task<> end_child(Reactor& reactor, pid_t child) {
     ::kill(child, SIGTERM);
     const Time until = reactor.now() + 10s;
@@ -102,7 +102,7 @@ std::unexpected<Error> did_not_start(const DaemonPlaces& places, Report& report)
                     places.settings));
 }
 
-// Ends with the child gone, or ready.
+// Returns when the child is ready or has ended.
 Task<Result<std::vector<std::string>>> wait_until_ready(Workplace work, const DaemonPlaces& places,
                                                         const NotifySocket& notify, pid_t child) {
     Reactor& reactor = work.environment.reactor;
@@ -136,7 +136,7 @@ std::unexpected<Error> cannot_start(const DaemonPlaces& places, const Error& err
         error, fmt::format("cannot start {}: {}: {}", places.program, what, describe(error)));
 }
 
-// Each start begins a new log and keeps the one before.
+// Each start begins a new log and keeps the previous one.
 void turn_log(const std::string& log) { ::rename(log.c_str(), (log + ".old").c_str()); }
 
 Result<RunLock> take_lock(const DaemonPlaces& places, Report& report) {
@@ -222,7 +222,7 @@ Task<Result<bool>> wait_for_ending(Workplace work, DaemonPlaces places) {
 Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill) {
     const auto holder = LockHolder::find(places.pid);
     Result<> sent = holder ? holder->signal(kill ? SIGKILL : SIGTERM) : fail(holder.error());
-    // One that is ending by itself is waited for as well.
+    // Also waits for one that ends by itself.
     if (holder && !sent && sent.error().code == Code::not_found) sent = {};
     if (!sent && sent.error().code == Code::not_found) co_return false;
     if (!sent) {
@@ -242,7 +242,7 @@ std::vector<std::string> end_of_log(const DaemonPlaces& places) {
     const auto size = static_cast<std::streamoff>(log.tellg());
     log.seekg(std::max(std::streamoff{0}, size - tail));
     std::string line;
-    if (size > tail) std::getline(log, line);  // not from its beginning
+    if (size > tail) std::getline(log, line);  // the first line may be incomplete
     std::vector<std::string> lines;
     while (std::getline(log, line)) lines.push_back(std::move(line));
     return lines;
@@ -263,7 +263,7 @@ std::string last_words(const std::vector<std::string>& lines, const std::string&
     std::string error, stray;
     for (const std::string& line : lines) {
         if (line.starts_with(complaint)) return line.substr(complaint.size());
-        // Behind the time, where there is one.
+        // After the time, if there is one.
         const size_t space = line.find(' ');
         const bool has_time = space != line.npos && line.front() >= '0' && line.front() <= '9' &&
                               line[space - 1] == 'Z';
@@ -272,7 +272,7 @@ std::string last_words(const std::vector<std::string>& lines, const std::string&
             error = said.substr(said.find(' ') + 1);
         } else if (stray.empty() && !said.starts_with("warning: ") && !said.starts_with("info: ") &&
                    !said.starts_with("debug: ")) {
-            stray = said;  // of the C library, a sanitizer, a failed check
+            stray = said;  // from the C library, a sanitizer, a failed check
         }
     }
     return stray.empty() ? error : stray;
@@ -285,7 +285,7 @@ std::string how_it_ended(const DaemonPlaces& places) {
 std::string how_it_ended(const std::vector<std::string>& lines, const std::string& program) {
     const std::string words = last_words(lines, program);
     if (!words.empty()) return fmt::format("its last error was: {}", words);
-    // As daemon::run_daemon() says them.
+    // The messages of daemon::run_daemon().
     if (says(lines, " info: stopped; everything is closed")) {
         return "a signal told it to stop, and it closed everything";
     }

@@ -1,7 +1,8 @@
-// A daemon of a pool directory as a process: started in the background, waited for, stopped.
+// A daemon of a pool directory as a process: starting it in the background, waiting for it, and
+// stopping it.
 //
-// `up` starts it in a session of its own, without the terminal, its messages in a log, and learns
-// from sd_notify(3) when it is ready and where it listens. It lives on when `up` ends.
+// `up` starts it in a session of its own, without the terminal, with its messages in a log.
+// sd_notify(3) tells `up` when it is ready and its addresses. It continues when `up` ends.
 #pragma once
 #include <sys/types.h>
 
@@ -23,25 +24,25 @@ struct DaemonPlaces {
 // The engine, and the DPU daemon, which needs it.
 [[nodiscard]] std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places);
 
-// The program beside this one. Errors: not_found, with a sentence.
+// The program in the same directory as this one. Errors: not_found, with a sentence.
 [[nodiscard]] Result<std::string> daemon_program(const std::string& name, Report& report);
 
-// Starts it and waits until it is ready; one that fails is gone when this returns. Errors, with a
-// sentence: not_found (the program), busy (it runs), io (it did not start: its own last words),
+// Starts it and waits until it is ready. If it fails, it has ended when this returns. Errors, with
+// a sentence: not_found (the program), busy (it runs), io (it did not start: its last message),
 // cancelled, deadline, those of files.
 [[nodiscard]] Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places);
 
-// Waits for one that was killed, and that the kernel has yet to clear away: as long as it has its
-// lock it seems to run. True: it is gone; false: it lives, or there was none. Errors, with a
-// sentence: busy (it does not end), cancelled.
+// Waits for a killed daemon that the kernel has not removed yet: it seems to run as long as it has
+// its lock. True: it has ended; false: it lives, or there was none. Errors, with a sentence: busy
+// (it does not end), cancelled.
 [[nodiscard]] Task<Result<bool>> wait_for_ending(Workplace work, DaemonPlaces places);
 
-// Tells it to drain, or `kill`s it, and waits until it has ended. True: it ran. Errors, with a
+// Asks it to drain, or kills it, and waits until it has ended. True: it was running. Errors, with a
 // sentence: busy (it does not end), cancelled, denied.
 [[nodiscard]] Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill);
 
-// What of its log says why it ended: its complaint, or a line that is none of a log, or else the
-// last error. "" where it was killed, say.
+// The line of its log that says why it ended: its complaint, or a line without the log's format, or
+// else the last error. "" if there is none, for example if it was killed.
 [[nodiscard]] std::string last_words(const DaemonPlaces& places);
 [[nodiscard]] std::string last_words(const std::vector<std::string>& lines,
                                      const std::string& program);

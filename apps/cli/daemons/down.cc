@@ -1,4 +1,4 @@
-// down: ends mounts, and stops the daemons; then nobody has the pool open.
+// down: ends mounts, and stops the daemons. Then no process has the pool open.
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -21,8 +21,8 @@
 namespace ros2s::cli {
 namespace {
 
-// `lazily`: also while somebody stands in it; what is behind it is dead, so that nothing is lost.
-// Root unmounts by itself; others by fuse's set-uid helper.
+// `lazily`: also if a process has its working directory there. The mount is dead, so nothing is
+// lost. Root unmounts itself, others by fuse's set-uid helper.
 Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazily) {
     const int flags = lazily ? MNT_DETACH : 0;
     const int failure = umount2(mount_point.c_str(), flags) == 0 ? 0 : errno;
@@ -55,7 +55,7 @@ Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazi
     co_return Result<>{};
 }
 
-// The mount process writes out what it has and lets go of the pool.
+// The mount's process writes its data and releases the pool.
 Task<Result<>> wait_until_free(Workplace work, const std::string& directory) {
     Reactor& reactor = work.environment.reactor;
     const Time limit = reactor.now() + std::chrono::seconds(60);
@@ -76,7 +76,7 @@ Task<Result<>> wait_until_free(Workplace work, const std::string& directory) {
 
 struct Ended {
     std::vector<std::string> dead;       // mount points whose process had ended
-    std::vector<std::string> unmounted;  // those that lived
+    std::vector<std::string> unmounted;  // mount points of living mounts
     std::vector<Service> services;
 };
 
@@ -89,7 +89,7 @@ Task<Result<>> end_mounts(Workplace work, const std::string& directory, Ended& e
             fmt::format("unmounted {}, whose process had ended without doing so", mount_point));
     }
     std::vector<std::string> living = mounts_of(directory);
-    // The owner's own word counts where the kernel's table is another namespace's.
+    // The owner's record counts if the kernel's table is the one of another namespace.
     if (!owner.mount_point.empty() && std::ranges::find(living, owner.mount_point) == living.end())
         living.push_back(owner.mount_point);
     for (const auto& mount_point : living) {
@@ -103,7 +103,7 @@ Task<Result<>> end_mounts(Workplace work, const std::string& directory, Ended& e
     co_return Result<>{};
 }
 
-// Sockets that killed daemons left.
+// Sockets left by killed daemons.
 void remove_sockets(const api::ServicePlaces& places) {
     for (const std::string& path :
          {places.engine_control, places.engine_data, places.dpu_control, places.dpu_data}) {
@@ -132,7 +132,7 @@ Task<Result<>> end_services(Workplace work, const std::string& directory, bool k
                                          service.places.program, service.running.ended,
                                          how_it_ended(service.places)));
         }
-        // An empty record says that this end was wanted.
+        // An empty record shows that this end was wanted.
         if (const auto lock = RunLock::take(service.places.pid); !lock) {
             co_return work.report.fail(
                 lock.error(),

@@ -35,7 +35,7 @@ Result<NotifySocket> NotifySocket::open(std::string path) {
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path) return fail_errno(ENAMETOOLONG);
     std::ranges::copy(path, address.sun_path);
-    ::unlink(path.c_str());  // of an `up` that was killed
+    ::unlink(path.c_str());  // left by an `up` that was killed
     NotifySocket made(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
                       std::move(path));
     if (made.descriptor_ < 0 ||

@@ -1,6 +1,6 @@
-// NotifySocket: where a daemon that this process starts says that it is ready. Source of the
-// messages: sd_notify(3); beside READY=1 they have a line X_ROS2STORE_ADDRESS=… for each address.
-// It lies in DIR/run, which no other user can enter.
+// NotifySocket: the socket on which a daemon that this process starts reports that it is ready.
+// Source of the messages: sd_notify(3). Besides READY=1 they have a line X_ROS2STORE_ADDRESS=… for
+// each address. It is in DIR/run, which no other user can enter.
 #pragma once
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ class NotifySocket {
     NotifySocket& operator=(NotifySocket&&) = delete;
     ~NotifySocket();
 
-    // The addresses, once the daemon has said that it is ready. Does not wait.
+    // The addresses, if the daemon has reported that it is ready. Does not wait.
     [[nodiscard]] std::optional<std::vector<std::string>> ready() const;
 
   private:

@@ -33,7 +33,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 namespace {
 
-// A file in memory, which a program writes to.
+// A file in memory for a program's output.
 class MemoryFile {
   public:
     MemoryFile() : descriptor_(::memfd_create("ros2store", MFD_CLOEXEC)) {}

@@ -1,4 +1,4 @@
-// Other programs: found beside this one or on the PATH, and run.
+// Other programs: finding them beside this one or on the PATH, and running them.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,21 +7,22 @@
 
 namespace ros2s::cli {
 
-// The path of a program that comes with this one: beside it, else as execvp finds it.
+// The path of a program that is installed with this one: in the same directory, else as execvp
+// finds it.
 [[nodiscard]] std::string sibling_program(const std::string& name);
-// Where files that come with this program are found: its directory. Empty: not to be told.
+// The directory of this program, where files installed with it are found. Empty: unknown.
 [[nodiscard]] std::string own_directory();
 
-// As execve(2) wants them, as long as `texts` stays.
+// The form that execve(2) needs. Valid as long as `texts`.
 [[nodiscard]] std::vector<char*> pointers_to(std::vector<std::string>& texts);
 
 struct ProgramSaid {
-    int status = 0;      // as a shell counts it
-    std::string output;  // the first KiBs of both
-    std::string errors;  // empty where they are shown
+    int status = 0;      // as a shell reports it
+    std::string output;  // the first KiBs of standard output and standard error
+    std::string errors;  // empty if they are shown
 };
 enum class ProgramErrors : uint8_t { shown, kept };
-// Runs it to its end. Blocks. Errors: those of memfd_create() and posix_spawnp().
+// Runs it until it ends. Blocks. Errors: those of memfd_create() and posix_spawnp().
 [[nodiscard]] Result<ProgramSaid> run_program(std::vector<std::string> arguments,
                                               ProgramErrors errors = ProgramErrors::shown);
 

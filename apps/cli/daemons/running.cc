@@ -16,7 +16,7 @@ namespace ros2s::cli {
 namespace {
 
 constexpr size_t record_bytes_max = 16 * 1024;
-// Above what a child gets as its standard streams.
+// Above the descriptors that a child gets as standard streams.
 constexpr int descriptor_least = 10;
 
 struct flock whole_file() {
@@ -86,7 +86,7 @@ Result<RunLock> RunLock::take(const std::string& path) {
         return errno == EAGAIN || errno == EACCES ? Result<RunLock>(fail(Code::busy))
                                                   : Result<RunLock>(fail_errno(errno));
     }
-    // What the last one said is not this one's.
+    // Removes the record of the previous process.
     if (::ftruncate(descriptor, 0) != 0) return fail_errno(errno);
     return taken;
 }
@@ -107,11 +107,11 @@ Result<LockHolder> LockHolder::find(const std::string& path) {
     ROS2S_TRY_ASSIGN(const Running running, find_running(path));
     if (running.pid == 0) return fail(Code::not_found);
     if (running.pid < 0) return fail(Code::busy);
-    // By number: the C library has names for these calls only since 2.36.
+    // By number: the C library has these calls only since 2.36.
     const auto process = static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0U));
     if (process < 0) return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
     LockHolder holder(path, running.pid, process);
-    // It still has the lock, so that it had the number when the descriptor was made.
+    // The process still has the lock, so it had the number when the descriptor was made.
     ROS2S_TRY_ASSIGN(const Running still, find_running(path));
     if (still.pid != running.pid || still.since != running.since) return fail(Code::not_found);
     return holder;
@@ -132,7 +132,7 @@ bool LockHolder::is_process_gone() const {
 }
 
 bool LockHolder::is_ending() const {
-    // In this order: while the process is there, the number is its own.
+    // In this order: while the process exists, the number is its own.
     return pool::is_ending(pid_) || is_process_gone();
 }
 

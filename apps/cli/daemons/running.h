@@ -1,13 +1,13 @@
-// Running: which daemon of a pool directory runs. A small text file says who it is; a lock on it
-// (of the open file description) says that it lives. `up` takes the lock and the daemon inherits
-// the descriptor, so that the kernel drops the lock when the daemon ends, however it does, and a
-// process that has the same number later is never taken for it. The file stays.
+// Running: the running process of a daemon of a pool directory. A small text file names the
+// process. A lock on the file (of the open file description) shows that it runs. `up` takes the
+// lock and the daemon inherits the descriptor. The kernel drops the lock when the daemon ends for
+// any reason, and a later process with the same number is not taken for it. The file stays.
 //
 //     pid: 4711
 //     since: 1763650000             seconds of Unix time
 //     address: control unix:/srv/p/run/engine.control
 //
-// The system calls here block for moments. Plain values; any thread.
+// The system calls here block for a short time. Plain values; any thread.
 #pragma once
 #include <sys/types.h>
 
@@ -22,24 +22,25 @@
 namespace ros2s::cli {
 
 struct Running {
-    pid_t pid = 0;      // 0: it does not run; -1: it does, and has not said who it is
-    pid_t ended = 0;    // the process that ended otherwise than by `down`; 0: none
+    pid_t pid = 0;      // 0: it does not run; -1: it runs, and has not written its number yet
+    pid_t ended = 0;    // the process, if it ended without `down`; 0: none
     int64_t since = 0;  // 0: unknown
     std::vector<std::string> addresses;
     friend bool operator==(const Running&, const Running&) = default;
 };
 
-// Lines that make no sense are left out: the lock decides, the text only explains.
+// Lines that cannot be parsed are ignored: the lock decides, the text only explains.
 [[nodiscard]] std::string encode_running(const Running& running);
 [[nodiscard]] Running decode_running(std::string_view text);
 
 // Errors: denied (the directory is another user's), io. No file: nothing runs.
 [[nodiscard]] Result<Running> find_running(const std::string& path);
 
-// The lock, held by this process until it is destroyed, and by whoever inherits the descriptor.
+// The lock. It is held until this object is destroyed, and by processes that inherit the
+// descriptor.
 class RunLock {
   public:
-    // Errors: busy (somebody has it), denied, not_found, io.
+    // Errors: busy (it is held), denied, not_found, io.
     [[nodiscard]] static Result<RunLock> take(const std::string& path);
     RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
     RunLock& operator=(RunLock&&) = delete;
@@ -54,10 +55,11 @@ class RunLock {
     int descriptor_;
 };
 
-// The process that has the lock, and no other that gets its number later.
+// The process that has the lock, never a later one with the same number.
 class LockHolder {
   public:
-    // Errors: not_found (nobody has it), busy (it has not said who it is), denied.
+    // Errors: not_found (no process has it), busy (the process has not written its number yet),
+    // denied.
     [[nodiscard]] static Result<LockHolder> find(const std::string& path);
     LockHolder(LockHolder&& other) noexcept
         : path_(std::move(other.path_)),
@@ -69,9 +71,9 @@ class LockHolder {
     [[nodiscard]] pid_t pid() const { return pid_; }
     // Errors: not_found (it has ended), denied.
     [[nodiscard]] Result<> signal(int number) const;
-    // It was killed, say, and the kernel has yet to clear it away.
+    // For example, it was killed and the kernel has not removed it yet.
     [[nodiscard]] bool is_ending() const;
-    // All that it had open is closed, and nobody has the lock.
+    // Everything that it had open is closed, and the lock is free.
     [[nodiscard]] bool has_ended() const;
 
   private:

@@ -41,7 +41,7 @@ std::vector<pki::CertificateRequest> certificate_requests() {
             {.name = "client"}};
 }
 
-// Certificates that soon end are replaced; programs that run take the new ones up.
+// Certificates that soon expire are replaced; running programs read the new ones.
 Result<> renew_certificates(const Workplace& work, const std::string& directory, pki::Seconds now) {
     constexpr std::chrono::days soon{30};
     for (const pki::CertificateRequest& request : certificate_requests()) {
@@ -59,7 +59,7 @@ Result<> renew_certificates(const Workplace& work, const std::string& directory,
 Result<> make_certificates(const Workplace& work, const std::string& directory,
                            const std::string& network) {
     if (exists(directory + "/ca.key")) return renew_certificates(work, directory, now_by(work));
-    // An authority whose key is elsewhere is its owner's to keep.
+    // An authority whose key is elsewhere is maintained by its owner.
     if (exists(directory + "/ca.crt")) return {};
     const pki::AuthorityRequest request{
         .name = fmt::format("ros2store development CA, {}", network),
@@ -68,7 +68,7 @@ Result<> make_certificates(const Workplace& work, const std::string& directory,
     return {};
 }
 
-// Double-quoted, as YAML wants it.
+// Double-quoted YAML.
 std::string yaml_text(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
@@ -86,7 +86,7 @@ std::vector<std::string> names_in(std::string_view providers) {
     return names;
 }
 
-// Where the engine listens: shm, and what else its DPU is told to come by.
+// The engine's listeners: shm, and the other providers that its DPU is told to use.
 std::string engine_listens(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     std::string listens = "shm " + places.engine_data;
     for (const std::string& name : names_in(wish.providers)) {
@@ -95,7 +95,7 @@ std::string engine_listens(const api::ServicePlaces& places, const ServiceFilesW
     return listens;
 }
 
-// Its providers were checked: they trust no network, or were allowed to.
+// The providers were checked: they need no trusted network, or were allowed to.
 std::string_view trust_in(std::string_view providers) {
     const auto names = names_in(providers);
     return std::ranges::any_of(names, fabric::trusts_its_network) ? "loopback" : "no";
@@ -112,7 +112,7 @@ std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish
         trust_in(wish.providers), yaml_text(places.run + "/engine.metrics"));
 }
 
-// Who has the client's certificate may do everything in the pool.
+// The holder of the client's certificate may do everything in the pool.
 std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     const std::string all = yaml_text(wish.pool + "/*");
     return fmt::format(
@@ -139,7 +139,7 @@ Result<> replace_file(const std::string& path, const std::string& text, Report& 
     return cannot("write", path, errno, report);
 }
 
-// The daemon itself writes the file that people edit: with every setting and what it means.
+// The daemon itself writes the file that people edit, with every setting and its documentation.
 Result<> write_settings(const DaemonPlaces& daemon, const std::string& wish, Report& report) {
     ROS2S_TRY_ASSIGN(const std::string program, daemon_program(daemon.program, report));
     const std::string wished = daemon.log + ".wish";  // in DIR/run
@@ -158,10 +158,10 @@ Result<> write_settings(const DaemonPlaces& daemon, const std::string& wish, Rep
     return replace_file(daemon.settings, said->output, report);
 }
 
-// In the line of the file that `up` made; people may have edited the others.
+// Only in the line of the file that `up` made; people may have edited the others.
 Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
                        const std::string& providers) {
-    // One that has its default stands in a comment.
+    // A setting with its default is in a comment.
     constexpr std::string_view key = "  providers: ", commented = "#   providers: ";
     std::ifstream file(dpu.settings);
     std::string text, line, before;
@@ -213,7 +213,8 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
     constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1;
     const size_t longest = std::max({places.engine_control.size(), places.engine_data.size(),
                                      places.dpu_control.size(),
-                                     // Each tenant has a socket, with a dot and 16 digits behind.
+                                     // Each tenant has a socket, whose name adds a dot and 16
+                                     // digits.
                                      places.dpu_data.size() + 17});
     if (longest > most) {
         return report.fail(
@@ -223,7 +224,7 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
                         "--no-daemons",
                         directory, longest - most, most));
     }
-    // Settings list directories, with commas between them and spaces around; and they are lines.
+    // Settings list directories on one line, separated by commas with spaces around them.
     const bool plain = std::ranges::all_of(directory, [](char c) {
         const auto byte = static_cast<unsigned char>(c);
         return byte >= 0x20 && byte != 0x7f && c != ',';
@@ -269,7 +270,7 @@ Result<> remove_service_files(const std::string& directory, Report& report) {
         std::filesystem::remove_all(path, failed);
         if (failed) return cannot("remove", path, failed.value(), report);
     }
-    ::rmdir((directory + "/certs").c_str());  // stays where other certificates are in it
+    ::rmdir((directory + "/certs").c_str());  // fails if other certificates are in it
     return {};
 }
 

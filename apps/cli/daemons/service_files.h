@@ -1,8 +1,8 @@
-// The files that daemons of a pool directory need: certificates of two development authorities, and
-// settings (api::ServicePlaces says where). Made once; people may edit the settings, and what is
-// there is kept.
+// The files that the daemons of a pool directory need: certificates of two development authorities,
+// and settings (api::ServicePlaces has the paths). They are made once. People may edit the
+// settings, and existing files are kept.
 //
-// The calls here use the file system directly and run the daemons' programs for a moment: they
+// The calls here use the file system directly and run the daemons' programs for a short time: they
 // block.
 #pragma once
 #include <string>
@@ -13,25 +13,26 @@
 
 namespace ros2s::cli {
 
-// Whether daemons can keep their sockets in DIR and name it in lists. Changes nothing. Errors:
-// invalid, with a sentence.
+// Checks that daemons can keep their sockets in DIR, and that lists in settings can contain its
+// name. Changes nothing. Errors: invalid, with a sentence.
 [[nodiscard]] Result<> check_service_directory(const std::string& directory, Report& report);
 
-// Whether it is a list of providers with commas between them, of which those that trust their
-// network are allowed. Errors: invalid, with a sentence.
+// Checks a list of providers, separated by commas, and that those with a trusted network are
+// allowed. Errors: invalid, with a sentence.
 [[nodiscard]] Result<> check_providers(std::string_view providers, bool trusted_network,
                                        Report& report);
 
 struct ServiceFilesWish {
     std::string directory;  // absolute
     std::string pool;
-    std::string providers;  // of the DPU daemon towards the engine; "": as they are, or shm
+    std::string providers;  // for the DPU daemon's connection to the engine; "": unchanged, or shm
 };
 // Errors, with a sentence: not_found (a daemon's program), those of files and of pki; invalid (the
 // settings have no line for the providers).
 [[nodiscard]] Task<Result<>> make_service_files(Workplace work, ServiceFilesWish wish);
 
-// Removes them, with logs and sockets. No daemon runs. Errors: those of files, with a sentence.
+// Removes them, with logs and sockets. No daemon may be running. Errors: those of files, with a
+// sentence.
 [[nodiscard]] Result<> remove_service_files(const std::string& directory, Report& report);
 
 }  // namespace ros2s::cli

@@ -20,9 +20,9 @@ using namespace std::chrono_literals;
 
 constexpr Duration turn_max = 2min;
 
-// Of those that this call started, the last first.
+// Stops those that this call started, the last one first.
 Task<> stop_again(Workplace work, const std::vector<Service>& services) {
-    // Also when the command was interrupted, and its own error is the one to tell.
+    // Also if the command was interrupted. The command's own error is reported.
     const Call call;
     Report ignored;
     const Workplace clean_up{

@@ -1,4 +1,4 @@
-// The daemons of a pool directory together: up, down, and what there is of them.
+// The daemons of a pool directory together: starting, stopping, and their state.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,23 +11,23 @@ namespace ros2s::cli {
 struct Service {
     DaemonPlaces places;
     Running running;
-    bool changed = false;  // by this call: started, or stopped
-    bool known = true;     // there are settings or a log of it
-    // What it answers when it is asked (daemon_control.h).
+    bool changed = false;  // by this call: it was started, or stopped
+    bool known = true;     // it has settings or a log
+    // Its answer to a query (daemon_control.h).
     std::optional<uint64_t> sessions{};
     std::string trouble{};
 };
 
-// What `up`, `down` and `destroy` hold while they work, so that they take turns. DIR/run is made
-// where it is missing. Errors, with a sentence: busy (after two minutes), cancelled, those of
-// files.
+// The lock that `up`, `down` and `destroy` hold while they work, so that they run one after the
+// other. Creates DIR/run if it is missing. Errors, with a sentence: busy (after two minutes),
+// cancelled, those of files.
 [[nodiscard]] Task<Result<RunLock>> take_turn(Workplace work, std::string directory);
 
-// Starts what does not run: the engine, then the DPU daemon. Where one does not start, those that
-// this call started are stopped again. Errors: those of start_daemon().
+// Starts the daemons that do not run: the engine, then the DPU daemon. If one does not start, those
+// that this call started are stopped again. Errors: those of start_daemon().
 [[nodiscard]] Task<Result<std::vector<Service>>> start_services(Workplace work,
                                                                 std::string directory);
-// Stops what runs: the DPU daemon, then the engine. Errors: those of stop_daemon().
+// Stops the running daemons: the DPU daemon, then the engine. Errors: those of stop_daemon().
 [[nodiscard]] Task<Result<std::vector<Service>>> stop_services(Workplace work,
                                                                std::string directory, bool kill);
 
@@ -35,11 +35,11 @@ struct Service {
 [[nodiscard]] Result<std::vector<Service>> find_services(const std::string& directory,
                                                          Report& report);
 
-// Of those that the directory knows.
+// Of the daemons that are known in the directory.
 [[nodiscard]] Json value_of(const std::vector<Service>& services);
 
-// A few lines about each that runs, or ran until it ended without `down`; none where there never
-// was one.
+// A few lines about each daemon that runs, or that ended without `down`; none if there never was
+// one.
 void report_services(const Session& session, const std::vector<Service>& services,
                      const std::string& directory);
 

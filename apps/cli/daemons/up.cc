@@ -1,4 +1,4 @@
-// up: a pool in a directory where there is none, and the daemons that serve it.
+// up: makes a pool in a directory if there is none, and starts the daemons that serve it.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@
 namespace ros2s::cli {
 namespace {
 
-// Where the build or the package puts it; "": it is not there.
+// Where the build or the package installs it; "": it does not exist.
 std::string fio_plugin() {
     for (const char* place : {"/../plugins/fio", "/../lib/ros2store"}) {
         const auto plugin = std::filesystem::path(own_directory() + place + "/libros2store-fio.so");
@@ -29,7 +29,7 @@ std::string fio_plugin() {
     return {};
 }
 
-// A file that leaves room for others: a power of two of MiB, a GiB at most, as fio writes it.
+// A file size that leaves space for others: a power of two of MiB, at most a GiB, in fio's form.
 std::string fio_size(const pool::PoolDirectory& pool) {
     constexpr uint64_t mib = uint64_t{1} << 20;
     const uint64_t mebibytes =
@@ -37,7 +37,7 @@ std::string fio_size(const pool::PoolDirectory& pool) {
     return mebibytes == 1024 ? "1G" : fmt::format("{}M", mebibytes);
 }
 
-// What comes next, for people.
+// Suggests the next commands.
 void propose(const Session& session, const pool::PoolDirectory& pool, api::Uri uri) {
     uri.path.clear();
     const std::string container = uri.to_string();
@@ -77,7 +77,7 @@ Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
     co_return Result<>{};
 }
 
-// What was asked for of a new pool, the one that is there must have.
+// An existing pool must have the properties that were requested.
 Result<> check_wishes(const UpOptions& options, const pool::PoolDirectory& pool, Report& report) {
     const auto refuse = [&](std::string_view option, const std::string& remedy) {
         return report.fail(
@@ -116,7 +116,7 @@ Task<Result<PoolToServe>> pool_to_serve(Workplace work, const UpOptions& options
     co_return PoolToServe{.pool = std::move(made), .made = true};
 }
 
-// The container that the URIs name. Errors: not_found (the one that was asked for).
+// The container that the URIs name. Errors: not_found (the requested one).
 Task<Result<std::string>> choose_container(Workplace work, UpOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool(work, options.directory));
     const auto containers = co_await pool->containers(work.call);
@@ -176,7 +176,7 @@ void report_up(const Session& session, const std::string& container, const PoolT
 
 Task<Result<>> up_with_daemons(Workplace work, UpOptions options) {
     ROS2S_CO_TRY_ASSIGN(options.directory, absolute_directory(options.directory, work.report));
-    // All that can be known before anything is made.
+    // Checks everything that can be checked before anything is made.
     ROS2S_CO_TRY(check_service_directory(options.directory, work.report));
     ROS2S_CO_TRY(check_providers(options.providers, options.trusted_network, work.report));
     for (const auto& daemon : daemons_of(api::ServicePlaces(options.directory))) {

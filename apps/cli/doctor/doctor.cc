@@ -1,4 +1,4 @@
-// doctor: what this machine lacks for pools, mounts and networks, and the command that mends each.
+// doctor: what this machine lacks for pools, mounts and networks, and a command to repair each.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ Json shown(const Finding& finding) {
                          {"remedy", finding.remedy}});
 }
 
-// The findings, and by their number whether the command failed.
+// Prints the findings. The command fails if there are serious ones.
 Result<> conclude(const Workplace& work, const std::vector<Finding>& findings) {
     std::map<Grade, size_t> count;
     std::vector<Json> values;
@@ -85,7 +85,7 @@ class Findings {
     std::vector<Finding> all_;
 };
 
-// Of the daemons that `ros2store up DIR` starts, those that were stopped in good order.
+// Checks the daemons that `ros2store up DIR` starts, except those that were stopped properly.
 std::vector<Finding> look_for_daemons(const std::string& directory) {
     std::vector<Finding> findings;
     const api::ServicePlaces places(directory);

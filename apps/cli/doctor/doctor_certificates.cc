@@ -58,7 +58,7 @@ Finding unreadable(const std::string& what, const Directory& in, const Error& er
     return finding;
 }
 
-// Grades the finding by when the certificate ends.
+// Grades the finding by the certificate's end.
 void look_at_time(Finding& finding, const Directory& in, const pki::CertificateFacts& facts,
                   const std::string& remedy) {
     if (in.now > facts.expires) {
@@ -98,7 +98,7 @@ Finding look_at_authority(const Directory& in) {
     return finding;
 }
 
-// Whether others than its owner may read a key; nothing where it is as it should be, or not there.
+// A finding if other users may read a key; nothing if the mode is right or there is no key.
 std::vector<Finding> look_at_mode(const std::string& key) {
     struct stat facts{};
     if (stat(key.c_str(), &facts) != 0 || (facts.st_mode & others) == 0) return {};
@@ -133,7 +133,7 @@ Finding look_at_certificate(const Directory& in, const std::string& name) {
     return finding;
 }
 
-// NAME of each NAME.crt but the authority's.
+// NAME of each NAME.crt, except the authority's.
 Result<std::vector<std::string>> names_in(const Directory& in, Report& report) {
     std::error_code error;
     std::vector<std::string> names;

@@ -44,8 +44,8 @@ Finding kernel() {
     return finding;
 }
 
-// `mine` is the reactor that this program runs on. A second one could be refused where the first
-// was not: a user's rings share the limit on locked memory.
+// `mine` is this program's reactor. A second one could be refused although the first was not,
+// because a user's rings share the limit on locked memory.
 Finding io_uring(Reactor& mine) {
     if (mine.ring() != nullptr && mine.ring()->kind() == Ring::Kind::io_uring) {
         return {.what = "io_uring", .found = "io_uring works", .remedy = {}};
@@ -129,7 +129,7 @@ Finding helper(const char* name, const char* package) {
     return finding;
 }
 
-// A file of its own, gone when its descriptor is closed.
+// A file of its own, removed when its descriptor is closed.
 Finding direct_io(const std::string& directory) {
     Finding finding{.what = "O_DIRECT"};
     const int descriptor = open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
@@ -196,7 +196,7 @@ Finding disk_space(const std::string& directory) {
     return finding;
 }
 
-// What the loader loaded, by the names of the files, which carry the versions.
+// The loaded libraries, by their file names, which contain the versions.
 Finding libraries() {
     Finding finding{.what = "libraries"};
     dl_iterate_phdr(

@@ -11,9 +11,9 @@ namespace ros2s::cli {
 
 // `reactor` is the one that this program runs on.
 [[nodiscard]] std::vector<Finding> look_at_machine(Reactor& reactor);
-// For pools in it.
+// For pools in this directory.
 [[nodiscard]] std::vector<Finding> look_at_directory(const std::string& directory);
-// The sentence on a file or directory that lies in memory; none: it does not, or is not there.
+// A sentence if the file or directory is in memory. Empty if it is not, or does not exist.
 [[nodiscard]] std::optional<std::string> in_memory(const std::string& path);
 
 }  // namespace ros2s::cli

@@ -1,4 +1,4 @@
-// Which providers of the fabric this machine has, and by which library.
+// The fabric's providers on this machine, and the library of each.
 #pragma once
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 namespace ros2s::cli {
 
-// Loads UCX, as whoever opens a provider of it does.
+// Loads UCX, as opening one of its providers does.
 [[nodiscard]] std::vector<Finding> look_at_providers();
 
 }  // namespace ros2s::cli

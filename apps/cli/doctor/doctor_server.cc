@@ -27,7 +27,7 @@ pki::Seconds wall_time(const Workplace& work) {
 
 // ---- a connection
 
-// "192.0.2.7:7400", "[2001:db8::1]:7400": what a name stands for. Blocks.
+// "192.0.2.7:7400", "[2001:db8::1]:7400": the addresses of a name. Blocks.
 Result<std::vector<std::string>> addresses_of(const std::string& address, Report& report) {
     const size_t colon = address.rfind(':');
     std::string host = address.substr(0, colon);
@@ -76,7 +76,7 @@ struct Reached {
     std::string address;
 };
 
-// The first address of the place that takes a connection.
+// The first address of the place that accepts a connection.
 Task<Result<Reached>> reach(Workplace work, std::string place, Report& report) {
     std::vector<std::string> addresses{place.substr(std::min(place.size(), unix_socket.size()))};
     if (!place.starts_with(unix_socket)) {
@@ -161,7 +161,7 @@ Finding judge(const api::ServerPlace& place, const pki::ServerShown& shown, pki:
     return finding;
 }
 
-// ---- what the server says
+// ---- the server's answers
 
 Finding describe(const Result<control::ServerFacts>& facts, const Report& report) {
     Finding finding{.what = "server"};
@@ -184,7 +184,7 @@ Finding describe(const Result<control::ServerFacts>& facts, const Report& report
     return finding;
 }
 
-// Engines behind a DPU; `remedy` starts them, where this is their machine.
+// Engines behind a DPU. `remedy` starts them, if this is their machine.
 std::vector<Finding> describe_absent(const control::ServerFacts& facts,
                                      const ExaminedServer& server) {
     std::vector<Finding> findings;
@@ -285,7 +285,7 @@ Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server)
     reached->socket.reset();
     if (findings.back().grade == Grade::wrong) co_return findings;
 
-    // The very address that took the connection, not another one of the same name.
+    // The address that accepted the connection, not another one of the same name.
     const std::string asked =
         place.control.starts_with(unix_socket) ? place.control : reached->address;
     Report asking;

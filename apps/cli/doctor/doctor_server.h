@@ -1,4 +1,5 @@
-// Whether a server can be reached from here: its control plane, step by step, then its data plane.
+// Checks whether a server can be reached from here: its control plane, step by step, then its data
+// plane.
 #pragma once
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Finding: one thing that doctor looked at, and what to do about it.
+// Finding: one thing that doctor checked, and what to do about it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,10 +7,10 @@ namespace ros2s::cli {
 
 enum class Grade : uint8_t {
     good,
-    absent,   // not here, and not needed unless one wants it
-    slower,   // works, at a cost in speed or safety; or will not for long
-    missing,  // what is needed is not here
-    wrong,    // it is here, and does not do
+    absent,   // not available, and only needed by some users
+    slower,   // works, but less fast or less safe; or will stop working soon
+    missing,  // something needed is missing
+    wrong,    // it exists, and does not work
 };
 
 struct Finding {

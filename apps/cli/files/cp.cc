@@ -14,14 +14,14 @@ struct Target {
     Place place;
     bool is_there = false;
     bool is_directory = false;
-    fs::NodeId node{};  // where it is a directory
+    fs::NodeId node{};  // if it is a directory
 };
 
 Task<Result<Target>> find_target(Workplace work, Places& places, const FileOptions& options) {
     Target target;
     ROS2S_CO_TRY_ASSIGN(target.place, co_await places.open(options.places.back()));
     const auto there = co_await find_if_there(work, target.place, Follow::yes);
-    // What stands in the way of a new name is told where that is looked for.
+    // Other problems of a new name are reported where its directory is looked up.
     if (!there && there.error().code != Code::not_found &&
         there.error().code != Code::not_directory) {
         co_return explain(work, target.place.shown, there.error());
@@ -42,7 +42,7 @@ Task<Result<Target>> find_target(Workplace work, Places& places, const FileOptio
     co_return target;
 }
 
-// A tree that is copied into itself would never end.
+// Copying a tree into itself would never end.
 bool is_inside(const Place& from, const Place& to) {
     if (inside_on_host(from, to)) return true;
     return from.file_system == to.file_system &&
@@ -78,7 +78,7 @@ Task<Result<>> copy_one(Workplace work, const Place& from, const Target& target,
     TreeCopy tree(work, from, target.place);
     Result<> done;
     if (from.path.empty() && target.is_directory) {
-        // A whole container, or "DIR/.", has no name of its own: what is in it is copied.
+        // A whole container, or "DIR/.", has no name of its own: its contents are copied.
         done = co_await tree.copy_content(source, target.node);
     } else {
         Slot from_slot;
@@ -103,8 +103,8 @@ std::string counted(uint64_t count, std::string_view one, std::string_view many)
     return count == 0 ? "" : fmt::format(", {} {}", count, count == 1 ? one : many);
 }
 
-// What an interrupted copy has left, and how to go on. What was a new name is a directory now, into
-// which the same command would copy the tree.
+// What an interrupted copy has left, and how to continue. The new name is a directory now, so the
+// same command would copy the tree into it.
 std::string left_behind(const Target& target, const CopyCounts& counts) {
     const std::string& place = target.place.shown;
     const std::string left =

@@ -1,5 +1,5 @@
-// TreeCopy's copy of one regular file: small ones with one read and one write, large ones in pieces
-// side by side, holes left out.
+// TreeCopy's copy of one regular file: small files with one read and one write, large ones in
+// pieces concurrently, without holes.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -19,10 +19,10 @@ bool all_zero(ConstBytes bytes) {
 
 }  // namespace
 
-// One of a bounded number of buffers, for as long as the holder lives.
+// One of a bounded number of buffers, while the holder exists.
 class TreeCopy::BufferHold {
   public:
-    // After one slot of owner.buffer_slots_ was acquired.
+    // Requires one acquired unit of owner.buffer_slots_.
     explicit BufferHold(TreeCopy& owner) : owner_(owner), slot_(owner.buffer_slots_) {
         if (owner.free_buffers_.empty()) {
             buffer_ = AlignedBuffer(piece_bytes);
@@ -54,7 +54,7 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
             Code::is_directory, fmt::format("copying {}: a directory has its name in {}, and stays",
                                             path_of(index), to_.shown));
     }
-    // Devices and the like are written to; a link refuses in write_file().
+    // Existing devices and the like are written to; write_file() refuses a link.
     const bool whole = !there || S_ISREG(there->mode);
     const std::string first_name =
         whole ? fmt::format(".ros2store-{:016x}-{}", mark_, index) : name;
@@ -72,7 +72,7 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
         co_return done;
     }
     if (item.made.value != 0) {
-        // Also after an interruption, which `work_.call` tells of.
+        // Also after an interruption, which has stopped `work_.call`.
         if (whole) (void)co_await target.unlink(Call{}, directory, first_name);
         if (index > 0) target.forget(item.made, 1);
         item.made = {};
@@ -80,7 +80,7 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
     co_return done;
 }
 
-// The file `name`, with everything that `from` has where it is one of our `whole` copies.
+// The file `name`. If it is one of our `whole` copies, it gets all properties of `from`.
 Task<Result<>> TreeCopy::write_file(size_t index, const fs::Opened& from, const std::string& name,
                                     bool whole) {
     Item& item = items_[index];
@@ -91,7 +91,7 @@ Task<Result<>> TreeCopy::write_file(size_t index, const fs::Opened& from, const 
             {.read = false, .write = true, .exclusive = whole}, owner_of(item.source)));
     item.made = to.attributes.node;
     Result<> done = co_await copy_data(from, item.made, to.handle);
-    // Last, because writing takes set-id bits away and changes times.
+    // Last, because writing clears set-id bits and changes times.
     if (done && whole) done = co_await copy_xattrs(from.attributes.node, item.made);
     if (done && whole) done = co_await set_attributes(item.source, item.made);
     const auto closed = co_await to_.file_system->close(work_.call, to.handle);
@@ -103,7 +103,7 @@ Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::Fi
     const bool sparse = from.attributes.bytes_used + block_bytes < size;
     Result<> failure;
     if (size <= piece_bytes) {
-        // To the end, wherever that is: files in /proc say that they are empty.
+        // Up to the actual end: files in /proc report that they are empty.
         uint64_t copied = piece_bytes;
         for (uint64_t offset = 0; copied == piece_bytes && failure; offset += piece_bytes) {
             co_await copy_piece(from.handle, handle, offset, sparse, copied, failure);
@@ -116,7 +116,7 @@ Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::Fi
                                               copied[piece], failure));
         }
         co_await nursery.join();
-        if (failure) failure = stopped_;  // with pieces left out
+        if (failure) failure = stopped_;  // some pieces are missing
     }
     if (!failure || !sparse) co_return failure;
     // A hole at the end was not written.

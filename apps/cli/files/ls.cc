@@ -37,7 +37,7 @@ Task<Result<>> show(Workplace work, const Place& place, const fs::Attributes& at
     co_return Result<>{};
 }
 
-// What a directory's entries stand under: written as the argument was, a URI or a local path.
+// The heading of a directory's entries, in the argument's form: a URI or a local path.
 std::string heading(const Place& place, const std::string& path) {
     Report ignored;
     if (place.local) return path;
@@ -47,7 +47,7 @@ std::string heading(const Place& place, const std::string& path) {
     return uri->to_string();
 }
 
-// `path` is shown; the node is read. Subdirectories come after the directory, as with ls -R.
+// `path` is printed; the node is read. Subdirectories follow the directory, as with ls -R.
 Task<Result<>> list_directory(Workplace work, const Place& place, fs::NodeId node, std::string path,
                               Listing& listing) {
     fs::FileSystem& file_system = *place.file_system;
@@ -59,7 +59,7 @@ Task<Result<>> list_directory(Workplace work, const Place& place, fs::NodeId nod
         if (entry.name.starts_with('.') && !listing.options.all) continue;
         ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
         const auto attributes = co_await file_system.lookup(work.call, node, entry.name);
-        // Somebody removed it meanwhile.
+        // It was removed meanwhile.
         if (!attributes && attributes.error().code == Code::not_found) continue;
         const std::string full = path + (path.ends_with('/') ? "" : "/") + entry.name;
         if (!attributes) co_return explain(work, full, attributes.error());
@@ -88,7 +88,7 @@ Task<Result<>> ls_all(Workplace work, Places& places, const FileOptions& options
             ROS2S_CO_TRY(co_await show(work, place, attributes, place.shown, place.shown, listing));
             continue;
         }
-        // Paths below a URI are shown from the container's root, below a directory from itself.
+        // Below a URI, paths are printed from the container's root; below a directory, from itself.
         const std::string path = place.local ? place.shown : "/" + place.path;
         if (options.places.size() > 1 || options.recursive) {
             work.session.say(fmt::format("{}:", heading(place, path)));

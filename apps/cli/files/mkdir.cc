@@ -40,7 +40,7 @@ Task<Result<>> mkdir_all(Workplace work, Places& places, const FileOptions& opti
                 parent.shown = written_as(place, parent.path);
                 ROS2S_CO_TRY(co_await make(work, parent, true));
             }
-            if (place.path.empty()) continue;  // the root is there
+            if (place.path.empty()) continue;  // the root exists
         }
         ROS2S_CO_TRY(co_await make(work, place, options.parents));
     }

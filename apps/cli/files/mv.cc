@@ -7,7 +7,7 @@
 namespace ros2s::cli {
 namespace {
 
-// Into a directory that exists, or to a new name.
+// A name in an existing directory, or a new name.
 Task<Result<Slot>> destination(Workplace work, const Place& to, const std::string& name,
                                const fs::Attributes& source, bool must_be_directory) {
     const auto there = co_await find_if_there(work, to, Follow::yes);

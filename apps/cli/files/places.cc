@@ -14,8 +14,8 @@
 namespace ros2s::cli {
 namespace {
 
-// The directory in which a local path is looked up, and the rest: the kernel walks as far as there
-// are directories, so that links that lead out of them work as everywhere.
+// The directory in which a local path is looked up, and the rest of the path. The kernel walks as
+// far as there are directories, so links that lead out of them work as usual.
 struct LocalPath {
     std::string directory;
     std::string rest;
@@ -30,7 +30,7 @@ LocalPath split(const std::string& text) {
         return {path.string(), ""};
     std::filesystem::path above = path.parent_path();
     std::filesystem::path rest = path.filename();
-    if (rest.empty()) {  // a trailing slash on what does not exist
+    if (rest.empty()) {  // a trailing slash on a name that does not exist
         rest = above.filename();
         above = above.parent_path();
     }
@@ -267,7 +267,7 @@ Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::File
     co_return ConstBytes(buffer).first(*bytes);
 }
 
-// ---- one file by two ways --------------------------------------------------------------------
+// ---- one file reached in two ways ------------------------------------------------------------
 
 namespace {
 
@@ -303,11 +303,11 @@ bool inside_on_host(const Place& from, const Place& to) {
     return true;
 }
 
-// ---- words -----------------------------------------------------------------------------------
+// ---- messages --------------------------------------------------------------------------------
 
 namespace {
 
-// A daemon that a URI leads to, and that is gone.
+// How to start a daemon that a URI names and that has ended.
 std::string what_starts_it(std::string_view uri) {
     Report ignored;
     const auto parsed = api::Uri::parse(uri, ignored);

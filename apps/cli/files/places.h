@@ -1,5 +1,5 @@
-// Places: what the arguments of file commands name, a path in a container or a local path, made
-// one: a FileSystem and a path in it. The same commands then serve both.
+// Places: the arguments of file commands, a path in a container or a local path, in one form: a
+// FileSystem and a path in it. The same commands then serve both.
 //
 // A container is opened at most once per run, however many arguments name it, because a pool has
 // one owner.
@@ -19,16 +19,16 @@ namespace ros2s::cli {
 struct Place {
     fs::FileSystem* file_system = nullptr;
     std::string path;   // from the file system's root, without a leading '/'; "" is the root
-    std::string shown;  // as the person wrote it
+    std::string shown;  // as the user wrote it
     bool local = false;
     bool names_directory = false;  // it was written with a '/' at its end
-    std::string travels;           // how I/O on it travels, in words
-    // The directory of this machine that the file system's root is: of local paths, and of a
-    // container that is reached through a mount. Otherwise "".
+    std::string travels;           // the path of its I/O, in words
+    // The directory of this machine that is the file system's root: for local paths, and for a
+    // container that is used through a mount. Otherwise "".
     std::string host;
 };
 
-// A name in a directory: what commands create, remove and rename.
+// A name in a directory: commands create, remove and rename it.
 struct Slot {
     fs::NodeId directory{};
     std::string name;
@@ -36,12 +36,12 @@ struct Slot {
 
 class Places {
   public:
-    // What the command does with what is there.
+    // What the command does with existing files.
     enum class Use : uint8_t { changes, looks };
     Places(Workplace work, Use use) : work_(work), looks_(use == Use::looks) {}
     Places(const Places&) = delete;
     Places& operator=(const Places&) = delete;
-    // After the last use of every place; must be called.
+    // Call it after the last use of every place. Must be called.
     Task<> close();
 
     // Errors: those of Deployment::open; not_found (the local directory). Reported.
@@ -50,12 +50,13 @@ class Places {
   private:
     Task<Result<Place>> open_container(std::string text);
     Task<Result<Place>> open_local(std::string text);
-    // Into `place`: its file system and the way there. `uri` without a path.
+    // Sets `place`'s file system and the path of its I/O. `uri` has no path.
     Task<Result<>> find_container(const api::Uri& uri, Place& place);
 
     struct Container {
         std::unique_ptr<api::Deployment> deployment;
-        std::unique_ptr<fs::FileSystem> beside;  // instead: another one of a pool that is open
+        std::unique_ptr<fs::FileSystem> beside;  // set instead: another container of a pool that is
+                                                 // open
         std::string travels;
         [[nodiscard]] fs::FileSystem* file_system() const {
             return beside != nullptr ? beside.get() : &deployment->file_system();
@@ -67,27 +68,27 @@ class Places {
     std::vector<std::unique_ptr<fs::FileSystem>> local_;
 };
 
-// Runs `body` with places and closes them, however it ended.
+// Runs `body` with places, and closes them whatever its result.
 Task<Result<>> with_places(Workplace work, FileOptions options,
                            Task<Result<>> (*body)(Workplace, Places&, const FileOptions&),
                            Places::Use use = Places::Use::changes);
 
-// Symbolic links inside the path are followed; the last one where `follow` or a '/' at the end says
-// so. Errors: not_directory (in spite of the '/'), those of the file system. Reported.
+// Symbolic links inside the path are followed; the last one if `follow` or a '/' at the end
+// requires it. Errors: not_directory (with a '/' at the end), those of the file system. Reported.
 enum class Follow : uint8_t { no, yes };
 Task<Result<fs::Attributes>> find(Workplace work, const Place& place, Follow follow);
-// The same, whatever stands at the end, and without a report where there is nothing: not_found
-// then.
+// The same, ignoring a '/' at the end. A missing file is not reported: the error is not_found.
 Task<Result<fs::Attributes>> find_if_there(Workplace work, const Place& place, Follow follow);
 // The directory of the place's last component, which need not exist. Errors: invalid for the root.
 Task<Result<Slot>> find_slot(Workplace work, const Place& place);
-// The same for what is to be made; where its directory is missing, the report says how to make it.
+// The same for a new name. If its directory is missing, the report says how to make it.
 Task<Result<Slot>> find_new_slot(Workplace work, const Place& place);
-// Errors: not_directory, reported: the place was written with a '/' at its end and is no directory.
+// Errors: not_directory, reported: the place was written with a '/' at its end and is not a
+// directory.
 Result<> check_slash(const Workplace& work, const Place& place, const fs::Attributes& there);
-// Errors: not_found, reported: the same of a new name, which is not for a directory.
+// Errors: not_found, reported: a new name was written with a '/' and will not be a directory.
 Result<> check_slash_of_new(const Workplace& work, const Place& place);
-// `path` in the place's file system, written as the place was: a URI or a local path.
+// `path` in the place's file system, in the place's form: a URI or a local path.
 [[nodiscard]] std::string written_as(const Place& place, const std::string& path);
 
 // All entries of a directory.
@@ -95,21 +96,22 @@ Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
                                                              fs::FileSystem& file_system,
                                                              fs::NodeId directory);
 
-// Reads an open file from `offset` on; less than the buffer only at its end. Errors: reported.
+// Reads an open file from `offset`; less than the buffer only at the end of the file. Errors:
+// reported.
 Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::FileHandle handle,
                                     uint64_t offset, Bytes buffer);
 
-// One file may be reached by two ways: through a mount's path, and through the URI of the container
-// that is mounted there. These compare what the kernel finds, and are false where one of the two is
-// not there or is no file of this machine.
+// One file may be reached in two ways: through a mount's path, and through the URI of the container
+// that is mounted there. These compare the kernel's view. They are false if one of the two does not
+// exist or is not a file of this machine.
 
-// Whether `from` is the name `name` in `to`, or `to` itself where `name` is empty.
+// True if `from` is the name `name` in `to`, or `to` itself if `name` is empty.
 [[nodiscard]] bool same_on_host(const Place& from, const Place& to, const std::string& name);
-// Whether `to` is, or lies below, the directory `from`; of a `to` that is not there, its directory.
+// True if `to` is, or is below, the directory `from`. If `to` does not exist, its directory counts.
 [[nodiscard]] bool inside_on_host(const Place& from, const Place& to);
 
-// "<what>: <why>", and what to do where that is known. `local` is what is full on no_space where
-// that is no pool but something of this machine.
+// "<what>: <why>", and what to do if that is known. `local` names what is full on no_space, if it
+// is not a pool but belongs to this machine.
 std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error,
                                std::string_view local = {});
 

@@ -1,5 +1,5 @@
-// rm: files, with -r whole trees. Many names go side by side, because each removal is durable when
-// it returns and a group of them shares one flush.
+// rm: files, with -r whole trees. Many names are removed concurrently, because each removal is
+// durable when it returns and a group of them shares one flush.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -21,7 +21,7 @@ class Removal {
           place_(place),
           progress_("removing", Progress::Unit::files, !work.session.json()) {}
 
-    // What is in the directory, not the directory itself.
+    // Removes the contents of the directory, not the directory itself.
     Task<> empty_directory(fs::NodeId directory) {
         fs::FileSystem& file_system = *place_.file_system;
         const auto entries = co_await read_directory(work_, file_system, directory);
@@ -74,7 +74,7 @@ class Removal {
         }
     }
     void note(const Error& error) {
-        // Somebody else removed it first.
+        // It was removed meanwhile.
         if (error.code == Code::not_found) return;
         if (first_failure_) first_failure_ = std::unexpected(error);
     }
@@ -125,8 +125,8 @@ Task<Result<>> remove_named(Workplace work, Places& places, const std::string& t
     co_return co_await remove(work, place, options, removed);
 }
 
-// One that cannot be removed does not keep the others. Each is complained of; the last complaint is
-// the one that the run ends with.
+// If one cannot be removed, the others still are. Each failure is reported. The last one is the
+// result of the run.
 Task<Result<>> rm_all(Workplace work, Places& places, const FileOptions& options) {
     uint64_t removed = 0;
     Result<> last;

@@ -1,4 +1,4 @@
-// stat: everything about files. Symbolic links are shown themselves.
+// stat: all attributes of files. Symbolic links are not followed.
 #include <fmt/format.h>
 #include <sys/stat.h>
 

@@ -62,7 +62,7 @@ Task<Result<>> TreeCopy::run() {
     co_return done;
 }
 
-// ---- what is there ---------------------------------------------------------------------------
+// ---- the scan ------------------------------------------------------------------------------
 
 Task<Result<>> TreeCopy::scan() {
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
@@ -111,7 +111,7 @@ void TreeCopy::release_nodes() {
 // ---- directories -----------------------------------------------------------------------------
 
 Task<Result<>> TreeCopy::make_directories() {
-    // Items of one depth stand together, deeper ones behind: a level is made side by side.
+    // Items are sorted by depth, so the directories of one level can be made concurrently.
     std::vector<size_t> depth(items_.size(), 0);
     Nursery nursery(work_.environment.reactor, files_side_by_side);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
@@ -131,9 +131,9 @@ Task<> TreeCopy::make_directory(size_t index) {
         co_return;
     }
     const fs::NodeId parent = target_directory(item);
-    if (parent.value == 0) co_return;  // that one's failure has been named
+    if (parent.value == 0) co_return;  // the parent's failure was reported
     const std::string name = target_name(index);
-    // Its owner may write to it until finish_directories() gives it its own mode.
+    // Its owner can write to it until finish_directories() sets its final mode.
     auto made = co_await target.mkdir(work_.call, parent, name, (item.source.mode & 07777U) | 0700U,
                                       owner_of(item.source));
     if (!made && made.error().code == Code::exists) {
@@ -166,7 +166,7 @@ Task<Result<>> TreeCopy::finish_directories() {
 
 Task<> TreeCopy::finish_directory(size_t index) {
     const Item& item = items_[index];
-    if (index == 0 && merge_root_) co_return;  // it was there before, with attributes of its own
+    if (index == 0 && merge_root_) co_return;  // it existed before, with attributes of its own
     if (item.made.value == 0) co_return;
     Result<> done = co_await copy_xattrs(item.source.node, item.made);
     if (done) done = co_await set_attributes(item.source, item.made);
@@ -189,7 +189,7 @@ Task<Result<>> TreeCopy::copy_files() {
 
 Task<> TreeCopy::copy_item(size_t index) {
     Item& item = items_[index];
-    // The node again, which the scan gave back.
+    // Looks up the node again, because the scan gave it back.
     fs::NodeId source = item.source.node;
     const bool looked_up = index > 0 && !keeps_node(item.source);
     if (looked_up) {
@@ -229,7 +229,7 @@ Task<Result<>> TreeCopy::copy_symbolic_link(size_t index, fs::NodeId source) {
 Task<Result<>> TreeCopy::copy_special(size_t index) {
     Item& item = items_[index];
     if (S_ISBLK(item.source.mode) || S_ISCHR(item.source.mode)) {
-        // FileSystem does not tell which device a node stands for.
+        // FileSystem does not return the device number of a node.
         co_return work_.report.fail(
             Code::unsupported,
             fmt::format("{} is a device node, which cannot be copied; leave it out",
@@ -245,7 +245,7 @@ Task<Result<>> TreeCopy::copy_special(size_t index) {
     co_return co_await set_attributes(item.source, made.node);
 }
 
-// What can only be made anew takes the place of what has the name. Errors: is_directory.
+// Removes an existing file if the new node can only be made anew. Errors: is_directory.
 Task<Result<>> TreeCopy::clear_name(size_t index) {
     const auto done = co_await to_.file_system->unlink(work_.call, target_directory(items_[index]),
                                                        target_name(index));
@@ -305,7 +305,7 @@ Task<Result<>> TreeCopy::set(fs::NodeId to, fs::SetAttributes changes) {
     co_return Result<>{};
 }
 
-// The user's own; others (security.*, system.*) belong to the file system that they are on.
+// Only user attributes; others (security.*, system.*) belong to their file system.
 Task<Result<>> TreeCopy::copy_xattrs(fs::NodeId from, fs::NodeId to) {
     const auto names = co_await from_.file_system->list_xattrs(work_.call, from);
     if (!names) {
@@ -322,7 +322,7 @@ Task<Result<>> TreeCopy::copy_xattrs(fs::NodeId from, fs::NodeId to) {
     co_return Result<>{};
 }
 
-// Containers keep any owner. On a local file system only root may give files away.
+// Containers accept any owner. On a local file system only root may change owners.
 bool TreeCopy::keeps_owners() const { return !to_.local || geteuid() == 0; }
 
 fs::Owner TreeCopy::owner_of(const fs::Attributes& source) const {
@@ -360,13 +360,13 @@ void TreeCopy::note(size_t index, const Error& error) {
     items_[index].failure = error;
     if (!stopped_) return;
     if (work_.report.empty()) {
-        // Which pool it was, where that is to be mended.
+        // Names the pool, if the pool has to be repaired.
         const bool names_pool = !to_.local && error.code == Code::no_space;
         explain(work_,
                 fmt::format("copying {}{}", path_of(index), names_pool ? " to " + to_.shown : ""),
                 error, to_.local ? std::string_view(to_.shown) : std::string_view());
     }
-    // Without its root there is no tree, and what is full or was told to stop stays so.
+    // Without its root there is no tree. Lack of space and an interruption affect all later items.
     if (index == 0 || error.code == Code::no_space || error.code == Code::cancelled ||
         error.code == Code::deadline) {
         stopped_ = std::unexpected(error);

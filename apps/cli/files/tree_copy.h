@@ -1,17 +1,17 @@
 // TreeCopy: copies a file or a whole tree from one file system to another, with modes, owners,
 // times, links (hard and symbolic), holes and user xattrs.
 //
-// Five passes: scan the source (which also gives the total for the progress line); make directories
-// from the top down; copy files side by side, because each step on the target is durable when it
-// returns and a group of them shares one flush; make the other names of hard links; set the
-// attributes of directories, whose times the passes before have changed.
+// Five passes: (1) scan the source, which also gives the total for the progress line; (2) make
+// directories from the top down; (3) copy files concurrently, because each step on the target is
+// durable when it returns and a group of them shares one flush; (4) make the other names of hard
+// links; (5) set the attributes of directories, because the earlier passes change their times.
 //
 // Invariants
 // - A file's first name is copied, its others become links to that copy.
-// - A regular file gets its name when its copy is whole: what has the name before stays until then.
-// - A failure inside a tree is named, and the rest is copied; the result is an error then. One that
-//   leaves no hope for the rest (the root's own, no space, an interruption) ends the copy: what
-//   runs then is finished, nothing new is begun.
+// - A regular file gets its name when its copy is complete; until then the earlier file stays.
+// - A failure inside a tree is reported, and the rest is copied; the result is then an error. A
+//   failure that affects the rest (the root's own, no space, an interruption) ends the copy: the
+//   running steps are finished, and no new ones begin.
 #pragma once
 #include <map>
 #include <string>
@@ -43,21 +43,21 @@ class TreeCopy {
   public:
     TreeCopy(Workplace work, const Place& from, const Place& to);
 
-    // Copies the node `source`, found as `from_slot`, to the name `to_slot`. Where a directory
-    // meets a directory they are merged; files are overwritten.
+    // Copies the node `source`, found as `from_slot`, to the name `to_slot`. If both are
+    // directories they are merged; files are overwritten.
     Task<Result<>> copy(Slot from_slot, fs::Attributes source, Slot to_slot);
-    // Copies what is in the directory `source` into the directory `into`.
+    // Copies the contents of the directory `source` into the directory `into`.
     Task<Result<>> copy_content(fs::Attributes source, fs::NodeId into);
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
 
   private:
     static constexpr size_t none = SIZE_MAX;
     struct Item {
-        size_t parent = none;  // the item of the directory it is in
-        std::string name;      // in the source and, but for the first item, in the target
+        size_t parent = none;  // the item of its directory
+        std::string name;      // in the source and, except for the first item, in the target
         fs::Attributes source;
-        fs::NodeId made{};  // the copy; 0 where there is none
-        Error failure{};    // why
+        fs::NodeId made{};  // the copy; 0 if there is none
+        Error failure{};    // the reason
     };
 
     class BufferHold;
@@ -103,16 +103,16 @@ class TreeCopy {
     const Place& from_;
     const Place& to_;
     Progress progress_;
-    std::vector<Item> items_;  // directories before what is in them
+    std::vector<Item> items_;  // directories before their contents
     Slot from_slot_, to_slot_;
     bool merge_root_ = false;  // the first item's target is to_slot_.directory itself
-    std::map<fs::NodeId, size_t> first_names_;  // of files with several
+    std::map<fs::NodeId, size_t> first_names_;  // of files with several names
     uint64_t total_bytes_ = 0;
     CopyCounts counts_;
-    uint64_t failures_ = 0;  // named so far
+    uint64_t failures_ = 0;  // reported so far
     Error first_failure_{};
     Result<> stopped_;
-    const uint64_t mark_;  // in the names of files that are not whole yet
+    const uint64_t mark_;  // in the names of files that are not complete yet
 
     Semaphore buffer_slots_;
     std::vector<AlignedBuffer> free_buffers_;

@@ -1,5 +1,5 @@
-// why: how I/O on a file travels (promise: the path is reported, never guessed), and one read of 4
-// KiB, step by step. With --write also one write, of the very bytes that were read.
+// why: the path of a file's I/O (as reported, never guessed), and one read of 4 KiB, step by step.
+// With --write also one write, of the same bytes that were read.
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -52,7 +52,8 @@ struct Shown {
     const Place& place;
     const api::FileTrace& trace;
     uint64_t size = 0;
-    // Where the mount's process made the trace: what the kernel and FUSE added to the question.
+    // If the mount's process made the trace: the time that the kernel and FUSE added to the
+    // question.
     std::optional<Duration> around;
 
     [[nodiscard]] std::string_view travels() const {
@@ -113,12 +114,12 @@ struct MountedTrace {
     Duration around{};
 };
 
-// Errors: no_attribute, unsupported (it is in no mount of ours), those of the mount's process.
+// Errors: no_attribute, unsupported (it is not in a mount of ours), those of the mount's process.
 Task<Result<MountedTrace>> ask_mount(Workplace work, const Place& place, fs::NodeId node,
                                      api::MountQuestion question) {
     Reactor& reactor = work.environment.reactor;
-    // The file system asks on a thread of the pool; the way there and back is none of the kernel's.
-    // The fastest of several, because another process may have had the processor.
+    // The file system asks on a thread of the pool, and the time to switch threads is not the
+    // kernel's. The fastest of several counts, because another process may have used the processor.
     Duration way = Duration::max();
     for (int attempt = 0; attempt < 8; ++attempt) {
         const Time begin = reactor.now();
@@ -136,8 +137,8 @@ Task<Result<MountedTrace>> ask_mount(Workplace work, const Place& place, fs::Nod
                            .around = std::max(took - answer->handled - way, Duration())};
 }
 
-// One write to a file beside the one that was asked about, because somebody may be writing to that.
-// It has lost its name, so that nothing is left of it.
+// One write to a new file beside the file in question, because another program may be writing to
+// that one. The new file is unlinked, so nothing remains of it.
 Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(Workplace work,
                                                                    const Place& place) {
     fs::FileSystem& files = *place.file_system;
@@ -161,9 +162,9 @@ Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(Workplace wor
     co_return std::move(asked->trace.write);
 }
 
-// An attribute of that name on any other file system is somebody's text.
+// On any other file system, an attribute of that name is a user's own.
 Task<bool> is_in_fuse(Workplace work, const Place& place) {
-    // A local path may lead anywhere; one in a container stays in it.
+    // A local path may lead anywhere; a path in a container stays in it.
     const std::string path = place.local ? place.host + "/" + place.path : place.host;
     struct statfs system{};
     const auto asked = co_await work.environment.blocking.run(work.environment.reactor, [&] {
@@ -173,8 +174,8 @@ Task<bool> is_in_fuse(Workplace work, const Place& place) {
     co_return system.f_type == FUSE_SUPER_MAGIC;
 }
 
-// By the mount's process, which has the pool (api/mount_trace.h). Nothing where the file is in no
-// mount of ours. Errors: reported.
+// Traced by the mount's process, which has the pool (api/mount_trace.h). Nothing if the file is not
+// in a mount of ours. Errors: reported.
 Task<Result<std::optional<MountedTrace>>> trace_through_mount(Workplace work, const Place& place,
                                                               fs::NodeId node,
                                                               const WhyOptions& options) {
@@ -184,7 +185,7 @@ Task<Result<std::optional<MountedTrace>>> trace_through_mount(Workplace work, co
     auto asked = co_await ask_mount(work, place, node, {.offset = options.offset});
     if (!asked &&
         (asked.error().code == Code::no_attribute || asked.error().code == Code::unsupported)) {
-        if (place.local) co_return std::optional<MountedTrace>();  // somebody else's mount, or none
+        if (place.local) co_return std::optional<MountedTrace>();  // a foreign mount, or none
         co_return work.report.fail(
             asked.error(),
             fmt::format("{}: the process that has it mounted is of another version and cannot say "

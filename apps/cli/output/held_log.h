@@ -1,8 +1,8 @@
-// HeldLog: what the modules below log while a command runs. It is kept until the command ends,
-// because one cause may make several of them speak, and a failed command says one line: its own,
-// with the first cause. What a successful one leaves is told as warnings.
+// HeldLog: the log of the modules below while a command runs. It is kept until the command ends,
+// because one cause may be logged by several modules, and a failed command prints one line: its
+// own, with the first cause. After a successful command the messages are printed as warnings.
 //
-// Thread rule: log() may be used on any thread, the rest after those that use it have ended.
+// Thread rule: log() may be used on any thread, the rest after the users of log() have ended.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,9 +19,10 @@ class HeldLog {
     HeldLog();
     // Warnings and errors; may outlive this.
     [[nodiscard]] Log log() const;
-    // `complaint`, and behind it the first error, or else the first warning, unless it says it.
+    // `complaint`, followed by the first error, or else the first warning, unless it contains it.
     [[nodiscard]] std::string with_cause(std::string complaint) const;
-    // The errors; where there are none, the warnings: these are often consequences.
+    // Prints the errors, or the warnings if there are no errors: with errors they are often
+    // consequences.
     void warn(const Session& session) const;
 
   private:

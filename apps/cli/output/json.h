@@ -1,5 +1,5 @@
 // Json: a value that is printed once, for --json. Object members keep the order in which they were
-// set. Bytes that are no UTF-8 (file names may hold any) are kept (api::NotUtf8).
+// set. Bytes that are not UTF-8 (file names may hold any) are kept (api::NotUtf8).
 #pragma once
 #include <concepts>
 #include <string>

@@ -1,5 +1,5 @@
-// Progress: one line on a terminal, for work that takes longer than a second. Silent where standard
-// error is no terminal, and with --json.
+// Progress: one line on a terminal, for work that takes longer than a second. Nothing is printed if
+// standard error is not a terminal, or with --json.
 //
 //     copying  [#########-----------]  45 %  312 MiB of 690 MiB  156 MiB/s  2 s left
 //     waiting for ros2store-engine: 3 s
@@ -18,7 +18,7 @@ class Progress {
     Progress& operator=(const Progress&) = delete;
     ~Progress();
 
-    // total 0: not known. Of seconds neither matters.
+    // total 0: unknown. For a line that shows seconds, both are ignored.
     void update(uint64_t done = 0, uint64_t total = 0);
 
   private:

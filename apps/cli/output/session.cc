@@ -14,7 +14,7 @@ namespace ros2s::cli {
 
 namespace {
 
-// What fails is found by finish().
+// finish() detects failures.
 void put(std::string_view line) {
     (void)std::fwrite(line.data(), 1, line.size(), stdout);
     (void)std::fputc('\n', stdout);
@@ -31,7 +31,7 @@ void Session::answer(const Json& value) const {
 }
 
 void Session::complain(std::string_view sentence) const {
-    // What was said before comes first, also where both go to one file.
+    // Earlier output comes first, also if both go to one file.
     std::fflush(stdout);
     if (json_) {
         fmt::print(stderr, "{}\n", Json::object({{"error", sentence}}).text());

@@ -1,6 +1,5 @@
-// Session: how one run of the program talks to the person or program that called it. Standard
-// output carries either sentences or, with --json, one JSON value; progress and errors go to
-// standard error.
+// Session: the output of one run of the program, for a person or a program. Standard output has
+// either sentences or, with --json, one JSON value. Progress and errors go to standard error.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,11 +19,12 @@ class Session {
     void say(std::string_view line) const;
     // The command's answer; nothing without --json. Once per run.
     void answer(const Json& value) const;
-    // The one line that a failed command ends with.
+    // The one line at the end of a failed command.
     void complain(std::string_view sentence) const;
-    // A line on standard error about what works all the same.
+    // A line on standard error about a problem that does not stop the command.
     void warn(std::string_view sentence) const;
-    // Before a successful exit. False, after a complaint, where standard output did not take all.
+    // Call it before a successful exit. False, after a complaint, if standard output did not accept
+    // everything.
     [[nodiscard]] bool finish() const;
 
   private:
@@ -35,7 +35,7 @@ class Session {
 [[nodiscard]] std::string human_bytes(uint64_t bytes);
 // What people write as "4G" or "512MiB". Errors: invalid, with a sentence.
 [[nodiscard]] Result<uint64_t> size_of(std::string_view text, Report& report);
-// For the commands that a message proposes: quoted for a shell where that is needed.
+// For commands that a message suggests: quoted for a shell if necessary.
 [[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace ros2s::cli

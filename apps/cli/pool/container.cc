@@ -1,4 +1,4 @@
-// container create, list, query, destroy: of a pool that nobody has open, or by its engine.
+// container create, list, query, destroy: on a pool without an owner, or through its engine.
 #include <fmt/format.h>
 #include <unistd.h>
 

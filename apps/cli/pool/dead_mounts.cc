@@ -39,12 +39,12 @@ bool same_directory(const std::string& one, const std::string& other) {
 }
 
 bool is_dead(const std::string& mount_point, const pool::OwnerRecord& owner) {
-    // One that lives is not asked: it may be busy.
+    // A living mount is not asked: it may be busy.
     if (owner.pid != 0 && owner.mount_point == mount_point) return false;
-    // Attributes may be cached, the space of a file system is not.
+    // Attributes may be cached; the space of a file system is not.
     struct statvfs space{};
     if (::statvfs(mount_point.c_str(), &space) != 0) return errno == ENOTCONN;
-    // The kernel hides another user's mount, a dead one too; one that lives has its pool open.
+    // The kernel hides another user's mount, also a dead one. A living mount has its pool open.
     struct stat status{};
     return owner.pid == 0 && ::stat(mount_point.c_str(), &status) != 0 && errno == EACCES;
 }

@@ -1,4 +1,5 @@
-// mount: this process becomes ros2store-fuse. With --json it asks one, and answers for it.
+// mount: this process becomes ros2store-fuse. With --json it starts one, and prints the answer for
+// it.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ Result<> check_order(const Workplace& work, const MountOptions& options) {
                                    shell_word(options.mount_point), shell_word(options.uri)));
 }
 
-// One line, without the name of who said it.
+// One line, without the program's name.
 std::string complaint_in(std::string_view errors) {
     constexpr std::string_view name = "ros2store-fuse: ";
     if (errors.starts_with(name)) errors.remove_prefix(name.size());

@@ -35,7 +35,7 @@ Result<std::vector<std::string>> subdirectories(const std::string& directory, Re
     return names;
 }
 
-// A directory that is half-made may have nobody's name in it yet.
+// A half-made directory may have no owner's record yet.
 Result<pool::OwnerRecord> owner_if_any(const std::string& directory, Report& report) {
     const auto owner = pool::find_owner(directory);
     if (!owner && owner.error().code == Code::not_found) return pool::OwnerRecord{};
@@ -46,7 +46,7 @@ std::string all_of(const std::vector<std::string>& names) {
     return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// The state in a word, for programs, and in words.
+// The state as a word for programs, and as a sentence.
 std::pair<std::string, std::string> state_of(const pool::PoolRemains& pool,
                                              const pool::OwnerRecord& owner) {
     if (pool.half_made) {
@@ -65,7 +65,8 @@ std::string name_of(const pool::PoolRemains& pool) {
     return pool.pool.empty() ? "the half-made pool" : fmt::format("the pool '{}'", pool.pool);
 }
 
-// Before the pool itself: it stays whole if this is interrupted, and `up` makes them again.
+// Before the pool itself: if this is interrupted the pool is intact, and `up` makes the files
+// again.
 Task<Result<>> remove_services(Workplace work, const std::string& directory) {
     if (::access(api::ServicePlaces(directory).run.c_str(), F_OK) != 0) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(work, directory));
@@ -78,7 +79,7 @@ Task<Result<>> remove_services(Workplace work, const std::string& directory) {
                                     shell_word(directory)));
     }
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_if_any(directory, work.report));
-    // Whoever it is, destroy_pool() refuses, and nothing was changed.
+    // Nothing was changed, and destroy_pool() refuses with the owner's name.
     if (owner.pid != 0) co_return Result<>{};
     co_return remove_service_files(directory, work.report);
 }
@@ -125,7 +126,7 @@ Task<Result<>> pool_destroy(Workplace work, PoolOptions options) {
                         pool_directory_of(options.directory, work.report));
     ROS2S_CO_TRY_ASSIGN(const pool::PoolRemains pool,
                         pool::look_at_remains(directory, work.report));
-    // What does not say that it is a pool may be somebody's files of the same names.
+    // Files without a pool's name may be a user's own files with the same names.
     if (pool.pool.empty() && !pool.half_made) {
         co_return work.report.fail(Code::not_found, pool.trouble);
     }

@@ -1,5 +1,5 @@
-// PoolAccess: what commands about pools and containers ask of a pool, whoever has it open: this
-// process, by opening it, or the engine that `ros2store up` started, over its control plane.
+// PoolAccess: how commands use a pool and its containers. Either this process opens the pool, or
+// the engine that `ros2store up` started has it open and is asked over its control plane.
 //
 // Owned by the command; used on its core; close() before destruction.
 #pragma once
@@ -21,7 +21,7 @@ class PoolAccess {
     virtual ~PoolAccess() = default;
     virtual Task<> close() = 0;
 
-    // All errors come with a sentence in the command's report: those of ObjectStore, and, of an
+    // All errors come with a sentence in the command's report: those of ObjectStore and, for an
     // engine, those of control::ControlClient.
     [[nodiscard]] virtual Task<Result<object::PoolSpace>> space(const Call& call) = 0;
     [[nodiscard]] virtual Task<Result<std::vector<object::ContainerRecord>>> containers(
@@ -34,7 +34,7 @@ class PoolAccess {
     // Errors: not_found.
     [[nodiscard]] virtual Task<Result<>> destroy(const Call& call, std::string label) = 0;
 
-    // What only who has the pool open knows.
+    // Known only to the process that has the pool open.
     [[nodiscard]] virtual std::optional<uint32_t> targets() const { return std::nullopt; }
     [[nodiscard]] virtual std::optional<std::string> read_only_reason() const {
         return std::nullopt;
@@ -44,7 +44,7 @@ class PoolAccess {
 // Errors: those of EmbeddedPool::open() and of ControlClient::create().
 [[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work,
                                                                     std::string directory);
-// The same, and it has the name that the URI says.
+// The same. Checks that the pool has the name in the URI.
 [[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work,
                                                                        api::Uri uri);
 

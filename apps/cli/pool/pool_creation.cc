@@ -19,11 +19,11 @@ namespace {
 constexpr const char* used_whole =
     "an NVMe namespace, or a devdax device, is used whole: leave --size out";
 
-// A removal of the outer one would leave the inner one, or take it along.
+// Removing the outer pool would leave the inner one, or remove it, too.
 Result<> check_outside_pools(const std::string& directory, Report& report) {
     std::error_code failed;
     const auto whole = std::filesystem::weakly_canonical(directory, failed);
-    if (failed) return {};  // the creation says what is wrong with it
+    if (failed) return {};  // the creation reports the problem
     for (auto inner = whole; inner.has_relative_path(); inner = inner.parent_path()) {
         Report none;
         const auto outer = pool::read_pool_directory(inner.parent_path(), none);

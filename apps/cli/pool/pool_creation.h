@@ -1,5 +1,5 @@
-// Pools from command-line options: device files, written fully once, with progress. `up`, `pool
-// create` and `pool grow` share it.
+// Makes pools from command-line options: device files, written fully once, with progress. `up`,
+// `pool create` and `pool grow` share it.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ namespace ros2s::cli {
 [[nodiscard]] Task<Result<pool::PoolDirectory>> create_pool(Workplace work,
                                                             const UpOptions& options);
 
-// Where what it holds will not outlive the machine's run.
+// Warns if the pool is in memory, and so lost when the machine stops.
 void warn_of_memory(const Session& session, const pool::PoolDirectory& pool);
 
 // "4 GiB on 1 device".

@@ -41,7 +41,7 @@ Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     Report ignored;
     const auto found = pool::read_pool_directory(uri.dir, ignored);
     if (found) ROS2S_TRY(api::check_pool_name(uri, found->config.pool, report));
-    return uri.dir;  // where there is no pool, others say so
+    return uri.dir;  // a missing pool is reported later
 }
 
 Result<std::string> absolute_directory(const std::string& directory, Report& report) {

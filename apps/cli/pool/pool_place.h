@@ -1,4 +1,4 @@
-// Where a pool is: the arguments of the commands about pools and containers.
+// The location of a pool: the arguments of the commands about pools and containers.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,22 +16,21 @@ namespace ros2s::cli {
 // The pool directory that "DIR" or a URI names. Errors: invalid (the URI), not_found (the pool
 // there has another name).
 [[nodiscard]] Result<std::string> pool_directory_of(std::string_view place, Report& report);
-// The same directory from wherever it is looked at. Errors: invalid (no name, a URI), those of
-// getcwd.
+// The absolute path of the directory. Errors: invalid (no name, a URI), those of getcwd.
 [[nodiscard]] Result<std::string> absolute_directory(const std::string& directory, Report& report);
-// Who has it open now; pid 0 when nobody does. Errors: those of find_owner, reported.
+// The pool's current owner; pid 0 if there is none. Errors: those of find_owner, reported.
 [[nodiscard]] Result<pool::OwnerRecord> owner_of(const std::string& directory, Report& report);
-// A URI of a container, and of nothing in it, of a pool in a directory of this machine, however it
-// is reached. Errors: invalid, unsupported.
+// The URI of a container, without a path in it, of a pool in a directory of this machine, whatever
+// way it is used. Errors: invalid, unsupported.
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
 
-// The reactor for a command with these arguments: as the settings of the pool say where their URIs
-// and pool directories name exactly one, else the default. What is wrong with a place, its opening
-// reports.
+// The reactor for a command with these arguments: with the settings of the pool if the URIs and
+// pool directories name exactly one, otherwise with the defaults. Errors of a place are reported
+// when it is opened.
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& places,
                                                              Report& report);
 
-// Opens a pool that nobody has open. Errors: those of EmbeddedPool::open.
+// Opens a pool that has no owner. Errors: those of EmbeddedPool::open.
 [[nodiscard]] Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(Workplace work,
                                                                           std::string directory);
 

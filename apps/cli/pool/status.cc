@@ -1,4 +1,4 @@
-// status: what is in a pool directory and who has it open, without disturbing the owner.
+// status: the contents of a pool directory and its owner, without disturbing the owner.
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -22,16 +22,16 @@ namespace {
 
 struct Content {
     std::optional<object::PoolSpace> space;
-    std::optional<uint64_t> index_bytes;  // on its disk; none: another user's
+    std::optional<uint64_t> index_bytes;  // on its disk; none: it is another user's
     std::optional<uint32_t> targets;
-    std::optional<std::string> read_only;  // why, or empty where it takes updates
+    std::optional<std::string> read_only;  // the reason, or empty if it takes updates
     std::vector<Json> containers;
     std::string names;
     bool known = false;
-    std::string trouble;  // why the engine that has the pool open does not tell; "": none
+    std::string trouble;  // why the engine that has the pool open does not answer; "": none
 };
 
-// The mount's process answers; one that cannot leaves what it does not say unknown.
+// The mount's process answers. What it cannot answer stays unknown.
 void ask_mount(const std::string& mount_point, Content& content) {
     std::array<char, 4096> told{};
     const ssize_t bytes =
@@ -45,10 +45,10 @@ void ask_mount(const std::string& mount_point, Content& content) {
     content.read_only.emplace(at + 1, end);
 }
 
-// A status of daemons that hang is a status, too.
+// A status of hanging daemons must be printed, too.
 constexpr Duration answer_max = std::chrono::seconds(5);
 
-// Through the mount or the engine that has the pool, otherwise by opening it, when nobody has.
+// Through the mount or engine that has the pool open; if there is none, by opening the pool.
 Task<Result<Content>> look_inside(Workplace work, const pool::PoolDirectory& pool,
                                   const pool::OwnerRecord& owner) {
     Content content;
@@ -80,7 +80,7 @@ Task<Result<Content>> look_inside(Workplace work, const pool::PoolDirectory& poo
     co_return content;
 }
 
-// Of an engine that has the pool and does not answer, the rest is told all the same.
+// If the engine that has the pool open does not answer, the rest is printed all the same.
 Task<Result<Content>> look_or_say_why(Workplace work, const pool::PoolDirectory& pool,
                                       const pool::OwnerRecord& owner,
                                       const std::string& known_trouble) {
