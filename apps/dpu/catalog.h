@@ -22,7 +22,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     [[nodiscard]] std::vector<std::string> directories(std::string_view pool) const override {
         return served.containers(pool);
     }
-    // Without the engine's address, which is not for hosts.
+    // Without the engine's address, which hosts must not learn.
     [[nodiscard]] std::string path(const std::string& pool) const override {
         return pools.keeper(pool);
     }

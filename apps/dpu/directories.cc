@@ -12,9 +12,9 @@
 namespace ros2s::dpud {
 namespace {
 
-// A host reaches nothing but this directory, owns its files as far as the kernel lets it, and gets
-// no power over this machine, as whoever this process runs. What hosts only looked up has a quarter
-// of the process's descriptors, in all directories together.
+// A host reaches only this directory. It owns its files as far as the kernel permits, and gets no
+// power over this machine, whatever user this process runs as. Nodes that hosts only looked up have
+// a quarter of the process's descriptors, in all directories together.
 foreign::LocalFsOptions for_hosts(size_t directories) {
     rlimit descriptors{};
     ::getrlimit(RLIMIT_NOFILE, &descriptors);

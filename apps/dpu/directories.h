@@ -1,5 +1,5 @@
-// Directories: directories of this machine that hosts use as containers: Lustre, NFS, a disk. What
-// they promise is what the file system beneath promises (docs/decisions/0532).
+// Directories: directories of this machine that hosts use as containers: Lustre, NFS, a disk. Their
+// guarantees are the ones of the file system below (docs/decisions/0532).
 //
 // Owned by the catalogue; used on the reactor's core.
 #pragma once
@@ -16,10 +16,10 @@
 
 namespace ros2s::dpud {
 
-// What the settings say: by "POOL/CONTAINER", as in URIs, the path.
+// The settings: the path by "POOL/CONTAINER", as in URIs.
 using DirectorySettings = std::map<std::string, std::string>;
 
-// Errors: invalid, with a sentence that begins with `where`: what is no name, a pool that `pools`
+// Errors: invalid, with a sentence that begins with `where`: an invalid name, a pool that `pools`
 // has too, a path that is not absolute.
 [[nodiscard]] Result<> check(const DirectorySettings& directories,
                              const std::vector<std::string>& pools, std::string_view where,
@@ -30,7 +30,8 @@ class Directories {
     Directories(Reactor& reactor, BlockingPool& blocking)
         : reactor_(reactor), blocking_(blocking) {}
 
-    // One more, of checked settings. Errors, with a sentence: not_found, not_directory, denied.
+    // Adds a directory of checked settings. Errors, with a sentence: not_found, not_directory,
+    // denied.
     Task<Result<>> add(std::string name, std::string path, const Log& log, Report& report);
 
     [[nodiscard]] std::vector<std::string> pools() const;

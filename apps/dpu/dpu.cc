@@ -18,7 +18,7 @@ session::Mounts::Options mount_bounds() {
     return bounds;
 }
 
-// In all there may be 1,024 (admission::Limits::lines).
+// The limit for all is 1,024 (admission::Limits::lines).
 constexpr uint32_t connections_of_tenant_max = 256;
 
 }  // namespace
@@ -50,7 +50,7 @@ Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(Environment environment
     co_return std::unique_ptr<daemon::Daemon>(std::move(dpu));
 }
 
-// What an engine that is away would keep from being said comes before it.
+// Errors that an absent engine would hide are checked first.
 Task<Result<>> Dpu::begin(Report& report) {
     ROS2S_CO_TRY(co_await open_directories(report));
     ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,

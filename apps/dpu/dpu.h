@@ -28,7 +28,7 @@ class Dpu final : public daemon::Daemon {
     Dpu(const Dpu&) = delete;
     Dpu& operator=(const Dpu&) = delete;
 
-    // No new sessions; what was begun is answered; then everything is closed.
+    // Opens no new sessions, answers the requests in progress, then closes everything.
     Task<> stop() override;
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
     [[nodiscard]] std::vector<std::string> addresses() const override;
@@ -48,12 +48,12 @@ class Dpu final : public daemon::Daemon {
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::Mounts mounts_;
-    // The tenants' share of this process; each of their servers is in it.
+    // The tenants' shares of this process. Each of their servers belongs to it.
     rpc::ServerGroup group_;
-    // Before the link server among those who watch sessions: connections end first.
+    // Watches sessions before the link server does: connections end first.
     TenantDomains tenants_;
     hostlink::LinkServer link_;
-    // At the addresses of the settings: says that the DPU is there, and lets nobody in.
+    // At the addresses of the settings: shows that the DPU is there, and admits no connection.
     ClosedGate closed_;
     daemon::DataPlane front_;
     std::unique_ptr<control::ControlServer> control_;

@@ -7,9 +7,9 @@
 namespace ros2s::dpud {
 namespace {
 
-// As long as a host waits for its DPU: by then it has opened again what it had open.
+// As long as a host waits for its DPU: by then it has opened its files again.
 constexpr Duration orphan_grace = std::chrono::seconds(30);
-// A shorter absence is no news.
+// A shorter absence is not logged.
 constexpr Duration glance = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -17,7 +17,7 @@ constexpr Duration glance = std::chrono::milliseconds(500);
 Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& log,
                                  Report& report) {
     const std::string name = options.pool;
-    // Hosts hear that this process is there, and the engine is not.
+    // Hosts learn that this process is there and the engine is not.
     options.absence_errno = rpc::absent_behind;
     ROS2S_CO_TRY_ASSIGN(auto pool,
                         co_await connection::DirectPool::open(reactor_, options, log, report));

@@ -1,5 +1,5 @@
-// EnginePools: pools of the engine behind this DPU, and the file systems in them. An engine that
-// goes and comes back is told of once each.
+// EnginePools: pools of the engine behind this DPU, and the file systems in them. The loss and the
+// return of an engine are logged once each.
 #pragma once
 #include <functional>
 #include <map>
@@ -18,24 +18,24 @@ namespace ros2s::dpud {
 class EnginePools {
   public:
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
-    // One more. Errors: those of DirectPool::open().
+    // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);
-    // Looks after the engine, until stop(): one line in the log when it cannot be reached, one when
-    // it can again, and a call of `heard`.
+    // Watches the engine until stop(). Logs one line when it cannot be reached and one when it can
+    // again, and calls `heard`.
     using Heard = std::function<void(const std::string& pool, bool reachable)>;
     void watch(const Log& log, Heard heard);
     Task<> stop();
     Task<> close();
-    // Those whose engine cannot be reached now.
+    // The pools whose engine cannot be reached now.
     [[nodiscard]] std::vector<control::AbsentPool> absent() const;
-    // What hosts have open without a name stays in the store from here on, for them to open again
-    // when this process comes back.
+    // From here on, open files without a name stay in the store, so that hosts can open them again
+    // when this process has restarted.
     void leave_orphans() { leaves_orphans_ = true; }
 
     [[nodiscard]] std::vector<std::string> names() const;
-    // Null where there is none of that name.
+    // Null if there is none with that name.
     [[nodiscard]] object::ObjectStore* find(std::string_view pool);
-    // For hosts: what carries that pool's I/O behind this DPU. Empty where there is none of that
+    // For hosts: the storage of that pool's files behind this DPU. Empty if there is none with that
     // name.
     [[nodiscard]] std::string keeper(const std::string& pool) const;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
@@ -44,8 +44,8 @@ class EnginePools {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report);
-    // Their counters, labelled by side (engine), pool, and the provider that its engine is reached
-    // by; `ros2store_engine_reachable` among them. They live as long as this.
+    // Their counters, labelled by side (engine), pool, and the provider of the connection to the
+    // engine. They include `ros2store_engine_reachable`, and live as long as this.
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:

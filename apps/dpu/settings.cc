@@ -84,7 +84,7 @@ config::Table describe(Settings& s) {
         daemon::describe_service(s.common)};
 }
 
-// Each tenant's socket has a name of its own behind it.
+// The name of each tenant's socket adds a suffix.
 Result<> check_length(const std::string& path, std::string_view where, Report& report) {
     constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1 - listener_suffix_bytes;
     if (path.size() <= most) return {};
@@ -95,7 +95,7 @@ Result<> check_length(const std::string& path, std::string_view where, Report& r
                                    where, path, path.size() - most));
 }
 
-// Each tenant's listener has a port of its own after it.
+// Each tenant's listener has one of the following ports.
 Result<> check_port(const std::string& address, std::string_view where, Report& report) {
     if (listener_address({.provider = "ofi+verbs", .address = address}, "anybody")) return {};
     return report.fail(
@@ -162,7 +162,7 @@ std::vector<daemon::Listen> Settings::ways_to_engine() const {
 }
 
 std::string Settings::document() const {
-    // Fields remember the value that they were made with as the default.
+    // A field's default is the value that it was created with.
     Settings copy;
     const auto table = describe(copy);
     copy = *this;

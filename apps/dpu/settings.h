@@ -15,7 +15,7 @@ struct Settings {
     std::string pools;
     DirectorySettings directories;
     session::AccessTable::Settings access_given;
-    session::AccessTable access;  // what that means
+    session::AccessTable access;  // the parsed form
     std::string engine = "127.0.0.1:7400";
     std::string engine_name;
     std::string engine_providers = "shm";
@@ -29,13 +29,13 @@ struct Settings {
     std::string placement = "host";
     daemon::CommonSettings common;
 
-    // Errors: invalid; the report has a sentence for each thing that is wrong.
+    // Errors: invalid; the report has a sentence for each problem.
     [[nodiscard]] static Result<Settings> parse(std::string_view yaml, std::string_view where,
                                                 Report& report);
-    // The file, with every setting's documentation.
+    // The text of the file, with the documentation of every setting.
     [[nodiscard]] std::string document() const;
 
-    // By which the engine is reached; without addresses.
+    // The providers of the connection to the engine; without addresses.
     [[nodiscard]] std::vector<daemon::Listen> ways_to_engine() const;
 };
 

@@ -12,7 +12,7 @@
 
 namespace ros2s::dpud {
 
-// Lets the tenant's sessions in, and says who else came.
+// Admits the tenant's sessions, and logs refused connections.
 class TenantDomains::TenantGate final : public rpc::Gate {
   public:
     TenantGate(session::SessionTable& sessions, uint64_t tenant, std::string subject)
@@ -56,10 +56,10 @@ struct TenantDomains::Tenant {
     bool listens = false;
     std::set<session::SessionId> sessions;
     Semaphore changing;
-    size_t turns = 0;  // those that are waited for, too: it stays meanwhile
+    size_t turns = 0;  // includes turns that wait: the tenant stays meanwhile
 };
 
-// While it lives the tenant stays; from begin() on nobody else changes it.
+// While it exists the tenant stays. After begin() no other turn changes it.
 class TenantDomains::Turn {
   public:
     Turn(TenantDomains& domains, Tenant& tenant) : domains_(domains), tenant_(tenant) {
@@ -94,8 +94,8 @@ uint64_t number_of(std::string_view subject) {
     return hash;
 }
 
-// Pages of segments are taken as their tenants touch them, and cannot be swapped out where there is
-// no swap: the rest is for everybody else.
+// A segment takes memory when its tenant writes to it, and without swap it cannot be swapped out.
+// The rest is for everything else.
 uint64_t half_of_the_memory() {
     const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
     ROS2S_CHECK(pages > 0 && bytes > 0);
@@ -204,7 +204,7 @@ Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& pl
     Result<> listening = fail(Code::busy);
     for (uint32_t attempt = 0;; ++attempt) {
         const auto address = listener_address(place, tenant.subject, attempt);
-        if (!address) co_return listening;  // others have them all
+        if (!address) co_return listening;  // other processes have all of them
         report = {};
         listening = co_await tenant.data.listen({.provider = place.provider, .address = *address},
                                                 device_, log_, report);
@@ -223,7 +223,7 @@ Task<> TenantDomains::session_ending(session::Session& session) {
     co_await leave_if_last(tenant);
 }
 
-// Others who come or end see to it themselves.
+// If other turns of the tenant wait, the last of them does it.
 Task<> TenantDomains::leave_if_last(Tenant& tenant) {
     if (tenant.sessions.empty() && tenant.turns == 1) co_await leave(tenant);
 }

@@ -71,7 +71,7 @@ class TenantDomains final : public control::TenantListeners, public session::Ses
                                    Report& report) override;
     Task<> session_ending(session::Session& session) override;
 
-    // What was begun is answered, and all connections end. Sessions are ended after it.
+    // Answers the requests in progress, and ends all connections. Sessions are ended after it.
     Task<> drain();
     // One for each tenant and provider.
     [[nodiscard]] std::vector<exporter::Source> metrics() const;
@@ -85,7 +85,7 @@ class TenantDomains final : public control::TenantListeners, public session::Ses
     class Turn;
     Tenant& tenant_of(const session::Session& session);
     Task<Result<>> listen(Tenant& tenant, Report& report);
-    // At the first of the tenant's addresses that nobody has.
+    // At the first of the tenant's addresses that is free.
     Task<Result<>> listen_at(Tenant& tenant, const daemon::Listen& place, Report& report);
     static Task<> leave_if_last(Tenant& tenant);
     static Task<> leave(Tenant& tenant);
