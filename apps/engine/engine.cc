@@ -7,8 +7,8 @@
 namespace ros2s::engined {
 namespace {
 
-// A client here is trusted, and may be a DPU with many hosts behind it: beside another that asks
-// for one thing at a time it keeps a queue that makes good groups to commit.
+// A client is trusted, and may be a DPU with many hosts. Beside a client with one request at a
+// time, its queue stays long enough for good commit groups.
 constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8} << 20};
 
 }  // namespace
@@ -48,8 +48,8 @@ Result<> Engine::start_reactors(Report& report) {
     return {};
 }
 
-// What may take minutes, opening pools, comes when nothing else is wrong. But who owns a pool may
-// well have our addresses, too: an engine with the same settings, which runs or was just killed.
+// Opening pools may take minutes, so it comes after all other checks. But a pool's owner may also
+// have our addresses: it may be an engine with the same settings that runs or was just killed.
 Task<Result<>> Engine::begin(Report& report) {
     ROS2S_CO_TRY(start_reactors(report));
     ROS2S_CO_TRY_ASSIGN(const auto places, settings_.data_addresses("the settings", report));

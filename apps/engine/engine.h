@@ -1,8 +1,8 @@
-// Engine: pools served to clients: a control plane that lets them in, and a data plane on each
+// Engine: serves pools to clients: a control plane that admits them, and a data plane on each
 // provider.
 //
 // Connections, sessions and requests live on one reactor. Pools' targets may be spread over more
-// (Reactors): the pool itself goes to the one that has a request's bytes, and comes back.
+// (Reactors): the pool itself moves a request to the reactor of its bytes, and back.
 //
 //     ControlServer ─ sessions, tickets ─┐
 //     fabric domain ─ rpc::Server ─ gate ┴─ StoreRouter ─ pool's ObjectStore
@@ -33,8 +33,8 @@ class Engine final : public daemon::Daemon {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    // No new sessions; what was begun is answered; then everything is closed. The pools need no
-    // recovery afterwards.
+    // Opens no new sessions, answers the requests in progress, then closes everything. The pools
+    // need no recovery afterwards.
     Task<> stop() override;
 
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
@@ -56,8 +56,8 @@ class Engine final : public daemon::Daemon {
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::SessionGate gate_;
-    // The engine's authority gives certificates to trusted machines alone: DPUs, and clients that
-    // need none. On the data plane they have the pool whole.
+    // The engine's authority gives certificates only to trusted machines: DPUs, and clients without
+    // a DPU. On the data plane they may use the whole pool.
     const session::AccessTable access_ = session::AccessTable::everything();
     rpc::ServerGroup group_;
     std::unique_ptr<StoreRouter> router_;

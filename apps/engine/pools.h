@@ -12,8 +12,8 @@ namespace ros2s::engined {
 
 class Pools final : public control::PoolCatalog {
   public:
-    // Waits for an owner of a pool that will soon be gone. Errors: busy (the report says who else
-    // has it); what else is wrong with the directory, open() says.
+    // Waits for an owner of a pool that will probably end soon. Errors: busy (the report names the
+    // owner). open() reports other problems of the directory.
     static Task<Result<>> await_owner(Reactor& reactor, std::string directory, Report& report);
     // Opens one more. Errors: those of EmbeddedPool::open(); exists (a pool of that name is open).
     Task<Result<>> open(Environment environment, std::string directory, Report& report);

@@ -12,7 +12,7 @@ namespace ros2s::engined {
 
 uint32_t usable_cpus() {
     cpu_set_t set;
-    // It fails on machines with more CPUs than the set has room for.
+    // It fails on machines with more CPUs than the set can hold.
     if (::sched_getaffinity(0, sizeof set, &set) == 0)
         return static_cast<uint32_t>(CPU_COUNT(&set));
     return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));

@@ -1,4 +1,5 @@
-// Reactors: the threads beside the daemon's own that the targets of its pools are spread over.
+// Reactors: the threads, in addition to the daemon's own, that the targets of its pools are spread
+// over.
 //
 // Owned by the engine; they outlive its pools. Made and destroyed on the daemon's own reactor.
 #pragma once
@@ -14,16 +15,16 @@ namespace ros2s::engined {
 
 // CPUs that this process may run on.
 [[nodiscard]] uint32_t usable_cpus();
-// How many reactors in all serve where the settings ask for `asked` (0: what suits the machine).
+// The number of reactors in all if the settings ask for `asked` (0: what suits the machine).
 [[nodiscard]] uint32_t choose_reactors(uint32_t asked, uint32_t cpus);
 
 class Reactors {
   public:
-    // So many besides the daemon's own. Errors: those of OsReactor.
+    // Starts this many in addition to the daemon's own. Errors: those of OsReactor.
     [[nodiscard]] Result<> start(uint32_t more, Duration poll, Report& report);
     // For Environment.
     [[nodiscard]] std::span<Reactor* const> list() const { return pointers_; }
-    // The daemon's own, number 0, is not among them.
+    // Without the daemon's own, number 0.
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:

@@ -68,7 +68,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
 }
 
 std::string Settings::document() const {
-    // Fields remember the value that they were made with as the default.
+    // A field's default is the value that it was created with.
     Settings copy;
     const auto table = describe(copy);
     copy = *this;

@@ -19,10 +19,10 @@ struct Settings {
     uint32_t reactors = 0;
     daemon::CommonSettings common;
 
-    // Errors: invalid; the report has a sentence for each thing that is wrong.
+    // Errors: invalid; the report has a sentence for each problem.
     [[nodiscard]] static Result<Settings> parse(std::string_view yaml, std::string_view where,
                                                 Report& report);
-    // The file, with every setting's documentation.
+    // The text of the file, with the documentation of every setting.
     [[nodiscard]] std::string document() const;
 
     [[nodiscard]] std::vector<std::string> pool_directories() const;

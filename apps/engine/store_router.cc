@@ -16,7 +16,7 @@ StoreRouter::StoreRouter(Reactor& reactor, session::SessionTable& sessions,
 }
 StoreRouter::~StoreRouter() { sessions_.unwatch(*this); }
 
-// Its connections are over: the gate watches, too, and from earlier on.
+// Its connections have ended, because the gate watches sessions, too, and was registered before.
 Task<> StoreRouter::session_ending(session::Session& session) {
     const auto server = servers_.find(session.request.pool);
     if (server != servers_.end()) server->second->session_ended(session.id.value);
@@ -36,7 +36,7 @@ Task<> StoreRouter::serve(rpc::Request& request) {
     times_.add(request.method(), reactor_.now() - begun);
 }
 
-// The request's session is there until it is answered.
+// The request's session exists until it is answered.
 void StoreRouter::audit(const rpc::Request& request, std::string_view what) {
     const session::Session* const session = sessions_.look({request.guest().session});
     ROS2S_CHECK(session != nullptr);

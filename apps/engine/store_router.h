@@ -1,5 +1,5 @@
-// StoreRouter: the data plane's service: each request goes to the pool that its session was opened
-// for. Containers that clients make and destroy by it leave audit lines.
+// StoreRouter: the data plane's service: each request goes to the pool for which its session was
+// opened. Containers that clients create and destroy through it leave audit lines.
 //
 // Owned by the engine; sessions and pools outlive it. Used on their core.
 #pragma once
@@ -19,7 +19,7 @@ class StoreRouter final : public rpc::Service,
                           public remote::ContainerWatcher,
                           public session::SessionWatcher {
   public:
-    // One server for each pool that there is now.
+    // Makes one server for each existing pool.
     StoreRouter(Reactor& reactor, session::SessionTable& sessions, control::PoolCatalog& pools);
 
     ~StoreRouter() override;
