@@ -11,7 +11,7 @@
 namespace ros2s::fuse {
 namespace {
 
-// What we cannot keep is cut, as the kernel does for file systems whose limits it knows.
+// A time that cannot be stored is cut, as the kernel does for file systems whose limits it knows.
 WallTime kept_time(Server& server, fs::NodeId node, const timespec& time) {
     if (!is_representable(time)) server.note_cut_time(node, time.tv_sec);
     return to_wall_time(time);
@@ -65,8 +65,8 @@ Task<> statfs_task(Server& server, fuse_req_t request) {
     status.f_blocks = space->total_bytes / block_bytes;
     status.f_bfree = space->free_bytes / block_bytes;
     status.f_bavail = status.f_bfree;
-    // There is no inode table: what limits the number of files is space. 0 would read as "none
-    // left" to programs that look.
+    // There is no inode table: space limits the number of files. Programs would take 0 for "none
+    // left".
     status.f_ffree = space->free_bytes / block_bytes;
     status.f_files = space->files + status.f_ffree;
     status.f_favail = status.f_ffree;
@@ -78,20 +78,19 @@ void statfs(fuse_req_t request, fuse_ino_t) {
     server.run(statfs_task(server, request));
 }
 
-// Names that mean something to the kernel which we do not do: ACLs (system.*) would look accepted
-// and not be enforced. File capabilities have no effect on a nosuid mount, which this is, and the
+// Attributes whose effect we do not implement. ACLs (system.*) would seem to be accepted and would
+// not be enforced. File capabilities have no effect on a nosuid mount, as this one is, and the
 // kernel asks for them at every write.
 bool is_refused(std::string_view name) noexcept {
     return name.starts_with("system.") || name == "security.capability";
 }
 
-// This process answers them. A file that had one of its own could not be copied with its
-// attributes.
+// This process answers them. A file with such an attribute could not be copied with its attributes.
 bool is_reserved(std::string_view name) noexcept {
     return name.starts_with(api::reserved_attributes);
 }
 
-// What a person asks this process is answered here; all else is the file's.
+// Questions to this process are answered here; all other attributes are the file's.
 Task<Result<std::string>> value_of(Server& server, fs::NodeId node, std::string name, uid_t asker) {
     if (const auto question = api::parse_question(name)) {
         co_return co_await answer_why(server, node, asker, *question);
@@ -105,7 +104,7 @@ Task<Result<std::string>> value_of(Server& server, fs::NodeId node, std::string 
 
 Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
                      size_t room) {
-    if (room == 0 && api::parse_question(name)) {  // it traces when it is asked with room
+    if (room == 0 && api::parse_question(name)) {  // the trace runs when the value is requested
         fuse_reply_xattr(request, api::mount_answer_bytes_max);
         co_return;
     }

@@ -1,4 +1,4 @@
-// Buffers of one mount, kept for reuse: a large malloc is a fresh mapping each time, and its page
+// Buffers of one mount, kept for reuse. A large malloc is a new mapping each time, and its page
 // faults would cost more than the copy into it.
 #pragma once
 #include <cstdlib>
@@ -13,18 +13,18 @@ namespace ros2s::fuse {
 // The largest read or write that the kernel sends in one request.
 inline constexpr size_t transfer_bytes_max = 1 << 20;
 
-// What one request was received into. libfuse allocates it (its size is private to libfuse).
+// The memory that receives one request. libfuse allocates it (its size is private to libfuse).
 struct FreeDeleter {
     void operator()(void* memory) const noexcept { std::free(memory); }
 };
 using ReceiveBuffer = std::unique_ptr<void, FreeDeleter>;
 
-// Keeps at most `limit` idle things.
+// Keeps at most `limit` idle objects.
 template <class T>
 class Spares {
   public:
     explicit Spares(size_t limit) : limit_(limit) { idle_.reserve(limit); }
-    // Empty where none is idle.
+    // Empty if none is idle.
     [[nodiscard]] T take() {
         if (idle_.empty()) return T{};
         T spare = std::move(idle_.back());
@@ -41,7 +41,7 @@ class Spares {
     std::vector<T> idle_;
 };
 
-// Aligned memory that reads go to, in two sizes: most reads are pages, streams are 1 MiB.
+// Aligned memory for reads, in two sizes: most reads are pages, streams are 1 MiB.
 class ReadBuffers {
   public:
     explicit ReadBuffers(size_t limit) : small_(limit), large_(limit) {}

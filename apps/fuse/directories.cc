@@ -1,7 +1,7 @@
 // opendir, readdir, readdirplus, releasedir, fsyncdir.
 //
-// Offsets: the file system's cookies start behind 0 and leave "." and ".." to us, so an offset is
-// the cookie plus 2; 0 is before ".", 1 before "..", 2 before the first name.
+// Offsets: the file system's cookies start after 0, and "." and ".." are added here, so an offset
+// is the cookie plus 2; 0 is before ".", 1 before "..", 2 before the first name.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -22,8 +22,8 @@ Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_fi
         reply_error(request, opened.error());
         co_return;
     }
-    // The kernel's directory cache stays off: it resumes one handle's walk at another's cookie, and
-    // cookies belong to their handle.
+    // The kernel's directory cache stays off: it continues one handle's walk at another's cookie,
+    // but cookies belong to their handle.
     file.fh = opened->handle.value;
     if (fuse_reply_open(request, &file) != 0) {
         std::ignore = co_await file_system.close(call, opened->handle);
@@ -53,7 +53,7 @@ class Listing {
         used_ += plus_ ? fuse_add_direntry_plus(request_, at, room, name, &entry, offset)
                        : fuse_add_direntry(request_, at, room, name, &entry.attr, offset);
     }
-    // "." and "..": the kernel takes nothing but the name from them.
+    // "." and "..": the kernel uses only the name.
     bool add_dot(const char* name, fs::NodeId node, uint64_t next) noexcept {
         if (!fits(needs(name))) return false;
         fuse_entry_param entry{};
@@ -79,7 +79,7 @@ Task<> lookup_one(fs::FileSystem& file_system, fs::NodeId parent, const std::str
     result = co_await file_system.lookup(call, parent, name);
 }
 
-// With attributes: what `ls -l` and `find` ask next, in one request.
+// With attributes, which `ls -l` and `find` need next, in one request.
 Task<std::vector<Result<fs::Attributes>>> lookup_all(Server& server, fs::NodeId parent,
                                                      const std::vector<fs::DirectoryEntry>& of) {
     std::vector<Result<fs::Attributes>> results(of.size());
@@ -91,7 +91,7 @@ Task<std::vector<Result<fs::Attributes>>> lookup_all(Server& server, fs::NodeId 
     co_return results;
 }
 
-// Reads as many names as surely fit; never looks up one that would not be delivered.
+// Reads at most as many names as fit, so that no node is looked up in vain.
 Task<Result<std::vector<fs::DirectoryEntry>>> read_names(Server& server, const Listing& listing,
                                                          fs::FileHandle handle, uint64_t cookie,
                                                          size_t room) {
@@ -132,7 +132,7 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
         fuse_entry_param entry{};
         if (plus && found[i]) {
             entry = to_entry(server, *found[i]);
-        } else {  // a name alone; also when it went away since it was read
+        } else {  // only a name; also if the node was removed meanwhile
             entry.attr.st_ino = entries[i].node.value;
             entry.attr.st_mode = entries[i].type;
         }

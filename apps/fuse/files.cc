@@ -1,5 +1,5 @@
-// create, open, read, write, release, fsync, fallocate. flush is not here: every write is durable
-// when it is acknowledged, so close() has nothing to wait for (the kernel learns it from ENOSYS).
+// create, open, read, write, release, fsync, fallocate. There is no flush: every write is durable
+// when it is acknowledged, so close() has nothing to wait for (ENOSYS tells the kernel).
 #include <fcntl.h>
 #include <linux/falloc.h>
 
@@ -11,8 +11,8 @@
 namespace ros2s::fuse {
 namespace {
 
-// Where the kernel caches, nobody else changes a file's size: appending is the kernel's, which
-// passes offsets under its inode lock. Elsewhere it is the file system's.
+// If the kernel caches, the file's size changes only through this mount. The kernel then appends
+// itself, and passes offsets under its inode lock. Otherwise the file system appends.
 bool appends(const Server& server, int flags) noexcept {
     return !server.caches() && (flags & O_APPEND) != 0 && (flags & O_ACCMODE) != O_RDONLY;
 }
@@ -46,7 +46,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     fill_opened(server, opened->handle, file);
     const fuse_entry_param entry = to_entry(server, opened->attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
-        // The caller is gone: neither the reference nor the handle was taken.
+        // The caller was killed: it has neither the reference nor the handle.
         std::ignore = co_await server.write_handles().close(call, opened->handle);
         file_system.forget(opened->attributes.node, 1);
     }
@@ -72,7 +72,7 @@ Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
 }
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
     Server& server = server_of(request);
-    file->flags &= ~O_EXCL;  // means something only to create
+    file->flags &= ~O_EXCL;  // only meaningful for create
     server.run(open_task(server, request, node_of(node), *file));
 }
 
@@ -117,7 +117,7 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
     co_return co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset);
 }
 
-// `received` is the request's own memory; `data` lies in it.
+// `received` is the request's own memory, which contains `data`.
 Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   ReceiveBuffer received, ConstBytes data, uint64_t offset) {
     const auto written = co_await write_bytes(server, node, file, data, offset);
@@ -145,8 +145,8 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
     server.run(fsync_task(server, request, handle_of(*file)));
 }
 
-// Makes the file at least as long, where what lies before its new end is zero. The last byte is
-// written: setting the size would cut off what somebody else has written behind it meanwhile.
+// Makes the file at least as long, with zeros before its new end. The last byte is written, because
+// setting the size would cut off what another client has written behind it meanwhile.
 Task<Result<>> reach(Server& server, fs::NodeId node, fuse_file_info file, uint64_t size) {
     const Call call;
     ROS2S_CO_TRY_ASSIGN(const auto now, co_await server.file_system().get_attributes(call, node));
@@ -169,7 +169,7 @@ void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_
                fuse_file_info* file) {
     const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
     const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
-    // Reserving space is not offered: the C library then writes zeros, which really reserves it.
+    // Reserving space is not offered. The C library then writes zeros, which reserves it.
     if (kind != FALLOC_FL_PUNCH_HOLE && kind != FALLOC_FL_ZERO_RANGE) {
         fuse_reply_err(request, EOPNOTSUPP);
         return;

@@ -1,6 +1,6 @@
-// getlk, setlk, flock: where others share the file system, locks are refused with ENOLCK. The
-// kernel would grant them among the users of this mount, and another mount would grant the same
-// lock again.
+// getlk, setlk, flock. If others share the file system, locks are refused with ENOLCK. The kernel
+// would grant them among the users of this mount, and another mount would grant the same lock
+// again.
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -14,7 +14,7 @@ namespace {
 void getlk(fuse_req_t request, fuse_ino_t, fuse_file_info*, struct flock*) {
     fuse_reply_err(request, ENOLCK);
 }
-// Giving up what is not held succeeds, as POSIX has it.
+// Releasing a lock that is not held succeeds, as POSIX requires.
 void setlk(fuse_req_t request, fuse_ino_t, fuse_file_info*, struct flock* lock, int) {
     fuse_reply_err(request, lock->l_type == F_UNLCK ? 0 : ENOLCK);
 }

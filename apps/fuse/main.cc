@@ -21,7 +21,7 @@
 namespace ros2s::fuse {
 namespace {
 
-// The system's log; what somebody should act on also goes to the terminal, while there is one.
+// The system's log. Problems that need an action also go to the terminal, while there is one.
 Log background_log() {
     ::openlog("ros2store-fuse", LOG_PID, LOG_DAEMON);
     return Log([](LogLevel level, std::string_view line) {
@@ -39,7 +39,7 @@ Task<> serve_then_stop_watching(Server& server, SignalWatch& watch, StopSource& 
     served.request_stop();
 }
 
-// Behind a network there may be other clients, whose changes the kernel's caches would hide.
+// Servers may have other clients, whose changes the kernel's caches would hide.
 Sharing sharing_of(const api::Uri& uri) {
     return uri.transport == api::Uri::Transport::local ? Sharing::exclusive : Sharing::shared;
 }
@@ -150,7 +150,7 @@ int run(const Options& options) {
 }  // namespace ros2s::fuse
 
 int main(int count, char** arguments) {
-    // gRPC writes lines of its own about what our one line says.
+    // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     int exit_status = 0;
     const auto options = ros2s::fuse::parse_options(count, arguments, exit_status);

@@ -25,9 +25,9 @@ struct Mounted {
     std::string device;  // "0:53"
 };
 
-// What is mounted on exactly this path.
+// The mount on exactly this path.
 Mounted find_mounted_on(const std::string& path) {
-    std::string escaped;  // as the table has it
+    std::string escaped;  // the form of the table
     for (const char c : path) {
         switch (c) {
             case ' ': escaped += "\\040"; break;
@@ -54,7 +54,7 @@ Mounted find_mounted_on(const std::string& path) {
     return found;
 }
 
-// Runs fusermount3, which may unmount what its user mounted. Exit status, or -1.
+// Runs fusermount3, which may unmount what its user mounted. Returns the exit status, or -1.
 int run_fusermount(const std::string& mount_point, bool lazily) {
     std::string program = "fusermount3", unmount = "-u", quiet = "-q", lazy = "-z";
     std::string target = mount_point;
@@ -68,7 +68,8 @@ int run_fusermount(const std::string& mount_point, bool lazily) {
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);  // ours blocks what should stop it
+    posix_spawnattr_setsigmask(&attributes, &none);  // this process blocks the signals that should
+                                                     // stop it
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     pid_t child = -1;
     const int failed =
@@ -163,8 +164,8 @@ Result<std::string> prepare_mount_point(const std::string& path, bool allow_othe
     struct stat status{};
     struct statvfs asked{};
     if (::statvfs(path.c_str(), &asked) != 0 && errno == ENOTCONN) {
-        // A mount whose process is gone. stat() may still be answered from the kernel's cache, and
-        // realpath() not any more, so the path is made absolute by its text.
+        // A mount whose process has ended. stat() may still be answered from the kernel's cache,
+        // but realpath() fails, so the path is made absolute as text.
         const auto dead = std::filesystem::absolute(path).lexically_normal();
         const std::string dead_path = dead.has_filename() ? dead : dead.parent_path();
         if (::umount2(dead_path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0 &&

@@ -13,7 +13,7 @@ Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     const Call call;
     const auto result = co_await server.file_system().lookup(call, parent, name);
     if (!result && result.error().code == Code::not_found && server.cache_seconds() > 0) {
-        fuse_entry_param absent{};  // node 0: the kernel remembers that there is no such name
+        fuse_entry_param absent{};  // node 0: the kernel remembers that the name does not exist
         absent.entry_timeout = server.cache_seconds();
         fuse_reply_entry(request, &absent);
         co_return;

@@ -17,7 +17,7 @@ struct stat to_stat(const fs::Attributes& attributes) noexcept {
     status.st_rdev = attributes.device;
     status.st_size = static_cast<off_t>(attributes.size);
     status.st_blocks = static_cast<blkcnt_t>(attributes.bytes_used / 512);
-    // stdio writes in pieces of this size, and each write is a durable commit: large pays.
+    // stdio writes in pieces of this size, and each write is a durable commit, so large is better.
     status.st_blksize = 128 * 1024;
     status.st_atim = to_timespec(attributes.accessed);
     status.st_mtim = to_timespec(attributes.modified);
@@ -27,8 +27,8 @@ struct stat to_stat(const fs::Attributes& attributes) noexcept {
 
 void reply_error(fuse_req_t request, const Error& error) noexcept {
     const int number = to_errno(error);
-    // ENOTCONN is the kernel's word for a mount whose process is gone, and who hears it unmounts;
-    // here a daemon is away, and may come back.
+    // ENOTCONN is the kernel's error for a mount whose process has ended, and programs react to it
+    // by unmounting. Here only a daemon is away, and may come back.
     fuse_reply_err(request, number == ENOTCONN ? EHOSTDOWN : number);
 }
 
@@ -51,7 +51,7 @@ void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexc
     if (!result) return reply_error(request, result.error());
     Server& server = server_of(request);
     const fuse_entry_param entry = to_entry(server, *result);
-    // Not delivered (the caller was killed): then the kernel counts no reference either.
+    // Not delivered (the caller was killed): the kernel has no reference, either.
     if (fuse_reply_entry(request, &entry) != 0) server.file_system().forget(result->node, 1);
 }
 

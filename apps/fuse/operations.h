@@ -1,6 +1,6 @@
-// What the kernel asks, one function each, translated to FileSystem calls. The kernel checks
-// permissions (default_permissions) and resolves paths. It keeps file locks where all users of the
-// file system pass it; where not, they are refused.
+// The kernel's requests, one function each, translated to FileSystem calls. The kernel checks
+// permissions (default_permissions) and resolves paths. It keeps file locks if all users of the
+// file system use this mount. Otherwise locks are refused.
 #pragma once
 #include "fuse_api.h"
 #include "server.h"

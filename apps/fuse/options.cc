@@ -93,7 +93,7 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
         return std::nullopt;
     }
     options.uri = std::move(*parsed);
-    // The background process must not depend on where it was started.
+    // The background process must not depend on its starting directory.
     if (!options.uri.dir.empty()) options.uri.dir = std::filesystem::absolute(options.uri.dir);
     return options;
 }

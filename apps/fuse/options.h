@@ -17,8 +17,8 @@ struct Options {
     bool print_pid = false;
 };
 
-// What to run, or nothing: then the program ends with `exit_status`, and what there was to say has
-// been said (help on standard output, a mistake on standard error).
+// The options, or nothing: then the program ends with `exit_status`, and the message has been
+// printed (help on standard output, a mistake on standard error).
 [[nodiscard]] std::optional<Options> parse_options(int count, char** arguments, int& exit_status);
 
 }  // namespace ros2s::fuse

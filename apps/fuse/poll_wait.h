@@ -1,5 +1,5 @@
-// One wait at a time for a descriptor to become readable, on the reactor's ring, that can be given
-// up.
+// Waits for a descriptor to become readable, on the reactor's ring. One wait at a time; it can be
+// cancelled.
 #pragma once
 #include <poll.h>
 
@@ -13,8 +13,8 @@ class PollWait {
     PollWait(Reactor& reactor, int descriptor) noexcept
         : ring_(*reactor.ring()), descriptor_(descriptor) {}
 
-    // co_await wait.readable(): returns when there is something to read, the other end hung up, or
-    // cancel() was called, before or meanwhile.
+    // co_await wait.readable(): returns when there is data, the other end hung up, or cancel() was
+    // called, before or meanwhile.
     [[nodiscard]] auto readable() noexcept {
         struct Awaiter {
             PollWait& wait;

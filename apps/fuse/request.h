@@ -1,4 +1,4 @@
-// What every operation needs: the way from libfuse's request to ours, and the common answers.
+// Shared by all operations: the conversion of libfuse's request to ours, and the common replies.
 #pragma once
 #include <sys/stat.h>
 
@@ -28,7 +28,7 @@ namespace ros2s::fuse {
 
 void reply_error(fuse_req_t request, const Error& error) noexcept;
 void reply(fuse_req_t request, const Result<>& result) noexcept;
-// A name that now leads to a node: one more reference of the kernel to it.
+// Replies with the node of a name. The kernel gets one more reference to it.
 void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
 void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
 [[nodiscard]] fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes);
@@ -41,7 +41,7 @@ void add_directory_operations(fuse_lowlevel_ops& table) noexcept;  // directorie
 void add_lock_operations(fuse_lowlevel_ops& table) noexcept;       // locks.cc
 
 // The value of the attribute that `ros2store why` reads (why.cc). Errors also: those of
-// api::trace_file(); denied (a write to a file that is not the asker's, or has a name).
+// api::trace_file(); denied (a write to a file that is not the caller's, or has a name).
 Task<Result<std::string>> answer_why(Server& server, fs::NodeId node, uid_t asker,
                                      api::MountQuestion question);
 

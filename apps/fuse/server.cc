@@ -18,8 +18,8 @@
 namespace ros2s::fuse {
 namespace {
 
-// What libfuse says while it mounts becomes part of our sentence. Its log function has no argument
-// of ours, so the text has to be found through a global.
+// libfuse's messages while mounting become part of our sentence. Its log function has no user
+// argument, so the text is a global.
 std::string* said_while_mounting = nullptr;
 
 void keep_what_libfuse_says(fuse_log_level, const char* format, va_list arguments) {
@@ -50,13 +50,13 @@ ssize_t read_from_kernel(int descriptor, void* into, size_t bytes, void*) noexce
     return ::read(descriptor, into, bytes);
 }
 
-// A year; the kernel drops what memory pressure or a change through this mount makes it drop.
+// A year. The kernel drops entries under memory pressure, or after a change through this mount.
 constexpr double cached_seconds = 365.0 * 24 * 3600;
-// Requests taken in one go before everything else on the core gets its turn.
+// Requests taken at once before everything else on the core gets its turn.
 constexpr int requests_per_turn = 16;
-// Without requests: then the mount is at rest.
+// The mount is idle after this time without requests.
 constexpr auto rest_after = std::chrono::seconds(2);
-// How long programs that go on using the mount may keep it from ending.
+// How long programs that continue to use the mount may delay its end.
 constexpr auto longest_stop = std::chrono::seconds(60);
 
 }  // namespace
@@ -167,22 +167,22 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     connection.max_readahead = transfer_bytes_max;
     connection.max_background = static_cast<unsigned>(options_.requests_max);
     connection.congestion_threshold = connection.max_background * 3 / 4;
-    // An acknowledged write is durable: the kernel must not acknowledge for us.
+    // An acknowledged write is durable, so the kernel must not acknowledge writes itself.
     want(FUSE_CAP_WRITEBACK_CACHE, false);
     want(FUSE_CAP_SPLICE_READ, false);
     want(FUSE_CAP_SPLICE_WRITE, false);
     want(FUSE_CAP_SPLICE_MOVE, false);
     want(FUSE_CAP_ASYNC_READ, true);
     // The kernel drops the pages of a direct write before it is sent and, if it waits for the
-    // answer, after that. It does not when the write completes by itself: a page that was read
-    // meanwhile would stay, with the old bytes.
+    // reply, after that. It does not if the write is asynchronous: a page that was read meanwhile
+    // would stay, with the old bytes.
     want(FUSE_CAP_ASYNC_DIO, !caches());
     want(FUSE_CAP_PARALLEL_DIROPS, true);
     want(FUSE_CAP_ATOMIC_O_TRUNC, true);
     want(FUSE_CAP_EXPORT_SUPPORT, true);
     want(FUSE_CAP_READDIRPLUS, true);
     want(FUSE_CAP_READDIRPLUS_AUTO, true);
-    // Our own writes change the modification time; that must not throw away the pages they left.
+    // Our own writes change the modification time, which must not drop the pages that they left.
     want(FUSE_CAP_AUTO_INVAL_DATA, !caches());
     want(FUSE_CAP_EXPLICIT_INVAL_DATA, caches());
     want(FUSE_CAP_CACHE_SYMLINKS, caches());
@@ -231,7 +231,7 @@ Server::Received Server::receive() {
     switch (-received) {
         case EAGAIN: return Received::nothing;
         case EINTR:
-        case ENOENT: return Received::again;  // the caller gave up while we were reading
+        case ENOENT: return Received::again;  // the caller was killed while we were reading
         default: return Received::end;        // 0 or ENODEV: unmounted
     }
 }
@@ -249,7 +249,7 @@ void Server::dispatch() {
 void Server::run(Task<> task) {
     ROS2S_CHECK(!current_runs_);
     current_runs_ = true;
-    // The slot that serve() holds is one of as many as the nursery takes.
+    // serve() holds a unit of the slots, of which there are as many as the nursery accepts.
     ROS2S_CHECK(nursery_.try_spawn(run_and_release(std::move(task))));
 }
 
@@ -274,8 +274,8 @@ Task<> Server::serve() {
         in_a_row = 0;
         if (received == Received::end) break;
         if (received == Received::nothing) {
-            // Each answer may let the kernel send what it held back: the end is when there is
-            // neither a request in hand nor one to take.
+            // Each reply may let the kernel send requests that it held back. The end is reached
+            // when no request is in progress and none is queued.
             if (stop_by_ && nursery_.running() == 0) break;
             if (stop_by_) co_await nursery_.join();
             co_await requests_->readable();

@@ -10,7 +10,7 @@
 // called before and after the loop.
 //
 // Invariants
-// - At most Options::requests_max requests are in hand; the next one is not read before one of
+// - At most Options::requests_max requests are in progress; the next one is not read before one of
 //   them is answered.
 // - Every request is answered exactly once, by the coroutine that owns it.
 // - unmount() comes after serve() is done.
@@ -32,14 +32,13 @@
 
 namespace ros2s::fuse {
 
-// Who else may change the file system while it is mounted; decides what the kernel may keep.
+// Whether others may change the file system while it is mounted. Decides what the kernel may cache.
 enum class Sharing : uint8_t {
     // Every change passes this mount (an embedded pool has one owner): names, attributes and file
     // pages stay in the kernel's caches until it drops them itself.
     exclusive,
-    // Others write too: nothing is kept beyond the request that fetched it, reads and writes go
-    // past
-    // the page cache, and file locks are refused, because others would not see them.
+    // Others write, too: nothing is kept beyond its request, and reads and writes bypass the page
+    // cache. File locks are refused, because others would not see them.
     shared,
 };
 
@@ -47,11 +46,11 @@ struct ServerOptions {
     std::string mount_point;  // absolute
     std::string source;       // what `mount` and `df` show as the device
     Sharing sharing = Sharing::shared;
-    bool caching = true;  // false: an exclusive mount, too, keeps nothing
+    bool caching = true;  // false: an exclusive mount keeps nothing, either
     bool read_only = false;
     bool allow_other = false;
     size_t requests_max = 128;
-    // What is told of the pool to who asks (api/mount_trace.h); empty: nothing.
+    // Facts about the pool for programs that ask (api/mount_trace.h); empty: none.
     std::function<std::string()> status{};
     Log log{};
 };
@@ -63,27 +62,27 @@ class Server {
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // From here on the mount point is there and requests queue in the kernel.
-    // Errors: denied, busy, io; the report says what to do.
+    // From here on the mount point exists and requests queue in the kernel. Errors: denied, busy,
+    // io; the report says what to do.
     [[nodiscard]] Result<> mount(Report& report);
-    // Answers requests until the file system is unmounted or stop() was called; returns when the
-    // last request in hand is answered.
+    // Answers requests until the file system is unmounted or stop() was called. Returns when the
+    // last request in progress is answered.
     Task<> serve();
-    // Ends serve() once all that the kernel has queued is answered, or after 60 s where it does not
-    // cease. What comes later fails in the callers with ENOTCONN.
+    // Ends serve() when all requests that the kernel has queued are answered, or after 60 s if more
+    // keep coming. Later requests fail in their programs with ENOTCONN.
     //
-    // The kernel's sync of a mount like this one returns when the writes are queued, not when they
-    // are answered, so that a server that ended at once would lose them.
+    // The kernel's sync of a mount like this returns when the writes are queued, not when they are
+    // answered. A server that ended at once would lose them.
     void stop() noexcept;
-    // Whenever a burst of work is over, gives back the memory that it took. Until `stop` is asked.
+    // Gives back memory after each burst of work, until `stop` is requested.
     Task<> give_memory_back_at_rest(StopToken stop);
     [[nodiscard]] uint64_t requests_taken() const noexcept { return requests_taken_; }
-    // After serve(): false when those 60 s were over.
+    // After serve(): false if the 60 s ran out.
     [[nodiscard]] bool answered_all() const noexcept { return answered_all_; }
-    // co_await ready(): until the kernel has shaken hands, so that the mount answers. Also passes
-    // when serve() ended before that.
+    // co_await ready(): until the kernel has initialised the mount, so that it answers. Also
+    // returns when serve() ended before that.
     [[nodiscard]] Event& ready() noexcept { return ready_; }
-    // Takes the mount point away if it is still there. Files that are open in it fail from now on.
+    // Unmounts if the file system is still mounted. Open files fail from then on.
     void unmount() noexcept;
 
     // ---- for the operations (operations.cc)
@@ -92,13 +91,13 @@ class Server {
     [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
     [[nodiscard]] ReadBuffers& read_buffers() noexcept { return read_buffers_; }
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
-    // Says which file, and where in it, where the error is `corrupt`: the caller learns EIO alone.
+    // Logs the file, and the position in it, if the error is `corrupt`: the program only gets EIO.
     void note_failure(fs::NodeId node, const Error& error);
-    // Says that a time was cut to what can be kept, in seconds since 1970.
+    // Logs that a time, in seconds since 1970, was cut to the range that can be stored.
     void note_cut_time(fs::NodeId node, int64_t seconds);
-    // The request that is being dispatched goes on as this task. At most once a request.
+    // Continues the request that is being dispatched in this task. At most once a request.
     void run(Task<> task);
-    // The memory that the request being dispatched lies in: the caller keeps its payload alive.
+    // The memory of the request that is being dispatched: the caller keeps its payload alive.
     [[nodiscard]] ReceiveBuffer take_receive_buffer() noexcept { return std::move(current_); }
     void give_receive_buffer(ReceiveBuffer buffer) { receive_buffers_.give(std::move(buffer)); }
     void connected(fuse_conn_info& connection) noexcept;
@@ -107,12 +106,12 @@ class Server {
         return options_.sharing == Sharing::exclusive && options_.caching;
     }
     [[nodiscard]] double cache_seconds() const noexcept;
-    // Files past the page cache can be mapped for sharing (Linux 6.6). Where not, mmap(2) with
-    // MAP_SHARED says ENODEV.
+    // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
+    // with MAP_SHARED fails with ENODEV.
     [[nodiscard]] bool maps_shared() const noexcept { return caches() || can_map_uncached_; }
-    // Directories whose set-group-id bit makes what is created in them inherit their group. The
-    // kernel leaves that to the file system and does not send the parent's mode along, but every
-    // directory's attributes have passed here before something is created in it.
+    // Remembers directories whose set-group-id bit makes new nodes inherit their group. The kernel
+    // leaves that to the file system and does not send the parent's mode. The attributes of every
+    // directory pass here before a node is created in it.
     void note_attributes(const fs::Attributes& attributes);
     [[nodiscard]] std::optional<gid_t> inherited_group(fs::NodeId parent) const;
 
@@ -129,7 +128,7 @@ class Server {
     uint64_t requests_taken_ = 0;
     fuse_session* session_ = nullptr;
     bool mounted_ = false;
-    bool shaking_hands_ = false;  // the next thing that libfuse sends is its answer to FUSE_INIT
+    bool shaking_hands_ = false;  // libfuse's next reply is the one to FUSE_INIT
     bool can_map_uncached_ = false;
 
     Event ready_;
@@ -143,7 +142,7 @@ class Server {
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on
     std::optional<Time> stop_by_;
-    uint32_t corrupt_ = 0;  // reads and writes that met corrupt bytes
+    uint32_t corrupt_ = 0;  // reads and writes that found corrupt bytes
     uint32_t cut_times_ = 0;
     bool answered_all_ = true;
     std::unordered_map<uint64_t, gid_t> set_group_id_directories_;

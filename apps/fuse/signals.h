@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP, as events of the reactor: whoever sends one wants the mount gone.
+// SIGINT, SIGTERM and SIGHUP, as events of the reactor. They request that the mount ends.
 #pragma once
 #include <string>
 
@@ -10,8 +10,8 @@
 
 namespace ros2s::fuse {
 
-// Blocks these signals in this thread and those it starts, so that only SignalWatch sees them.
-// Before the first thread.
+// Blocks these signals in this thread and those that it starts, so that only SignalWatch sees them.
+// Call it before the first thread starts.
 void block_stop_signals() noexcept;
 
 class SignalWatch {
@@ -25,9 +25,9 @@ class SignalWatch {
           descriptor_(descriptor),
           wait_(reactor, descriptor) {}
 
-    // Until a signal came and the server was told to end, or stop(). A signal first unmounts as
-    // `umount` does; where files are open it has them written back and then ends the server: what
-    // holds them gets errors.
+    // Returns when a signal came and the server was told to end, or after stop(). A signal first
+    // unmounts as `umount` does. If files are open, it has them written back and then ends the
+    // server, and their programs get errors.
     Task<> watch(Server& server, std::string mount_point);
     void stop() noexcept { wait_.cancel(); }
 

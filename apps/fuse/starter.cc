@@ -28,7 +28,7 @@ void Starter::go_into_background() {
     if (child == 0) {
         ::close(ends[0]);
         pipe_ = ends[1];
-        ::setsid();  // Ctrl-C in the terminal is for others
+        ::setsid();  // Ctrl-C in the terminal must not reach this process
         return;
     }
     ::close(ends[1]);
@@ -38,7 +38,7 @@ void Starter::go_into_background() {
         got = ::read(ends[0], &said, 1);
     } while (got < 0 && errno == EINTR);
     if (got == 1) ::_exit(0);
-    // It ended without a word to us; to the user it has said why, on the same terminal.
+    // It ended without ready(). It has printed the reason on the same terminal.
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

@@ -1,5 +1,5 @@
-// Starter: how the program goes into the background. The process that the user started waits until
-// the mount answers or has failed, so that its exit status and what it printed are the truth.
+// Starter: puts the program into the background. The process that the user started waits until the
+// mount answers or has failed. Its exit status and output are therefore correct.
 #pragma once
 #include <string_view>
 
@@ -11,11 +11,12 @@ class Starter {
     Starter(const Starter&) = delete;
     Starter& operator=(const Starter&) = delete;
 
-    // Forks. In the child it returns; the parent ends here, with status 0 when the child said
-    // ready() and the child's own otherwise. Before the first thread and the first open file.
+    // Forks. In the child it returns. The parent ends here, with status 0 if the child called
+    // ready(), otherwise with the child's status. Call it before the first thread and the first
+    // open file.
     void go_into_background();
     [[nodiscard]] bool in_background() const noexcept { return pipe_ >= 0; }
-    // The mount answers: the parent ends, and this process lets go of the terminal.
+    // The mount answers: the parent ends, and this process leaves the terminal.
     void ready() noexcept;
 
   private:

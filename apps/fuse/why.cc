@@ -1,4 +1,4 @@
-// The questions of `ros2store why` about a file, which this process answers because it has the pool
+// The questions of `ros2store why` about a file. This process answers them because it has the pool
 // (api/mount_trace.h).
 #include "request.h"
 #include "ros2s/api/mount_trace.h"
@@ -6,7 +6,8 @@
 namespace ros2s::fuse {
 namespace {
 
-// A write of ours could undo one of the file's users: only on the asker's own file, unlinked.
+// Our write could undo a concurrent one of the file's users, so it needs the caller's own, unlinked
+// file.
 Task<Result<>> check_scratch(fs::FileSystem& file_system, fs::NodeId node, uid_t asker) {
     const Call call;
     ROS2S_CO_TRY_ASSIGN(const auto attributes, co_await file_system.get_attributes(call, node));

@@ -11,7 +11,7 @@ Task<Result<fs::FileHandle>> WriteHandles::find(const Call& call, fs::NodeId nod
         co_await file_system_.open(call, node, {.read = false, .write = true, .append = appends}));
     const auto [kept, is_new] = second_.emplace(opened, second.handle);
     const fs::FileHandle handle = kept->second;
-    // Another write was faster.
+    // Another write has opened one meanwhile.
     if (!is_new) (void)co_await file_system_.close(call, second.handle);
     co_return handle;
 }

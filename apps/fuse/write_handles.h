@@ -1,10 +1,10 @@
-// WriteHandles: O_APPEND where the kernel caches nothing. Its idea of a file's size is then old, so
-// that the offsets of its appends are wrong: the file system appends by itself, through a handle
-// that was opened for it.
+// WriteHandles: O_APPEND if the kernel caches nothing. The kernel's size of a file is then out of
+// date, and so are the offsets of its appends. The file system appends itself, through a handle
+// that was opened for that.
 //
 // One file may need both kinds of handle: fcntl(2) turns O_APPEND on and off, and the kernel writes
-// pages of a shared mapping back to their places through any open file. So a write of the other
-// kind than its file was opened for has a second handle, opened when the first such write comes.
+// pages of a shared mapping back to their offsets through any open file. A write of the other kind
+// therefore gets a second handle, which the first such write opens.
 #pragma once
 #include <map>
 #include <set>
@@ -22,7 +22,7 @@ class WriteHandles {
     // The handle for a write that appends, or that has an offset. Errors: those of open().
     Task<Result<fs::FileHandle>> find(const Call& call, fs::NodeId node, fs::FileHandle opened,
                                       bool appends);
-    // Closes it, and what find() opened for it.
+    // Closes it, and the handle that find() opened for it.
     Task<Result<>> close(const Call& call, fs::FileHandle opened);
 
   private:
