@@ -1,5 +1,5 @@
-/* queue_bench.c: how fast the asynchronous queue is, beside nothing else: random reads of 4 KiB of
- * a file that exists, or requests that do nothing.
+/* queue_bench.c: the speed of the asynchronous queue alone: random reads of 4 KiB of an existing
+ * file, or requests that do nothing.
  *
  *     queue_bench URI PATH DEPTH SECONDS [nop]
  *

@@ -286,8 +286,8 @@ ROS2S_API int ros2s_queue_submit(ros2s_queue* queue, const ros2s_request* reques
 
 /* Waits for `least` completions (0: does not wait), at most `timeout_ns` (< 0: no limit). Writes up
  * to `most` completions to `completions` and returns their number. It never waits for more
- * completions than there are requests in progress. If nobody reaps for half a millisecond, the
- * library's own thread goes on with the requests. */
+ * completions than there are requests in progress. If no thread reaps for half a millisecond,
+ * the library's own thread continues with the requests. */
 ROS2S_API int ros2s_queue_reap(ros2s_queue* queue, ros2s_completion* completions, uint32_t least,
                                uint32_t most, int64_t timeout_ns);
 

@@ -2,7 +2,7 @@
  *
  *     fio --ioengine=external:…/libros2store-fio.so --uri='ros2s+local:///pool/main?dir=…' …
  *
- * fio queues I/O one by one, commits, and asks for events; that is the queue's submit and reap,
+ * fio queues I/O one by one, commits, and asks for events. These are the queue's submit and reap,
  * in batches as large as fio makes them (iodepth_batch, iodepth_batch_complete). Nothing here
  * allocates, locks or makes a system call per I/O.
  */
@@ -104,7 +104,7 @@ static int init(struct thread_data* td) {
 
     if (job == NULL) return ENOMEM;
     td->io_ops_data = job;
-    /* What fio asks for at once never exceeds this, so submitting never finds the queue full. */
+    /* fio never has more requests at once, so submitting never finds the queue full. */
     job->depth = td->o.iodepth;
     job->waiting = calloc(job->depth, sizeof *job->waiting);
     job->completions = calloc(job->depth, sizeof *job->completions);
@@ -145,7 +145,7 @@ static int iomem_alloc(struct thread_data* td, size_t bytes) {
         registration.bytes = bytes;
         const int result = ros2s_buffer_register(job->opened->fs, &registration, &job->buffer);
         if (result != 0) return ros2s_fio_failed(td, result, "cannot register", "the buffers");
-        /* Behind a network it is another process that reads and writes the devices. */
+        /* With a server, another process reads and writes the devices. */
         const int embedded = strncmp(options->uri, "ros2s+local:", strlen("ros2s+local:")) == 0;
         if (embedded && !ros2s_buffer_is_pinned(job->buffer))
             log_info(
@@ -201,7 +201,7 @@ static int close_file(struct thread_data* td, struct fio_file* file) {
 
 static int unlink_file(struct thread_data* td, struct fio_file* file) {
     struct job* const job = td->io_ops_data;
-    /* Without a job (it did not start) there is nothing of ours to remove. */
+    /* If the job did not start, there is nothing of ours to remove. */
     return job == NULL ? 0 : -ros2s_unlink(job->opened->fs, file->file_name);
 }
 
@@ -291,8 +291,8 @@ static struct io_u* event(struct thread_data* td, int index) {
     return io_u;
 }
 
-/* What was not submitted can be taken back. What was keeps its buffer until it completes: fio reaps
- * it then. */
+/* A request that was not submitted can be taken back. A submitted one keeps its buffer until it
+ * completes: fio reaps it then. */
 static int cancel(struct thread_data* td, struct io_u* io_u) {
     struct job* const job = td->io_ops_data;
     unsigned int i;

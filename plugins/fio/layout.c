@@ -1,10 +1,10 @@
-/* What happens before the jobs run: fio asks for the sizes of its files, decides how much of each
- * it wants, and has what is missing written.
+/* The steps before the jobs run: fio asks for the sizes of its files, decides how much of each it
+ * wants, and has the missing data written.
  *
  * A process that had a pool open leaves its forked children unable to open one (the fork rule of
  * ros2store.h), and fio forks its jobs. So fio's first process never opens a pool: each step here
- * is done by a child of its own, which opens, does it, closes and ends. What a step changes (sizes,
- * the job's error) lies in memory that fio shares with its children.
+ * is done by a child of its own, which opens, does it, closes and ends. The results of a step
+ * (sizes, the job's error) are in memory that fio shares with its children.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -119,8 +119,8 @@ static int write_range(struct thread_data* td, struct opened* opened, ros2s_file
     return result;
 }
 
-/* What a full pool could not take whole takes none of it: other files need the space. Returns how
- * the sentence about it goes on. */
+/* Removes what was written of a file that does not fit into a full pool: other files need the
+ * space. Returns the end of the sentence about it. */
 static const char* give_back(struct opened* opened, const char* name, int created,
                              uint64_t present) {
     const int result =
@@ -146,7 +146,7 @@ static int lay_out(struct thread_data* td, struct opened* opened, struct fio_fil
     result = write_range(td, opened, opened_file, present, wanted);
     ros2s_file_close(opened_file);
     if (result == 0) return 0;
-    /* Not ros2s_last_error(): completions bring no sentence, and it may tell of an earlier call. */
+    /* Not ros2s_last_error(): completions set no sentence, so it may be about an earlier call. */
     log_err("ros2s: cannot lay out %s: %s%s\n", file->file_name, strerror(-result),
             result == -ENOSPC ? give_back(opened, file->file_name, created, present) : "");
     td_verror(td, -result, "lay out");
@@ -155,7 +155,7 @@ static int lay_out(struct thread_data* td, struct opened* opened, struct fio_fil
 
 int ros2s_fio_lay_out(struct thread_data* td, struct fio_file* file) {
     const uint64_t wanted = file->io_size + file->file_offset;
-    /* As fio does for files of the machine: data for whoever reads it or overwrites it. */
+    /* As fio does for local files: data for jobs that read or overwrite it. */
     const int needs_data = td_read(td) || (td_write(td) && td->o.overwrite);
     int failed = 0;
 

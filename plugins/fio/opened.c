@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* fio's jobs are threads of one program, and it gives an engine no place but this to share. */
+/* A global, because fio's jobs are threads of one program and fio offers no other way to share. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened* first;
 

@@ -1,8 +1,8 @@
 // The Python module ros2store: files in a container, as bytes and buffers.
 //
-// Calls release the GIL while they wait, so that threads overlap. OSError and its kin carry the
-// errno and the library's sentence. After os.fork(), or in a child that multiprocessing started by
-// forking, what the parent opened raises OSError(EBADF): open it again in the child, once the
+// Calls release the GIL while they wait, so that threads overlap. OSError and its subclasses have
+// the errno and the library's sentence. After os.fork(), or in a child that multiprocessing started
+// by forking, what the parent opened raises OSError(EBADF): open it again in the child, once the
 // parent has closed it.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -12,7 +12,7 @@ namespace py = pybind11;
 
 namespace {
 
-// Memory of a Python object, for as long as this lives.
+// Memory of a Python object, while this exists.
 class View {
   public:
     View(const py::buffer& object, bool writable) {
@@ -109,7 +109,7 @@ class PythonFileSystem {
     }
     std::vector<std::string> list(const std::string& path) { return fs().list(path); }
 
-    // None where a file could not be read, or its error raised.
+    // None if a file could not be read, or its error is raised.
     py::list read_many(const std::vector<std::string>& paths, const std::string& directory,
                        uint64_t most) {
         std::vector<ros2s_read_item> items(paths.size());
@@ -126,7 +126,7 @@ class PythonFileSystem {
     }
 
   private:
-    // One call with a first guess at the sizes, and a second for the files that are larger.
+    // One call with a first guess of the sizes, and a second for the files that are larger.
     void read_all(const std::vector<std::string>& paths, const std::string& directory,
                   uint64_t most, std::vector<ros2s_read_item>& items,
                   std::vector<std::vector<char>>& memory) {
@@ -166,7 +166,7 @@ class PythonFileSystem {
     std::optional<ros2store::FileSystem> fs_;
 };
 
-// As os.stat_result, as far as it goes.
+// As os.stat_result, with the fields that exist.
 py::object to_stat_result(const struct stat& st) {
     const auto seconds = [](const timespec& t) {
         return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
