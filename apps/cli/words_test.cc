@@ -1,4 +1,4 @@
-// What the program prints: JSON, sizes, shell words, modes, the progress line.
+// The program's output: JSON, sizes, shell words, modes, the progress line.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ TEST(LastWords, SayWhyADaemonEnded) {
     };
     const std::string at = "2026-11-21T00:31:02.123456Z ";
     EXPECT_EQ(words({}), "");
-    // What goes on is no cause of an end.
+    // A message that the daemon survived is not the cause of its end.
     EXPECT_EQ(words({at + "info: ready", at + "warning: audit: a stranger", ""}), "");
     EXPECT_EQ(words({"info: ready", "debug: more"}), "");
     EXPECT_EQ(words({at + "error: the disk failed", at + "info: session 1 ended"}),

@@ -1,4 +1,4 @@
-// The life of tenants' domains, over real shared memory. What one tenant could do to another is in
+// The life of tenants' domains, over real shared memory. Attacks of one tenant on another are in
 // tests/daemons (dpu_tenants_test).
 #include "tenant_domains.h"
 
@@ -122,7 +122,7 @@ Task<> come_and_go(TenantDomainsTest&, Rig& rig) {
 }
 TEST_F(TenantDomainsTest, ATenantHasADomainWhileItHasSessions) { run(come_and_go); }
 
-// On a network a listener has one of a thousand ports: hashes of names collide.
+// On a network a listener has one of a thousand ports, so hashes of names collide.
 Task<> meet(TenantDomainsTest&, Rig& rig) {
     const daemon::Listen any{.provider = rig.provider, .address = "127.0.0.1:7600"};
     std::map<std::string, std::string> names;
@@ -145,8 +145,8 @@ TEST_F(TenantDomainsTest, WhoseNamesMeetHaveDoorsAllTheSame) {
     run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
 }
 
-// Somebody else has the first one's port, which is waited for; meanwhile a second one comes and
-// goes.
+// Another process has the first one's port, so the first one waits. Meanwhile a second one is
+// opened and closed.
 Task<> come_slowly(Rig& rig, std::vector<std::string>& order) {
     std::string address;
     co_await rig.enter("CN=slow", address);
@@ -201,7 +201,7 @@ Task<> be_many(TenantDomainsTest&, Rig& rig) {
 }
 TEST_F(TenantDomainsTest, LabelsAreBounded) { run(be_many); }
 
-// A socket without anybody behind it, as after kill -9.
+// A socket without a process, as after kill -9.
 Task<> leave_a_socket(Reactor& reactor, std::string directory) {
     Report report;
     const auto domain = fabric::open_domain(reactor, "shm", {}, report);

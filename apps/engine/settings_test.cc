@@ -21,7 +21,8 @@ TEST(EngineSettings, Nonsense) {
     refused("pools: /a\ndata: {listen: shm}", "the provider 'shm' has no address");
 }
 
-// Whoever reaches the library's port writes into the process: of every user of this machine, too.
+// A peer that reaches the library's port can write into the process; with loopback, every user of
+// this machine can.
 TEST(EngineSettings, TheDefaultsLetNobodyInWithoutATicket) {
     Report report;
     const auto settings = Settings::parse("pools: /a", "file", report);

@@ -1,4 +1,4 @@
-// The server under a real kernel: Dfs over memory is mounted, and used from other processes.
+// The server with a real kernel: Dfs over memory is mounted, and used from other processes.
 #include "server.h"
 
 #include <gtest/gtest.h>
@@ -36,8 +36,8 @@ class TemporaryDirectory {
     std::string path_;
 };
 
-// Mounts `file_system`, runs the shell command with $MOUNT set, unmounts. The command's exit
-// status.
+// Mounts `file_system`, runs the shell command with $MOUNT set, and unmounts. Returns the command's
+// exit status.
 Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSystem& file_system,
                        Sharing sharing, std::string command) {
     const TemporaryDirectory directory;
@@ -63,7 +63,7 @@ Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSyste
     co_return status.value_or(-1);
 }
 
-// Just before a file is made longer, somebody else writes its byte 9999.
+// Just before a file is made longer, another client writes its byte 9999.
 class OvertakenStore final : public object::ForwardingStore {
   public:
     using ForwardingStore::ForwardingStore;

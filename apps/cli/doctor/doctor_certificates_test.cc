@@ -1,4 +1,4 @@
-// Directories of certificates that are good, about to end, or wrong in one way each.
+// Directories of certificates that are good, expire soon, or have one problem each.
 #include "doctor_certificates.h"
 
 #include <gmock/gmock.h>
@@ -135,7 +135,7 @@ TEST_F(DoctorCertificates, that_are_none) {
     EXPECT_THAT(look(), Contains(about(Grade::missing, "none but", "certs issue")));
 }
 
-// As `ros2store up DIR` makes them, beside those of $ROS2STORE_CERTS.
+// As `ros2store up DIR` makes them, in addition to those of $ROS2STORE_CERTS.
 TEST_F(DoctorCertificates, are_found_where_they_are) {
     const std::string pool = base + "/pool";
     setenv("ROS2STORE_CERTS", (base + "/none").c_str(), 1);

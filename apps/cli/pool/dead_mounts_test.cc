@@ -1,4 +1,4 @@
-// The mount table, read. (tests/mount has mounts that really died.)
+// Parsing of the mount table. (tests/mount has real dead mounts.)
 #include "dead_mounts.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who is let in, in which order, and how much of it: on simulated time.
+// Admission: which requests are admitted, in which order, and how much of them; on simulated time.
 #include "ros2s/admission/admission.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct Stage {
         co_await self.nursery.join();
         self.places.clear();
     }
-    // Asks at once; `name` is noted when it is let in (negative: when it is turned away).
+    // Asks at once. `name` is recorded when it is admitted (negative: when it is turned away).
     Task<> ask(Line& line, int name, uint64_t bytes = 0, StopToken stop = {}) {
         co_await nursery.spawn(enter(*this, line, name, bytes, stop));
     }
@@ -42,7 +42,7 @@ struct Stage {
         self.entered.push_back(place ? name : -name);
         if (place) self.places.emplace_back(name, std::move(place));
     }
-    // The earliest of that name goes; others have had their turn when it returns.
+    // The earliest of that name leaves. When it returns, others have had their turn.
     Task<> leave(int name) {
         const auto found = std::ranges::find(places, name, &std::pair<int, Place>::first);
         EXPECT_NE(found, places.end()) << name;
@@ -58,15 +58,15 @@ struct Stage {
 
 Task<> in_turn(Stage& stage) {
     Line first(stage.admission, 1), second(stage.admission, 1), other(stage.admission, 2);
-    // Alone it has as much as a tenant may have.
+    // Alone it has as much as one tenant may have.
     for (int i = 0; i < 20; ++i) co_await stage.ask(first, 1);
     for (int i = 0; i < 3; ++i) co_await stage.ask(second, 2);
     EXPECT_EQ(stage.entered, std::vector<int>(6, 1));
     EXPECT_EQ(stage.admission.metrics().waiting.value(), 17U);
-    // Another finds room.
+    // Another tenant finds room.
     co_await stage.ask(other, 3);
     EXPECT_EQ(stage.entered.back(), 3);
-    // It wants one, so the first gives way down to the least. Then its lines take turns.
+    // It wants one, so the first is reduced to the least. Then its lines take turns.
     stage.entered.clear();
     for (int i = 0; i < 4; ++i) co_await stage.leave(1);
     EXPECT_TRUE(stage.entered.empty());
@@ -74,13 +74,13 @@ Task<> in_turn(Stage& stage) {
     co_await stage.leave(2);
     EXPECT_EQ(stage.entered, std::vector<int>({1, 2, 1}));
     EXPECT_EQ(stage.admission.inside().requests, 3U);
-    // It wants more, so both may have more: an equal part at most.
+    // It wants more, so both may have more: at most an equal part.
     for (int i = 0; i < 5; ++i) co_await stage.ask(other, 3);
     EXPECT_EQ(stage.entered, std::vector<int>({1, 2, 1, 3, 3, 3}));
     co_await stage.leave(1);
     EXPECT_EQ(stage.entered, std::vector<int>({1, 2, 1, 3, 3, 3, 2, 1, 2}));
     EXPECT_EQ(stage.admission.inside().requests, 8U);
-    // When the other has been away for long enough the first has all again.
+    // When the other has been away long enough, the first may have everything again.
     for (int i = 0; i < 6; ++i) co_await stage.leave(3);
     co_await sleep_for(stage.world.core(), 60ms);
     co_await stage.leave(1);
@@ -97,13 +97,13 @@ TEST(Admission, TenantsAndTheirLinesTakeTurns) { Stage().run(in_turn); }
 Task<> bytes(Stage& stage) {
     Line first(stage.admission, 1), second(stage.admission, 1);
     co_await stage.ask(first, 1, 400);
-    co_await stage.ask(first, 2, 200);   // more than the line may have
-    co_await stage.ask(second, 3, 400);  // of another line, which may
+    co_await stage.ask(first, 2, 200);   // more than one line may have
+    co_await stage.ask(second, 3, 400);  // in another line, which has room
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3}));
-    co_await stage.ask(second, 4, 1);  // more than the tenant may have
+    co_await stage.ask(second, 4, 1);  // more than one tenant may have
     Line other(stage.admission, 2);
     co_await stage.ask(other, 5, 90);
-    co_await stage.ask(other, 6, 70);  // there would be room, but it is not all its own
+    co_await stage.ask(other, 6, 70);  // there is room, but not for this tenant alone
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5}));
     co_await stage.leave(5);
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5, 6}));
@@ -115,7 +115,7 @@ Task<> bytes(Stage& stage) {
     EXPECT_EQ(stage.entered.back(), 2);
     co_await stage.leave(2);
     co_await stage.leave(6);
-    // What is larger than any limit goes alone.
+    // A request larger than any limit is admitted alone.
     co_await stage.ask(first, 7, 5000);
     co_await stage.ask(second, 8, 1);
     EXPECT_EQ(stage.entered.back(), 7);
@@ -125,7 +125,7 @@ Task<> bytes(Stage& stage) {
 }
 TEST(Admission, BytesAreBoundedByLineByTenantAndInAll) { Stage().run(bytes); }
 
-// Tenants that take all they get, and hold it.
+// Tenants that take all that they get, and keep it.
 Task<> conspire(Stage& stage) {
     std::vector<std::unique_ptr<Line>> lines;
     for (const uint64_t tenant : {1, 1, 2, 3, 4, 5}) {

@@ -55,7 +55,7 @@ TEST_F(DeploymentTest, AnotherContainerOfThePoolIsMountedAndUnmountedAlone) {
     ASSERT_TRUE(other) << report_.text();
     EXPECT_NE(*other, &(*opened)->file_system());
     EXPECT_EQ((*opened)->layers(), "Dfs → Dfs → ClientStore → EngineStore → Ownership");
-    // In either order: the first container goes, the other stays.
+    // In either order: the first container is unmounted, the other stays.
     reactor_->run((*opened)->unmount((*opened)->file_system()));
     EXPECT_EQ((*opened)->layers(), "Dfs → ClientStore → EngineStore → Ownership");
     EXPECT_TRUE(reactor_->run((*other)->get_attributes({}, fs::root_node)));

@@ -31,7 +31,7 @@ TEST(LogFields, OtherLinesAreAllText) {
     }
 }
 
-// Whatever bytes a value has, they come back, and the line has no end in its middle.
+// Values of any bytes are returned unchanged, and the line stays one line.
 TEST(LogFields, TakeAnyBytes) {
     for (uint64_t seed = 1; seed <= 2000; ++seed) {
         Random random(seed);

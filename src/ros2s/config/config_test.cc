@@ -172,7 +172,7 @@ TEST(Config, NamesThatTheFileChooses) {
     }
 }
 
-// Every sentence that a person can get.
+// Every message that a person can get.
 struct Refusal {
     std::string_view yaml, sentence;
 };

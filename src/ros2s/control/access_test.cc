@@ -1,5 +1,5 @@
-// Who may do what: a second subject with a good certificate gets what the settings give it, and the
-// log says what it was refused, and what was done.
+// Rights: a second subject with a valid certificate gets the rights in the settings. The log has
+// what it was refused, and what it did.
 #include <gmock/gmock.h>
 
 #include "remote_namespace.h"
@@ -73,7 +73,7 @@ TEST_F(WhoMayDoWhat, WhoHasNoEntryHasNothing) {
     EXPECT_THAT(report_.text(), HasSubstr("CN=mallory may not use the pool 'pool', or it does "
                                           "not exist; the administrator of the server can"));
     const std::string refusal = report_.text();
-    // What is not there is refused in the same words.
+    // Something that does not exist is refused with the same message.
     SessionWish other = Rig::wish();
     other.pool = "none";
     EXPECT_EQ(code([&] { return mallory_->open_session(call_, other, report_); }), Code::denied);
@@ -105,7 +105,7 @@ TEST_F(WhoMayDoWhat, ContainersAreSeenMadeAndDestroyedByThoseWhoMay) {
     EXPECT_EQ(facts->containers, 2u);
     EXPECT_EQ(code([&] { return mallory_->query_container(call_, "pool", "shared", report_); }),
               done);
-    // There, and not there: nobody without a right learns which.
+    // One exists and one does not: a subject without a right cannot tell which.
     for (const char* label : {"c", "none"}) {
         EXPECT_EQ(code([&] { return mallory_->query_container(call_, "pool", label, report_); }),
                   Code::denied);
@@ -131,7 +131,7 @@ TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
         EXPECT_EQ(mount(session, container, false), Code::denied) << container;
     }
     EXPECT_THAT(rig_->lines.with("may not read the container pool/alices: refused"), SizeIs(2));
-    // Asked for reading and writing, and given what there is a right for.
+    // It asked for reading and writing, and got what it has a right to.
     const session::MountId mounted = rig_->mount(*mallory_, session, "c");
     session::FixedMountLocator locator({session, mounted});
     RemoteNamespace names(*mallory_, locator, alice);
@@ -147,7 +147,7 @@ TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
     EXPECT_THAT(rig_->lines.with(") mounted pool/c for reading, because it may not write "
                                  "[tenant=\"CN=mallory\""),
                 SizeIs(1));
-    // Writing, for who may.
+    // Writing, by a subject with the right.
     const session::SessionId alices = rig_->open(*alice_).id;
     rig_->mount(*alice_, alices, "c");
     EXPECT_THAT(rig_->lines.with(") mounted pool/c for reading and writing [tenant=\"CN=alice\""),

@@ -1,5 +1,5 @@
-// Calls on their way: cancelled, late, too many, too large, senseless; and what else the server
-// offers. Raw stubs where our own client would not ask such things.
+// Calls that are cancelled, late, too many, too large or invalid; and what else the server offers.
+// Raw stubs make the calls that our own client does not make.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -34,7 +34,7 @@ class Calls : public testing::Test {
         result = mounted ? Result<session::MountId>(mounted->id) : fail(mounted.error());
         ended_.add();
     }
-    // Again while a bound refuses it.
+    // Tries again while a limit refuses it.
     Task<> mount_slow_in_the_end(const Call& call, Result<session::MountId>& result) {
         do {
             co_await mount_slow(call, result);
@@ -60,7 +60,7 @@ TEST_F(Calls, ADeadlineTravels) {
     Result<session::MountId> result;
     rig_->here([&] { return mount_slow(late, result); });
     EXPECT_EQ(result.error().code, Code::deadline);
-    // On a very slow machine the deadline may have passed before the call came to the source.
+    // On a very slow machine the deadline may have passed before the call reached the source.
     EXPECT_TRUE(eventually(*rig_->client_reactor, [&] {
         return rig_->pool.slow_stopped.value() == rig_->pool.slow_begun.value();
     }));
@@ -101,7 +101,7 @@ TEST_F(Calls, AServerThatStopsCancelsWhatRuns) {
     EXPECT_EQ(rig_->pool.slow_stopped.value(), 1u);
     const auto after = rig_->here([&] { return client_->list_pools(call_, report_); });
     EXPECT_EQ(after.error().code, Code::disconnected);
-    // What is going on, and nothing of gRPC's own words.
+    // The actual problem, without gRPC's own messages.
     EXPECT_THAT(report_.text(), HasSubstr("does not answer: nothing listens there"));
     EXPECT_THAT(report_.text(), testing::Not(HasSubstr("failed to connect")));
 }
@@ -123,8 +123,8 @@ TEST_F(Calls, OneSubjectsCallsAreBounded) {
         report_ = report;
         return listed ? Code::exists : listed.error().code;
     };
-    // At first they may still be on their way in, which is another bound, and this call may be
-    // among the three.
+    // At first they may still be being received, which counts for another limit, and this call may
+    // be among the three.
     EXPECT_TRUE(eventually(*rig_->client_reactor, [&] {
         return more() == Code::busy && report_.text().contains("3 calls in progress");
     })) << report_.text();
@@ -176,12 +176,12 @@ TEST_F(Calls, NamesAreAskedForAgainWhenTheServerComesBack) {
     session::FixedMountLocator locator({session_, rig_->mount(*client_, session_)});
     RemoteNamespace names(*client_, locator, alice);
     EXPECT_TRUE(rig_->here([&] { return names.mkdir(call_, fs::root_node, "a", 0755, {}); }));
-    rig_->restart();  // the connection is lost, and the client does not know it yet
+    rig_->restart();  // the connection is lost, and the client does not know yet
     EXPECT_TRUE(rig_->here([&] { return names.mkdir(call_, fs::root_node, "b", 0755, {}); }));
     EXPECT_TRUE(rig_->here([&] { return names.get_attributes(call_, fs::root_node); }));
 }
 
-// ---- what no client of ours would send
+// ---- requests that our client never sends
 
 template <class Request>
 Request with_session(session::SessionId session) {
@@ -338,7 +338,7 @@ TEST_F(Calls, AMessageOverTheLimitIsRefused) {
     EXPECT_TRUE(rig_->here([&] { return client_->list_pools(call_, report_); }));
 }
 
-// ---- what comes with gRPC
+// ---- services of gRPC
 
 grpc::ByteBuffer bytes(std::string_view text) {
     const grpc::Slice slice(text.data(), text.size());
@@ -354,7 +354,7 @@ std::string text(const grpc::ByteBuffer& buffer) {
     return all;
 }
 
-// One message there and one back, of a service that this program has no stub for.
+// Sends one message and returns one, for a service without a stub in this program.
 std::string exchange(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      std::string_view request) {
     grpc::GenericStub stub(channel);
@@ -371,7 +371,7 @@ std::string exchange(const std::shared_ptr<grpc::Channel>& channel, const std::s
     call->StartCall(&tag);
     EXPECT_TRUE(next());
     call->Write(bytes(request), &tag);
-    (void)next();  // not where the method is refused
+    (void)next();  // there is none if the method is refused
     grpc::ByteBuffer reply;
     call->Read(&reply, &tag);
     std::string answer = next() ? text(reply) : "";
@@ -444,7 +444,7 @@ TEST_F(Calls, ReflectionNamesTheServices) {
     }
 }
 
-// ---- what cannot be listened on
+// ---- addresses that cannot be used
 
 TEST_F(Calls, WhatCannotBeListenedOnIsSaid) {
     start();

@@ -1,4 +1,4 @@
-// Strangers, and descriptors that run out: the control plane lives on.
+// Connections of strangers, and lack of descriptors: the control plane keeps working.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ size_t open_descriptors() {
     return static_cast<size_t>(std::distance(begin(listed), end(listed)));
 }
 
-// This process may have `more` descriptors than it has now, while it lives.
+// While it exists, this process may have only `more` descriptors than it has now.
 class FewDescriptors {
   public:
     explicit FewDescriptors(rlim_t more) {
@@ -37,7 +37,7 @@ class FewDescriptors {
     rlimit before_{};
 };
 
-// All descriptors that there are.
+// Takes all free descriptors.
 class AllDescriptors {
   public:
     AllDescriptors() {
@@ -66,7 +66,7 @@ bool connect_to(int socket, int port) {
     return ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-// Each from an address of its own, while there are any.
+// Each from an address of its own, while there are some.
 bool bind_to_own_address(int socket, int number) {
     const auto host = static_cast<in_addr_t>(0x7f000100 + number);
     const sockaddr_in address{
@@ -74,7 +74,7 @@ bool bind_to_own_address(int socket, int number) {
     return ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-// Connections of another process, which says nothing on them.
+// Connections of another process, which sends nothing.
 class Strangers {
   public:
     enum class How : uint8_t { stay, reset, many_addresses };
@@ -124,7 +124,7 @@ class Strangers {
 class Connections : public testing::Test {
   protected:
     static constexpr Duration soon = 20s;
-    // A new client gets in.
+    // A new client is served.
     [[nodiscard]] testing::AssertionResult gets_in(Rig& rig) {
         const auto client = rig.client();
         const Call call{.deadline = rig.client_reactor->now() + soon};
@@ -136,7 +136,7 @@ class Connections : public testing::Test {
     Report report_;
 };
 
-// One EMFILE in gRPC 1.51's accept ended its listener for the life of the process.
+// In gRPC 1.51 one EMFILE of accept ended the listener for the life of the process.
 TEST_F(Connections, DescriptorsRunOutAndComeBack) {
     Rig rig;
     ASSERT_TRUE(gets_in(rig));
@@ -148,7 +148,7 @@ TEST_F(Connections, DescriptorsRunOutAndComeBack) {
     all.release();
     EXPECT_TRUE(gets_in(rig));
     EXPECT_GE(rig.server->counters().without_descriptors, 1u);
-    // Once for each time that they ran out.
+    // Once for each time that descriptors ran out.
     const size_t said = rig.lines.with("cannot be accepted").size();
     EXPECT_GE(said, 1u);
     EXPECT_LE(said, rig.lines.with("file descriptors are available again").size() + 1);
@@ -166,7 +166,7 @@ TEST_F(Connections, StrangersDoNotUseUpDescriptors) {
     getrlimit(RLIMIT_NOFILE, &most);
     {
         const Strangers strangers(rig.port(), 1000);
-        // gRPC closes what it was told to end in its own time.
+        // gRPC takes its time to close what it was told to end.
         EXPECT_TRUE(eventually(*rig.client_reactor,
                                [&] { return open_descriptors() <= before + most.rlim_cur / 4; }))
             << open_descriptors() << " descriptors, before " << before;
@@ -187,12 +187,12 @@ TEST_F(Connections, StrangersThatResetLeaveNoDescriptor) {
     const size_t before = open_descriptors();
     const Strangers strangers(rig.port(), 1000, Strangers::How::reset);
     EXPECT_TRUE(gets_in(rig));
-    constexpr size_t few = 20;  // gRPC's own come and go
+    constexpr size_t few = 20;  // gRPC opens and closes some itself
     EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return open_descriptors() <= before + few; }))
         << open_descriptors() << " descriptors, before " << before;
 }
 
-// Calls over Unix sockets do not say by which of them they came.
+// A call over a Unix socket does not show which socket it used.
 TEST_F(Connections, StrangersEndNoUnixSocketThatHasShownItsCertificate) {
     const TemporaryDirectory directory;
     Rig rig({.control = {.listen = {"127.0.0.1:0", "unix:" + directory.path() + "/socket"},

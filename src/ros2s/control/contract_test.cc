@@ -1,5 +1,5 @@
-// The contract of FileSystem as clients of a DPU see it, on shared memory: hosts, by the host link
-// alone; and generic clients, names by gRPC and data by the host link, both in one session.
+// The contract of FileSystem for clients of a DPU, on shared memory. Hosts use only the host link.
+// Generic clients use gRPC for names and the host link for data, in one session.
 #include "ros2s/fs/contract/contract.h"
 
 #include <poll.h>
@@ -69,7 +69,7 @@ class Tickets final : public rpc::TicketSource {
 enum class Names : uint8_t { by_link, by_grpc };
 
 // The cases run in a simulated world. Each call leaves it, and blocks this thread until the real
-// reactors have done it. Files are opened where their bytes are read, by the link.
+// reactors have finished. Files are opened by the link, where their bytes are read.
 class OverTheWire final : public fs::FileSystem {
   public:
     OverTheWire(hostlink::Placement placement, Names names)
@@ -244,7 +244,7 @@ class OverTheWire final : public fs::FileSystem {
     std::unique_ptr<rpc::Channel> channel_;
     std::unique_ptr<hostlink::LinkClient> link_;
     fs::Namespace* by_ = nullptr;
-    std::map<FileHandle, FileHandle> directories_;  // open by the link, and by gRPC for readdir
+    std::map<FileHandle, FileHandle> directories_;  // opened by the link, and by gRPC for readdir
 };
 
 class RemoteSubject final : public fs::contract::Subject {

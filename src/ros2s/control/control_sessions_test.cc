@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class Control : public testing::Test {
   protected:
-    // What the data plane does with a ticket in a connection's hello.
+    // The data plane's check of a ticket in a connection's hello.
     Code redeem(Rig& rig, const session::Ticket& ticket, Purpose purpose = Purpose::link,
                 Uuid client = alice) {
         Code code = admitted;
@@ -113,7 +113,7 @@ TEST_F(Control, ASessionIsItsSubjectsAlone) {
               Code::stale);
     EXPECT_EQ(code(rig.here([&] { return other->unmount(call_, opened.id, mount, report_); })),
               Code::stale);
-    // Not through a session of his own either.
+    // Nor through its own session.
     const OpenedSession own = rig.open(*other);
     EXPECT_EQ(code(rig.here([&] { return other->unmount(call_, own.id, mount, report_); })),
               Code::stale);
@@ -208,7 +208,7 @@ TEST_F(Control, PoolsAndContainers) {
 
 TEST_F(Control, OverAUnixSocketToo) {
     const TemporaryDirectory directory;
-    // A path is a path, whatever it would be in a URI.
+    // A path with characters that have a meaning in URIs.
     const std::string path = directory.path() + "/a b%41#?;é";
     Rig rig({.control = {.listen = {"unix:" + path, "127.0.0.1:0"}}});
     EXPECT_TRUE(std::filesystem::is_socket(path));

@@ -1,4 +1,4 @@
-// Every error comes back as it was.
+// Every error arrives unchanged.
 #include "error_status.h"
 
 #include <gtest/gtest.h>

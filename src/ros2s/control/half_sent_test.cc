@@ -1,5 +1,5 @@
-// Requests that are begun and never finished: they cost their sender, and nobody else. The attacker
-// speaks HTTP/2 by hand.
+// Requests that are begun and never finished: they take only their sender's resources. The
+// attacker's HTTP/2 is written by hand.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 namespace ros2s::control {
 namespace {
 
-// One connection with a good certificate, and streams on it.
+// One connection with a valid certificate, and streams on it.
 class HalfSender {
   public:
     HalfSender(int port, const pki::Identity& identity) {
@@ -45,7 +45,7 @@ class HalfSender {
         ::close(socket_);
     }
 
-    // Begins a request of `bytes`, of which nothing is sent yet.
+    // Begins a request of `bytes`, and sends none of them yet.
     void begin(const std::string& path, uint32_t bytes) {
         const uint32_t stream = next_stream_;
         next_stream_ += 2;
@@ -70,11 +70,12 @@ class HalfSender {
         prefix.replace(1, 4, reinterpret_cast<const char*>(&length), 4);
         frame(data, 0, stream, prefix);
         Stream& sending = streams_[stream];
-        sending.left = bytes - 1;  // one byte never comes
+        sending.left = bytes - 1;  // one byte is never sent
         sending.window -= 5;
         window_ -= 5;
     }
-    // Sends what the server lets in, until it lets in no more for a while, or hangs up.
+    // Sends what the server accepts, until it accepts no more for a while, or closes the
+    // connection.
     void send_all() {
         for (bool quiet = false; !quiet && !ended_;) {
             for (auto& [stream, sending] : streams_) {
@@ -92,7 +93,7 @@ class HalfSender {
             quiet = !hear(100);
         }
     }
-    // How many of them the server ended so far.
+    // How many of them the server has ended.
     [[nodiscard]] size_t refused() {
         while (hear(0)) {
         }
@@ -145,7 +146,7 @@ class HalfSender {
         std::copy_n(bytes.data() + at, 4, reinterpret_cast<char*>(&number));
         return ntohl(number);
     }
-    // One frame of the server's. False: none came.
+    // Receives one frame from the server. False: none came.
     bool hear(int timeout_ms) {
         if (ended_) return false;
         pollfd readable{.fd = socket_, .events = POLLIN, .revents = 0};
@@ -189,7 +190,7 @@ class HalfSender {
 
 class HalfSent : public testing::Test {
   protected:
-    // `calls` of a bystander; how many succeeded.
+    // Makes `calls` as another client; returns how many succeeded.
     static int calls_of_bystander(Rig& rig, int calls) {
         int succeeded = 0;
         std::unique_ptr<ControlClient> client;
@@ -204,7 +205,7 @@ class HalfSent : public testing::Test {
     }
 };
 
-// gRPC read each request before anybody looked at who sent it: 1,000 of them took its memory.
+// gRPC used to read each request before the sender was checked: 1,000 of them took its memory.
 TEST_F(HalfSent, RequestsOfOneTenantLeaveOthersTheirs) {
     for (const char* path : {"/ros2s.control.v1.Files/SetXattr", "/grpc.health.v1.Health/Check",
                              "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
@@ -214,7 +215,7 @@ TEST_F(HalfSent, RequestsOfOneTenantLeaveOthersTheirs) {
         for (int i = 0; i < 10; ++i) {
             HalfSender& sender = *senders.emplace_back(
                 std::make_unique<HalfSender>(rig.port(), rig.certificates.of("mallory")));
-            // As large as the server takes.
+            // As large as the server accepts.
             for (int k = 0; k < 100; ++k) sender.begin(path, ControlOptions{}.message_bytes_max);
             sender.send_all();
             sent += sender.sent();

@@ -1,4 +1,4 @@
-// pki::shake_hands() with a server as daemons have it, and with what is none.
+// pki::shake_hands() with a daemon's server, and with peers that are not one.
 #include "ros2s/pki/handshake.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ class Handshake : public testing::Test {
         ::close(fd);
         return shown;
     }
-    // With what is written to the other end of the socket, and then its end.
+    // The other end of the socket sends `said` and closes.
     Result<pki::ServerShown> shake_with(std::string_view said) {
         report_ = {};
         int pair[2];
@@ -74,7 +74,7 @@ TEST_F(Handshake, SaysWhatIsWrongWithTheServer) {
     shown = shake(alice, "192.0.2.7");
     ASSERT_TRUE(shown) << report_.text();
     EXPECT_THAT(shown->doubt, HasSubstr("IP address mismatch"));
-    // It believes ours, but not the other way round.
+    // The client trusts the server, but not the reverse.
     const Certificates others;
     pki::Identity mixed = alice;
     mixed.authority_file = others.directory() + "/ca.crt";

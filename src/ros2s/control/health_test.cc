@@ -1,4 +1,4 @@
-// grpc.health.v1 as gRPC's own clients ask it: Check, and Watch for as long as it lasts.
+// grpc.health.v1 as used by gRPC's own clients: Check, and Watch until its end.
 #include <gtest/gtest.h>
 
 #include "health.grpc.pb.h"
@@ -58,7 +58,7 @@ class Watching {
         request.set_service(service);
         reader_ = stub.Watch(&context_, request);
     }
-    // What is said next; UNKNOWN: nothing more.
+    // The next status; UNKNOWN: the call has ended.
     Status next() {
         HealthCheckResponse response;
         return reader_->Read(&response) ? response.status() : HealthCheckResponse::UNKNOWN;
@@ -88,7 +88,7 @@ TEST_F(Health, AWatcherIsToldOfEachChangeAndOfTheEnd) {
                   serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING);
     }
     rig_->do_there([&] { rig_->server->drain(); });
-    // Nothing was said of the server meanwhile.
+    // No status of the server was sent meanwhile.
     EXPECT_EQ(server.next(), HealthCheckResponse::NOT_SERVING);
     for (Watching* each : {&server, &pool, &none}) EXPECT_EQ(each->end(), grpc::StatusCode::OK);
 }
@@ -101,14 +101,14 @@ TEST_F(Health, AWatcherGoesWhenHeLikes) {
     EXPECT_EQ(watching.end(), grpc::StatusCode::CANCELLED);
     EXPECT_TRUE(
         eventually(*rig_->client_reactor, [&] { return rig_->server->counters().cancelled == 1; }));
-    // One that is there while the server stops holds it up no longer than others do.
+    // A watch delays the server's stop no longer than other calls do.
     Watching another(*alice, "");
     EXPECT_EQ(another.next(), HealthCheckResponse::SERVING);
     rig_->there([&] { return rig_->server->stop(0s); });
     (void)another.end();
 }
 
-// A pool that a subject has no right in is answered for as one that there is not.
+// For a subject without a right, a pool is answered like one that does not exist.
 TEST_F(Health, APoolIsThereForWhoMayUseIt) {
     const auto alice = stub("alice"), mallory = stub("mallory");
     Status status{};

@@ -1,4 +1,4 @@
-// The test programs' shared parts; see test_rig.h.
+// The shared parts of the test programs; see test_rig.h.
 #include "test_rig.h"
 
 namespace ros2s::control {

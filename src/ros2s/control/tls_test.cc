@@ -1,5 +1,5 @@
-// Who gets in, and what the log says of those who do not. Strangers are the openssl program and
-// plain sockets.
+// Which clients are admitted, and the log lines of refused ones. Strangers are the openssl program
+// and plain sockets.
 #include "tls.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::string shell(const std::string& command) {
     return answer;
 }
 
-// A TCP connection of a stranger.
+// A TCP connection without TLS.
 class Stranger {
   public:
     explicit Stranger(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -57,7 +57,7 @@ class Stranger {
         EXPECT_EQ(::send(socket_, text.data(), text.size(), MSG_NOSIGNAL),
                   static_cast<ssize_t>(text.size()));
     }
-    // The server hangs up, after whatever it said before.
+    // True when the server closes the connection, whatever it sent before.
     [[nodiscard]] bool hung_up() {
         char part[512];
         for (;;) {
@@ -84,7 +84,7 @@ class Tls : public testing::Test {
     [[nodiscard]] static std::string shown(const pki::Identity& identity) {
         return fmt::format("-cert {} -key {}", identity.certificate_file, identity.key_file);
     }
-    // One audit line more, with that reason; and others are served as before.
+    // Expects one more audit line, with that reason; other clients are served as before.
     void expect_refused(const char* reason) {
         ++refused_;
         EXPECT_TRUE(eventually(*rig_->client_reactor, [&] {
@@ -131,7 +131,7 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
     expect_refused("its certificate is not valid here (of CN=alice: ");
     EXPECT_THAT(rig_->lines.with(audited).back(), HasSubstr("issuer certificate"));
 
-    // The server's own certificate calls nobody, wherever its key went.
+    // The server's own certificate is not accepted from a client, should its key be stolen.
     handshake(shown(rig_->certificates.of("server")));
     expect_refused(
         "its certificate is not valid here (of CN=server: unsuitable certificate purpose");
@@ -233,7 +233,7 @@ TEST_F(Tls, RenewedFilesCountFromTheNextConnectionOn) {
     EXPECT_GT(rig_->open(*rig_->client()).id.value, 0u);
     EXPECT_THAT(rig_->lines.with("was read again"), SizeIs(1));
 
-    // Files that do not fit are not used, and that is said once.
+    // Files that do not fit together are not used, and one log line says so.
     std::ofstream(rig_->certificates.of("server").certificate_file) << "no certificate\n";
     EXPECT_EQ(serial(), after);
     EXPECT_EQ(serial(), after);
@@ -276,7 +276,7 @@ TEST(Audit, KnowsWhatGrpcSays) {
 TEST(Audit, AFloodIsCounted) {
     Lines lines;
     const Audit audit(lines.log());
-    // gRPC's own way in.
+    // By gRPC's own log function.
     for (int i = 0; i < 500; ++i) gpr_log(GPR_DEBUG, "Handshaking failed: %s", "test {}");
     EXPECT_EQ(audit.refused(), 500u);
     const size_t said = lines.with(audited).size();

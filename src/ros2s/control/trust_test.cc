@@ -1,4 +1,4 @@
-// A certificate that is good no more, of somebody who is in already.
+// A certificate that becomes invalid while its client is connected.
 #include "trust.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ class Trusted : public testing::Test {
         rig_.do_there([&] { live = rig_.sessions.metrics().live.value(); });
         return live;
     }
-    // By rename, as people do it: what is there is whole.
+    // By rename, as people do it: a file is always complete.
     void put(const Certificates& from, const std::string& name) const {
         const std::string into = rig_.certificates.directory() + "/" + name;
         std::filesystem::copy_file(from.directory() + "/" + name, into + ".new");
@@ -53,7 +53,8 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
                                 " of CN=alice is ended: the certificate of CN=alice is no longer "
                                 "valid here: "),
                 SizeIs(1));
-    // Its ticket, too, and the connection of the control plane, which still stands, opens no other.
+    // Its ticket has ended, too. The control plane's connection still exists, but opens no other
+    // session.
     rig_.do_there([&] {
         EXPECT_FALSE(rig_.sessions.attach(opened.ticket.ticket, session::Purpose::link, alice));
     });
@@ -61,7 +62,7 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
     EXPECT_EQ(again.error().code, Code::denied);
     EXPECT_THAT(report_.text(), HasSubstr("is no longer valid here"));
     EXPECT_EQ(keep_alive(*client, opened.id), Code::denied);
-    // The client gets a certificate of the new one, and goes on.
+    // The client gets a certificate of the new authority, and continues.
     for (const char* name : {"alice.key", "alice.crt"}) put(others, name);
     EXPECT_TRUE(eventually(*rig_.client_reactor, [&] {
         return rig_.here([&] { return client->open_session(call_, Rig::wish(), report_); })
@@ -72,7 +73,7 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
 TEST_F(Trusted, ARenewedAuthorityEndsNothing) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);
-    // Believes the old one beside the new one.
+    // Trusts the old authority and the new one.
     const Certificates others;
     {
         const std::string both = rig_.certificates.directory() + "/ca.crt";
@@ -88,7 +89,7 @@ TEST_F(Trusted, ARenewedAuthorityEndsNothing) {
                       .certificate_file = others.directory() + "/mallory.crt",
                       .key_file = others.directory() + "/mallory.key"}},
         report_);
-    // Its own check wants one authority for all three files, and this one has both.
+    // The client's own check wants one authority for all three files, and this file has both.
     ASSERT_TRUE(newcomer) << report_.text();
     EXPECT_TRUE(eventually(*rig_.client_reactor, [&] {
         return rig_.here([&] { return (*newcomer)->list_pools(call_, report_); }).has_value();

@@ -1,5 +1,5 @@
-// The contract of FileSystem on the machine's own file system: it checks the suite as much as it
-// checks LocalFs.
+// The contract of FileSystem on the machine's own file system: it tests the suite as well as
+// LocalFs.
 #include "local_fs.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
         return std::make_unique<LocalSubject>(seed, LocalFsOptions{.descriptors_max = 1});
     });
 
-// ---- what only LocalFs has: a world outside
+// ---- only LocalFs: changes from outside
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> try_open(std::string path, sim::World& world,
                                                        Report& report) {
@@ -91,7 +91,7 @@ Task<> read_past_a_swapped_link(fs::FileSystem& fs, const std::string& path) {
     const Call call;
     const auto dir = co_await fs.lookup(call, fs::root_node, "dir");
     EXPECT_TRUE(dir.has_value());
-    // Somebody replaces the directory by a link out of the tree: the node stays what it was.
+    // Another program replaces the directory by a link out of the tree: the node stays the same.
     std::filesystem::rename(path + "/dir", path + "/moved");
     std::filesystem::create_symlink("/etc", path + "/dir");
     EXPECT_EQ((co_await fs.lookup(call, dir->node, "passwd")).error().code, Code::not_found);
@@ -103,8 +103,7 @@ Task<> read_past_a_swapped_link(fs::FileSystem& fs, const std::string& path) {
     EXPECT_EQ(item.status.error().code, Code::loop);
 }
 
-// What is mounted below belongs to somebody else, unless it is asked for. /proc is mounted
-// wherever this runs.
+// Mounts below are not entered unless requested. /proc is mounted wherever this runs.
 Task<> look_into_a_mount(fs::FileSystem& fs, bool enters) {
     const Call call;
     const auto proc = co_await fs.lookup(call, fs::root_node, "proc");
@@ -143,8 +142,8 @@ Task<> ask_what_was_sent_before(fs::FileSystem& fs) {
     EXPECT_EQ((co_await fs.get_attributes(first, file->attributes.node))->size, 1U);
 }
 
-// It cannot say whether it was done: an append would be there twice, and a removal might take what
-// somebody else made meanwhile.
+// It is unknown whether it was done. Repeating an append would write it twice, and repeating a
+// removal might remove what another program made meanwhile.
 TEST(LocalFs, RefusesWhatWasSentBefore) {
     const TemporaryDirectory directory;
     sim::World world(1);
@@ -166,7 +165,7 @@ Task<> ask_for_a_node(fs::FileSystem& fs, fs::NodeId node) {
     EXPECT_EQ((co_await fs.get_attributes(call, node)).error().code, Code::stale);
 }
 
-// Whoever comes with the number of an earlier process's node must not meet another file under it.
+// The number of an earlier process's node must not lead to another file.
 TEST(LocalFs, NodesOfAnotherProcessMeanNothing) {
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory.path() + "/other");
@@ -217,7 +216,7 @@ Task<> look_up_many(fs::FileSystem& fs, uint32_t count) {
         const auto attributes = co_await fs.get_attributes(call, node);
         EXPECT_TRUE(attributes && attributes->node == node);
     }
-    // Names change; the nodes stay what they are.
+    // Names change; the nodes stay the same.
     EXPECT_TRUE(co_await fs.rename(call, fs::root_node, "below", fs::root_node, "moved", {}));
     EXPECT_TRUE(co_await fs.rename(call, below->node, "0", fs::root_node, "first", {}));
     EXPECT_TRUE(co_await fs.rename(call, below->node, "1", below->node, "2", {.exchange = true}));
@@ -228,7 +227,7 @@ Task<> look_up_many(fs::FileSystem& fs, uint32_t count) {
     for (const fs::NodeId node : nodes) fs.forget(node, 2);
 }
 
-// Each look-up took one, until there were none left for anything.
+// Each look-up used to take one, until there were none left.
 TEST(LocalFs, LookUpsTakeABoundedNumberOfDescriptors) {
     const TemporaryDirectory directory;
     sim::World world(1);
@@ -245,8 +244,8 @@ Task<> replace_a_file(fs::FileSystem& fs, const std::string& path) {
     const auto old = co_await fs.mknod(call, fs::root_node, "f", S_IFREG | 0644, 0, {});
     EXPECT_TRUE(co_await fs.mknod(call, fs::root_node, "g", S_IFREG | 0644, 0, {}));
     EXPECT_TRUE(co_await fs.get_attributes(call, old->node));
-    // A later file under its name, perhaps with its inode number, which some file
-    // systems give to the next one at once.
+    // A later file with its name, perhaps with its inode number, which some file systems reuse at
+    // once.
     for (int i = 0; i < 20; ++i) {
         std::filesystem::remove(path + "/f");
         std::ofstream(path + "/f") << "another one";

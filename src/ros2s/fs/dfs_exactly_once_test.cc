@@ -1,5 +1,5 @@
-// Calls that come again to another mount, as a host's do when its DPU was restarted: the store's
-// answer wins, whatever others did in between.
+// Calls that are repeated at another mount, as a host repeats them when its DPU was restarted: the
+// store's reply decides, whatever others did in between.
 #include <gtest/gtest.h>
 
 #include "dfs.h"
@@ -10,7 +10,7 @@
 namespace ros2s::fs {
 namespace {
 
-// Can forget the names of updates, which the tests must see.
+// Can forget the names of updates; the tests must detect that.
 class Store final : public object::ForwardingStore {
   public:
     explicit Store(object::ObjectStore& below) : ForwardingStore(below) {}
@@ -51,7 +51,7 @@ class ExactlyOnce : public testing::Test {
         EXPECT_TRUE(mounted) << report.text();
         co_return std::move(*mounted);
     }
-    // The next update of the host, sent for the first time; and once more.
+    // The host's next update, sent for the first time; and sent again.
     Call next() {
         name_ = {.client = client_, .slot = 7, .sequence = name_.sequence + 1, .repeated = false};
         return {.update = &name_};
@@ -120,7 +120,7 @@ TEST_F(ExactlyOnce, ARepetitionOfWhatWasNotDoneDoesIt) {
     EXPECT_EQ(store_.replayed, 0U);
 }
 
-// What another wrote in between stays, in each part.
+// What another client wrote in between stays, in each part.
 TEST_F(ExactlyOnce, AWriteOverChunksIsDoneOnceInEach) {
     const NodeId file = made(*first_, "f");
     const std::string old(3 * chunk_bytes, 'o'), fresh(3 * chunk_bytes, 'n');
@@ -139,14 +139,14 @@ TEST_F(ExactlyOnce, AnExclusiveCreationFindsItsOwnFile) {
     ASSERT_TRUE(found) << describe(found.error());
     EXPECT_EQ(found->attributes.node, created->attributes.node);
     EXPECT_EQ(found->attributes.uid, 5U);
-    // One more of that name is another call.
+    // The next update with that name is another call.
     EXPECT_EQ(run(second_->create(next(), root_node, "f", 0600, exclusive, {})).error().code,
               Code::exists);
     EXPECT_EQ(run(second_->create(again(), root_node, "f", 0600, exclusive, {})).error().code,
               Code::exists);
 }
 
-// Its file is there no more, and another's under its name is not its own.
+// Its file is gone, and another client's file under its name is not its own.
 TEST_F(ExactlyOnce, ACreationWhoseNameWentMeanwhileIsNotRepeated) {
     for (const bool taken : {false, true}) {
         ASSERT_TRUE(run(first_->mkdir(next(), root_node, "d", 0700, {})));
@@ -171,7 +171,7 @@ TEST_F(ExactlyOnce, NamesAreAddedOnce) {
     EXPECT_EQ(look("f")->links, 2U);
 }
 
-// A file that took the name meanwhile stays.
+// A file that was created under the name meanwhile stays.
 TEST_F(ExactlyOnce, NamesAreRemovedOnce) {
     for (const bool taken : {false, true}) {
         made(*first_, "f");
@@ -193,13 +193,13 @@ TEST_F(ExactlyOnce, ARenameIsDoneOnce) {
     ASSERT_TRUE(run(first_->rename(next(), root_node, "a", root_node, "b", {})));
     EXPECT_TRUE(run(second_->rename(again(), root_node, "a", root_node, "b", {})));
     EXPECT_EQ(look("b")->node, moved);
-    // Another file took the old name: it is not moved.
+    // Another file has the old name: it is not moved.
     ASSERT_TRUE(run(first_->rename(next(), root_node, "b", root_node, "c", {})));
     const NodeId other = made(*first_, "b");
     EXPECT_TRUE(run(second_->rename(again(), root_node, "b", root_node, "c", {})));
     EXPECT_EQ(look("b")->node, other);
     EXPECT_EQ(look("c")->node, moved);
-    // An exchange done twice would be none.
+    // An exchange that is done twice changes nothing.
     ASSERT_TRUE(run(first_->rename(next(), root_node, "b", root_node, "c", {.exchange = true})));
     EXPECT_TRUE(run(second_->rename(again(), root_node, "b", root_node, "c", {.exchange = true})));
     EXPECT_EQ(look("b")->node, moved);
@@ -214,7 +214,7 @@ TEST_F(ExactlyOnce, ATruncationIsDoneOnce) {
     ASSERT_TRUE(write({}, *first_, opened(*first_, file, true), "more"));
     EXPECT_EQ(run(second_->set_attributes(again(), file, changes))->size, 10'004U);
     EXPECT_EQ(look("f")->mode & 0777, 0640U);
-    // The same by opening, with and without the file's creation.
+    // The same by opening, with and without creating the file.
     const OpenFlags truncate{.write = true, .truncate = true};
     for (const char* name : {"f", "new"}) {
         ASSERT_TRUE(run(first_->create(next(), root_node, name, 0644, truncate, {})));
@@ -254,7 +254,7 @@ TEST_F(ExactlyOnce, AnExtendedAttributeIsChangedOnce) {
               Result<>(fail(Code::no_attribute)));
 }
 
-// A named append must be one transaction: a rest would have no name of its own.
+// A named append must be one transaction, because the rest would have no name.
 TEST_F(ExactlyOnce, AnAppendThatIsTooLargeForOneTransactionIsRefused) {
     const NodeId log = made(*first_, "log");
     const std::string large((object::transaction_operations_max + 1) * chunk_bytes, 'x');

@@ -1,5 +1,5 @@
-// What the contract suite cannot see: which requests reach the store, what lies there, and what
-// mount refuses.
+// What the contract suite cannot see: the requests to the store, its content, and the errors of
+// mount.
 #include "dfs_mount.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace ros2s::fs {
 namespace {
 
-// Counts what passes, and can claim fewer features than the store below has.
+// Counts requests, and can claim fewer features than the store below has.
 class CountingStore final : public object::ForwardingStore {
   public:
     CountingStore(Reactor& reactor, object::ObjectStore& below)
@@ -23,14 +23,14 @@ class CountingStore final : public object::ForwardingStore {
              lists = 0, operations_most = 0;
     std::optional<uint64_t> full_at;  // no space for this chunk of any file
     Code full_code = Code::no_space;
-    Duration trip{};  // what each request takes
+    Duration trip{};  // the time of each request
     void reset() {
         fetches = items = updates = operations = conditions = queries = lists = operations_most = 0;
     }
 
     std::set<Uuid> owners;  // of the updates' names
 
-    // Before an update with this number another's is made under the same name.
+    // Before the update with this number, another client makes an update under the same name.
     uint64_t robbed = 0;
 
     object::Features features() const override { return claimed; }
@@ -201,7 +201,7 @@ TEST_F(DfsMountTest, RefusesRecordsThatAreNone) {
     unmount();
 }
 
-// What makes DFS fast: a small read is one item, a small write one operation, and nothing else.
+// The reason for DFS's speed: a small read is one item, a small write one operation, and no more.
 TEST_F(DfsMountTest, ASmallReadOrWriteIsOneRequest) {
     start();
     const FileHandle handle = create("file").handle;
@@ -273,14 +273,14 @@ TEST_F(DfsMountTest, AWriteThatFindsNoSpaceLeavesItsBeginning) {
     const auto size = [&] {
         return world_.run(fs_->get_attributes(call_, file.attributes.node))->size;
     };
-    // One chunk in the middle finds none: the transaction that it is in does nothing.
+    // One chunk in the middle finds no space: its transaction does nothing.
     store_.full_at = 2;
     const auto refused = pwrite(100);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::no_space);
     EXPECT_EQ(size(), 100u);
     store_.full_at = 6;
-    // Whatever the reason: what is durable is said.
+    // Whatever the error: the durable part is reported.
     for (const Code code : {Code::no_space, Code::io, Code::disconnected, Code::no_memory}) {
         store_.full_code = code;
         const auto begun = pwrite(100);
@@ -320,8 +320,8 @@ TEST_F(DfsMountTest, AnAppendThatIsRefusedTellsItsBeginning) {
     unmount();
 }
 
-// Each request waits for the one before only where it needs its answer: to find the names, to know
-// the node, to do it.
+// A request waits for an earlier one only if it needs its reply: to find the names, to know the
+// node, to do it.
 TEST_F(DfsMountTest, ARenameTakesThreeTrips) {
     start();
     (void)create("a");
@@ -420,7 +420,7 @@ TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
     unmount();
 }
 
-// A mount that ends because its process is restarted in good order leaves them, too.
+// A mount that ends because its process is restarted properly leaves them, too.
 TEST_F(DfsMountTest, OrphansAreLeftToTheNextMountWhereThatIsTold) {
     bool leaves = false;
     start({.leaves_orphans = &leaves});
@@ -496,7 +496,7 @@ TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
     (void)create("before");
     unmount();
     ASSERT_EQ(mount(), std::nullopt);
-    store_.robbed = 1;  // the first update of a mount takes node ids
+    store_.robbed = 1;  // a mount's first update takes node ids
     const auto made = world_.run(fs_->mkdir(call_, root_node, "a", 0755, {}));
     EXPECT_EQ(outcome_of(made), Code::name_taken);
     store_.robbed = 0;
@@ -509,7 +509,7 @@ TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
     unmount();
 }
 
-// A store keeps replies by owner: the mounts of one container use up nothing of another's.
+// A store keeps replies by owner, so the mounts of one container displace none of another's.
 TEST_F(DfsMountTest, ItsNamesBelongToTheContainer) {
     std::set<Uuid> containers;
     for (int i = 0; i < 2; ++i) {

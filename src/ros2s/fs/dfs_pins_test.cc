@@ -1,4 +1,4 @@
-// Two mounts of one container: neither punches what the other has open.
+// Two mounts of one container: neither punches a file that the other has open.
 #include <gtest/gtest.h>
 
 #include "dfs_mount.h"
@@ -9,7 +9,7 @@
 namespace ros2s::fs {
 namespace {
 
-// A server that can be restarted, and forgets pins then; counts what passes.
+// A server that can be restarted, and then forgets pins; it counts requests.
 class FarStore final : public object::ForwardingStore {
   public:
     using ForwardingStore::ForwardingStore;
@@ -64,7 +64,7 @@ class DfsPins : public testing::Test {
         world_.run(make_container());
         a_ = mount();
         b_ = mount();
-        // What mounts take for themselves.
+        // Now, so that later counts do not include a mount's first requests, such as node ids.
         for (const auto& each : {a_.get(), b_.get()}) {
             close(*each, create(*each, "x"));
             ASSERT_TRUE(world_.run(each->unlink(call_, root_node, "x")));
@@ -121,7 +121,7 @@ class DfsPins : public testing::Test {
     void pass(Duration duration) { world_.run(wait(duration)); }
     Task<> wait(Duration duration) { co_await sleep_for(world_.core(), duration); }
     uint64_t free_bytes() { return world_.run(store_.space(call_))->free_bytes; }
-    // Reads and writes go on where it is open, and it is gone with the last handle.
+    // Reads and writes continue while it is open, and it is removed with the last handle.
     void expect_usable(Dfs& mounted, FileHandle handle, std::string before) {
         EXPECT_EQ(read(mounted, handle), Result<std::string>(before));
         EXPECT_EQ(write(mounted, handle, "after"), Result<uint64_t>(5));
@@ -201,7 +201,7 @@ TEST_F(DfsPins, TheLastOfTwoMountsReaps) {
     }
 }
 
-// Larger than one transaction punches: it goes in steps, and from the first on it is gone.
+// Larger than one transaction punches: it is removed in steps, and cannot be found after the first.
 TEST_F(DfsPins, ALargeFileGoesInSteps) {
     unmount(a_);
     a_ = mount({.punch_chunks_max = 2});
@@ -217,7 +217,7 @@ TEST_F(DfsPins, ALargeFileGoesInSteps) {
     EXPECT_EQ(free_bytes(), empty_);
 }
 
-// A restart of the store forgets pins. What is still there is pinned again before it is written to.
+// A restart of the store forgets pins. Existing files are pinned again before they are written to.
 TEST_F(DfsPins, WhatIsStillThereIsPinnedAgain) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
@@ -345,7 +345,7 @@ TEST_F(DfsPins, WhatItCosts) {
     EXPECT_EQ(cost([&] { file = world_.run(a_->open(call_, there->node, {}))->handle; }), 2U);
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);
     EXPECT_EQ(cost([&] { unlink(*a_, "f"); }), 4U);  // as without
-    // Where another one has it open: one more to find out, two to look whether it can go.
+    // If another mount has it open: one more to find out, two to check whether it can be removed.
     file = create(*a_, "g");
     EXPECT_EQ(cost([&] { unlink(*b_, "g"); }), 4U + 4U + 2U);
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U + 2U);

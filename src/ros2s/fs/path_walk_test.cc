@@ -9,7 +9,7 @@
 namespace ros2s::fs {
 namespace {
 
-// What a path leads to: "/a/b=file", or what went wrong.
+// The result of a path: "/a/b=file", or the error.
 Task<std::string> show(FileSystem& fs, std::string path, LastLink last) {
     const Call call;
     const auto found = co_await resolve(fs, call, std::move(path), last);
@@ -24,7 +24,7 @@ struct Row {
     const char* followed;
     const char* kept;
 };
-// Modes tell the directories apart: the root 493 (0755), /a 448 (0700), /a/b 449 (0701).
+// Modes distinguish the directories: the root 493 (0755), /a 448 (0700), /a/b 449 (0701).
 constexpr Row rows[] = {
     {"/", "directory 493", "directory 493"},
     {"", "directory 493", "directory 493"},
@@ -88,7 +88,7 @@ Task<> check_all(object::ObjectStore& store, Reactor& reactor) {
     EXPECT_EQ(through->name, "none");
     EXPECT_FALSE(through->attributes.has_value());
     EXPECT_EQ(through->parent, (co_await resolve(fs, call, "/a"))->node);
-    // Not looked up: a name that is there, one that is not, a link; but with '/' behind it it is.
+    // Not looked up: an existing name, a missing one, a link. With a '/' after it, it is looked up.
     for (const char* name : {"b", "none", "dangling"}) {
         const auto place = co_await walk(fs, call, std::string("/a/") + name, LastLink::unasked);
         EXPECT_EQ(place->name, name);

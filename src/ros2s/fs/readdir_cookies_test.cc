@@ -1,4 +1,4 @@
-// What open directories keep: seeks find what they may, and memory has a bound.
+// The names that open directories keep: seeks find them, and their memory is bounded.
 #include "readdir_cookies.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 std::string name_of(uint64_t number) { return fmt::format("a name that is long: {:08}", number); }
 
-// A call that goes on from the last name; returns the last cookie.
+// A call that continues after the last name; returns the last cookie.
 uint64_t read_on(ReaddirCookies& cookies, uint64_t from, size_t count) {
     const uint64_t first = cookies.begin(from);
     for (size_t i = 0; i < count; ++i) cookies.add(name_of(first + i));
@@ -62,7 +62,7 @@ TEST(ReaddirCookies, ManyHandlesForgetAllButTheirLastCalls) {
         for (int call = 0; call < 100; ++call) last = read_on(cookies, last, 100);
         EXPECT_LE(memory.bytes(), ListingMemory::bytes_max);
     }
-    // A reader in the middle of its last call, or whose last call comes again, goes on.
+    // A reader that is within its last call, or repeats it, can continue.
     for (const auto& cookies : handles) {
         for (uint64_t cookie = 9'900; cookie <= 10'000; ++cookie) {
             EXPECT_EQ(cookies->find(cookie), name_of(cookie));
@@ -119,7 +119,7 @@ Task<> open_and_walk(sim::World& world, object::MemoryStore& store) {
     co_await fs->close_all();
 }
 
-// They took 10.6 MiB each.
+// They used to take 10.6 MiB each.
 TEST(ReaddirCookies, OpenDirectoriesCostLittle) {
     sim::World world(1);
     object::MemoryStore store(world.core());

@@ -1,5 +1,5 @@
-// The bytes of DFS's records, as docs/formats/dfs.md has them. A test that fails here means that
-// file systems in the field cannot be read any more: add a version instead.
+// The bytes of DFS's records, as in docs/formats/dfs.md. If a test fails here, existing file
+// systems can no longer be read: add a version instead.
 #include "records.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace ros2s::fs {
 namespace {
 
-// What records_fuzz begins with, too.
+// records_fuzz starts with them, too.
 constexpr std::string_view golden =
 #include "fs_records_fuzz_seeds.txt"
     ;

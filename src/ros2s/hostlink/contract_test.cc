@@ -1,5 +1,5 @@
-// The contract of FileSystem over the host link, on the simulated network: small chunks and small
-// windows, so that payload goes inline and through windows. Behind it is a Dfs, or a directory of
+// The contract of FileSystem over the host link, on the simulated network. Chunks and windows are
+// small, so payload goes both inline and through windows. Behind it is a Dfs, or a directory of
 // this machine.
 #include "ros2s/fs/contract/contract.h"
 
@@ -13,7 +13,7 @@
 namespace ros2s::hostlink {
 namespace {
 
-// A fresh directory, as a DPU serves one.
+// A new directory, as a DPU serves one.
 class DirectorySource final : public session::FileSystemSource {
   public:
     explicit DirectorySource(sim::World& world) : world_(world) {

@@ -1,4 +1,4 @@
-// What a host may not make its DPU do for nothing.
+// Work that a host must not be able to cause on its DPU at no cost.
 #include "link_test_support.h"
 
 namespace ros2s::hostlink {
@@ -10,7 +10,7 @@ using fs::Window;
 
 constexpr uint64_t mib = uint64_t{1} << 20;
 
-// A core that is charged for what is posted to it: each slice takes 20 µs, about 3 GB/s.
+// A core on which each posted slice takes 20 µs, about 3 GB/s.
 class ChargedCore final : public Reactor {
   public:
     explicit ChargedCore(Reactor& core) : core_(core) {}
@@ -57,13 +57,13 @@ Task<> late_writes(ChargedStage& stage) {
     const auto file = co_await files.create({}, fs::root_node, "f", 0644, {.write = true}, {});
     EXPECT_TRUE(file);
     const std::vector<std::byte> bytes(32 * mib, std::byte{7});
-    // Its checksum alone would take 10 ms of the core.
+    // Its checksum alone needs 10 ms of the core.
     const Call call{.deadline = stage.world.core().now() + 5ms};
     EXPECT_EQ(co_await files.pwrite(call, file->handle, Window::local(ConstBytes(bytes)), 0),
               Result<uint64_t>(fail(Code::deadline)));
     EXPECT_LE(stage.core.posts, 260U);
     EXPECT_EQ(stage.dpu.service.metrics().writes.value(), 0U);
-    // One that has the time is done, and left the core to others 500 times.
+    // A call with enough time succeeds, and yields the core 500 times.
     EXPECT_EQ(co_await files.pwrite({}, file->handle, Window::local(ConstBytes(bytes)), 0),
               Result<uint64_t>(bytes.size()));
     EXPECT_GE(stage.core.posts, 500U);

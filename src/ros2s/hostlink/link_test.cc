@@ -1,4 +1,4 @@
-// What only the link has: lost connections, other hosts, and lies.
+// Cases that only the link has: lost connections, other hosts, and false data.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -37,7 +37,7 @@ struct Stage {
         EXPECT_TRUE(opened);
         co_return opened ? opened->handle : FileHandle{};
     }
-    // Opened without the link: the handle as the DPU knows it.
+    // Opened without the link: returns the DPU's handle.
     Task<FileHandle> create_there(std::string name) {
         const auto opened =
             co_await host.names->create({}, fs::root_node, name, 0644, {.write = true}, {});
@@ -55,7 +55,7 @@ struct Stage {
 
 constexpr size_t record_bytes = 300;
 
-// Appends records of its own number, one after the other.
+// Appends records with its own number, one after the other.
 Task<> append_all(Stage& stage, FileHandle file, uint8_t number, int count) {
     const std::vector<std::byte> record(record_bytes, std::byte{number});
     for (int i = 0; i < count; ++i) {
@@ -128,8 +128,8 @@ Task<> slots_of_updates(Stage& stage) {
 }
 TEST(HostLink, AnUpdateIsNamedByItsSlotAndNumber) { Stage().run(slots_of_updates); }
 
-// Another subject opens a session as the same client instance, and uses the victim's next names
-// first, and the last ones that there can be. To the victim nothing happens.
+// Another subject opens a session as the same client instance. It uses the victim's next names
+// first, and also the last possible ones. The victim is not affected.
 Task<> anothers_instance(Stage& stage) {
     Host thief(stage.dpu, 8);
     thief.client = stage.host.client;
@@ -201,7 +201,7 @@ Task<> somebody_elses(Stage& stage) {
     const FileHandle file = co_await stage.create_there("mine");
     Buffer body;
     const FileBody there{.mount = stage.host.mount, .handle = file};
-    // The other host knows the numbers; they are nothing in its session.
+    // The other host knows the numbers, which mean nothing in its session.
     EXPECT_EQ(co_await ask(stage.other, Method::read, encode_file(body, there)),
               Result<>(fail(Code::stale)));
     const FileBody own_mount{.mount = stage.other.mount, .handle = file};
@@ -216,7 +216,7 @@ Task<> somebody_elses(Stage& stage) {
 }
 TEST(HostLink, AnothersMountsAndHandlesAreNotThere) { Stage().run(somebody_elses); }
 
-// Names: each by hand, so that nothing of the host's side looks at them first.
+// Names: each request by hand, so that no code of the host's side checks it.
 Task<Code> ask_about(Host& host, Method method, ConstBytes body, uint64_t sequence) {
     ReadNothing reader;
     const rpc::CallRequest request{
@@ -237,7 +237,7 @@ Task<> names_of_others(Stage& stage) {
         return ask_about(thief, method, rpc::build(body, fields, what), ++sequence);
     };
     using enum Code;
-    // Her mount, in his session.
+    // The mount of the one subject, in the session of the other.
     EXPECT_EQ(co_await code(Method::lookup, node_fields,
                             NodeBody{.mount = hers, .node = fs::root_node, .name = "mine"}),
               stale);
@@ -247,10 +247,10 @@ Task<> names_of_others(Stage& stage) {
     EXPECT_EQ(co_await code(Method::open, open_fields, OpenBody{.mount = hers, .node = {2}}),
               stale);
     EXPECT_EQ(co_await code(Method::space, mount_fields, MountBody{.mount = hers}), stale);
-    // Her handle, in his mount.
+    // The handle of the one subject, in the mount of the other.
     EXPECT_EQ(co_await code(Method::close, handle_fields, HandleBody{.mount = own, .handle = file}),
               stale);
-    // His mount is for reading.
+    // The second mount is for reading.
     EXPECT_EQ(co_await code(Method::unlink, node_fields,
                             NodeBody{.mount = own, .node = fs::root_node, .name = "mine"}),
               read_only);
@@ -268,7 +268,7 @@ Task<> names_of_others(Stage& stage) {
     EXPECT_EQ(co_await code(Method::set_xattr, set_xattr_fields,
                             SetXattrBody{.mount = own, .node = {2}, .name = "user.x"}),
               read_only);
-    // References that he does not have.
+    // References that this subject does not have.
     const ForgetBody many{.mount = own, .nodes = {{{2}, UINT64_MAX}, {{3}, 1}, {{2}, UINT64_MAX}}};
     EXPECT_EQ(co_await code(Method::forget, forget_fields, many), exists);
     EXPECT_TRUE(co_await stage.host.link->lookup({}, fs::root_node, "mine"));
@@ -345,8 +345,8 @@ Task<Result<>> create_named(Host& host, rpc::OperationId id, std::string_view na
     co_return co_await host.channel->call({}, request, reader);
 }
 
-// A change of names that comes again is answered as the first time; another one under its name, or
-// under another client's, is refused.
+// A change of names that is repeated gets the reply of the first time. Another change under its
+// name, or under another client's, is refused.
 Task<> changes_that_come_again(Stage& stage) {
     const auto send = [&](Uuid client, uint64_t sequence, std::string_view name,
                           rpc::ReplyReader& reader) {
@@ -370,7 +370,7 @@ Task<> changes_that_come_again(Stage& stage) {
 }
 TEST(HostLink, AChangeOfNamesIsDoneOnce) { Stage().run(changes_that_come_again); }
 
-// ---- lies -----------------------------------------------------------------------------------
+// ---- false data -----------------------------------------------------------------------------
 
 Task<> nonsense(Stage& stage) {
     constexpr uint16_t last = method_names.size();
@@ -406,7 +406,7 @@ TEST(HostLink, BytesThatChangedOnTheirWayThereAreNotWritten) {
     Stage().run(changed_on_the_way_there);
 }
 
-// A server that sends other bytes than it gives the checksum of.
+// A server whose bytes do not match its checksum.
 class Liar final : public rpc::Service {
   public:
     [[nodiscard]] uint32_t number() const override { return file_service; }
@@ -482,7 +482,7 @@ Task<> larger_than_a_request(Stage& stage) {
               Result<uint64_t>(written.size()));
     read.resize(written.size());
     EXPECT_TRUE(read == written);
-    // What must be one request, and cannot be.
+    // An append must be one request, and this one cannot be.
     const FileHandle log = co_await stage.create("log", {.write = true, .append = true});
     EXPECT_EQ(co_await stage.host.link->pwrite({}, log, Window::local(ConstBytes(written)), 0),
               Result<uint64_t>(fail(Code::too_large, most)));

@@ -1,4 +1,5 @@
-// Bodies come back as they were; cut ones and ones beyond the limits are refused; golden bytes.
+// Bodies are decoded as they were encoded. Truncated ones and ones over the limits are refused.
+// Golden bytes.
 #include "wire.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@
 namespace ros2s::hostlink {
 namespace {
 
-// Every prefix is refused, and what is longer too.
+// Every prefix is refused, and so is a longer body.
 template <class Decode>
 void refuses_other_lengths(ConstBytes body, Decode decode) {
     for (size_t length = 0; length < body.size(); ++length) {
@@ -117,13 +118,13 @@ TEST(LinkWire, ManyReads) {
     refuses_other_lengths(answers, [&](ConstBytes body) {
         return decode_read_answers(body, back, crcs).has_value();
     });
-    // More than the window has.
+    // More than the window's size.
     items[0].bytes = 11;
     EXPECT_FALSE(decode_read_answers(encode_read_answers(buffer, items, crcs), back, crcs));
 }
 
-// A body about names: what was written is read, and written as the same. Cut and longer ones are
-// refused.
+// A body about names: reading what was written, and writing it again, gives the same. Truncated and
+// longer ones are refused.
 template <class Body>
 Body there_and_back(auto fields, const Body& body) {
     Buffer buffer, again;
@@ -207,7 +208,7 @@ TEST(LinkWire, NamesBeyondTheLimits) {
         is_refused(forget_fields, ForgetBody{.nodes = std::vector<Forgotten>(forgets_max + 1)}));
     EXPECT_TRUE(is_refused(content_fields, long_value));
     EXPECT_TRUE(is_refused(xattr_names_fields, std::vector<std::string>{long_name}));
-    // A value without its flag, and a flag that is neither.
+    // A value without its flag, and a flag that is neither 0 nor 1.
     Buffer open(rpc::build(buffer, open_fields, OpenBody{}).size());
     open.back() = std::byte{2};
     EXPECT_FALSE(rpc::read_body<OpenBody>(open, open_fields));
@@ -217,8 +218,8 @@ TEST(LinkWire, NamesBeyondTheLimits) {
     EXPECT_FALSE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
 }
 
-// The bytes are for ever: a change of one of these is another version. What link_fuzz begins with,
-// too: a line is the number that it chooses a body by, and the body.
+// These bytes never change: a change needs another version. link_fuzz starts with them, too: a line
+// is the number by which it chooses a body, and the body.
 constexpr std::string_view golden =
 #include "hostlink_link_fuzz_seeds.txt"
     ;

@@ -1,5 +1,5 @@
-// Authorities and certificates: what the files hold, what is refused, and that the openssl program
-// agrees.
+// Authorities and certificates: the contents of the files, refusals, and checks by the openssl
+// program.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using std::chrono::days;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Nothing here reads the clock; the openssl program is told the time.
+// No test reads the clock; the openssl program gets the time as an argument.
 constexpr Seconds now{std::chrono::seconds(1'800'000'000)};
 
 class Pki : public testing::Test {

@@ -59,7 +59,7 @@ class OwnerTest : public testing::Test {
     Report report_;
 };
 
-// A lock for reading is enough to keep a pool closed, and takes a file that can be read.
+// A lock for reading is enough to keep a pool closed, and a readable file is enough for the lock.
 TEST_F(OwnerTest, NobodyElseCanLockTheFile) {
     const std::string path = directory_ + "/owner";
     for (const bool is_old : {false, true}) {
@@ -112,7 +112,7 @@ TEST_F(OwnerTest, SaysWhatToDoAboutAnotherProcess) {
 TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {
     auto first = take({.pid = getpid(), .program = "parent"});
     ASSERT_TRUE(first);
-    // The child outlives the parent's ownership and destroys its copy: neither matters.
+    // The child outlives the parent's ownership and destroys its copy: neither has an effect.
     std::array<int, 2> go{}, up{};
     ASSERT_EQ(pipe(go.data()), 0);
     ASSERT_EQ(pipe(up.data()), 0);
@@ -124,7 +124,7 @@ TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {
         [[maybe_unused]] const auto n = read(go[0], &byte, 1);
         _exit(0);
     }
-    // It gives the lock up as it starts to run.
+    // It releases the lock as it starts to run.
     ASSERT_EQ(read(up[0], &byte, 1), 1);
     EXPECT_EQ(in_child([&] { return take({.pid = getpid()}) ? 1 : 0; }), 0);
     first->reset();
@@ -162,7 +162,7 @@ TEST_F(OwnerTest, ACommandIsWaitedForAndOthersAreNot) {
     EXPECT_FALSE(taken_while_leaves({.pid = child, .program = "python3"}));
     EXPECT_FALSE(taken_while_leaves({.pid = child, .program = command, .mount_point = "/proc"}));
     EXPECT_FALSE(taken_while_leaves({.pid = getpid(), .program = command}));
-    // One that stays is named in the end.
+    // An owner that stays is named in the error.
     auto stays = take({.pid = child, .program = command});
     ASSERT_TRUE(stays);
     const auto taken = (*reactor)->run(
@@ -198,7 +198,7 @@ TEST_F(OwnerTest, ADeadOwnerIsNone) {
     EXPECT_TRUE(take({.pid = getpid()}));
 }
 
-// The kernel drops the lock only when it clears the process away, after its memory.
+// The kernel drops the lock only when it removes the process, after its memory.
 TEST_F(OwnerTest, AnOwnerThatWasJustKilledIsWaitedFor) {
     const auto reactor = OsReactor::create({}, report_);
     ASSERT_TRUE(reactor);
@@ -224,7 +224,7 @@ TEST_F(OwnerTest, AnOwnerThatWasJustKilledIsWaitedFor) {
     }
 }
 
-// The first thread of a process that ends loses its table of mounts while others hold the lock.
+// The first thread of a process that ends loses its mount table while other threads hold the lock.
 TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
     const auto reactor = OsReactor::create({}, report_);
     ASSERT_TRUE(reactor);
@@ -235,7 +235,7 @@ TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
         const pid_t child = fork();
         if (child == 0) {
             const auto taken = take({.pid = getpid(), .program = "x", .mount_point = "/not here"});
-            // First: the thread may end the process before this one runs on.
+            // First, because the other thread may end the process before this one continues.
             [[maybe_unused]] const auto said = write(up[1], taken ? "x" : &byte, 1);
             std::thread([&] {
                 ::poll(nullptr, 0, 5);

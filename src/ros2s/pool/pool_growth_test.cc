@@ -1,5 +1,5 @@
-// A pool grows by a device file: durable when said, refused without a trace, and settled by the
-// next opening when it was killed, wherever that happened.
+// A pool grows by a device file: the growth is durable when it returns, and leaves nothing behind
+// when it is refused. If it was killed at any point, the next opening finishes or undoes it.
 #include "ros2s/pool/pool_growth.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ class PoolGrowthTest : public testing::Test {
         std::ranges::sort(found);
         return found;
     }
-    // True: it was killed; false: it came to its end.
+    // True: it was killed; false: it finished.
     bool helper_is_killed_at(int report_of_progress) const {
         const pid_t child = fork();
         if (child == 0) {
@@ -165,10 +165,10 @@ TEST_F(PoolGrowthTest, WhatIsRefusedChangesNothing) {
 
 TEST_F(PoolGrowthTest, KilledAnywhereItIsSettledByTheNextOpening) {
     const uint64_t small = total();
-    const int reports = static_cast<int>(pool_bytes_min >> 20);  // of the writing, about
+    const int reports = static_cast<int>(pool_bytes_min >> 20);  // approximately, of the writing
     size_t undone = 0, finished = 0;
     for (const int first : {1, 2, reports / 2, reports - 1}) {
-        // The steps behind the writing, each of them.
+        // Each of the steps after the writing.
         for (int at = first; helper_is_killed_at(at); ++at) {
             EXPECT_TRUE(files::exists(directory_ + "/growing")) << at;
             const uint64_t now = total();

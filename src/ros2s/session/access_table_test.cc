@@ -45,7 +45,7 @@ TEST(AccessTable, ARightIsOneSubjectsOverThoseContainers) {
              {"CN=alice", Right::write, "pool", "alice-1", true},
              {"CN=alice", Right::write, "pool", "alice-", true},
              {"CN=alice", Right::write, "pool", "alice", false},
-             {"CN=alice", Right::read, "pool", "alice-1", true},  // who may write may read
+             {"CN=alice", Right::read, "pool", "alice-1", true},  // writing includes reading
              {"CN=alice", Right::create, "pool", "alice-1", true},
              {"CN=alice", Right::create, "pool", "main", false},
              {"CN=alice", Right::destroy, "pool", "alice-1", false},

@@ -27,7 +27,7 @@ class ReadNothing final : public rpc::ReplyReader {
     Result<> read(const rpc::Reply&) override { return {}; }
 };
 
-// The control plane's part, without one.
+// Issues tickets without a control plane.
 class Issuer final : public rpc::TicketSource {
   public:
     explicit Issuer(SessionTable& sessions) : sessions_(sessions) {}
@@ -91,7 +91,7 @@ Task<> let_in(Stage& stage) {
     EXPECT_TRUE(co_await (*channel)->call({}, {.method = 1}, reader));
     EXPECT_EQ(stage.greeter.tenant, 1U);
     EXPECT_EQ(stage.sessions.all().front()->connections, 1U);
-    // A lost connection comes back with a ticket of its own.
+    // A connection that is opened again has a new ticket.
     stage.network.kill("client");
     EXPECT_TRUE(co_await (*channel)->call({}, {.method = 1, .repeatable = true}, reader));
     EXPECT_EQ(stage.tickets.metrics().redeemed.value(), 2U);

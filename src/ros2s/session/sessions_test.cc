@@ -21,7 +21,7 @@ SessionRequest request(std::string subject = "CN=alice") {
             .program = "test"};
 }
 
-// One container, "c", and one that does not answer; counts how often they are opened.
+// One container, "c", and one that does not answer; counts the openings.
 class OneContainer final : public FileSystemSource {
   public:
     OneContainer(Reactor& reactor, object::ObjectStore& store) : reactor_(reactor), store_(store) {}
@@ -102,7 +102,7 @@ TEST(Sessions, AreTheirSubjectsAlone) {
     EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{id.value});
 }
 
-// A tenant that sees its own learns neither another's nor how many were opened.
+// From its own numbers a tenant learns neither another's nor how many were opened.
 TEST(Sessions, NumbersTellNothingOfOthers) {
     Rig rig;
     std::vector<uint64_t> sessions, mounts;
@@ -142,7 +142,7 @@ TEST(Sessions, AreBounded) {
     EXPECT_EQ(rig.sessions.open(request()).error().code, Code::closed);
 }
 
-// What is kept for one may take long to let go of; others need not wait for it.
+// Closing one session may take long; others need not wait for it.
 TEST(Sessions, EndTogether) {
     Rig rig;
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));
@@ -234,7 +234,7 @@ TEST(Sessions, ThatNobodyUsesEndByThemselves) {
     rig.world.run(reap_a_while(rig));
 }
 
-// Whoever is connected, and works.
+// Clients that are connected and working.
 Task<> outlive_a_certificate(Rig& rig) {
     StopSource stop;
     Nursery nursery(rig.world.core(), 1);
@@ -265,8 +265,8 @@ TEST(Sessions, EndWithTheirCertificatesTime) {
     rig.world.run(outlive_a_certificate(rig));
 }
 
-// A client that died leaves its session for seconds; one that lost its connection and lives keeps
-// it, by the calls with which it comes back.
+// The session of a dead client ends within seconds. A living client that lost its connection keeps
+// it by its calls to reconnect.
 Task<> desert(Rig& rig) {
     StopSource stop;
     Nursery nursery(rig.world.core(), 1);
@@ -429,13 +429,14 @@ Task<> mount_beside_the_silent(Rig& rig) {
     EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
 }
 
-// One tenant's engine that is away was every tenant's.
+// One tenant's absent engine used to delay every tenant.
 TEST(Mounts, OneThatDoesNotAnswerHoldsUpNobodyElse) {
     Rig rig;
     rig.world.run(mount_beside_the_silent(rig));
 }
 
-// Who waits for a container that somebody else opens waits no longer than he wants to.
+// A caller that waits for another caller's opening of a container waits only until its own
+// deadline.
 Task<> wait_beside_the_silent(Rig& rig) {
     bool failed = false;
     Nursery nursery(rig.world.core(), 1);

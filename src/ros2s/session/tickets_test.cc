@@ -1,4 +1,4 @@
-// Tickets: once, in time, by their holder; nothing else.
+// Tickets are redeemed once, in time, by their holder; never otherwise.
 #include "tickets.h"
 
 #include <gtest/gtest.h>
@@ -141,7 +141,7 @@ TEST_F(Tickets, AnOldTicketDoesNotOpenItsPlacesNextOne) {
     EXPECT_EQ(table_->redeem(next->ticket, Purpose::link, alice)->session.value, 2u);
 }
 
-// Against a model: a map from ticket to deadline.
+// Compared with a model: a map from ticket to deadline.
 TEST_F(Tickets, AThousandInAnyOrder) {
     std::map<std::string, std::pair<uint64_t, Time>, std::less<>> model;
     for (int step = 0; step < 4000; ++step) {

@@ -1,4 +1,4 @@
-// The judge is judged: a store without faults passes, and each kind of fault is noticed.
+// Tests the checks: a store without faults passes, and each kind of fault is detected.
 #include "ros2s/sim/trial.h"
 
 #include <gmock/gmock.h>
@@ -18,24 +18,24 @@ using object::contract::Batch;
 enum class Bug : uint8_t {
     none,
     lose_last,       // the last transaction is gone after a restart
-    lose_any,        // one from the middle is
-    tear,            // of one with several operations the first is missing
+    lose_any,        // one from the middle is gone
+    tear,            // the first operation of a transaction with several is missing
     flip,            // one bit of one payload
     forget_replies,  // operation ids are forgotten at a restart
-    invent,          // something that nobody wrote
+    invent,          // something that no client wrote
     stale_reads,     // reads do not see the latest transactions
     lose_the_seen,   // what was read before the crash, but not acknowledged, is gone
     leak,            // space is lost at a restart
     refuse,          // the store does not open again
-    lose_container,  // one that was made is gone after a restart
-    revive,          // one that was destroyed is there again
-    mix_containers,  // what was written to the one is found in the other
+    lose_container,  // a container that was created is gone after a restart
+    revive,          // a container that was destroyed exists again
+    mix_containers,  // what was written to one container is found in another
     stop_the_clock,  // times do not fall when the clock is set back
     expire,          // replies are not kept
-    shrink,          // what the store had grown by is gone after a restart
+    shrink,          // the space by which the store grew is gone after a restart
 };
 
-// A transaction, or a container made or destroyed.
+// A transaction, or a container that was created or destroyed.
 struct Logged {
     enum class Kind : uint8_t { update, create, destroy };
     Kind kind = Kind::update;
@@ -74,14 +74,14 @@ class LoggedStore final : public ObjectStore {
         auto logged = std::make_shared<Logged>(container, transaction);
         Result<Commit> commit = co_await now_.store->update(call, now_.id(container), transaction);
         if (commit && commit->replayed && bug_ == Bug::expire) co_return fail(Code::expired);
-        // A store that is made anew has times of its own.
+        // A store that is made again has other times.
         if (commit && commit->replayed) commit->time = times_[commit->epoch];
         if (!commit || commit->replayed) co_return commit;
         if (bug_ == Bug::stop_the_clock) commit->time = latest_ = std::max(latest_, commit->time);
         times_[commit->epoch] = commit->time;
         log_.push_back(logged);
         if (random_.one_in(8) && bug_ == Bug::stale_reads) co_await remake(old_);
-        // Visible already, but the reply takes its time.
+        // Already visible, but the reply comes later.
         co_await sleep_for(reactor_, Duration(random_.below(2'000'000)));
         if (!crashed) logged->acknowledged = true;
         co_return commit;
@@ -102,7 +102,7 @@ class LoggedStore final : public ObjectStore {
                                                    const ContainerProperties& properties) override {
         Result<ContainerRecord> record = co_await now_.store->create_container(call, properties);
         if (!record) co_return record;
-        record->created = {};  // a store that is made anew has a time of its own
+        record->created = {};  // a store that is made again has another time
         now_.ids[record->id] = record->id;
         log_.push_back(std::make_shared<Logged>(Logged::Kind::create, record->id, properties));
         co_await sleep_for(reactor_, Duration(random_.below(2'000'000)));
@@ -161,7 +161,7 @@ class LoggedStore final : public ObjectStore {
     uint64_t requests_left = ~uint64_t{0};
 
   private:
-    // A store made from the log. The ids of its containers are not those that were given out.
+    // A store made from the log. The ids of its containers differ from the returned ones.
     struct Made {
         std::unique_ptr<MemoryStore> store;
         std::map<ContainerId, ContainerId> ids;
@@ -193,7 +193,7 @@ class LoggedStore final : public ObjectStore {
         }
         made = std::move(fresh);
     }
-    // Removes one entry of the log that `matches`, the last or any.
+    // Removes the last, or any, entry of the log that `matches`.
     template <class Matches>
     void remove_one(bool last, const Matches& matches) {
         std::vector<size_t> found;
@@ -267,7 +267,7 @@ class LoggedStore final : public ObjectStore {
     uint64_t grown_ = 0;  // blocks
 };
 
-// It crashes after a number of requests, in place of device operations.
+// It crashes after a number of requests, instead of device operations.
 class LoggedRig final : public Rig {
   public:
     LoggedRig(World& world, Random& random, Bug bug)
@@ -293,7 +293,7 @@ class LoggedRig final : public Rig {
         point_.kind = kind;
         store_.crashed = true;
     }
-    void on_crash(std::function<void()>) override {}  // nobody serves it
+    void on_crash(std::function<void()>) override {}  // no server uses it
     const bool& crashed() const override { return store_.crashed; }
     const CrashPoint& point() const override { return point_; }
 

@@ -352,7 +352,7 @@ TEST_F(FilesTest, CallsDoNotChangeErrno) {
     }
 }
 
-// A caller's thread runs the library's work on its own stack. The header says how much that takes.
+// A caller's thread runs the library's work on its own stack. The header states how much it needs.
 #ifdef ROS2S_SANITIZED
 constexpr size_t least_stack = size_t{1} << 20;  // frames are larger
 #else

@@ -1,4 +1,4 @@
-// The fork rule, and who owns a pool.
+// The fork rule, and the owner of a pool.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Runs `body` in a forked child; true when it returned true there.
+// Runs `body` in a forked child; returns its result.
 bool in_child(const std::function<bool()>& body) {
     const pid_t child = fork();
     if (child == 0) _exit(body() ? 0 : 1);
@@ -110,7 +110,7 @@ TEST(Owner, AnotherProcessIsNamedWithItsProgram) {
     EXPECT_EQ(ros2s_open(pool.uri().c_str(), nullptr, &fs, nullptr, 0), -EBUSY);
     EXPECT_THAT(ros2s_last_error(), HasSubstr("process " + std::to_string(owner.pid()) +
                                               " (the-owner): wait until it ends"));
-    // It dies without closing: its lock dies with it, and the pool recovers.
+    // It ends without closing: the kernel drops its lock, and the pool recovers.
     EXPECT_EQ(owner.wait(), 0);
     fs = pool.open();
     EXPECT_EQ(ros2s_close(fs), 0);

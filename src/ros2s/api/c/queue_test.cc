@@ -64,7 +64,7 @@ TEST_F(QueueTest, WritesAndReadsInBatches) {
         }
     }
     EXPECT_EQ(*seen.begin(), 1000U);
-    // Nothing is under way: a reap that wants more does not wait for it.
+    // No request is in progress, so a reap that wants more does not wait.
     EXPECT_EQ(ros2s_queue_reap(queue, completions, 1, count, -1), 0);
 
     std::memset(memory.data(), 0xff, memory.size());
@@ -78,7 +78,7 @@ TEST_F(QueueTest, WritesAndReadsInBatches) {
 }
 
 TEST_F(QueueTest, TakesNoMoreThanItsDepth) {
-    constexpr uint32_t depth = 5;  // no power of two
+    constexpr uint32_t depth = 5;  // not a power of two
     ros2s_queue* queue = make_queue(depth);
     ros2s_request requests[8] = {};
     for (uint64_t i = 0; i < 8; ++i) requests[i].user_data = i;
@@ -194,7 +194,7 @@ TEST_F(QueueTest, TheDescriptorTellsOfCompletions) {
         }
         EXPECT_FALSE(readable(descriptor, 0));
     }
-    // Asking for fewer than there are leaves it readable.
+    // After asking for fewer than there are, it stays readable.
     const ros2s_request requests[3] = {};
     ASSERT_EQ(ros2s_queue_submit(queue, requests, 3), 3);
     EXPECT_EQ(ros2s_queue_reap(queue, completions, 3, 8, -1), 3);
@@ -206,14 +206,14 @@ TEST_F(QueueTest, ReapEndsAtItsTimeout) {
     ros2s_completion completion;
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(ros2s_queue_reap(queue, &completion, 1, 1, 20'000'000), 0);
-    // Nothing was under way, so there was nothing to wait for.
+    // No request was in progress, so there was nothing to wait for.
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(15));
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
 }
 
 TEST_F(QueueTest, SleepersAreWoken) {
     ros2s_queue* queue = make_queue(1);
-    // Both sides fall asleep between the rounds, so that a lost wake-up would hang here.
+    // Both sides sleep between the rounds, so a lost wake-up would hang here.
     for (int round = 0; round < 100; ++round) {
         std::this_thread::sleep_for(std::chrono::microseconds(round * 5));
         const ros2s_request request{.user_data = 7};
@@ -224,8 +224,8 @@ TEST_F(QueueTest, SleepersAreWoken) {
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
 }
 
-// Neither side polls, so a completion that is not told of before the core sleeps hangs here: of
-// requests that end at once (NOPs, a hole) and of such that wait for the disk.
+// Neither side polls, so a completion that is not reported before the core sleeps hangs here. The
+// requests complete at once (NOPs, a hole), or wait for the disk.
 TEST(Queue, TellsOfWhatHasCompletedBeforeTheCoreSleeps) {
     const TestPool pool;
     {
@@ -250,7 +250,7 @@ TEST(Queue, TellsOfWhatHasCompletedBeforeTheCoreSleeps) {
                                      .bytes = block};
         requests[3].address = memory.data() + 2 * block;
         requests[3].offset = block;
-        const uint64_t first = round % 4;  // each kind comes alone too
+        const uint64_t first = round % 4;  // each kind also comes alone
         const auto count = static_cast<uint32_t>(round % 8 < 4 ? 1 : 4 - first);
         ASSERT_EQ(ros2s_queue_submit(queue, requests + first, count), static_cast<int>(count));
         ros2s_completion completions[4];
@@ -335,7 +335,7 @@ TEST_F(QueueTest, AFileWithRequestsUnderWayIsNotClosed) {
                    .address = memory.data(),
                    .bytes = memory.size()};
     }
-    // Destroying the queue waits for what is under way.
+    // Destroying the queue waits for requests in progress.
     EXPECT_EQ(ros2s_queue_submit(queue, requests, 64), 64);
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
     struct stat st{};

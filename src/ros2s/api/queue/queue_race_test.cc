@@ -1,5 +1,5 @@
-// Threads that submit, reap and call at once, over a file system in memory: small enough for
-// ThreadSanitizer to see all of it.
+// Threads that submit, reap and call concurrently, over a file system in memory: small enough for
+// ThreadSanitizer to see everything.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -80,7 +80,7 @@ class QueueRaceTest : public testing::Test {
     fs::NodeId node_;
 };
 
-// Each thread writes blocks of its own and reads them back, and makes a blocking call now and then.
+// Each thread writes its own blocks and reads them back, and sometimes makes a blocking call.
 void write_and_read(Queue& queue, CoreFile& file, uint64_t thread, uint64_t threads) {
     const AlignedBuffer memory(depth * block);
     for (uint64_t round = 0; round < 30; ++round) {

@@ -1,4 +1,4 @@
-// What a read may find, by hand.
+// The values that a read may return, by hand.
 #include "block_history.h"
 
 #include <gtest/gtest.h>

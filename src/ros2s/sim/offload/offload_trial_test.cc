@@ -1,5 +1,5 @@
-// The whole way under crashes: a few seeds pass, one seed gives one run, and what is broken on
-// purpose is noticed. The campaign is crash_offload (tests/crash).
+// The whole path under crashes: a few seeds pass, one seed always gives the same run, and
+// deliberate bugs are detected. The campaign is crash_offload (tests/crash).
 #include "offload_trial.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ Story run(uint64_t seed, OffloadOptions options = {}, EngineRigOptions rig = {})
     return story;
 }
 
-class OffloadTrial : public testing::TestWithParam<size_t> {};  // DPUs
+class OffloadTrial : public testing::TestWithParam<size_t> {};  // number of DPUs
 INSTANTIATE_TEST_SUITE_P(Dpus, OffloadTrial, testing::Values(1, 2));
 
 TEST_P(OffloadTrial, KeepsItsPromises) {
@@ -56,7 +56,7 @@ TEST_P(OffloadTrial, IsDecidedByItsSeed) {
     EXPECT_NE(once.trace, other.trace);
 }
 
-// The first seed that finds it finds it again, the same.
+// The first seed that detects it detects it again, in the same way.
 void expect_it_is_noticed(const OffloadOptions& options, const EngineRigOptions& rig) {
     constexpr uint64_t seeds_most = 20;
     uint64_t seed = 1;
