@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: run_examples.sh BUILD_DIRECTORY: runs every example on a fresh pool and checks what it says.
+# usage: run_examples.sh BUILD_DIRECTORY: runs every example on a new pool and checks its output.
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)

@@ -2,7 +2,7 @@
 # usage: fetch_fio_headers.sh DIRECTORY
 #
 # Puts the headers of the installed fio into DIRECTORY/source: fio installs none, and a plug-in must
-# see the very structs that the program was built with. They come from Debian's source package of
+# have the same structs as the program. They come from Debian's source package of
 # the same version, by a temporary list of source packages made from the machine's own lists; no
 # setting of the machine changes, and root is not needed. Ends at once when they are there.
 set -euo pipefail
@@ -32,7 +32,7 @@ for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
 done
 options=(-q -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$work/parts"
     -o "Dir::State::lists=$work/lists" -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root)
-# A list of somebody else's that has no sources is no reason to stop.
+# A foreign list without sources is not an error.
 apt-get "${options[@]}" update >"$work/log" 2>&1 || true
 (cd "$work" && apt-get "${options[@]}" source --download-only "fio=$version") >>"$work/log" 2>&1 || {
     tail -5 "$work/log" >&2
@@ -44,8 +44,8 @@ mkdir source
 archive=$(find "$work" -name 'fio_*.orig.tar.*' ! -name '*.asc')
 tar -xf "$archive" -C source --strip-components=1 --wildcards '*.h' '*/COPYING'
 
-# What fio's configure finds out, as far as its headers ask and Debian 12 answers. It decides the
-# layout of structs, so it is not guessed per machine. (The options that only add members at the
+# The results of fio's configure on Debian 12 that its headers use. They decide the layout of
+# structs, so they are not guessed per machine. (The options that only add members at the
 # end of a struct that fio itself allocates are left out: they need more headers.)
 cat >source/config-host.h <<'EOF'
 #define CONFIG_HAVE_BOOL 1

@@ -36,7 +36,7 @@ def ros2store_command(*words):
 
 class Embedded(unittest.TestCase):
     scheme, further = "ros2s+local", ""
-    path = r"engine, io_uring|engine, threads"  # what a file's report says of its way
+    path = r"engine, io_uring|engine, threads"  # the path in a file's report
 
     @classmethod
     def setUpClass(cls):

@@ -234,7 +234,7 @@ TEST(Sessions, ThatNobodyUsesEndByThemselves) {
     rig.world.run(reap_a_while(rig));
 }
 
-// Clients that are connected and working.
+// A session ends with its certificate, even while it has a connection.
 Task<> outlive_a_certificate(Rig& rig) {
     StopSource stop;
     Nursery nursery(rig.world.core(), 1);
