@@ -68,8 +68,7 @@ int run_fusermount(const std::string& mount_point, bool lazily) {
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);  // this process blocks the signals that should
-                                                     // stop it
+    posix_spawnattr_setsigmask(&attributes, &none);  // ours blocks signals that stop it
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     pid_t child = -1;
     const int failed =

@@ -55,8 +55,7 @@ class Places {
 
     struct Container {
         std::unique_ptr<api::Deployment> deployment;
-        std::unique_ptr<fs::FileSystem> beside;  // set instead: another container of a pool that is
-                                                 // open
+        std::unique_ptr<fs::FileSystem> beside;  // set instead: a further container of a pool
         std::string travels;
         [[nodiscard]] fs::FileSystem* file_system() const {
             return beside != nullptr ? beside.get() : &deployment->file_system();

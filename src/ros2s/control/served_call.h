@@ -57,8 +57,7 @@ struct CallGate {
     uint32_t subject_max;
     std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, refused_late, cancelled;
-    std::map<std::string, LatencyHistogram, std::less<>> times;  // by method, of which there are
-                                                                 // few
+    std::map<std::string, LatencyHistogram, std::less<>> times;  // by method; there are few
 };
 
 // The input of a handler: the caller, the deadline, and the report for its sentence.

@@ -8,8 +8,7 @@
 //
 // Invariants
 // - A ticket is redeemed at most once. A wrong secret does not use a ticket up, so no client can
-// spend
-//   the ticket of another client.
+//   spend the ticket of another client.
 // - The time of a refusal does not depend on how much of a secret was right. The peer does not
 //   learn the reason: unknown, used, expired and revoked tickets are refused alike. Counters record
 //   the reason.
