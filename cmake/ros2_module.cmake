@@ -75,7 +75,11 @@ function(ros2_module path)
     target_compile_options(${name}_test PRIVATE ${ROS2S_TEST_OPTIONS})
     target_link_libraries(${name}_test PRIVATE ros2s::${name} ${A_PRIVATE} ${A_TEST_MODULES}
                           ${A_LIBS} ${A_TEST_LIBS} GTest::gmock GTest::gtest_main)
-    ros2_tests(${name}_test LABELS ${name})
+    set(cost)
+    if("${A_TEST_MODULES}" MATCHES "contract")
+      set(cost COST 50)  # whole suites take minutes under a sanitizer: at the end they would run alone
+    endif()
+    ros2_tests(${name}_test LABELS ${name} ${cost})
   endif()
   if(ROS2S_FUZZ)
     foreach(fuzzer ${fuzzers})
