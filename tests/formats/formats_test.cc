@@ -194,6 +194,8 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
         row("25 forget", field_text<f::ForgetBody>(f::forget_fields), "empty"),
         row("26 space", field_text<f::MountBody>(f::mount_fields),
             field_text<fs::FileSystemSpace>(f::space_fields)),
+        row("27 walk", field_text<f::WalkBody>(f::walk_fields),
+            field_text<fs::Walked>(f::walked_fields)),
     };
     const std::string text = page("rpc.md");
     for (const std::string& row : rows) {

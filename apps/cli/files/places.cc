@@ -191,8 +191,8 @@ Result<> check_slash_of_new(const Workplace& work, const Place& place) {
 namespace {
 
 Task<Result<Slot>> slot_of(Workplace work, const Place& place) {
-    ROS2S_CO_TRY_ASSIGN(auto walked, co_await fs::walk(*place.file_system, work.call, place.path,
-                                                       fs::LastLink::keep));
+    ROS2S_CO_TRY_ASSIGN(
+        auto walked, co_await place.file_system->walk(work.call, place.path, fs::LastLink::keep));
     if (walked.name.empty()) {
         co_return work.report.fail(
             Code::invalid,

@@ -2,8 +2,8 @@
 // Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory),
 // hostlink::LinkClient (over a connection). All of them pass one contract suite (fs/contract).
 //
-// The caller does path walking, working directories and permission checks: the kernel for FUSE,
-// path_walk.h for library users. Symbolic links are never followed here.
+// The caller does working directories and permission checks. Only walk() has paths and follows
+// symbolic links. FUSE does not need it, because the kernel walks paths.
 //
 // Thread rule: called on the core on which the file system was opened. Ownership: names, windows
 // and spans belong to the caller until the task is done. Errors are named by their code. The usual
@@ -118,6 +118,20 @@ struct PathReport {
 
 enum class SetXattr : uint8_t { any, create, replace };
 
+// What walk() does with the last name of a path: follows it if it is a symbolic link, keeps such a
+// link, or does not look the name up at all (unless the path ends in '/').
+enum class LastLink : uint8_t { follow, keep, unasked };
+
+inline constexpr int links_followed_max = 40;
+
+// The result of a walk. The last name need not exist: then, or if it was not looked up, there are
+// no attributes, and (parent, name) is the place to create it.
+struct Walked {
+    NodeId parent{};   // 0 if there is no name
+    std::string name;  // empty if the path ends in "/", "." or ".." of a directory
+    std::optional<Attributes> attributes;
+};
+
 // The names and attributes of a file system, and opening and closing: the part that can use another
 // transport than the bytes of files.
 class Namespace {
@@ -151,6 +165,15 @@ class Namespace {
                                   NodeId new_parent, std::string_view new_name,
                                   RenameFlags flags) = 0;
     virtual Task<Result<std::string>> readlink(const Call&, NodeId node) = 0;
+
+    // The node that a path leads to, or its place. Paths and absolute targets of links start at the
+    // root, and ".." of the root is the root. A path with a trailing slash names a directory; if
+    // something else exists there, it is an error. The nodes of the result count as looked up, but
+    // for the root: path_walk.h gives them back. Errors also: loop (more than links_followed_max
+    // links); not_found and not_directory are about a directory of the path.
+    //
+    // Unless a file system overrides it, each name is one lookup and each link one readlink.
+    virtual Task<Result<Walked>> walk(const Call&, std::string_view path, LastLink last);
 
     // ---- attributes
     virtual Task<Result<Attributes>> get_attributes(const Call&, NodeId node) = 0;

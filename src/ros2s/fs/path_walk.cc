@@ -8,7 +8,7 @@ namespace {
 // The nodes from the root to the current one. Each one except the root holds a reference.
 class Trail {
   public:
-    explicit Trail(FileSystem& fs) : fs_(fs), nodes_{root_node} {}
+    explicit Trail(Namespace& fs) : fs_(fs), nodes_{root_node} {}
     Trail(const Trail&) = delete;
     Trail& operator=(const Trail&) = delete;
     ~Trail() { restart(); }
@@ -33,7 +33,7 @@ class Trail {
         fs_.forget(nodes_.back(), 1);
         nodes_.pop_back();
     }
-    FileSystem& fs_;
+    Namespace& fs_;
     std::vector<NodeId> nodes_;
 };
 
@@ -54,8 +54,8 @@ bool wants_directory(std::string_view path) {
 
 }  // namespace
 
-Task<Result<Walked>> walk(FileSystem& fs, const Call& call, std::string path, LastLink last) {
-    Trail trail(fs);
+Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, LastLink last) {
+    Trail trail(*this);
     std::deque<std::string> names = split(path);
     bool must_be_directory = wants_directory(path);
     int links = 0;
@@ -70,16 +70,15 @@ Task<Result<Walked>> walk(FileSystem& fs, const Call& call, std::string path, La
         if (is_last && last == LastLink::unasked && !must_be_directory) {
             co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
         }
-        const auto found = co_await fs.lookup(call, trail.last(), name);
+        const auto found = co_await lookup(call, trail.last(), name);
         if (!found) {
             if (!is_last || found.error().code != Code::not_found) co_return fail(found.error());
             co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
         }
         if (S_ISLNK(found->mode) && (!is_last || last == LastLink::follow || must_be_directory)) {
-            const auto target = ++links > links_followed_max
-                                    ? Result<std::string>(fail(Code::loop))
-                                    : co_await fs.readlink(call, found->node);
-            fs.forget(found->node, 1);
+            const auto target = ++links > links_followed_max ? Result<std::string>(fail(Code::loop))
+                                                             : co_await readlink(call, found->node);
+            forget(found->node, 1);
             if (!target) co_return fail(target.error());
             if (target->starts_with('/')) trail.restart();
             if (is_last) must_be_directory = must_be_directory || wants_directory(*target);
@@ -89,7 +88,7 @@ Task<Result<Walked>> walk(FileSystem& fs, const Call& call, std::string path, La
         }
         if (is_last) {
             if (must_be_directory && !S_ISDIR(found->mode)) {
-                fs.forget(found->node, 1);
+                forget(found->node, 1);
                 co_return fail(Code::not_directory);
             }
             co_return Walked{.parent = trail.take_last(), .name = name, .attributes = *found};
@@ -98,21 +97,20 @@ Task<Result<Walked>> walk(FileSystem& fs, const Call& call, std::string path, La
         if (!S_ISDIR(found->mode)) co_return fail(Code::not_directory);
     }
     // The path ended in the root, or in "..", so there is no name.
-    ROS2S_CO_TRY_ASSIGN(const Attributes attributes,
-                        co_await fs.get_attributes(call, trail.last()));
+    ROS2S_CO_TRY_ASSIGN(const Attributes attributes, co_await get_attributes(call, trail.last()));
     (void)trail.take_last();
     co_return Walked{.parent = {}, .name = {}, .attributes = attributes};
 }
 
-Task<Result<Attributes>> resolve(FileSystem& fs, const Call& call, std::string path,
+Task<Result<Attributes>> resolve(Namespace& fs, const Call& call, std::string_view path,
                                  LastLink last) {
-    ROS2S_CO_TRY_ASSIGN(const Walked walked, co_await walk(fs, call, std::move(path), last));
+    ROS2S_CO_TRY_ASSIGN(const Walked walked, co_await fs.walk(call, path, last));
     if (walked.parent != NodeId{}) fs.forget(walked.parent, 1);
     if (!walked.attributes) co_return fail(Code::not_found);
     co_return *walked.attributes;
 }
 
-void forget(FileSystem& fs, const Walked& walked) {
+void forget(Namespace& fs, const Walked& walked) {
     if (walked.parent != NodeId{}) fs.forget(walked.parent, 1);
     if (walked.attributes) fs.forget(walked.attributes->node, 1);
 }

@@ -91,6 +91,7 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+    Task<Result<fs::Walked>> walk(const Call&, std::string_view path, fs::LastLink last) override;
     AttributesTask set_attributes(const Call&, NodeId node,
                                   const fs::SetAttributes& changes) override;
     Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) override;

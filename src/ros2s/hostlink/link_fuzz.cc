@@ -35,7 +35,9 @@ void read_names(unsigned kind, ConstBytes body) {
         case 22: return read_again<fs::Opened>(body, opened_fields);
         case 23: return read_again<std::string>(body, content_fields);
         case 24: return read_again<std::vector<std::string>>(body, xattr_names_fields);
-        default: return read_again<fs::FileSystemSpace>(body, space_fields);
+        case 25: return read_again<fs::FileSystemSpace>(body, space_fields);
+        case 26: return read_again<WalkBody>(body, walk_fields);
+        default: return read_again<fs::Walked>(body, walked_fields);
     }
 }
 
@@ -86,6 +88,6 @@ void read(unsigned kind, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 1) return 0;
-    read(data[0] % 26, std::as_bytes(std::span(data, size)).subspan(1));
+    read(data[0] % 28, std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

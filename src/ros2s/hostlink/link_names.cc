@@ -109,6 +109,16 @@ Task<Result<std::string>> LinkClient::readlink(const Call& call, NodeId node) {
                              content_fields);
 }
 
+// A repeated walk leaves references too many, as a repeated look-up does.
+Task<Result<fs::Walked>> LinkClient::walk(const Call& call, std::string_view path,
+                                          fs::LastLink last) {
+    // Walked here: a path that does not fit into a request, and a single name, which needs none.
+    const bool needs_none = last == fs::LastLink::unasked && path.find('/', 1) == path.npos;
+    if (needs_none || path.size() > path_text_max) return FileSystem::walk(call, path, last);
+    return find<fs::Walked>(call, Method::walk, walk_fields, WalkBody{.path = path, .last = last},
+                            walked_fields);
+}
+
 // ---- attributes -----------------------------------------------------------------------------
 
 LinkClient::AttributesTask LinkClient::get_attributes(const Call& call, NodeId node) {

@@ -15,6 +15,9 @@ ConstBytes encode_answer(Buffer& buffer, const fs::Attributes& attributes) {
 ConstBytes encode_answer(Buffer& buffer, const fs::Opened& opened) {
     return rpc::build(buffer, opened_fields, opened);
 }
+ConstBytes encode_answer(Buffer& buffer, const fs::Walked& walked) {
+    return rpc::build(buffer, walked_fields, walked);
+}
 ConstBytes encode_answer(Buffer& buffer, const std::string& content) {
     return rpc::build(buffer, content_fields, content);
 }
@@ -127,6 +130,11 @@ Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
             return ask<NodeBody>(request, scratch, node_fields,
                                  [](auto& names, const Call& call, const NodeBody& body) {
                                      return names.readlink(call, body.node);
+                                 });
+        case Method::walk:
+            return ask<WalkBody>(request, scratch, walk_fields,
+                                 [](auto& names, const Call& call, const WalkBody& body) {
+                                     return names.walk(call, body.path, body.last);
                                  });
         case Method::get_xattr:
             return ask<NodeBody>(request, scratch, node_fields,

@@ -246,6 +246,8 @@ Task<> names_of_others(Stage& stage) {
               stale);
     EXPECT_EQ(co_await code(Method::open, open_fields, OpenBody{.mount = hers, .node = {2}}),
               stale);
+    EXPECT_EQ(co_await code(Method::walk, walk_fields, WalkBody{.mount = hers, .path = "mine"}),
+              stale);
     EXPECT_EQ(co_await code(Method::space, mount_fields, MountBody{.mount = hers}), stale);
     // The handle of the one subject, in the mount of the other.
     EXPECT_EQ(co_await code(Method::close, handle_fields, HandleBody{.mount = own, .handle = file}),

@@ -18,6 +18,7 @@ namespace ros2s::hostlink {
 inline constexpr size_t name_text_max = fs::name_bytes_max + 1;
 inline constexpr size_t target_text_max = fs::link_target_bytes_max + 1;
 inline constexpr size_t value_text_max = fs::attribute_value_bytes_max + 1;
+inline constexpr size_t path_text_max = 4096;
 // Callers of FileSystem may leave type bits in a mode, which mean nothing there.
 inline constexpr mode_t permissions = 07777;
 
@@ -177,6 +178,17 @@ inline constexpr auto forget_fields = [](auto& io, auto& body) {
     });
 };
 
+struct WalkBody {
+    session::MountId mount{};
+    std::string_view path;
+    fs::LastLink last = fs::LastLink::follow;
+};
+inline constexpr auto walk_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io.text("path", body.path, path_text_max);
+    io.choice("last link", body.last, fs::LastLink::unasked);
+};
+
 struct MountBody {
     session::MountId mount{};
 };
@@ -195,6 +207,18 @@ inline constexpr auto content_fields = [](auto& io, auto& text) {
 inline constexpr auto xattr_names_fields = [](auto& io, auto& names) {
     io.list("names", names, fs::attribute_value_bytes_max,
             [](auto& name_io, auto& name) { name_io.text("name", name, fs::name_bytes_max); });
+};
+inline constexpr auto walked_fields = []<class Io>(Io& io, auto& walked) {
+    io("parent", walked.parent.value);
+    // A name that was not looked up may be as long as the path.
+    io.text("name", walked.name, path_text_max);
+    bool is_found = walked.attributes.has_value();
+    io("found", is_found);
+    fs::Attributes attributes = walked.attributes.value_or(fs::Attributes{});
+    if (io.has("where it was found", is_found)) attributes_fields(io, attributes);
+    if constexpr (Io::reads) {
+        if (is_found) walked.attributes = attributes;
+    }
 };
 inline constexpr auto space_fields = [](auto& io, auto& space) {
     io("total bytes", space.total_bytes);

@@ -161,6 +161,9 @@ const CreateBody create{.mount = {1},
                         .mode = 0644,
                         .owner = {.uid = 4, .gid = 5},
                         .flags = {.write = true, .exclusive = true}};
+const WalkBody walk{.mount = {1}, .path = "a/b", .last = fs::LastLink::keep};
+const fs::Walked walked{
+    .parent = {2}, .name = "b", .attributes = fs::Attributes{.node = {3}, .mode = 4, .size = 5}};
 const ForgetBody dropped{.mount = {1}, .nodes = {{{2}, 3}, {{4}, 5}}};
 
 TEST(LinkWire, Names) {
@@ -184,6 +187,9 @@ TEST(LinkWire, Names) {
     const std::vector<std::string> names{"user.a", "user.b"};
     EXPECT_EQ(there_and_back(xattr_names_fields, names), names);
     EXPECT_EQ(there_and_back(space_fields, fs::FileSystemSpace{.files = 3}).files, 3U);
+    EXPECT_EQ(there_and_back(walk_fields, walk).last, fs::LastLink::keep);
+    EXPECT_EQ(there_and_back(walked_fields, walked).attributes->size, 5U);
+    EXPECT_FALSE(there_and_back(walked_fields, fs::Walked{.name = "name"}).attributes);
 }
 
 TEST(LinkWire, NamesBeyondTheLimits) {
@@ -207,6 +213,9 @@ TEST(LinkWire, NamesBeyondTheLimits) {
     EXPECT_TRUE(
         is_refused(forget_fields, ForgetBody{.nodes = std::vector<Forgotten>(forgets_max + 1)}));
     EXPECT_TRUE(is_refused(content_fields, long_value));
+    EXPECT_TRUE(is_refused(walk_fields, WalkBody{.path = long_target}));
+    EXPECT_TRUE(is_refused(walk_fields, WalkBody{.last = static_cast<fs::LastLink>(3)}));
+    EXPECT_TRUE(is_refused(walked_fields, fs::Walked{.name = long_target}));
     EXPECT_TRUE(is_refused(xattr_names_fields, std::vector<std::string>{long_name}));
     // A value without its flag, and a flag that is neither 0 nor 1.
     Buffer open(rpc::build(buffer, open_fields, OpenBody{}).size());
@@ -286,6 +295,8 @@ TEST(LinkWire, Golden) {
     add(24, rpc::build(buffer, xattr_names_fields, std::vector<std::string>{"user.a", "user.b"}));
     add(25, rpc::build(buffer, space_fields,
                        fs::FileSystemSpace{.total_bytes = 3, .free_bytes = 2, .files = 1}));
+    add(26, rpc::build(buffer, walk_fields, walk));
+    add(27, rpc::build(buffer, walked_fields, walked));
     EXPECT_EQ(lines, golden);
 }
 

@@ -59,17 +59,21 @@ Result<> MountNames::check_room() {
         "too many files are open in this mount, by this tenant, or in all; close some");
 }
 
-Result<fs::Attributes> MountNames::give(const Call& call, Result<fs::Attributes> found) {
-    if (!found) return found;
+Result<> MountNames::give(const Call& call, NodeId node) {
     if (call.stop.stop_requested()) {
-        fs().forget(found->node, 1);
+        fs().forget(node, 1);
         return fail(Code::cancelled);
     }
-    const auto referred = mount_.refer(found->node);
-    if (referred) return found;
+    const auto referred = mount_.refer(node);
+    if (referred) return {};
     return report_.fail(
         referred.error(),
         "too many nodes are in use in this mount, by this tenant, or in all; forget some");
+}
+
+Result<fs::Attributes> MountNames::give(const Call& call, Result<fs::Attributes> found) {
+    if (found) ROS2S_TRY(give(call, found->node));
+    return found;
 }
 
 Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> opened,
@@ -140,6 +144,25 @@ Task<Result<>> MountNames::rename(const Call& call, NodeId parent, std::string_v
     ROS2S_CO_TRY(check_name("new_name", new_name, report_));
     ROS2S_CO_TRY(check_may_change(name));
     co_return co_await fs().rename(call, parent, name, new_parent, new_name, flags);
+}
+
+// The client gets both nodes of the result, or none.
+Task<Result<fs::Walked>> MountNames::walk(const Call& call, std::string_view path,
+                                          fs::LastLink last) {
+    auto walked = co_await fs().walk(call, path, last);
+    if (!walked) co_return walked;
+    const bool has_parent = walked->parent != NodeId{};
+    Result<> given = has_parent ? give(call, walked->parent) : Result<>{};
+    if (walked->attributes) {
+        const NodeId node = walked->attributes->node;
+        if (!given) {
+            fs().forget(node, 1);
+        } else if (given = give(call, node); !given && has_parent) {
+            mount_.forget(walked->parent, 1);
+        }
+    }
+    if (!given) co_return fail(given.error());
+    co_return walked;
 }
 
 // ---- attributes -----------------------------------------------------------------------------

@@ -52,6 +52,8 @@ class MountNames final : public fs::Namespace {
     Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
         return fs().readlink(call, node);
     }
+    Task<Result<fs::Walked>> walk(const Call& call, std::string_view path,
+                                  fs::LastLink last) override;
 
     AttributesTask get_attributes(const Call& call, NodeId node) override {
         return fs().get_attributes(call, node);
@@ -84,6 +86,7 @@ class MountNames final : public fs::Namespace {
     [[nodiscard]] Result<> check_may_change(std::string_view name);
     [[nodiscard]] Result<> check_room();
     // The node goes to the client. Errors: cancelled, busy; then the reference is given back.
+    Result<> give(const Call& call, NodeId node);
     Result<fs::Attributes> give(const Call& call, Result<fs::Attributes> found);
     // The handle goes to the client, and with a new file its node. Errors as above; then it is
     // closed.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mount_names.h"
 #include "mounts.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/memory_store.h"
@@ -528,6 +529,40 @@ Task<> hold_handles(Rig& rig) {
 TEST(Mounts, OfOneTenantAreBoundedTogether) {
     Rig rig(1, {.tenant = {8, 6, 6, 100}});
     rig.world.run(hold_handles(rig));
+}
+
+// Both nodes of a walk count as looked up, or none: of a full mount, and of a call that was
+// stopped.
+Task<> walk_into_a_bound(Rig& rig) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+    auto mount = *rig.mounts.find(*session, *mounted);
+    MountNames names(*mount, report);
+    const auto directory = co_await names.mkdir(call, fs::root_node, "d", 0755, {});
+    const auto file = co_await names.mkdir(call, directory->node, "e", 0755, {});
+    names.forget(directory->node, 1);
+    names.forget(file->node, 1);
+    for (uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(mount->refer(fs::NodeId{1000 + i}));
+    EXPECT_EQ((co_await names.walk(call, "d/e", fs::LastLink::keep)).error().code, Code::busy);
+    EXPECT_TRUE(mount->refer(fs::NodeId{1004})) << "the parent's was given back";
+    mount->forget(fs::NodeId{1004}, 1);
+    mount->forget(fs::NodeId{1003}, 1);
+    EXPECT_TRUE(co_await names.walk(call, "d/e", fs::LastLink::keep));
+    EXPECT_EQ(mount->refer(fs::NodeId{1003}).error().code, Code::busy) << "both count";
+    names.forget(directory->node, 1);
+    names.forget(file->node, 1);
+    StopSource stop;
+    stop.request_stop();
+    EXPECT_FALSE(co_await names.walk(Call{.stop = stop.token()}, "d/e", fs::LastLink::keep));
+    EXPECT_TRUE(mount->refer(fs::NodeId{1003}));
+    EXPECT_TRUE(mount->refer(fs::NodeId{1004}));
+}
+
+TEST(Mounts, AWalkGivesBothNodesOrNone) {
+    Rig rig;
+    rig.world.run(walk_into_a_bound(rig));
 }
 
 TEST(Mounts, UnmountingWaitsForCalls) {

@@ -27,7 +27,7 @@ void Walk::keep() {
 }
 
 Task<Result<fs::Attributes>> Walk::to(std::string_view base, std::string_view path, Last last) {
-    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs::walk(fs_, call_, join(base, path), last));
+    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs_.walk(call_, join(base, path), last));
     if (walked_->attributes) co_return *walked_->attributes;
     missing_ = {walked_->parent, walked_->name};
     co_return fail(Code::not_found);
@@ -35,7 +35,7 @@ Task<Result<fs::Attributes>> Walk::to(std::string_view base, std::string_view pa
 
 Task<Result<Place>> Walk::to_place(std::string_view base, std::string_view path) {
     if (path.empty()) co_return fail(Code::not_found);
-    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs::walk(fs_, call_, join(base, path), Last::unasked));
+    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs_.walk(call_, join(base, path), Last::unasked));
     if (walked_->name.empty()) co_return fail(Code::invalid);
     co_return Place{walked_->parent, walked_->name};
 }

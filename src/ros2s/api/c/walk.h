@@ -1,5 +1,5 @@
-// Walk: resolves a path of the C ABI to a node, by fs::walk. It is in the frame of one call, on the
-// core. Its destructor gives back the references that the call took.
+// Walk: resolves a path of the C ABI to a node, by FileSystem::walk. It is in the frame of one
+// call, on the core. Its destructor gives back the references that the call took.
 #pragma once
 #include <sys/stat.h>
 
@@ -27,7 +27,7 @@ class Walk {
 
     using Last = fs::LastLink;
 
-    // The node at base/path, or at path if it starts with '/'. Errors: those of fs::walk; not_found
+    // The node at base/path, or at path if it starts with '/'. Errors: those of walk(); not_found
     // also if only the last name is missing: then missing() is its place.
     Task<Result<fs::Attributes>> to(std::string_view base, std::string_view path, Last last);
     // The place of the path's last name, which is not looked up. Errors also: invalid (the path has

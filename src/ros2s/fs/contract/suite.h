@@ -108,6 +108,7 @@ Cases open_cases();
 Cases attribute_cases();
 Cases xattr_cases();
 Cases read_many_cases();
+Cases walk_cases();
 Cases property_cases();
 
 }  // namespace ros2s::fs::contract

@@ -1,0 +1,135 @@
+// Paths: walk(), and what resolve() and forget() make of it.
+#include <fmt/format.h>
+
+#include "ros2s/fs/path_walk.h"
+#include "suite.h"
+
+namespace ros2s::fs::contract {
+namespace {
+
+using std::string;
+
+// The result of a path: "directory 700", "file 3" (its size), or the error.
+Task<string> show(Fixture& f, string path, LastLink last) {
+    const auto found = co_await resolve(f.fs, f.call, path, last);
+    if (!found) co_return string(describe(found.error().code));
+    f.fs.forget(found->node, 1);
+    if (found->node == root_node) co_return "root";
+    co_return S_ISDIR(found->mode) ? fmt::format("directory {:o}", found->mode & 07777)
+    : S_ISLNK(found->mode)         ? "link"
+                                   : fmt::format("file {}", found->size);
+}
+
+struct Row {
+    const char* path;
+    const char* followed;
+    const char* kept;
+};
+constexpr Row rows[] = {
+    {"/", "root", "root"},
+    {"", "root", "root"},
+    {".", "root", "root"},
+    {"/..", "root", "root"},
+    {"a", "directory 700", "directory 700"},
+    {"/a", "directory 700", "directory 700"},
+    {"//a//b/", "directory 701", "directory 701"},
+    {"/a/b/..", "directory 700", "directory 700"},
+    {"/a/b/../../a/./b", "directory 701", "directory 701"},
+    {"/a/f", "file 3", "file 3"},
+    {"/a/f/", "not a directory", "not a directory"},
+    {"/a/f/x", "not a directory", "not a directory"},
+    {"/a/none", "not found", "not found"},
+    {"/none/x", "not found", "not found"},
+    {"/a/to_f", "file 3", "link"},
+    {"/a/to_b", "directory 701", "link"},
+    {"/a/to_b/", "directory 701", "directory 701"},
+    {"/a/to_b/..", "directory 700", "directory 700"},
+    {"/a/absolute", "file 3", "link"},
+    {"/a/up/a/f", "file 3", "file 3"},
+    {"/a/dangling", "not found", "link"},
+    {"/a/ring", "a loop of directories or symbolic links", "link"},
+    {"/a/ring/x", "a loop of directories or symbolic links",
+     "a loop of directories or symbolic links"},
+    {"/a/chain", "file 3", "link"},
+};
+
+constexpr std::pair<const char*, const char*> links[] = {
+    {"to_f", "f"},        {"to_b", "b"},    {"absolute", "/a/f"},  {"up", "../.."},
+    {"dangling", "none"}, {"ring", "ring"}, {"chain", "b/../to_f"}};
+
+// The node /a.
+Task<NodeId> make_tree(Fixture& f) {
+    const NodeId a = co_await f.directory(root_node, "a", 0700);
+    (void)co_await f.directory(a, "b", 0701);
+    (void)co_await f.file(a, "f", "abc");
+    for (const auto& [name, target] : links) (void)co_await f.symlink(a, name, target);
+    co_return a;
+}
+
+constexpr Case walk_table[] = {
+    {"FollowsWhatPosixFollows",
+     [](Fixture& f) -> Task<> {
+         (void)co_await make_tree(f);
+         for (const Row& row : rows) {
+             EXPECT_EQ(co_await show(f, row.path, LastLink::follow), row.followed) << row.path;
+             EXPECT_EQ(co_await show(f, row.path, LastLink::keep), row.kept) << row.path;
+         }
+     }},
+    {"TheLastNameNeedNotExist",
+     [](Fixture& f) -> Task<> {
+         const NodeId a = co_await make_tree(f);
+         const auto through = co_await f.fs.walk(f.call, "/a/dangling", LastLink::follow);
+         CO_ASSERT(through.has_value());
+         EXPECT_EQ(through->name, "none");
+         EXPECT_FALSE(through->attributes.has_value());
+         EXPECT_EQ(through->parent, a);
+         // The place can be used.
+         const auto made =
+             co_await f.fs.create(f.call, through->parent, through->name, 0644, f.writing, f.owner);
+         CO_ASSERT(made.has_value());
+         co_await f.close(made->handle);
+         forget(f.fs, *through);
+         EXPECT_EQ(co_await show(f, "/a/dangling", LastLink::follow), "file 0");
+     }},
+    {"TheLastNameIsNotLookedUp",
+     [](Fixture& f) -> Task<> {
+         const NodeId a = co_await make_tree(f);
+         // An existing name, a missing one, a link, and a name that is too long.
+         for (const string& name :
+              {string("b"), string("none"), string("dangling"), string(name_bytes_max + 1, 'x')}) {
+             const auto place = co_await f.fs.walk(f.call, "/a/" + name, LastLink::unasked);
+             CO_ASSERT(place.has_value());
+             EXPECT_EQ(place->name, name);
+             EXPECT_FALSE(place->attributes.has_value()) << name;
+             EXPECT_EQ(place->parent, a);
+             forget(f.fs, *place);
+         }
+         // With a '/' after it, it is looked up.
+         const auto directory = co_await f.fs.walk(f.call, "/a/b/", LastLink::unasked);
+         CO_ASSERT(directory.has_value());
+         EXPECT_TRUE(directory->attributes.has_value());
+         forget(f.fs, *directory);
+         EXPECT_FAILS(not_found, co_await f.fs.walk(f.call, "/none/x", LastLink::unasked));
+     }},
+    {"LongPathsAndManyLinks",
+     [](Fixture& f) -> Task<> {
+         const NodeId a = co_await make_tree(f);
+         string path = "/a";
+         while (path.size() < 5000) path += "/b/..";
+         EXPECT_EQ(co_await show(f, path + "/f", LastLink::follow), "file 3");
+         for (int i = 0; i < links_followed_max; ++i) {
+             (void)co_await f.symlink(a, fmt::format("l{}", i),
+                                      i == 0 ? "f" : fmt::format("l{}", i - 1));
+         }
+         const string last = fmt::format("/a/l{}", links_followed_max - 1);
+         EXPECT_EQ(co_await show(f, last, LastLink::follow), "file 3");
+         (void)co_await f.symlink(a, "one_more", last);
+         EXPECT_FAILS(loop, co_await resolve(f.fs, f.call, "/a/one_more"));
+     }},
+};
+
+}  // namespace
+
+Cases walk_cases() { return walk_table; }
+
+}  // namespace ros2s::fs::contract
