@@ -3,6 +3,7 @@
 #pragma once
 #include "link_client.h"
 #include "names_wire.h"
+#include "ros2s/session/mount_names.h"
 
 namespace ros2s::hostlink {
 
@@ -27,7 +28,7 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
     }
 }
 
-// Reads a body by its declared fields.
+// Reads a body by its declared fields. T: void for an empty one.
 template <class T, class Fields>
 class ReadAs final : public rpc::ReplyReader {
   public:
@@ -35,7 +36,14 @@ class ReadAs final : public rpc::ReplyReader {
     Result<> read(const rpc::Reply& reply) override {
         return rpc::read(reply.body, fields_, value);
     }
-    T value{};
+    Result<T> take() {
+        if constexpr (std::is_void_v<T>) {
+            return {};
+        } else {
+            return std::move(value);
+        }
+    }
+    std::conditional_t<std::is_void_v<T>, Nothing, T> value{};
 
   private:
     Fields fields_;
@@ -54,6 +62,27 @@ Task<Result<session::MountLocation>> LinkClient::send(const Call& call, rpc::Cal
     };
     ROS2S_CO_TRY(co_await ask(call, {}, request, reader, encode));
     co_return place;
+}
+
+template <class Reply, class Body>
+Task<Result<Reply>> LinkClient::find(const Call& call, Method method, auto fields, Body body,
+                                     auto reply_fields) {
+    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .repeatable = true};
+    ROS2S_CO_TRY(co_await send(call, request, fields, body, reader));
+    co_return reader.take();
+}
+
+template <class Reply, class Body>
+Task<Result<Reply>> LinkClient::change(const Call& call, Method method, auto fields, Body body,
+                                       auto reply_fields, session::MountLocation* place) {
+    co_await slots_.wait();
+    const auto slot = slots_.take();
+    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
+    ROS2S_CO_TRY_ASSIGN(const auto done_at, co_await send(call, request, fields, body, reader));
+    if (place != nullptr) *place = done_at;
+    co_return reader.take();
 }
 
 }  // namespace ros2s::hostlink

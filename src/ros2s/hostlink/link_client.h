@@ -131,8 +131,6 @@ class LinkClient final : public fs::FileSystem {
         fs::Opened opened;
         session::MountLocation place;
     };
-    template <class Body>
-    Task<Result<OpenedThere>> open_there(const Call& call, Method method, auto fields, Body body);
     Task<Result<OpenedThere>> open_node(const Call& call, NodeId node, fs::OpenFlags flags);
     Task<Result<>> close_there(const Call& call, session::MountLocation place,
                                fs::FileHandle there);
@@ -149,13 +147,13 @@ class LinkClient final : public fs::FileSystem {
     template <class Body>
     Task<Result<session::MountLocation>> send(const Call& call, rpc::CallRequest request,
                                               auto fields, Body body, rpc::ReplyReader& reader);
-    // One that may be done twice, and one that is done once.
+    // One that may be done twice, and one that is done once. `place`: where it was done.
     template <class Reply, class Body>
     Task<Result<Reply>> find(const Call& call, Method method, auto fields, Body body,
                              auto reply_fields);
     template <class Reply, class Body>
     Task<Result<Reply>> change(const Call& call, Method method, auto fields, Body body,
-                               auto reply_fields);
+                               auto reply_fields, session::MountLocation* place = nullptr);
     static Task<> send_forgotten(LinkClient& self, std::vector<Forgotten> nodes);
     using Entries = std::vector<fs::DirectoryEntry>;
     Task<Result<Entries>> list(const Call& call, Where at, uint64_t cookie, size_t limit);

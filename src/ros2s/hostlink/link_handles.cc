@@ -26,20 +26,14 @@ bool may_pass(const Error& error) {
 
 // ---- open, close ------------------------------------------------------------------------------
 
-template <class Body>
-Task<Result<LinkClient::OpenedThere>> LinkClient::open_there(const Call& call, Method method,
-                                                             auto fields, Body body) {
-    co_await slots_.wait();
-    const auto slot = slots_.take();
-    ReadAs<fs::Opened, decltype(opened_fields)> reader(opened_fields);
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
-    ROS2S_CO_TRY_ASSIGN(const auto place, co_await send(call, request, fields, body, reader));
-    co_return OpenedThere{.opened = reader.value, .place = place};
-}
-
 Task<Result<LinkClient::OpenedThere>> LinkClient::open_node(const Call& call, NodeId node,
                                                             fs::OpenFlags flags) {
-    return open_there(call, Method::open, open_fields, OpenBody{.node = node, .flags = flags});
+    OpenedThere there;
+    ROS2S_CO_TRY_ASSIGN(there.opened,
+                        co_await change<fs::Opened>(call, Method::open, open_fields,
+                                                    OpenBody{.node = node, .flags = flags},
+                                                    opened_fields, &there.place));
+    co_return there;
 }
 
 Task<Result<fs::Opened>> LinkClient::open(const Call& call, NodeId node, fs::OpenFlags flags) {
@@ -51,11 +45,13 @@ Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
     const CreateBody body{.parent = parent,
                           .name = name.substr(0, name_text_max),
-                          .mode = mode & permissions,
+                          .mode = mode & session::permission_bits,
                           .owner = owner,
                           .flags = flags};
-    ROS2S_CO_TRY_ASSIGN(const auto there,
-                        co_await open_there(call, Method::create, create_fields, body));
+    OpenedThere there;
+    ROS2S_CO_TRY_ASSIGN(there.opened,
+                        co_await change<fs::Opened>(call, Method::create, create_fields, body,
+                                                    opened_fields, &there.place));
     co_return keep(there, flags);
 }
 

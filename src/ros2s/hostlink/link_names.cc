@@ -11,26 +11,6 @@ std::string_view clipped(std::string_view name) { return name.substr(0, name_tex
 
 }  // namespace
 
-template <class Reply, class Body>
-Task<Result<Reply>> LinkClient::find(const Call& call, Method method, auto fields, Body body,
-                                     auto reply_fields) {
-    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .repeatable = true};
-    ROS2S_CO_TRY(co_await send(call, request, fields, body, reader));
-    co_return std::move(reader.value);
-}
-
-template <class Reply, class Body>
-Task<Result<Reply>> LinkClient::change(const Call& call, Method method, auto fields, Body body,
-                                       auto reply_fields) {
-    co_await slots_.wait();
-    const auto slot = slots_.take();
-    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
-    ROS2S_CO_TRY(co_await send(call, request, fields, body, reader));
-    co_return std::move(reader.value);
-}
-
 // ---- names ----------------------------------------------------------------------------------
 
 // A repeated look-up leaves one reference too many, until the mount ends.
@@ -42,11 +22,12 @@ LinkClient::AttributesTask LinkClient::lookup(const Call& call, NodeId parent,
 
 LinkClient::AttributesTask LinkClient::mkdir(const Call& call, NodeId parent, std::string_view name,
                                              mode_t mode, fs::Owner owner) {
-    return change<fs::Attributes>(
-        call, Method::make_directory, make_fields,
-        MakeBody{
-            .parent = parent, .name = clipped(name), .mode = mode & permissions, .owner = owner},
-        attributes_fields);
+    return change<fs::Attributes>(call, Method::make_directory, make_fields,
+                                  MakeBody{.parent = parent,
+                                           .name = clipped(name),
+                                           .mode = mode & session::permission_bits,
+                                           .owner = owner},
+                                  attributes_fields);
 }
 
 LinkClient::AttributesTask LinkClient::mknod(const Call& call, NodeId parent, std::string_view name,
@@ -79,29 +60,24 @@ LinkClient::AttributesTask LinkClient::link(const Call& call, NodeId node, NodeI
 }
 
 Task<Result<>> LinkClient::unlink(const Call& call, NodeId parent, std::string_view name) {
-    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::unlink, node_fields,
-                                          NodeBody{.node = parent, .name = clipped(name)},
-                                          nothing_fields));
-    co_return Result<>{};
+    return change<void>(call, Method::unlink, node_fields,
+                        NodeBody{.node = parent, .name = clipped(name)}, nothing_fields);
 }
 
 Task<Result<>> LinkClient::rmdir(const Call& call, NodeId parent, std::string_view name) {
-    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::remove_directory, node_fields,
-                                          NodeBody{.node = parent, .name = clipped(name)},
-                                          nothing_fields));
-    co_return Result<>{};
+    return change<void>(call, Method::remove_directory, node_fields,
+                        NodeBody{.node = parent, .name = clipped(name)}, nothing_fields);
 }
 
 Task<Result<>> LinkClient::rename(const Call& call, NodeId parent, std::string_view name,
                                   NodeId new_parent, std::string_view new_name, RenameFlags flags) {
-    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::rename, rename_fields,
-                                          RenameBody{.parent = parent,
-                                                     .name = clipped(name),
-                                                     .new_parent = new_parent,
-                                                     .new_name = clipped(new_name),
-                                                     .flags = flags},
-                                          nothing_fields));
-    co_return Result<>{};
+    return change<void>(call, Method::rename, rename_fields,
+                        RenameBody{.parent = parent,
+                                   .name = clipped(name),
+                                   .new_parent = new_parent,
+                                   .new_name = clipped(new_name),
+                                   .flags = flags},
+                        nothing_fields);
 }
 
 Task<Result<std::string>> LinkClient::readlink(const Call& call, NodeId node) {
@@ -129,7 +105,7 @@ LinkClient::AttributesTask LinkClient::get_attributes(const Call& call, NodeId n
 LinkClient::AttributesTask LinkClient::set_attributes(const Call& call, NodeId node,
                                                       const fs::SetAttributes& changes) {
     SetAttributesBody body{.node = node, .changes = changes};
-    if (body.changes.mode) *body.changes.mode &= permissions;
+    if (body.changes.mode) *body.changes.mode &= session::permission_bits;
     return change<fs::Attributes>(call, Method::set_attributes, set_attributes_fields, body,
                                   attributes_fields);
 }
@@ -146,16 +122,12 @@ Task<Result<>> LinkClient::set_xattr(const Call& call, NodeId node, std::string_
                             .name = clipped(name),
                             .value = as_text(value).substr(0, value_text_max),
                             .how = how};
-    ROS2S_CO_TRY(
-        co_await change<Nothing>(call, Method::set_xattr, set_xattr_fields, body, nothing_fields));
-    co_return Result<>{};
+    return change<void>(call, Method::set_xattr, set_xattr_fields, body, nothing_fields);
 }
 
 Task<Result<>> LinkClient::remove_xattr(const Call& call, NodeId node, std::string_view name) {
-    ROS2S_CO_TRY(co_await change<Nothing>(call, Method::remove_xattr, node_fields,
-                                          NodeBody{.node = node, .name = clipped(name)},
-                                          nothing_fields));
-    co_return Result<>{};
+    return change<void>(call, Method::remove_xattr, node_fields,
+                        NodeBody{.node = node, .name = clipped(name)}, nothing_fields);
 }
 
 Task<Result<std::vector<std::string>>> LinkClient::list_xattrs(const Call& call, NodeId node) {
@@ -183,8 +155,8 @@ void LinkClient::forget(NodeId node, uint64_t count) {
 Task<> LinkClient::send_forgotten(LinkClient& self, std::vector<Forgotten> nodes) {
     const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
     // Lost references end with the mount.
-    (void)co_await self.find<Nothing>(call, Method::forget, forget_fields,
-                                      ForgetBody{.nodes = std::move(nodes)}, nothing_fields);
+    (void)co_await self.find<void>(call, Method::forget, forget_fields,
+                                   ForgetBody{.nodes = std::move(nodes)}, nothing_fields);
 }
 
 }  // namespace ros2s::hostlink

@@ -19,8 +19,6 @@ inline constexpr size_t name_text_max = fs::name_bytes_max + 1;
 inline constexpr size_t target_text_max = fs::link_target_bytes_max + 1;
 inline constexpr size_t value_text_max = fs::attribute_value_bytes_max + 1;
 inline constexpr size_t path_text_max = 4096;
-// Callers of FileSystem may leave type bits in a mode, which mean nothing there.
-inline constexpr mode_t permissions = 07777;
 
 inline constexpr auto owner_fields = [](auto& io, auto& owner) {
     io("uid", owner.uid);
