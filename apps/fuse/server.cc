@@ -180,8 +180,10 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     want(FUSE_CAP_PARALLEL_DIROPS, true);
     want(FUSE_CAP_ATOMIC_O_TRUNC, true);
     want(FUSE_CAP_EXPORT_SUPPORT, true);
-    want(FUSE_CAP_READDIRPLUS, true);
-    want(FUSE_CAP_READDIRPLUS_AUTO, true);
+    // Attributes that come with names are for the kernel's cache. Without it, the kernel would drop
+    // them at once and ask again.
+    want(FUSE_CAP_READDIRPLUS, caches());
+    want(FUSE_CAP_READDIRPLUS_AUTO, caches());
     // Our own writes change the modification time, which must not drop the pages that they left.
     want(FUSE_CAP_AUTO_INVAL_DATA, !caches());
     want(FUSE_CAP_EXPLICIT_INVAL_DATA, caches());
