@@ -162,6 +162,10 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
         row("10 pin", field_text<ContainerId, Uuid, FetchItem>(s::pin_fields), fetched),
         row("11 unpin", field_text<ContainerId, Uuid, ObjectId>(s::unpin_fields),
             field_text<bool>(s::unpinned_fields)),
+        row("12 fetch chain",
+            field_text<ContainerId, Uuid, std::vector<FetchItem>, std::vector<Link>>(
+                s::chain_fields),
+            field_text<std::vector<FetchItem>, std::vector<Link>>(s::chained_fields)),
 
         row("1 read", file, moved),
         row("2 write", file, moved),

@@ -58,6 +58,12 @@ Task<Result<>> ClientStore::pin(const Call& call, ContainerId container, const H
                                 FetchItem& item) {
     return verified(call, container, {&item, 1}, below_.pin(call, container, holder, item));
 }
+Task<Result<>> ClientStore::fetch_chain(const Call& call, ContainerId container,
+                                        const Holder& holder, std::span<FetchItem> items,
+                                        std::span<Link> links) {
+    return verified(call, container, items,
+                    below_.fetch_chain(call, container, holder, items, links));
+}
 
 Task<Result<>> ClientStore::verified(const Call& call, ContainerId container,
                                      std::span<FetchItem> items, Task<Result<>> request) {

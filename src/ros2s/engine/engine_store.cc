@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "open_pool.h"
+#include "ros2s/object/chain.h"
 
 namespace ros2s::engine {
 
@@ -137,7 +138,8 @@ object::Features EngineStore::features() const {
             .conditions = true,
             .stored_replies = true,
             .checksums = true,
-            .durable = true};
+            .durable = true,
+            .chains = true};
 }
 
 std::string EngineStore::path() const {
@@ -211,6 +213,12 @@ Task<Result<object::PoolSpace>> EngineStore::space(const Call& call) {
 Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
                                 const object::Holder& holder, object::FetchItem& item) {
     return at_home(pool_->base->cores, pool_->reader, &Reader::pin, call, container, holder, item);
+}
+Task<Result<>> EngineStore::fetch_chain(const Call& call, object::ContainerId container,
+                                        const object::Holder& holder,
+                                        std::span<object::FetchItem> items,
+                                        std::span<object::Link> links) {
+    return object::fetch_in_turn(*this, call, container, holder, items, links);
 }
 Task<Result<bool>> EngineStore::unpin(const Call& call, object::ContainerId container,
                                       const object::Holder& holder, object::ObjectId object) {

@@ -86,6 +86,9 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<object::PoolSpace>> space(const Call& call) override;
     Task<Result<>> pin(const Call& call, object::ContainerId container,
                        const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
+                               const object::Holder& holder, std::span<object::FetchItem> items,
+                               std::span<object::Link> links) override;
     Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
                              const object::Holder& holder, object::ObjectId object) override;
     [[nodiscard]] uint64_t pins_era() const override { return 0; }

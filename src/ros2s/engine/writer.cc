@@ -331,6 +331,7 @@ Result<> Writer::stage(Update& update) {
     // The locks on the changed keys exclude a punch during a pin, and during writes under a pin.
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     ROS2S_TRY(draft.stage(committer_.open()));
+    pins_.take(update.container, update.transaction);
     const std::vector<uint64_t> used = draft.staged();
     for (size_t i = 0; i < used.size(); ++i) {
         state_.space.unreserve(draft.needs()[i].first, draft.needs()[i].second - used[i]);

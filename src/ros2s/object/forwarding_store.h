@@ -46,6 +46,10 @@ class ForwardingStore : public ObjectStore {
                        FetchItem& item) override {
         return below_.pin(call, container, holder, item);
     }
+    Task<Result<>> fetch_chain(const Call& call, ContainerId container, const Holder& holder,
+                               std::span<FetchItem> items, std::span<Link> links) override {
+        return below_.fetch_chain(call, container, holder, items, links);
+    }
     Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
                              ObjectId object) override {
         return below_.unpin(call, container, holder, object);

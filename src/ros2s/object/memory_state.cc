@@ -188,7 +188,8 @@ bool MemoryState::holds(const Container& container, const Condition& condition) 
             return column == nullptr || column->entries.empty();
         }
         case Kind::pinned:
-        case Kind::unpinned: break;  // PinTable's
+        case Kind::unpinned:
+        case Kind::pin: break;  // PinTable's
     }
     return false;
 }
@@ -244,6 +245,7 @@ Result<Commit> MemoryState::update(ContainerId id, const Transaction& transactio
         for (auto& undo : change.undo | std::views::reverse) undo();
         return fail(result.error());
     }
+    pins_.take(id, transaction);
     last_epoch_ = change.commit.epoch;
     if (retried) replies_[slot] = {transaction.id.sequence, digest, change.commit};
     return change.commit;

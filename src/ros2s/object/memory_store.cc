@@ -1,5 +1,6 @@
 #include "memory_store.h"
 
+#include "chain.h"
 #include "memory_state.h"
 #include "ros2s/base/check.h"
 #include "validate.h"
@@ -18,7 +19,8 @@ Features MemoryStore::features() const {
             .conditions = true,
             .stored_replies = true,
             .checksums = true,
-            .durable = false};
+            .durable = false,
+            .chains = true};
 }
 
 Task<> MemoryStore::delay() {
@@ -123,6 +125,12 @@ Task<Result<>> MemoryStore::pin(const Call& call, ContainerId container, const H
     if (item.status) ROS2S_CO_TRY(state_->pins().add(container, item.object, holder));
     co_await delay();
     co_return Result<>();
+}
+
+Task<Result<>> MemoryStore::fetch_chain(const Call& call, ContainerId container,
+                                        const Holder& holder, std::span<FetchItem> items,
+                                        std::span<Link> links) {
+    return fetch_in_turn(*this, call, container, holder, items, links);
 }
 
 Task<Result<bool>> MemoryStore::unpin(const Call&, ContainerId container, const Holder& holder,

@@ -50,6 +50,8 @@ class MemoryStore final : public ObjectStore {
     Task<Result<PoolSpace>> space(const Call& call) override;
     Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                        FetchItem& item) override;
+    Task<Result<>> fetch_chain(const Call& call, ContainerId container, const Holder& holder,
+                               std::span<FetchItem> items, std::span<Link> links) override;
     Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
                              ObjectId object) override;
     [[nodiscard]] uint64_t pins_era() const override { return 0; }

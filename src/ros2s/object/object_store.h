@@ -64,9 +64,10 @@ struct Condition {
         // checked last.
         pinned,    // the transaction's holder has pinned it
         unpinned,  // no other holder has pinned it
+        pin,       // always holds: the holder pins it in the same step (see update)
     };
     [[nodiscard]] bool is_about_pins() const {
-        return kind == Kind::pinned || kind == Kind::unpinned;
+        return kind == Kind::pinned || kind == Kind::unpinned || kind == Kind::pin;
     }
     Kind kind{};
     ObjectId object{};
@@ -168,6 +169,36 @@ struct QueryReply {
     uint64_t bytes_used = 0;  // blocks allocated to it under all dkeys, in bytes
 };
 
+// ---- chains --------------------------------------------------------------------------------
+
+// What makes a fetch item part of a chain. Items are done in their order. An item may be of an
+// object that an earlier item found, and may depend on what that one found.
+struct Link {
+    enum class Kind : uint8_t {
+        fetch,
+        pin,    // as ObjectStore::pin()
+        query,  // as ObjectStore::query() of the item's object and akey. It has no dkey and no
+                // extent
+    };
+    // A byte of the single value of an earlier item.
+    struct Reference {
+        static constexpr uint32_t none = UINT32_MAX;
+        uint32_t item = none;  // its index
+        uint32_t offset = 0;
+        [[nodiscard]] bool is_set() const { return item != none; }
+    };
+    Kind kind{};
+    // Where the low word of the item's object begins: a little-endian u64. The store sets it.
+    Reference object{};
+    // If it is set: the item is done only if (the byte there & mask) == value. Otherwise it is
+    // not_found.
+    Reference when{};
+    uint8_t mask = 0;
+    uint8_t value = 0;
+
+    QueryReply facts;  // query: set by the store where the item's status is not an error
+};
+
 // ---- containers, space ---------------------------------------------------------------------
 
 struct ContainerProperties {
@@ -191,6 +222,7 @@ struct Features {
     bool stored_replies = false;  // exactly once by operation id
     bool checksums = false;       // FetchItem::checksums are the ones stored on the media
     bool durable = false;         // survives the process
+    bool chains = false;          // fetch_chain(), and Condition::Kind::pin
 };
 
 [[nodiscard]] bool is_valid_label(std::string_view label);
@@ -207,11 +239,15 @@ class ObjectStore {
     // items is a bug of the caller.
     virtual Task<Result<>> fetch(const Call& call, ContainerId container,
                                  std::span<FetchItem> items) = 0;
+    // A condition `pin` pins the object before anybody can see the transaction. It pins nothing if
+    // the transaction was done before (Commit::replayed). After an error other than
+    // condition_failed the object may be pinned.
     // Errors: condition_failed (detail = the first that fails), no_space, read_only, corrupt (the
     // window's bytes do not match `checksums`), invalid, too_large, stale (an operation id older
     // than the last one of its slot), name_taken (another transaction used this operation id),
     // expired (it may have been done: its client's replies were dropped), busy (no room for more
-    // replies of this owner's clients), io, not_found (the container).
+    // replies of this owner's clients), no_memory (also: the limit of pins), io, not_found (the
+    // container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,
                                         const Transaction& transaction) = 0;
     virtual Task<Result<ListReply>> list(const Call& call, ContainerId container,
@@ -233,6 +269,17 @@ class ObjectStore {
     // Errors: those of fetch; no_memory (the limit of pins; detail = the limit).
     virtual Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                                FetchItem& item) = 0;
+    // Several fetches, pins and queries in one request, one after the other: `links` says of each
+    // item which one it is, and whether it refers to an earlier one. An item whose reference has
+    // no value (its item's status is an error) is not_found. One that refers to an array, or to
+    // bytes beyond the value's end, is `invalid`. Errors, before anything is done: invalid (also a
+    // reference to the item itself, a later item or a query; a query with a dkey or an extent),
+    // too_large (more than chain_items_max items or chain_bytes_max bytes of extents, or a key),
+    // unsupported (a window that is not local). Other errors: those of fetch, pin and query. A pin
+    // that was done before an error stays.
+    virtual Task<Result<>> fetch_chain(const Call& call, ContainerId container,
+                                       const Holder& holder, std::span<FetchItem> items,
+                                       std::span<Link> links) = 0;
     // True: it was the last pin of the object, and a punch was refused because of it. The caller
     // should punch it now.
     virtual Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
@@ -244,6 +291,8 @@ class ObjectStore {
 };
 
 inline constexpr size_t fetch_items_max = 1024;
+inline constexpr size_t chain_items_max = 128;
+inline constexpr uint64_t chain_bytes_max = 256 << 10;
 inline constexpr size_t transaction_operations_max = 1024;
 // Payload of one transaction, in bytes.
 inline constexpr uint64_t transaction_bytes_max = 64 << 20;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ros2s/base/check.h"
+
 namespace ros2s::object {
 namespace {
 
@@ -11,22 +13,20 @@ bool has(const std::vector<Holder>& holders, const Holder& holder) {
 
 }  // namespace
 
+uint64_t PinTable::limit_met(uint64_t session, size_t more) const {
+    const auto found = sessions_.find(session);
+    const size_t pins = found == sessions_.end() ? 0 : found->second.pins.size();
+    if (session != 0 && pins + more > session_pins_max) return session_pins_max;
+    return count_ + more > pins_max ? pins_max : 0;
+}
+
 Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& holder) {
     const Place place{container, object};
-    std::vector<Holder>& holders = objects_[place].holders;
-    if (has(holders, holder)) return {};
-    Session& session = sessions_[holder.session];
-    if (holder.session != 0 && session.pins.size() >= session_pins_max) {
-        if (holders.empty()) objects_.erase(place);
-        return fail(Code::no_memory, session_pins_max);
-    }
-    if (count_ >= pins_max) {
-        if (holders.empty()) objects_.erase(place);
-        if (session.pins.empty()) sessions_.erase(holder.session);
-        return fail(Code::no_memory, pins_max);
-    }
-    holders.push_back(holder);
-    session.pins.emplace(place, holder.client);
+    const auto found = objects_.find(place);
+    if (found != objects_.end() && has(found->second.holders, holder)) return {};
+    if (const uint64_t limit = limit_met(holder.session, 1)) return fail(Code::no_memory, limit);
+    objects_[place].holders.push_back(holder);
+    sessions_[holder.session].pins.emplace(place, holder.client);
     ++count_;
     return {};
 }
@@ -57,9 +57,14 @@ bool PinTable::is_free(Object& object, const Holder& holder, Time now) {
 }
 
 Result<> PinTable::judge(ContainerId container, const Transaction& transaction, Time now) {
+    size_t taken = 0;
     for (size_t i = 0; i < transaction.conditions.size(); ++i) {
         const Condition& condition = transaction.conditions[i];
         if (!condition.is_about_pins()) continue;
+        if (condition.kind == Condition::Kind::pin) {
+            ++taken;
+            continue;
+        }
         const auto found = objects_.find({container, condition.object});
         if (condition.kind == Condition::Kind::pinned) {
             const bool holds =
@@ -72,7 +77,16 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
             return fail(Code::condition_failed, i);
         }
     }
-    return {};
+    if (taken == 0) return {};
+    const uint64_t limit = limit_met(transaction.holder.session, taken);
+    return limit == 0 ? Result<>() : fail(Code::no_memory, limit);
+}
+
+void PinTable::take(ContainerId container, const Transaction& transaction) {
+    for (const Condition& condition : transaction.conditions) {
+        if (condition.kind != Condition::Kind::pin) continue;
+        ROS2S_CHECK(add(container, condition.object, transaction.holder));
+    }
 }
 
 void PinTable::session_ended(uint64_t ended, Time now, Time until) {

@@ -3,6 +3,7 @@
 //
 //     pin ──► update: pinned (a write of the holder) ──► unpin
 //             update: unpinned (a punch by another holder) is refused while the pin exists
+//     update: pin (a creation) pins, too
 //
 // Sessions are those of a server's clients (ObjectStore::session_ended()). Session 0 is this
 // process. When a session ends, its pins stay for a while, because its client may reconnect in
@@ -31,8 +32,10 @@ class PinTable {
     // True: it was the last pin, and a punch had been refused because of it.
     bool remove(ContainerId container, ObjectId object, const Holder& holder);
     // Checks the transaction's conditions about pins. Errors: condition_failed (detail = the
-    // first).
+    // first), no_memory (no room for those that it pins; detail: the limit).
     [[nodiscard]] Result<> judge(ContainerId container, const Transaction& transaction, Time now);
+    // Adds those that the transaction pins. Nothing may change between judge() and this.
+    void take(ContainerId container, const Transaction& transaction);
     // The session's pins stay until `until`.
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }
@@ -47,6 +50,8 @@ class PinTable {
         std::set<std::pair<Place, Uuid>> pins;
         Time until = Time::max();
     };
+    // The limit that `more` pins of the session would exceed; 0: none.
+    [[nodiscard]] uint64_t limit_met(uint64_t session, size_t more) const;
     [[nodiscard]] bool is_free(Object& object, const Holder& holder, Time now);
     bool drop(const Place& place, const Holder& holder);
 

@@ -60,7 +60,8 @@ Result<> validate(const Condition& condition) {
         case Kind::size_equals: break;
         case Kind::no_dkeys: return validate(condition.akey);
         case Kind::pinned:
-        case Kind::unpinned: return {};
+        case Kind::unpinned:
+        case Kind::pin: return {};
         default: return fail(Code::invalid);
     }
     ROS2S_TRY(validate(condition.dkey));
@@ -122,6 +123,30 @@ Result<> validate(const ListRequest& request) {
         case ListRequest::What::akeys: return validate(request.dkey);
         default: return fail(Code::invalid);
     }
+}
+
+Result<> validate(std::span<const FetchItem> items, std::span<const Link> links) {
+    if (items.size() > chain_items_max) return fail(Code::too_large, chain_items_max);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+        const FetchItem& item = items[i];
+        ROS2S_TRY(validate(item));
+        if (!item.window.is_local()) return fail(Code::unsupported);
+        const uint64_t length = item.extent.length;
+        const bool is_query = links[i].kind == Link::Kind::query;
+        if (links[i].kind > Link::Kind::query) return fail(Code::invalid);
+        if (is_query && (length != 0 || !item.dkey.bytes.empty())) return fail(Code::invalid);
+        for (const Link::Reference& reference : {links[i].object, links[i].when}) {
+            if (!reference.is_set()) continue;
+            const bool is_earlier = reference.item < i;
+            if (!is_earlier || links[reference.item].kind == Link::Kind::query) {
+                return fail(Code::invalid);
+            }
+        }
+        if (length > chain_bytes_max - bytes) return fail(Code::too_large, chain_bytes_max);
+        bytes += length;
+    }
+    return {};
 }
 
 Result<> validate(const ContainerProperties& properties) {

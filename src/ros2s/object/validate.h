@@ -14,5 +14,7 @@ namespace ros2s::object {
 [[nodiscard]] Result<> validate(const ListRequest& request);
 [[nodiscard]] Result<> validate(const ContainerProperties& properties);
 [[nodiscard]] Result<> validate(const Akey& akey);
+// A chain: its items and as many links. Errors also: unsupported (a window that is not local).
+[[nodiscard]] Result<> validate(std::span<const FetchItem> items, std::span<const Link> links);
 
 }  // namespace ros2s::object

@@ -68,10 +68,30 @@ inline constexpr auto unpinned_fields = [](auto& io, auto& is_wanted) {
     io("it was the last pin, and a punch had been refused for it", is_wanted);
 };
 
+// ---- chain ----------------------------------------------------------------------------------
+
+inline constexpr auto link_fields = [](auto& io, auto& link) {
+    io.choice("kind", link.kind, object::Link::Kind::query);
+    io("item with the low word of its object", link.object.item);
+    io("offset there", link.object.offset);
+    io("item that it depends on", link.when.item);
+    io("offset there", link.when.offset);
+    io("mask", link.mask);
+    io("value", link.value);
+};
+inline constexpr auto chain_fields = []<class Io>(Io& io, auto& container, auto& holder,
+                                                  auto& items, auto& links) {
+    io("container", container.uuid);
+    io("holder", holder);
+    io.list("items", items, object::chain_items_max, item_fields);
+    if constexpr (Io::reads) links.resize(items.size());
+    io.each(links, link_fields);
+};
+
 // ---- update ---------------------------------------------------------------------------------
 
 inline constexpr auto condition_fields = [](auto& io, auto& condition) {
-    io.choice("kind", condition.kind, object::Condition::Kind::unpinned);
+    io.choice("kind", condition.kind, object::Condition::Kind::pin);
     io.part("object", condition.object, object_fields);
     io.text("dkey", condition.dkey.bytes, object::key_bytes_max);
     io.text("akey", condition.akey.bytes, object::key_bytes_max);
@@ -108,7 +128,7 @@ inline constexpr auto update_fields = [](auto& io, auto& container, auto& transa
     io("digest of the request (0: the transaction's)", transaction.id.digest);
     io.list("conditions", transaction.conditions, most, condition_fields);
     io.list("operations", transaction.operations, most, operation_fields);
-    if (io.has("where a condition is about pins (kinds 5 and 6)", names_holder(transaction))) {
+    if (io.has("where a condition is about pins (kinds 5 to 7)", names_holder(transaction))) {
         io("holder", transaction.holder.client);
     }
 };
@@ -161,6 +181,16 @@ inline constexpr auto queried_fields = [](auto& io, auto& reply) {
     io("epoch", reply.last_epoch.value);
     io("of the last change", reply.last_time);
     io("bytes used", reply.bytes_used);
+};
+
+inline constexpr auto link_result_fields = [](auto& io, auto& link) {
+    if (io.has("of a query", link.kind == object::Link::Kind::query)) {
+        queried_fields(io, link.facts);
+    }
+};
+inline constexpr auto chained_fields = [](auto& io, auto& items, auto& links) {
+    fetched_fields(io, items);
+    io.each(links, link_result_fields);
 };
 
 // ---- containers, the pool -------------------------------------------------------------------

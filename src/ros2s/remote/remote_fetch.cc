@@ -3,6 +3,7 @@
 
 #include "ask.h"
 #include "remote_store.h"
+#include "ros2s/object/chain.h"
 #include "ros2s/object/validate.h"
 
 namespace ros2s::remote {
@@ -23,13 +24,14 @@ bool is_refused(FetchItem& item) {
     return !item.status;
 }
 
-// Copies the payload of a reply to its destination.
+// Copies the payload of a reply to its destination. `links`: of a chain.
 class FetchReader final : public rpc::ReplyReader {
   public:
-    explicit FetchReader(std::span<FetchItem> items) : items_(items) {}
+    FetchReader(std::span<FetchItem> items, std::span<Link> links) : items_(items), links_(links) {}
 
     Result<> read(const rpc::Reply& reply) override {
-        ROS2S_TRY(decode_fetched(reply.body, items_));
+        ROS2S_TRY(links_.empty() ? decode_fetched(reply.body, items_)
+                                 : decode_chained(reply.body, items_, links_));
         uint64_t expected = 0;
         for (const FetchItem& item : items_) expected += payload_bytes(item);
         if (expected != reply.payload_bytes) return fail(Code::corrupt);
@@ -53,6 +55,7 @@ class FetchReader final : public rpc::ReplyReader {
 
   private:
     std::span<FetchItem> items_;
+    std::span<Link> links_;
 };
 
 }  // namespace
@@ -100,7 +103,8 @@ size_t RemoteStore::batch_size(std::span<const FetchItem> items) const {
 Task<Result<>> RemoteStore::fetch_batch(const Call& call, ContainerId container,
                                         std::span<FetchItem> items) {
     Buffer body;
-    co_return co_await fetch_as(call, Method::fetch, encode_fetch(body, container, items), items);
+    co_return co_await fetch_as(call, Method::fetch, encode_fetch(body, container, items), items,
+                                {});
 }
 
 Task<Result<>> RemoteStore::pin(const Call& call, ContainerId container, const Holder& holder,
@@ -109,11 +113,27 @@ Task<Result<>> RemoteStore::pin(const Call& call, ContainerId container, const H
     if (item.extent.length > payload_bytes_max()) co_return fail(Code::too_large);
     Buffer body;
     co_return co_await fetch_as(call, Method::pin, encode_pin(body, container, holder.client, item),
-                                {&item, 1});
+                                {&item, 1}, {});
+}
+
+Task<Result<>> RemoteStore::fetch_chain(const Call& call, ContainerId container,
+                                        const Holder& holder, std::span<FetchItem> items,
+                                        std::span<Link> links) {
+    ROS2S_CO_TRY(validate(items, links));
+    if (items.empty()) co_return co_await fetch_batch(call, container, items);
+    Buffer body;
+    ROS2S_CO_TRY(co_await fetch_as(call, Method::fetch_chain,
+                                   encode_chain(body, container, holder.client, items, links),
+                                   items, links));
+    // The server resolved the references. What it claims to have found must fit.
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (items[i].status && !resolve(items, links, i)) co_return fail(Code::corrupt);
+    }
+    co_return Result<>{};
 }
 
 Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes body,
-                                     std::span<FetchItem> items) {
+                                     std::span<FetchItem> items, std::span<Link> links) {
     std::vector<Bytes> sink;
     sink.reserve(items.size());
     uint64_t reply = count_bytes;
@@ -121,7 +141,10 @@ Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes
         sink.push_back(extent_of(item));
         reply += reply_bytes_max(item);
     }
-    FetchReader reader(items);
+    for (const Link& link : links) {
+        if (link.kind == Link::Kind::query) reply += facts_bytes_max();
+    }
+    FetchReader reader(items, links);
     const rpc::CallRequest request{.method = number(method),
                                    .repeatable = true,
                                    .body = body,

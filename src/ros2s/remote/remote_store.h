@@ -48,6 +48,9 @@ class RemoteStore final : public object::ObjectStore {
     Task<Result<object::PoolSpace>> space(const Call& call) override;
     Task<Result<>> pin(const Call& call, object::ContainerId container,
                        const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
+                               const object::Holder& holder, std::span<object::FetchItem> items,
+                               std::span<object::Link> links) override;
     Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
                              const object::Holder& holder, object::ObjectId object) override;
     [[nodiscard]] uint64_t pins_era() const override {
@@ -61,8 +64,9 @@ class RemoteStore final : public object::ObjectStore {
 
     // The first items that go in one request; at least one.
     [[nodiscard]] size_t batch_size(std::span<const object::FetchItem> items) const;
+    // `links`: of a chain.
     Task<Result<>> fetch_as(const Call& call, Method method, ConstBytes body,
-                            std::span<object::FetchItem> items);
+                            std::span<object::FetchItem> items, std::span<object::Link> links);
     Task<Result<>> fetch_batch(const Call& call, object::ContainerId container,
                                std::span<object::FetchItem> items);
     Task<Result<>> fetch_in_parts(const Call& call, object::ContainerId container,

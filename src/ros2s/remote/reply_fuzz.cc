@@ -23,6 +23,25 @@ void read_fetched(size_t count, ConstBytes body) {
     same(encode_fetched(twice, items), once);  // an unknown code became `io` the first time
 }
 
+// Every second item is a query.
+void read_chained(size_t count, ConstBytes body) {
+    std::vector<FetchItem> items(count);
+    std::vector<Link> links(count);
+    for (size_t i = 0; i < count; ++i) {
+        if (i % 2 == 1) {
+            links[i].kind = Link::Kind::query;
+        } else {
+            items[i].extent = {0, i * 5000};
+        }
+    }
+    if (!decode_chained(body, items, links)) return;
+    for (const FetchItem& item : items) ROS2S_CHECK(payload_bytes(item) <= item.extent.length);
+    Buffer once, twice;
+    encode_chained(once, items, links);
+    ROS2S_CHECK(decode_chained(once, items, links).has_value());
+    same(encode_chained(twice, items, links), once);
+}
+
 void read(Method method, ConstBytes body) {
     Buffer buffer;
     switch (method) {
@@ -70,9 +89,11 @@ void read(Method method, ConstBytes body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
     const ConstBytes body = std::as_bytes(std::span(data, size)).subspan(2);
-    const auto method = static_cast<Method>(data[0] % 12);
+    const auto method = static_cast<Method>(data[0] % 13);
     if (method == Method::fetch) {
         read_fetched(data[1] % 8, body);
+    } else if (method == Method::fetch_chain) {
+        read_chained(data[1] % 8, body);
     } else {
         read(method, body);
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
+#include "ros2s/object/validate.h"
 #include "wire.h"
 
 using namespace ros2s;
@@ -29,6 +30,15 @@ void read(Method method, ConstBytes body) {
             if (decode_pin(body, container, holder, items)) {
                 same(encode_pin(buffer, container, holder, items.front()), body);
             }
+            break;
+        }
+        case Method::fetch_chain: {
+            Uuid holder;
+            std::vector<FetchItem> items;
+            std::vector<Link> links;
+            if (!decode_chain(body, container, holder, items, links)) break;
+            same(encode_chain(buffer, container, holder, items, links), body);
+            (void)validate(items, links);
             break;
         }
         case Method::unpin: {
@@ -80,6 +90,6 @@ void read(Method method, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
-    read(static_cast<Method>(data[0] % 12), std::as_bytes(std::span(data, size)).subspan(1));
+    read(static_cast<Method>(data[0] % 13), std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

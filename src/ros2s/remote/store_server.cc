@@ -33,6 +33,7 @@ void StoreServerMetrics::visit(const MetricVisitor& visit) const {
 struct StoreServer::Workspace {
     ContainerId container;
     std::vector<FetchItem> items;
+    std::vector<Link> links;
     Transaction transaction;
     ListRequest list;
     Buffer body;
@@ -109,6 +110,9 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
     switch (method) {
         case Method::fetch: metrics_.fetches.add(); co_return co_await fetch(request, work);
         case Method::pin: metrics_.fetches.add(); co_return co_await pin(request, work);
+        case Method::fetch_chain:
+            metrics_.fetches.add();
+            co_return co_await fetch_chain(request, work);
         case Method::update: metrics_.updates.add(); co_return co_await update(request, work);
         case Method::list: metrics_.lists.add(); co_return co_await list(request, work);
         default: metrics_.others.add();
@@ -181,7 +185,8 @@ Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(decode_fetch(request.body(), work.container, work.items)));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.fetch(request.call(), work.container, work.items));
-    co_return co_await send_fetched(request, work, memory.bytes());
+    co_return co_await send_fetched(request, work, encode_fetched(work.body, work.items),
+                                    memory.bytes());
 }
 
 Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
@@ -189,7 +194,19 @@ Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(decode_pin(request.body(), work.container, holder.client, work.items)));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.pin(request.call(), work.container, holder, work.items.front()));
-    co_return co_await send_fetched(request, work, memory.bytes());
+    co_return co_await send_fetched(request, work, encode_fetched(work.body, work.items),
+                                    memory.bytes());
+}
+
+Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) {
+    Holder holder{.client = {}, .session = request.guest().session};
+    ROS2S_CO_TRY(
+        read(decode_chain(request.body(), work.container, holder.client, work.items, work.links)));
+    ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
+    ROS2S_CO_TRY(co_await store_.fetch_chain(request.call(), work.container, holder, work.items,
+                                             work.links));
+    co_return co_await send_fetched(
+        request, work, encode_chained(work.body, work.items, work.links), memory.bytes());
 }
 
 Result<rpc::PayloadMemory> StoreServer::give_windows(rpc::Request& request, Workspace& work) {
@@ -208,8 +225,8 @@ Result<rpc::PayloadMemory> StoreServer::give_windows(rpc::Request& request, Work
     return memory;
 }
 
-Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work, Bytes memory) {
-    const ConstBytes body = encode_fetched(work.body, work.items);
+Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work, ConstBytes body,
+                                         Bytes memory) {
     uint64_t total = 0;
     for (const FetchItem& item : work.items) total += payload_bytes(item);
     if (request.fits_inline(body.size(), total)) {

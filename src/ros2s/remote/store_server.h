@@ -58,9 +58,12 @@ class StoreServer final : public rpc::Service {
     [[nodiscard]] Uuid owner_of(const rpc::Request& request, const Uuid& served);
     Task<Result<>> fetch(rpc::Request& request, Workspace& work);
     Task<Result<>> pin(rpc::Request& request, Workspace& work);
+    Task<Result<>> fetch_chain(rpc::Request& request, Workspace& work);
     // Memory for the items' bytes. Errors: invalid (the request has no such sink).
     static Result<rpc::PayloadMemory> give_windows(rpc::Request& request, Workspace& work);
-    Task<Result<>> send_fetched(rpc::Request& request, Workspace& work, Bytes memory);
+    // `body`: of the reply, encoded in the workspace.
+    static Task<Result<>> send_fetched(rpc::Request& request, Workspace& work, ConstBytes body,
+                                       Bytes memory);
     Task<Result<>> update(rpc::Request& request, Workspace& work);
     Task<Result<>> list(rpc::Request& request, Workspace& work);
     Task<Result<>> answer(rpc::Request& request, Workspace& work);

@@ -63,6 +63,23 @@ Result<> decode_fetched(ConstBytes body, std::span<FetchItem> items) {
     return read(body, fetched_fields, items);
 }
 
+ConstBytes encode_chain(Buffer& buffer, ContainerId container, const Uuid& holder,
+                        std::span<const FetchItem> items, std::span<const Link> links) {
+    return build(buffer, chain_fields, container, holder, items, links);
+}
+Result<> decode_chain(ConstBytes body, ContainerId& container, Uuid& holder,
+                      std::vector<FetchItem>& items, std::vector<Link>& links) {
+    return read(body, chain_fields, container, holder, items, links);
+}
+ConstBytes encode_chained(Buffer& buffer, std::span<const FetchItem> items,
+                          std::span<const Link> links) {
+    return build(buffer, chained_fields, items, links);
+}
+Result<> decode_chained(ConstBytes body, std::span<FetchItem> items, std::span<Link> links) {
+    return read(body, chained_fields, items, links);
+}
+uint64_t facts_bytes_max() { return least_bytes<QueryReply>(queried_fields) + key_bytes_max; }
+
 // ---- update ---------------------------------------------------------------------------------
 
 ConstBytes encode_update(Buffer& buffer, ContainerId container, const Transaction& transaction) {
@@ -180,6 +197,7 @@ constexpr FeatureBit feature_bits[] = {
     {&Features::stored_replies, 4},
     {&Features::checksums, 8},
     {&Features::durable, 16},
+    {&Features::chains, 32},
 };
 
 }  // namespace

@@ -33,11 +33,12 @@ enum class Method : uint16_t {
     space = 9,
     pin = 10,
     unpin = 11,
+    fetch_chain = 12,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 11> method_names{
+inline constexpr std::array<std::string_view, 12> method_names{
     "describe",          "fetch",           "update", "list", "query", "create_container",
-    "destroy_container", "list_containers", "space",  "pin",  "unpin"};
+    "destroy_container", "list_containers", "space",  "pin",  "unpin", "fetch_chain"};
 
 using rpc::Buffer;
 
@@ -67,6 +68,21 @@ ConstBytes encode_unpin(Buffer& buffer, object::ContainerId container, const Uui
                                     object::ObjectId& object);
 ConstBytes encode_unpinned(Buffer& buffer, bool is_wanted);
 [[nodiscard]] Result<bool> decode_unpinned(ConstBytes body);
+
+// Items and links are as many.
+ConstBytes encode_chain(Buffer& buffer, object::ContainerId container, const Uuid& holder,
+                        std::span<const object::FetchItem> items,
+                        std::span<const object::Link> links);
+[[nodiscard]] Result<> decode_chain(ConstBytes body, object::ContainerId& container, Uuid& holder,
+                                    std::vector<object::FetchItem>& items,
+                                    std::vector<object::Link>& links);
+// As of a fetch, and the facts of the queries.
+ConstBytes encode_chained(Buffer& buffer, std::span<const object::FetchItem> items,
+                          std::span<const object::Link> links);
+[[nodiscard]] Result<> decode_chained(ConstBytes body, std::span<object::FetchItem> items,
+                                      std::span<object::Link> links);
+// The most bytes of a query's facts in a reply.
+[[nodiscard]] uint64_t facts_bytes_max();
 
 // Client, slot and sequence of the operation id are in the frame's header. Its digest and owner are
 // here. The owner is a client that the sender serves; nil: the sender itself.

@@ -46,7 +46,7 @@ struct Draw {
                 .extent = {number(), number()}};
     }
     Condition condition() {
-        return {.kind = static_cast<Condition::Kind>(random.below(7)),
+        return {.kind = static_cast<Condition::Kind>(random.below(8)),
                 .object = object(),
                 .dkey = {text(key_bytes_max)},
                 .akey = {text(key_bytes_max)},
@@ -206,6 +206,49 @@ TEST_P(Wire, Pins) {
     }
 }
 
+TEST_P(Wire, Chains) {
+    const Uuid holder = draw.container().uuid;
+    std::vector<FetchItem> items(draw.random.below(20));
+    std::vector<Link> links(items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+        items[i] = draw.item();
+        links[i] = {.kind = static_cast<Link::Kind>(draw.random.below(3)),
+                    .object = {static_cast<uint32_t>(draw.number()), 8},
+                    .when = {static_cast<uint32_t>(draw.number()), 5},
+                    .mask = static_cast<uint8_t>(draw.number()),
+                    .value = static_cast<uint8_t>(draw.number())};
+    }
+    Uuid read_holder;
+    std::vector<FetchItem> read(3);
+    std::vector<Link> read_links;
+    expect_comes_back(
+        encode_chain(buffer, container, holder, items, links),
+        [&](ConstBytes bytes) {
+            return decode_chain(bytes, read_container, read_holder, read, read_links).has_value();
+        },
+        [&] { return encode_chain(buffer, read_container, read_holder, read, read_links); });
+    for (size_t i = 0; i < items.size(); ++i) {
+        items[i].extent = {0, draw.random.below(1 << 17)};
+        items[i].status = draw.status();
+        links[i].facts = {.exists = draw.flag(),
+                          .highest_dkey = {draw.text(key_bytes_max)},
+                          .size = draw.number()};
+    }
+    uint64_t most = 4;
+    for (const FetchItem& item : items) most += reply_bytes_max(item);
+    for (const Link& link : links) {
+        if (link.kind == Link::Kind::query) most += facts_bytes_max();
+    }
+    read.resize(items.size());
+    for (size_t i = 0; i < items.size(); ++i) read[i].extent = items[i].extent;
+    const ConstBytes reply = encode_chained(buffer, items, links);
+    EXPECT_LE(reply.size(), most);
+    expect_comes_back(
+        reply,
+        [&](ConstBytes bytes) { return decode_chained(bytes, read, read_links).has_value(); },
+        [&] { return encode_chained(buffer, read, read_links); });
+}
+
 TEST_P(Wire, List) {
     ListRequest request{.what = static_cast<ListRequest::What>(draw.random.below(3)),
                         .object = draw.object(),
@@ -300,9 +343,10 @@ TEST_P(Wire, CommitSpaceDescription) {
     expect_comes_back(Commit{{draw.number()}, draw.time(), draw.flag()}, encode_commit,
                       decode_commit);
     expect_comes_back(PoolSpace{draw.number(), draw.number()}, encode_space, decode_space);
-    expect_comes_back(Description{{draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag()},
-                                  draw.text(1024)},
-                      encode_description, decode_description);
+    expect_comes_back(
+        Description{{draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag()},
+                    draw.text(1024)},
+        encode_description, decode_description);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Wire, testing::Range<uint64_t>(1, 61));
@@ -386,6 +430,22 @@ TEST_F(WireGolden, Bodies) {
     request(Method::pin, encode_pin(buffer, container, container.uuid, item));
     request(Method::unpin, encode_unpin(buffer, container, container.uuid, {1, 2}));
     reply(Method::unpin, encode_unpinned(buffer, true));
+    std::vector<FetchItem> chain(2);
+    chain[0] = {.object = {1, 2}, .dkey = {"dk"}, .akey = {"a"}, .extent = {0, 16}};
+    chain[1] = {.object = {1, 0}, .akey = {"data"}};
+    std::vector<Link> links(2);
+    links[1] = {.kind = Link::Kind::query,
+                .object = {.item = 0, .offset = 8},
+                .when = {.item = 0, .offset = 2},
+                .mask = 0xf0,
+                .value = 0x80};
+    request(Method::fetch_chain, encode_chain(buffer, container, container.uuid, chain, links));
+    chain[0].is_value = true;
+    chain[0].size = 16;
+    chain[0].epoch = {77};
+    chain[0].checksums = {0x01020304};
+    links[1].facts = {true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096};
+    reply(Method::fetch_chain, encode_chained(buffer, chain, links), 2);
     EXPECT_EQ(requests_, golden_requests);
     EXPECT_EQ(replies_, golden_replies);
 }

@@ -128,6 +128,29 @@ Task<> a_pin_and_a_punch_at_once(Probe& probe) {
     }
 }
 
+// A transaction pins what it makes, before anybody can see it. One that fails pins nothing, and
+// neither does one that was done before.
+Task<> a_transaction_pins(Probe& probe) {
+    const OperationId id{holder(1).client, 0, 1, {}, 77};
+    const auto make = [&] {
+        return Batch()
+            .by(holder(1))
+            .absent(inode)
+            .condition(Condition::Kind::pin, {one, "", ""})
+            .put(inode, "record")
+            .id(id);
+    };
+    co_await probe.must(make());
+    co_await probe.refused(punch_by(holder(2), one), Code::condition_failed);
+    co_await probe.must(write_by(holder(1), data, "abc"));
+    co_await expect_unpin(probe, holder(1), one, true);
+    EXPECT_TRUE((co_await probe.must(make())).replayed);
+    co_await probe.refused(write_by(holder(1), data, "xyz"), Code::condition_failed);
+    co_await probe.refused(make().id({}), Code::condition_failed);
+    co_await probe.refused(write_by(holder(1), data, "xyz"), Code::condition_failed);
+    co_await probe.must(punch_by(holder(2), one));
+}
+
 // In this process: a server's clients do not name their session.
 Task<> a_session_takes_its_pins_with_it(Probe& probe) {
     if (probe.store().pins_era() != 0) co_return;
@@ -159,6 +182,10 @@ std::vector<Case> pin_cases() {
          what_was_done_is_answered_without_the_pin,
          {},
          has_replies},
+        {"ATransactionPins",
+         a_transaction_pins,
+         {},
+         [](const Features& features) { return features.stored_replies && features.chains; }},
         {"APinAndAPunchAtOnce", a_pin_and_a_punch_at_once, {}, has_conditions},
         {"ASessionTakesItsPinsWithIt", a_session_takes_its_pins_with_it, {}, has_conditions},
     };

@@ -42,6 +42,11 @@ class Dpu::Struck final : public ForwardingStore {
         if (!dpu_.up_) co_return fail(Code::closed);
         co_return co_await below().query(call, container, object, akey);
     }
+    Task<Result<>> fetch_chain(const Call& call, ContainerId container, const Holder& holder,
+                               std::span<FetchItem> items, std::span<Link> links) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below().fetch_chain(call, container, holder, items, links);
+    }
     Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                        FetchItem& item) override {
         if (!dpu_.up_) co_return fail(Code::closed);
