@@ -14,17 +14,36 @@ Task<Result<DfsMount::Inode>> DfsMount::fetch_inode(const Call& call, NodeId nod
     co_return Inode{.record = *record, .epoch = item.epoch};
 }
 
-Task<Result<DfsMount::Inode>> DfsMount::fetch_known_inode(const Call& call, NodeId node) {
-    auto inode = co_await fetch_inode(call, node);
-    const NodeState* state = nodes_.find(node);
-    if (state == nullptr || state->directory == nullptr) co_return inode;
-    if (inode) {
-        *state->directory = inode->record;
-    } else if (inode.error().code == Code::stale) {
-        state->directory->links = 0;
-        co_return Inode{.record = *state->directory};
+Result<DfsMount::Whole> DfsMount::whole_of(const RecordChain& chain, const ChainWhole& node) {
+    const FetchItem& item = chain.item(node.at);
+    const auto record = record_of(item, node.inode);
+    if (!record) {
+        return record.error().code == Code::not_found ? fail(Code::stale) : fail(record.error());
     }
-    co_return inode;
+    ROS2S_TRY_ASSIGN(QueryReply contents, chain.contents_of(node, record->mode));
+    return Whole{.inode = {.record = *record, .epoch = item.epoch},
+                 .contents = std::move(contents)};
+}
+
+Task<Result<DfsMount::Whole>> DfsMount::fetch_whole(const Call& call, NodeId node) {
+    RecordChain chain;
+    ChainWhole whole;
+    chain.add({.node = node}, whole);
+    ROS2S_CO_TRY(co_await fetch(call, chain));
+    co_return whole_of(chain, whole);
+}
+
+Task<Result<DfsMount::Whole>> DfsMount::fetch_known(const Call& call, NodeId node) {
+    auto whole = co_await fetch_whole(call, node);
+    const NodeState* state = nodes_.find(node);
+    if (state == nullptr || state->directory == nullptr) co_return whole;
+    if (whole) {
+        *state->directory = whole->inode.record;
+    } else if (whole.error().code == Code::stale) {
+        state->directory->links = 0;
+        co_return Whole{.inode = {.record = *state->directory}, .contents = {}};
+    }
+    co_return whole;
 }
 
 Task<Result<QueryReply>> DfsMount::query_contents(const Call& call, NodeId node, mode_t mode) {
@@ -39,10 +58,8 @@ void DfsMount::stamp_changed(InodeRecord& record, const QueryReply& contents) co
 }
 
 Task<Result<Attributes>> DfsMount::get_attributes(const Call& call, NodeId node) {
-    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_known_inode(call, node));
-    ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                        co_await query_contents(call, node, inode.record.mode));
-    co_return attributes_of(node, inode.record, contents, chunk_bytes_);
+    ROS2S_CO_TRY_ASSIGN(const Whole whole, co_await fetch_known(call, node));
+    co_return attributes_of(node, whole.inode.record, whole.contents, chunk_bytes_);
 }
 
 Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
@@ -62,10 +79,9 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
 Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAttributes& changes,
                                       uint32_t part) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_known_inode(call, node));
-        InodeRecord& record = inode.record;
-        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                            co_await query_contents(call, node, record.mode));
+        ROS2S_CO_TRY_ASSIGN(Whole whole, co_await fetch_known(call, node));
+        InodeRecord& record = whole.inode.record;
+        const QueryReply& contents = whole.contents;
         if (changes.uid || changes.gid) {
             record.uid = changes.uid.value_or(record.uid);
             record.gid = changes.gid.value_or(record.gid);
@@ -91,7 +107,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
 
         co_await slots_.wait();
         auto lease = slots_.take();
-        lease.require(inode_is(node, inode.epoch));
+        lease.require(inode_is(node, whole.inode.epoch));
         lease.add(put_inode(node, record));
         const auto done = co_await commit_named(call, lease, part);
         if (done) {

@@ -4,8 +4,9 @@
 namespace ros2s::fs {
 
 Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, OpenFlags flags) {
-    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await hold(call, state));
-    const mode_t mode = inode.record.mode;
+    ROS2S_CO_TRY_ASSIGN(Whole whole, co_await hold(call, state));
+    const InodeRecord& inode = whole.inode.record;
+    const mode_t mode = inode.mode;
     if (S_ISLNK(mode)) co_return fail(Code::loop);
     if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return fail(Code::invalid);
     const bool writes = flags.write || flags.append || flags.truncate;
@@ -13,18 +14,23 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
     // An orphan of an earlier mount, opened again by a client that had it open. It is removed when
     // it is closed.
-    if (inode.record.links == 0) state.orphaned = true;
-    if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode.record);
+    if (inode.links == 0) state.orphaned = true;
+    if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode);
     if (flags.truncate) {
         ROS2S_CO_TRY(co_await set_size(call, state.node, 0, 1));
         if (state.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, state));
+        ROS2S_CO_TRY_ASSIGN(whole.contents, co_await query_contents(call, state.node, mode));
     }
-    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, state.node, mode));
-    if (handles_.full()) co_return fail(Code::no_memory);
-    const FileHandle handle =
-        handles_.add(std::make_unique<OpenFile>(reactor_, state, flags, mode, listings_));
-    co_return Opened{.handle = handle,
-                     .attributes = attributes_of(state.node, inode.record, contents, chunk_bytes_)};
+    co_return add_handle(state, flags,
+                         attributes_of(state.node, inode, whole.contents, chunk_bytes_));
+}
+
+Result<Opened> DfsMount::add_handle(NodeState& state, OpenFlags flags,
+                                    const Attributes& attributes) {
+    if (handles_.full()) return fail(Code::no_memory);
+    return Opened{.handle = handles_.add(std::make_unique<OpenFile>(reactor_, state, flags,
+                                                                    attributes.mode, listings_)),
+                  .attributes = attributes};
 }
 
 Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags flags) {
@@ -37,23 +43,22 @@ Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags fla
 Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::string_view name,
                                       mode_t mode, OpenFlags flags, Owner owner) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        const auto made =
-            co_await add_node(call, parent, name, S_IFREG | (mode & 07777), 0, {}, owner);
+        NewNode wanted{
+            .name = name, .mode = S_IFREG | (mode & 07777), .owner = owner, .opens = true};
+        const auto made = co_await add_node(call, parent, wanted);
         if (!made && (made.error().code != Code::exists || flags.exclusive)) {
             co_return fail(made.error());
         }
-        if (made) {
-            OpenFlags fresh = flags;
-            fresh.truncate = false;  // a new file is empty
-            auto opened = co_await open(call, made->node, fresh);
-            const bool removed = !opened && opened.error().code == Code::stale;
-            if (!removed) co_return opened;
-            continue;
+        if (wanted.state != nullptr) {
+            const auto opened = add_handle(*wanted.state, flags, *made);
+            if (!opened) (void)co_await unpin(*wanted.state);
+            co_return opened;
         }
-        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
-        if (!named.entry.exists()) continue;  // unlinked meanwhile: create it after all
-        if (named.entry.record.is_directory()) co_return fail(Code::is_directory);
-        auto opened = co_await open(call, named.entry.node(), flags);
+        // It was made by an earlier execution of this call, or by others.
+        OpenFlags how = flags;
+        if (made) how.truncate = false;  // a new file is empty
+        if (!made && wanted.existing.record.is_directory()) co_return fail(Code::is_directory);
+        auto opened = co_await open(call, made ? made->node : wanted.existing.node(), how);
         const bool removed = !opened && opened.error().code == Code::stale;
         if (!removed) co_return opened;
     }

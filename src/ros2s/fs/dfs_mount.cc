@@ -7,14 +7,15 @@ namespace {
 
 Result<> check_features(const object::ObjectStore& store, Report& report) {
     const object::Features features = store.features();
-    if (!features.multi_object_transactions || !features.conditions) {
+    if (!features.multi_object_transactions || !features.conditions || !features.chains) {
         return report.fail(
             Code::unsupported,
             fmt::format("the store \"{}\" has no {}, which a file system needs; choose another "
                         "store for this container",
                         store.path(),
-                        features.conditions ? "transactions over several objects"
-                                            : "conditional transactions"));
+                        !features.conditions                  ? "conditional transactions"
+                        : !features.multi_object_transactions ? "transactions over several objects"
+                                                              : "chained fetches"));
     }
     return {};
 }

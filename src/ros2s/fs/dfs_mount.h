@@ -17,7 +17,7 @@
 #include "handle_table.h"
 #include "node_table.h"
 #include "operation_slots.h"
-#include "records.h"
+#include "record_chain.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/trace.h"
 
@@ -26,7 +26,6 @@ namespace ros2s::fs {
 using object::Commit;
 using object::Condition;
 using object::Operation;
-using object::QueryReply;
 
 struct DfsMetrics {
     Counter reads, read_bytes, writes, written_bytes, size_queries, conflicts, orphans_reaped,
@@ -117,6 +116,26 @@ class DfsMount final : public Dfs {
         InodeRecord parent;
         Entry entry;
     };
+    struct Whole {
+        Inode inode;
+        QueryReply contents;
+    };
+    // A name, and the node that has it. Without the name, the node is `stale`.
+    struct Found {
+        Named named;
+        Result<Whole> node;
+    };
+    // A node to be added under a name.
+    struct NewNode {
+        std::string_view name;
+        mode_t mode = 0;
+        dev_t device = 0;
+        std::string_view target;
+        Owner owner;
+        bool opens = false;  // pinned by the transaction that adds it, here and in the store
+        NodeState* state = nullptr;  // afterwards, if it is pinned
+        Entry existing;              // afterwards, if the error is `exists`
+    };
     // The removal of a name of a file or empty directory, and its effect on the node.
     struct Removal {
         Inode inode;
@@ -158,18 +177,17 @@ class DfsMount final : public Dfs {
     // ---- dfs_names.cc
     // Errors: not_found (the directory is gone), not_directory.
     Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
-    // Decodes the fetched inode of a directory and a name in it.
-    [[nodiscard]] static Result<Named> named_of(std::span<const FetchItem, 2> items,
-                                                const InodeRecord& parent,
-                                                const EntryRecord& entry);
+    // The same, and the node. It may have been removed between the two: then it is `stale`.
+    Task<Result<Found>> find_node(const Call& call, NodeId parent, std::string_view name);
+    [[nodiscard]] static Result<Named> named_of(const RecordChain& chain, const ChainName& name);
+    [[nodiscard]] static Result<Found> found_in(const RecordChain& chain, const ChainName& name,
+                                                const ChainWhole& node);
     [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
     // Puts a new node under a name. Errors also: exists, condition_failed never.
-    Task<Result<Attributes>> add_node(const Call& call, NodeId parent, std::string_view name,
-                                      mode_t mode, dev_t device, std::string_view target,
-                                      Owner owner);
-    Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, std::string_view name,
-                                          mode_t mode, dev_t device, std::string_view target,
-                                          Owner owner);
+    Task<Result<Attributes>> add_node(const Call& call, NodeId parent, NewNode& wanted);
+    Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, NewNode& wanted);
+    Task<Result<Commit>> commit_new_node(const Call& call, NodeId parent, NodeId node,
+                                         const InodeRecord& record, NewNode& wanted);
     // The node that an earlier execution added under a name. Errors: stale if the name has changed
     // since.
     Task<Result<Attributes>> node_added_at(const Call& call, NodeId parent, std::string_view name,
@@ -178,10 +196,10 @@ class DfsMount final : public Dfs {
                                       std::string_view name);
 
     // ---- dfs_removal.cc
-    // plan_removal reads what it depends on (stale: the node is gone, try again); add_removal adds
-    // what the loss of one name (not the name itself) does to its node; finish_removal follows a
-    // plan that succeeded, whatever came of the transaction.
-    Task<Result<>> plan_removal(const Call& call, const Entry& entry, Removal& removal);
+    // plan_removal pins the node that was found; add_removal adds what the loss of one name (not
+    // the name itself) does to its node; finish_removal follows a plan, whatever came of the
+    // transaction.
+    Task<> plan_removal(const Entry& entry, const Whole& node, Removal& removal);
     static void add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal);
     Task<> finish_removal(Removal& removal, bool committed);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
@@ -198,7 +216,7 @@ class DfsMount final : public Dfs {
     static Task<> unpin_later(DfsMount& self, NodeState& state);
     Task<Result<>> let_go(NodeState& state, bool reaps);
     // Pins the node in the store, so that no other mount punches it. Errors: stale (it is gone).
-    Task<Result<Inode>> hold(const Call& call, NodeState& state);
+    Task<Result<Whole>> hold(const Call& call, NodeState& state);
     // Called after a read of the contents: the data is valid if the file still exists, even if the
     // store has lost pins. Errors: stale.
     Task<Result<>> check_held(const Call& call, NodeState& state);
@@ -231,15 +249,19 @@ class DfsMount final : public Dfs {
     // Errors: loop if `moved` is `new_parent` or above it.
     Task<Result<>> check_no_loop(const Call& call, NodeId moved, NodeId new_parent);
     Task<Result<>> plan_moves(const Call& call, Renaming& renaming);
-    Task<> plan_move(const Call& call, Moved& move, Result<>& result);
-    Task<> query_move(const Call& call, const Moved& move, Result<QueryReply>& contents);
     Task<Result<>> find_both(const Call& call, Renaming& renaming);
     static void add_moves(OperationSlots::Lease& lease, Renaming& renaming);
 
     // ---- dfs_attributes.cc
     Task<Result<Inode>> fetch_inode(const Call& call, NodeId node);
+    // The same, with the facts about its contents.
+    Task<Result<Whole>> fetch_whole(const Call& call, NodeId node);
+    [[nodiscard]] static Result<Whole> whole_of(const RecordChain& chain, const ChainWhole& node);
     // The same, also for a directory that was removed while it is open here; it then has no link.
-    Task<Result<Inode>> fetch_known_inode(const Call& call, NodeId node);
+    Task<Result<Whole>> fetch_known(const Call& call, NodeId node);
+    Task<Result<>> fetch(const Call& call, RecordChain& chain) {
+        return store_.fetch_chain(call, container_, holder_, chain.items(), chain.links());
+    }
     Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
     // Each is a part of a named call.
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
@@ -261,6 +283,8 @@ class DfsMount final : public Dfs {
     Task<Result<std::vector<DirectoryEntry>>> read_names(const Call& call, OpenFile& file,
                                                          uint64_t cookie, size_t limit);
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
+    // The handle gets the node's pin. Errors: no_memory (too many handles).
+    Result<Opened> add_handle(NodeState& state, OpenFlags flags, const Attributes& attributes);
 
     // ---- dfs_io.cc
     Task<Result<uint64_t>> read_chunks(const Call& call, OpenFile& file, Window into,

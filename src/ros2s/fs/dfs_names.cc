@@ -1,6 +1,4 @@
 // Names: look-up and creation. Removal is in dfs_removal.cc.
-#include <array>
-
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -8,22 +6,39 @@ namespace ros2s::fs {
 Task<Result<DfsMount::Named>> DfsMount::find(const Call& call, NodeId parent,
                                              std::string_view name) {
     ROS2S_CO_TRY(check_name(name));
-    InodeRecord inode;
-    EntryRecord entry;
-    std::array items{record_item(object_of(parent), record_dkey(), inode_akey(), inode),
-                     record_item(object_of(parent), name_dkey(name), entry_akey(), entry)};
-    ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
-    co_return named_of(items, inode, entry);
+    RecordChain chain;
+    ChainName wanted;
+    chain.add({.node = parent}, name, wanted);
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, chain.items()));
+    co_return named_of(chain, wanted);
 }
 
-Result<DfsMount::Named> DfsMount::named_of(std::span<const FetchItem, 2> items,
-                                           const InodeRecord& parent, const EntryRecord& entry) {
+Task<Result<DfsMount::Found>> DfsMount::find_node(const Call& call, NodeId parent,
+                                                  std::string_view name) {
+    ROS2S_CO_TRY(check_name(name));
+    RecordChain chain;
+    ChainName wanted;
+    ChainWhole node;
+    chain.add({.node = parent}, name, wanted);
+    chain.add(wanted.node(), node);
+    ROS2S_CO_TRY(co_await fetch(call, chain));
+    co_return found_in(chain, wanted, node);
+}
+
+Result<DfsMount::Found> DfsMount::found_in(const RecordChain& chain, const ChainName& name,
+                                           const ChainWhole& node) {
+    ROS2S_TRY_ASSIGN(const Named named, named_of(chain, name));
+    return Found{.named = named, .node = whole_of(chain, node)};
+}
+
+Result<DfsMount::Named> DfsMount::named_of(const RecordChain& chain, const ChainName& name) {
     Named named;
-    ROS2S_TRY_ASSIGN(named.parent, record_of(items[0], parent));
+    ROS2S_TRY_ASSIGN(named.parent, record_of(chain.item(name.at), name.parent));
     if (!S_ISDIR(named.parent.mode)) return fail(Code::not_directory);
-    const auto found = record_of(items[1], entry);
+    const FetchItem& item = chain.item(name.at + 1);
+    const auto found = record_of(item, name.entry);
     if (found) {
-        named.entry = {.record = *found, .epoch = items[1].epoch};
+        named.entry = {.record = *found, .epoch = item.epoch};
     } else if (found.error().code != Code::not_found) {
         return fail(found.error());
     }
@@ -38,12 +53,15 @@ Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::
         co_return co_await get_attributes(call, NodeId{inode.record.parent});
     }
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
-        if (!named.entry.exists()) co_return fail(Code::not_found);
-        auto attributes = co_await get_attributes(call, named.entry.node());
+        ROS2S_CO_TRY_ASSIGN(const Found found, co_await find_node(call, parent, name));
+        const Entry& entry = found.named.entry;
+        if (!entry.exists()) co_return fail(Code::not_found);
+        if (found.node) {
+            co_return attributes_of(entry.node(), found.node->inode.record, found.node->contents,
+                                    chunk_bytes_);
+        }
+        if (found.node.error().code != Code::stale) co_return fail(found.node.error());
         // It was unlinked between the two reads: look again.
-        const bool gone = !attributes && attributes.error().code == Code::stale;
-        if (!gone) co_return attributes;
         co_await yield(reactor_);
     }
     co_return fail(Code::corrupt);  // a name whose node does not exist, after several attempts
@@ -67,14 +85,12 @@ InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner ow
     return record;
 }
 
-Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, std::string_view name,
-                                            mode_t mode, dev_t device, std::string_view target,
-                                            Owner owner) {
-    auto added = co_await add_new_node(call, parent, name, mode, device, target, owner);
+Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, NewNode& wanted) {
+    auto added = co_await add_new_node(call, parent, wanted);
     if (added) co_return added;
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
     if (!before) co_return added;
-    co_return co_await node_added_at(call, parent, name, before->epoch);
+    co_return co_await node_added_at(call, parent, wanted.name, before->epoch);
 }
 
 Task<Result<Attributes>> DfsMount::node_added_at(const Call& call, NodeId parent,
@@ -84,44 +100,69 @@ Task<Result<Attributes>> DfsMount::node_added_at(const Call& call, NodeId parent
     co_return co_await get_attributes(call, named.entry.node());
 }
 
-Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
-                                                std::string_view name, mode_t mode, dev_t device,
-                                                std::string_view target, Owner owner) {
+Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent, NewNode& wanted) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, wanted.name));
+        wanted.existing = named.entry;
         if (named.entry.exists()) co_return fail(Code::exists);
         ROS2S_CO_TRY_ASSIGN(const NodeId node, co_await next_node(call));
-        InodeRecord record = new_inode(named.parent, mode, owner);
-        record.device = device;
-        record.target_bytes = static_cast<uint16_t>(target.size());
-        if (S_ISDIR(mode)) record.parent = parent.value;
-        const EntryRecord entry = EntryRecord::of(node, mode);
-
-        co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(node_exists(parent));
-        lease.require(entry_is(parent, name, Epoch{}));
-        lease.add(put(object_of(parent), name_dkey(name), entry_akey(), entry));
-        lease.add(put_inode(node, record));
-        if (S_ISLNK(mode)) {
-            lease.add({.kind = Operation::Kind::put,
-                       .object = object_of(node),
-                       .dkey = record_dkey(),
-                       .akey = target_akey(),
-                       .window = Window::local(as_bytes(target))});
-        }
-        const auto done = co_await commit_named(call, lease);
+        InodeRecord record = new_inode(named.parent, wanted.mode, wanted.owner);
+        record.device = wanted.device;
+        record.target_bytes = static_cast<uint16_t>(wanted.target.size());
+        if (S_ISDIR(wanted.mode)) record.parent = parent.value;
+        const auto done = co_await commit_new_node(call, parent, node, record, wanted);
         if (done && done->replayed)
-            co_return co_await node_added_at(call, parent, name, done->epoch);
+            co_return co_await node_added_at(call, parent, wanted.name, done->epoch);
         if (done) co_return attributes_of(node, record, {}, chunk_bytes_);
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
     co_return fail(Code::busy);
 }
 
+Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, NodeId node,
+                                               const InodeRecord& record, NewNode& wanted) {
+    const EntryRecord entry = EntryRecord::of(node, record.mode);
+    NodeState* state = nullptr;
+    if (wanted.opens) state = &(co_await pin(node)).get();
+    const uint64_t era = store_.pins_era();
+    Result<Commit> done;
+    {
+        co_await slots_.wait();
+        auto lease = slots_.take();
+        lease.require(node_exists(parent));
+        lease.require(entry_is(parent, wanted.name, Epoch{}));
+        if (wanted.opens) {
+            lease.require({.kind = Condition::Kind::pin, .object = object_of(node)});
+        }
+        lease.add(put(object_of(parent), name_dkey(wanted.name), entry_akey(), entry));
+        lease.add(put_inode(node, record));
+        if (S_ISLNK(record.mode)) {
+            lease.add({.kind = Operation::Kind::put,
+                       .object = object_of(node),
+                       .dkey = record_dkey(),
+                       .akey = target_akey(),
+                       .window = Window::local(as_bytes(wanted.target))});
+        }
+        done = co_await commit_named(call, lease);
+    }
+    if (state == nullptr) co_return done;
+    const bool is_pinned = done && !done->replayed;
+    // If no answer came, it may have been pinned all the same.
+    state->held = is_pinned || (!done && done.error().code != Code::condition_failed);
+    state->era = era;
+    state->has_set_id = (record.mode & (S_ISUID | S_ISGID)) != 0;
+    if (is_pinned) {
+        wanted.state = state;
+    } else {
+        (void)co_await unpin(*state);
+    }
+    co_return done;
+}
+
 Task<Result<Attributes>> DfsMount::mkdir(const Call& call, NodeId parent, std::string_view name,
                                          mode_t mode, Owner owner) {
-    return add_node(call, parent, name, S_IFDIR | (mode & 07777), 0, {}, owner);
+    NewNode wanted{.name = name, .mode = S_IFDIR | (mode & 07777), .owner = owner};
+    co_return co_await add_node(call, parent, wanted);
 }
 
 Task<Result<Attributes>> DfsMount::mknod(const Call& call, NodeId parent, std::string_view name,
@@ -129,8 +170,11 @@ Task<Result<Attributes>> DfsMount::mknod(const Call& call, NodeId parent, std::s
     const bool is_device = S_ISCHR(mode) || S_ISBLK(mode);
     const bool known = is_device || S_ISREG(mode) || S_ISFIFO(mode) || S_ISSOCK(mode);
     if (!known) co_return fail(Code::invalid);
-    co_return co_await add_node(call, parent, name, mode & (S_IFMT | 07777), is_device ? device : 0,
-                                {}, owner);
+    NewNode wanted{.name = name,
+                   .mode = mode & (S_IFMT | 07777),
+                   .device = is_device ? device : 0,
+                   .owner = owner};
+    co_return co_await add_node(call, parent, wanted);
 }
 
 Task<Result<Attributes>> DfsMount::symlink(const Call& call, NodeId parent, std::string_view name,
@@ -140,7 +184,8 @@ Task<Result<Attributes>> DfsMount::symlink(const Call& call, NodeId parent, std:
     }
     if (target.empty()) co_return fail(Code::not_found);  // ENOENT, as in Linux
     if (target.find('\0') != target.npos) co_return fail(Code::invalid);
-    co_return co_await add_node(call, parent, name, S_IFLNK | 0777, 0, target, owner);
+    NewNode wanted{.name = name, .mode = S_IFLNK | 0777, .target = target, .owner = owner};
+    co_return co_await add_node(call, parent, wanted);
 }
 
 Task<Result<std::string>> DfsMount::readlink(const Call& call, NodeId node) {
@@ -173,13 +218,19 @@ Task<Result<Attributes>> DfsMount::link(const Call& call, NodeId node, NodeId pa
 Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeId parent,
                                             std::string_view name) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
+        ROS2S_CO_TRY(check_name(name));
+        RecordChain chain;
+        ChainWhole linked;
+        ChainName wanted;
+        chain.add({.node = node}, linked);
+        chain.add({.node = parent}, name, wanted);
+        ROS2S_CO_TRY(co_await fetch(call, chain));
+        ROS2S_CO_TRY_ASSIGN(Whole whole, whole_of(chain, linked));
+        auto& [inode, contents] = whole;
         if (S_ISDIR(inode.record.mode)) co_return fail(Code::denied);
-        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+        ROS2S_CO_TRY_ASSIGN(const Named named, named_of(chain, wanted));
         if (named.entry.exists()) co_return fail(Code::exists);
         if (inode.record.links == 0) co_return fail(Code::not_found);  // open, without a name
-        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                            co_await query_contents(call, node, inode.record.mode));
         ++inode.record.links;
         stamp_changed(inode.record, contents);
         const EntryRecord entry = EntryRecord::of(node, inode.record.mode);

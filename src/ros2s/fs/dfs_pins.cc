@@ -62,20 +62,18 @@ Task<Result<>> DfsMount::let_go(NodeState& state, bool reaps) {
     co_return gone ? Result<>() : fail(gone.error());
 }
 
-Task<Result<DfsMount::Inode>> DfsMount::hold(const Call& call, NodeState& state) {
+Task<Result<DfsMount::Whole>> DfsMount::hold(const Call& call, NodeState& state) {
     const uint64_t era = store_.pins_era();
-    InodeRecord fetched;
-    FetchItem item = record_item(object_of(state.node), record_dkey(), inode_akey(), fetched);
-    const auto done = co_await store_.pin(call, container_, holder_, item);
+    RecordChain chain;
+    ChainWhole whole;
+    chain.add({.node = state.node}, whole, Link::Kind::pin);
+    const auto done = co_await fetch(call, chain);
+    const bool is_pinned = chain.item(whole.at).status.has_value();
     // If no answer came, it may have been pinned all the same.
-    state.held = state.held || !done || item.status;
+    state.held = state.held || !done || is_pinned;
     ROS2S_CO_TRY(done);
-    if (item.status) state.era = era;
-    const auto record = record_of(item, fetched);
-    if (!record) {
-        co_return record.error().code == Code::not_found ? fail(Code::stale) : fail(record.error());
-    }
-    co_return Inode{.record = *record, .epoch = item.epoch};
+    if (is_pinned) state.era = era;
+    co_return whole_of(chain, whole);
 }
 
 Task<Result<>> DfsMount::check_held(const Call& call, NodeState& state) {

@@ -7,32 +7,24 @@
 
 namespace ros2s::fs {
 
-Task<Result<>> DfsMount::plan_removal(const Call& call, const Entry& entry, Removal& removal) {
-    if (entry.record.is_directory()) co_return Result<>();
+Task<> DfsMount::plan_removal(const Entry& entry, const Whole& node, Removal& removal) {
+    if (entry.record.is_directory()) co_return;
     NodeState& state = co_await pin(entry.node());
-    auto inode = co_await fetch_inode(call, entry.node());
-    Result<QueryReply> contents =
-        inode ? co_await query_contents(call, entry.node(), inode->record.mode)
-              : fail(inode.error());
-    if (!contents) {
-        (void)co_await unpin(state);
-        co_return fail(contents.error());
-    }
-    removal.inode = *inode;
+    const auto& [inode, contents] = node;
+    removal.inode = inode;
     removal.state = &state;
-    removal.left = inode->record;
+    removal.left = inode.record;
     if (removal.left.links > 0) --removal.left.links;
-    stamp_changed(removal.left, *contents);
+    stamp_changed(removal.left, contents);
     removal.last_name = removal.left.links == 0;
-    if (!removal.last_name) co_return Result<>();
-    const bool large = contents->exists && S_ISREG(inode->record.mode) &&
-                       contents->highest_dkey.number() >= options_.punch_chunks_max;
+    if (!removal.last_name) co_return;
+    const bool large = contents.exists && S_ISREG(inode.record.mode) &&
+                       contents.highest_dkey.number() >= options_.punch_chunks_max;
     removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_orphans();
     removal.orphan.node = entry.record.node;
     // From here on no call starts to use the node. A call that wants to waits, and then finds it
     // gone.
     if (!removal.becomes_orphan) state.removing = true;
-    co_return Result<>();
 }
 
 void DfsMount::add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal) {
@@ -75,18 +67,19 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
                                      bool directory) {
     bool open_elsewhere = false;
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
-        const Entry& entry = named.entry;
+        ROS2S_CO_TRY_ASSIGN(const Found found, co_await find_node(call, parent, name));
+        const Entry& entry = found.named.entry;
         if (!entry.exists()) co_return fail(Code::not_found);
         if (entry.record.is_directory() != directory) {
             co_return fail(directory ? Code::not_directory : Code::is_directory);
         }
-        Removal removal{.open_elsewhere = open_elsewhere};
-        if (const auto planned = co_await plan_removal(call, entry, removal); !planned) {
-            if (planned.error().code != Code::stale) co_return fail(planned.error());
+        if (!found.node) {
+            if (found.node.error().code != Code::stale) co_return fail(found.node.error());
             co_await yield(reactor_);
             continue;
         }
+        Removal removal{.open_elsewhere = open_elsewhere};
+        co_await plan_removal(entry, *found.node, removal);
         Result<Commit> done;
         {
             co_await slots_.wait();

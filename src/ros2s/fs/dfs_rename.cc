@@ -2,7 +2,6 @@
 // all such moves of the container share. The walk that proves that no loop arises therefore stays
 // valid.
 #include <algorithm>
-#include <array>
 
 #include "dfs_mount.h"
 
@@ -11,7 +10,6 @@ namespace ros2s::fs {
 // A node whose name changes. Its record gets the time and, for a directory, the new parent.
 struct DfsMount::Moved {
     NodeId node{};
-    mode_t type = 0;
     NodeId new_parent{};  // of a directory that gets another parent; else 0
     Inode inode;
 };
@@ -24,6 +22,7 @@ struct DfsMount::Renaming {
     RenameFlags flags;
 
     Entry from, to;
+    Whole from_node, to_node;  // of names that exist
     bool holds_directory_lock = false;
     bool open_elsewhere = false;  // see Removal, for the replaced node
     std::vector<Moved> moves;
@@ -65,65 +64,32 @@ Task<Result<>> DfsMount::plan_moves(const Call& call, Renaming& renaming) {
         if (move.new_parent == NodeId{}) continue;
         ROS2S_CO_TRY(co_await check_no_loop(call, move.node, move.new_parent));
     }
-    std::vector<Result<>> results(renaming.moves.size());
-    {
-        Nursery nursery(reactor_, renaming.moves.size() + 1);
-        for (size_t i = 1; i < results.size(); ++i) {
-            co_await nursery.spawn(plan_move(call, renaming.moves[i], results[i]));
-        }
-        co_await plan_move(call, renaming.moves[0], results[0]);
-        co_await nursery.join();
-    }
-    for (const Result<>& result : results) ROS2S_CO_TRY(result);
     co_return Result<>();
 }
 
-// The type of a node never changes, so its record and contents can be requested at once.
-Task<> DfsMount::plan_move(const Call& call, Moved& move, Result<>& result) {
-    Result<QueryReply> contents = QueryReply{};
-    Result<Inode> inode = fail(Code::closed);
-    {
-        Nursery nursery(reactor_, 1);
-        co_await nursery.spawn(query_move(call, move, contents));
-        inode = co_await fetch_inode(call, move.node);
-        co_await nursery.join();
-    }
-    if (!inode) {
-        const bool gone = inode.error().code == Code::stale;
-        result = gone ? fail(Code::condition_failed) : fail(inode.error());
-        co_return;
-    }
-    if (!contents) {
-        result = fail(contents.error());
-        co_return;
-    }
-    move.inode = *inode;
-    stamp_changed(move.inode.record, *contents);
-    if (move.new_parent != NodeId{}) move.inode.record.parent = move.new_parent.value;
-}
-
-Task<> DfsMount::query_move(const Call& call, const Moved& move, Result<QueryReply>& contents) {
-    contents = co_await query_contents(call, move.node, move.type);
-}
-
-// Both names, and their directories, in one request.
+// Both names, their directories and their nodes, in one request.
 Task<Result<>> DfsMount::find_both(const Call& call, Renaming& renaming) {
     ROS2S_CO_TRY(check_name(renaming.name));
     ROS2S_CO_TRY(check_name(renaming.new_name));
-    InodeRecord parents[2];
-    EntryRecord entries[2];
-    std::array items{
-        record_item(object_of(renaming.parent), record_dkey(), inode_akey(), parents[0]),
-        record_item(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), entries[0]),
-        record_item(object_of(renaming.new_parent), record_dkey(), inode_akey(), parents[1]),
-        record_item(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(),
-                    entries[1])};
-    ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
-    const std::span all(items);
-    ROS2S_CO_TRY_ASSIGN(const Named from, named_of(all.first<2>(), parents[0], entries[0]));
-    ROS2S_CO_TRY_ASSIGN(const Named to, named_of(all.last<2>(), parents[1], entries[1]));
-    renaming.from = from.entry;
-    renaming.to = to.entry;
+    RecordChain chain;
+    ChainName names[2];
+    ChainWhole nodes[2];
+    chain.add({.node = renaming.parent}, renaming.name, names[0]);
+    chain.add(names[0].node(), nodes[0]);
+    chain.add({.node = renaming.new_parent}, renaming.new_name, names[1]);
+    chain.add(names[1].node(), nodes[1]);
+    ROS2S_CO_TRY(co_await fetch(call, chain));
+    ROS2S_CO_TRY_ASSIGN(const Found from, found_in(chain, names[0], nodes[0]));
+    ROS2S_CO_TRY_ASSIGN(const Found to, found_in(chain, names[1], nodes[1]));
+    renaming.from = from.named.entry;
+    renaming.to = to.named.entry;
+    for (const Found* found : {&from, &to}) {
+        if (found->node || !found->named.entry.exists()) continue;
+        const Error error = found->node.error();
+        co_return error.code == Code::stale ? fail(Code::condition_failed) : fail(error);
+    }
+    if (from.node) renaming.from_node = *from.node;
+    if (to.node) renaming.to_node = *to.node;
     co_return Result<>();
 }
 
@@ -169,11 +135,7 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         if (!from.record.is_directory() && to.record.is_directory()) {
             co_return fail(Code::is_directory);
         }
-        const auto planned = co_await plan_removal(call, to, removal);
-        if (!planned) {
-            co_return planned.error().code == Code::stale ? fail(Code::condition_failed)
-                                                          : fail(planned.error());
-        }
+        co_await plan_removal(to, renaming.to_node, removal);
     }
     const EntryRecord entry = from.record;
     Result<Commit> done;
@@ -214,15 +176,17 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     // Two names of the same file: POSIX requires that both stay.
     if (to.exists() && from.node() == to.node()) co_return Result<>();
 
-    const auto add_move = [&](const Entry& moved, NodeId to_parent) {
+    const auto add_move = [&](const Entry& moved, const Whole& node, NodeId to_parent) {
         const bool to_another =
             moved.record.is_directory() && renaming.parent != renaming.new_parent;
-        renaming.moves.push_back({.node = moved.node(),
-                                  .type = moved.record.type_bits(),
-                                  .new_parent = to_another ? to_parent : NodeId{}});
+        Moved& move = renaming.moves.emplace_back(Moved{.node = moved.node(), .inode = node.inode});
+        stamp_changed(move.inode.record, node.contents);
+        if (!to_another) return;
+        move.new_parent = to_parent;
+        move.inode.record.parent = to_parent.value;
     };
-    add_move(from, renaming.new_parent);
-    if (renaming.flags.exchange) add_move(to, renaming.parent);
+    add_move(from, renaming.from_node, renaming.new_parent);
+    if (renaming.flags.exchange) add_move(to, renaming.to_node, renaming.parent);
     if (renaming.moves_directory() && !renaming.holds_directory_lock) {
         co_await directory_renames_.acquire();
         renaming.holds_directory_lock = true;

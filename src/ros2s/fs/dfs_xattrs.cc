@@ -58,9 +58,8 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
                                       std::optional<Condition::Kind> condition,
                                       const Operation& operation) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, node));
-        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                            co_await query_contents(call, node, inode.record.mode));
+        ROS2S_CO_TRY_ASSIGN(Whole whole, co_await fetch_whole(call, node));
+        auto& [inode, contents] = whole;
         stamp_changed(inode.record, contents);
         co_await slots_.wait();
         auto lease = slots_.take();
