@@ -35,10 +35,9 @@ struct OsReactorOptions {
     uint32_t ring_entries = 512;  // operations in the kernel at once; further ones wait in user
                                   // space
     uint32_t ring_threads = 4;    // for RingChoice::threads
-    // SQEs are submitted in groups of at most this many, and at once while few operations are in
-    // the kernel. With larger groups, a device with a single queue becomes idle while the loop
-    // computes.
-    uint32_t submit_group = 4;
+    // SQEs are submitted at the end of a turn, and within it in groups of this many. With larger
+    // groups, a device with a single queue becomes idle while the loop computes.
+    uint32_t submit_group = 8;
     // How long to poll after the last work before sleeping. More than 200 µs brings no gain.
     Duration poll_for = std::chrono::microseconds(100);
     // Threads that wait for a result run the loop. Only with start().

@@ -32,9 +32,6 @@ constexpr uint64_t tag_waker = 3;
 constexpr uint64_t tag_cancellation = 1;
 constexpr unsigned reaped_at_once = 64;
 constexpr unsigned resubmissions_max = 100;
-// With fewer operations in the kernel than this, one more is handed over at once: a device that
-// would be idle meanwhile costs more than a system call.
-constexpr unsigned keeps_a_device_busy = 8;
 
 struct Setup {
     unsigned flags;
@@ -164,8 +161,7 @@ class UringRing final : public KernelRing {
         ++in_kernel_;
         prepare(operation);
         ++unsubmitted_;
-        const bool few = in_kernel_ - unsubmitted_ < keeps_a_device_busy;
-        if (few || unsubmitted_ >= group_) flush();
+        if (unsubmitted_ >= group_) flush();
     }
     void ask_to_cancel(const Operation& operation) noexcept {
         io_uring_sqe* sqe = next_sqe();

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <deque>
 
 #include "kernel_ring.h"
 #include "ros2s/runtime/fixed_buffers.h"
@@ -39,14 +38,7 @@ class UringRing : public testing::Test {
     }
     void TearDown() override {
         if (ring_ == nullptr) return;
-        for (Ring::Operation& operation : waiting_) ring_->cancel_poll(operation);
         while (ring_->in_flight() > 0) ring_->reap();
-    }
-    // Polls that do not complete.
-    void occupy(size_t count) {
-        while (waiting_.size() < count) ring_->submit(waiting_.emplace_back(quiet_.poll()));
-        ring_->flush();
-        EXPECT_FALSE(ring_->reap());
     }
     // Reaps what is there of polls that complete as soon as the kernel has them.
     size_t reaped() {
@@ -60,21 +52,10 @@ class UringRing : public testing::Test {
     std::unique_ptr<Waker> waker_;
     std::string why_;
     std::unique_ptr<KernelRing> ring_;
-    Pipe quiet_, readable_;
-    std::deque<Ring::Operation> waiting_;
+    Pipe readable_;
 };
 
-TEST_F(UringRing, HandsOverAtOnceWhileFewAreInTheKernel) {
-    occupy(7);
-    for (int i = 0; i < 3; ++i) {
-        Ring::Operation operation = readable_.poll();
-        ring_->submit(operation);
-        EXPECT_EQ(reaped(), 1U) << i;
-    }
-}
-
-TEST_F(UringRing, HandsOverInSmallGroupsWhereTheKernelIsBusy) {
-    occupy(8);
+TEST_F(UringRing, HandsOverInGroupsAndTheRestAtTheEndOfTheTurn) {
     std::array<Ring::Operation, 5> operations;
     operations.fill(readable_.poll());
     for (size_t i = 0; i < 3; ++i) {
@@ -83,7 +64,6 @@ TEST_F(UringRing, HandsOverInSmallGroupsWhereTheKernelIsBusy) {
     }
     ring_->submit(operations[3]);
     EXPECT_EQ(reaped(), 4U);
-    // What is not a whole group goes at the end of the turn.
     ring_->submit(operations[4]);
     EXPECT_EQ(reaped(), 0U);
     ring_->flush();

@@ -17,9 +17,7 @@ namespace {
 constexpr unsigned entries = 256;
 constexpr unsigned reaped_at_once = 64;
 constexpr uint32_t attempts_max = 100;
-// As in the core's own ring: with fewer commands in the kernel, the next one is submitted at once.
-constexpr unsigned keeps_a_device_busy = 8;
-constexpr unsigned submit_group = 4;
+constexpr unsigned submit_group = 8;  // as in the core's own ring
 
 }  // namespace
 
@@ -112,9 +110,7 @@ void CommandRing::begin(Pending& pending) noexcept {
     std::memcpy(sqe->cmd, &command, sizeof command);
     ++in_kernel_;
     ++unsubmitted_;
-    if (in_kernel_ - unsubmitted_ < keeps_a_device_busy || unsubmitted_ >= submit_group) {
-        hand_over();
-    }
+    if (unsubmitted_ >= submit_group) hand_over();
 }
 
 void CommandRing::hand_over() noexcept {

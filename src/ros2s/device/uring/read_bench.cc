@@ -78,7 +78,7 @@ BENCHMARK_CAPTURE(random_reads, io_uring, RingChoice::io_uring, 1, true)
     ->Arg(1)
     ->UseRealTime()
     ->Arg(32);
-BENCHMARK_CAPTURE(random_reads, io_uring_groups_of_4, RingChoice::io_uring, 4, true)
+BENCHMARK_CAPTURE(random_reads, io_uring_groups_of_8, RingChoice::io_uring, 8, true)
     ->UseRealTime()
     ->Arg(32);
 BENCHMARK_CAPTURE(random_reads, io_uring_groups_of_16, RingChoice::io_uring, 16, true)
