@@ -32,7 +32,7 @@ class WhatStandsThere(WithPool):
         run("mkdir", self.mine("to"))
         run("cp", self.file, self.mine("to/sub"))
         done = run("cp", "-r", f"{self.tree}/.", self.mine("to"), expect=1)
-        self.assertRegex(done.stderr.splitlines()[0], "tree/./sub: .* no directory, and stays; move it away")
+        self.assertRegex(done.stderr.splitlines()[0], "tree/./sub: .* exists and is not a directory; it was not changed")
         self.assertEqual(run("ls", self.mine("to")).stdout, "file\nsub\n")
 
     def test_a_slash_behind_what_is_not_there(self):

@@ -247,10 +247,11 @@ Result<> check_providers(std::string_view providers, bool trusted_network, Repor
         if (fabric::trusts_its_network(name) && !trusted_network) {
             return report.fail(
                 Code::invalid,
-                fmt::format("the provider {} lets whoever reaches its port, every user of this "
-                            "machine, write into the daemons: leave it out, or add "
-                            "--trusted-network where they may",
-                            name));
+                fmt::format(
+                    "the provider {} lets everyone who can reach its port, including every "
+                    "user of this machine, write into the daemons' memory: leave it out, or "
+                    "add --trusted-network if you trust them all",
+                    name));
         }
     }
     return {};

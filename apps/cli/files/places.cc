@@ -196,7 +196,7 @@ Task<Result<Slot>> slot_of(Workplace work, const Place& place) {
     if (walked.name.empty()) {
         co_return work.report.fail(
             Code::invalid,
-            fmt::format("{} is the root, which is there and stays; name what is in it",
+            fmt::format("{} is the root, which always exists; name a file or directory in it",
                         place.shown));
     }
     co_return Slot{.directory = walked.parent, .name = std::move(walked.name)};

@@ -142,9 +142,10 @@ Task<> TreeCopy::make_directory(size_t index) {
             target.forget(made->node, 1);
             made = work_.report.fail(
                 Code::not_directory,
-                fmt::format("copying {}: what has the name {} in {} is no directory, and stays; "
-                            "move it away, or copy to another place",
-                            path_of(index), name, to_.shown));
+                fmt::format(
+                    "copying {}: {} in {} exists and is not a directory; it was not changed. "
+                    "Move it away, or copy to another place",
+                    path_of(index), name, to_.shown));
         }
     }
     if (!made) {

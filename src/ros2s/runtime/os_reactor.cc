@@ -263,19 +263,17 @@ void OsReactor::stand_in() {
 }
 
 void OsReactor::advance() noexcept {
-    Loop& loop = *loop_;
-    if (!loop.leadership || !loop.leadership->try_lead()) return loop.waker->notify();
-    const void* before = std::exchange(current_loop, &loop);
-    for (int i = 0; i < turns_of_advance && loop.turn_without_sleep(); ++i) {
+    const Lead lead(*this, loop_->leadership && loop_->leadership->try_lead());
+    if (!lead) return loop_->waker->notify();
+    for (int i = 0; i < turns_of_advance && loop_->turn_without_sleep(); ++i) {
     }
-    current_loop = before;
-    loop.leadership->leave();
 }
 
 void OsReactor::announce() noexcept { loop_->waker->notify(); }
 
 Lead::Lead(OsReactor& reactor) noexcept
-    : reactor_(reactor), leads_(reactor.loop_->leadership && reactor.loop_->leadership->lead()) {
+    : Lead(reactor, reactor.loop_->leadership && reactor.loop_->leadership->lead()) {}
+Lead::Lead(OsReactor& reactor, bool leads) noexcept : reactor_(reactor), leads_(leads) {
     if (leads_) before_ = std::exchange(current_loop, reactor.loop_.get());
 }
 Lead::~Lead() {

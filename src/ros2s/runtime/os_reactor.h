@@ -141,6 +141,8 @@ class Lead {
     void turn(Time until = Time::max()) noexcept;
 
   private:
+    friend class OsReactor;
+    Lead(OsReactor& reactor, bool leads) noexcept;
     OsReactor& reactor_;
     const void* before_ = nullptr;
     bool leads_;

@@ -152,7 +152,8 @@ Task<> many_connections_server(Server& server) {
 
 }  // namespace
 
-Admission::Verdict Doorkeeper::admit(uint64_t session, ConstBytes credential, const Peer& peer) {
+Admission::Verdict TicketAdmission::admit(uint64_t session, ConstBytes credential,
+                                          const Peer& peer) {
     EXPECT_FALSE(peer.name.empty());
     const bool admits = credential.empty() || as_text(credential) == "ticket";
     if (admits) admitted.insert(session);

@@ -11,45 +11,47 @@ constexpr std::array<uint64_t, 14> moved_sizes{
     4097, 60 * kib, 64 * kib + 1, mib - 1, 5 * mib, 16 * mib + 3, 64 * mib};
 constexpr std::array<uint64_t, 3> offsets{0, 1, 4095};
 
-struct Lent {
+struct Granted {
     Bytes memory;
     MemoryRegion region;
 };
 // The client's part: allocates memory, grants it, and sends the key to the server.
-Task<Lent> lend(Client& client, uint64_t size, Rights rights, GrantOptions options = {}) {
-    Lent lent;
+Task<Granted> grant_memory(Client& client, uint64_t size, Rights rights,
+                           GrantOptions options = {}) {
+    Granted granted;
     auto memory = client.endpoint->allocate(size);
     EXPECT_TRUE(memory) << describe(memory.error());
-    if (!memory) co_return lent;
-    lent.memory = *memory;
+    if (!memory) co_return granted;
+    granted.memory = *memory;
     auto region = client.endpoint->grant(*memory, rights, options);
     EXPECT_TRUE(region) << describe(region.error());
-    if (!region) co_return lent;
-    lent.region = std::move(*region);
-    co_await send_key(*client.endpoint, lent.region.key());
-    co_return lent;
+    if (!region) co_return granted;
+    granted.region = std::move(*region);
+    co_await send_key(*client.endpoint, granted.region.key());
+    co_return granted;
 }
-Task<> take_back(Client& client, Lent& lent) {
-    co_await lent.region.revoke();
-    client.endpoint->free(lent.memory);
+Task<> revoke_and_free(Client& client, Granted& granted) {
+    co_await granted.region.revoke();
+    client.endpoint->free(granted.memory);
 }
 
 Task<> all_moves_client(Client& client) {
-    Lent lent = co_await lend(client, 65 * mib, Rights::read_write);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(lent.memory.data()) % block_bytes, 0U);
+    Granted granted = co_await grant_memory(client, 65 * mib, Rights::read_write);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(granted.memory.data()) % block_bytes, 0U);
     for (const uint64_t size : moved_sizes) {
         for (const uint64_t offset : offsets) {
             if (size > mib && offset != 1) continue;
             co_await expect_to_hear(*client.endpoint, "put");
-            EXPECT_TRUE(holds(lent.memory.subspan(offset, size), size)) << size << " at " << offset;
-            if (offset > 0) EXPECT_EQ(lent.memory[offset - 1], std::byte{0x5a});
-            EXPECT_EQ(lent.memory[offset + size], std::byte{0x5a});
-            fill(lent.memory.subspan(offset, size), size + 1);
+            EXPECT_TRUE(holds(granted.memory.subspan(offset, size), size))
+                << size << " at " << offset;
+            if (offset > 0) EXPECT_EQ(granted.memory[offset - 1], std::byte{0x5a});
+            EXPECT_EQ(granted.memory[offset + size], std::byte{0x5a});
+            fill(granted.memory.subspan(offset, size), size + 1);
             co_await say(*client.endpoint, "get");
         }
     }
     co_await expect_to_hear(*client.endpoint, "done");
-    co_await take_back(client, lent);
+    co_await revoke_and_free(client, granted);
 }
 Task<> all_moves_server(Server& server) {
     Endpoint& endpoint = *server.endpoint;
@@ -83,14 +85,14 @@ constexpr uint64_t many = 4000;
 constexpr uint64_t piece = 4 * kib;
 
 Task<> many_client(Client& client) {
-    Lent lent = co_await lend(client, many * piece, Rights::read_write);
+    Granted granted = co_await grant_memory(client, many * piece, Rights::read_write);
     co_await expect_to_hear(*client.endpoint, "put");
     for (uint64_t i = 0; i < many; ++i) {
-        EXPECT_TRUE(holds(lent.memory.subspan(i * piece, piece), i)) << i;
+        EXPECT_TRUE(holds(granted.memory.subspan(i * piece, piece), i)) << i;
     }
     co_await say(*client.endpoint, "seen");
     co_await expect_to_hear(*client.endpoint, "done");
-    co_await take_back(client, lent);
+    co_await revoke_and_free(client, granted);
 }
 Task<> put_piece(Endpoint& endpoint, const RemoteKey& key, uint64_t i) {
     AlignedBuffer buffer(piece);
@@ -124,13 +126,13 @@ Task<> many_server(Server& server) {
 
 // A message sent after an ordered put finds the bytes in place.
 Task<> ordered_client(Client& client) {
-    Lent lent = co_await lend(client, mib, Rights::write);
+    Granted granted = co_await grant_memory(client, mib, Rights::write);
     for (uint64_t i = 0; i < 50; ++i) {
         co_await expect_to_hear(*client.endpoint, std::to_string(i));
-        EXPECT_TRUE(holds(lent.memory, i));
+        EXPECT_TRUE(holds(granted.memory, i));
         co_await say(*client.endpoint, "next");
     }
-    co_await take_back(client, lent);
+    co_await revoke_and_free(client, granted);
 }
 Task<> ordered_server(Server& server) {
     const RemoteKey key = co_await receive_key(*server.endpoint);
@@ -146,17 +148,17 @@ Task<> ordered_server(Server& server) {
 
 // Revocation in the middle: when it has returned, nothing accesses the memory any more.
 Task<> revoked_midway_client(Client& client) {
-    Lent lent = co_await lend(client, 8 * mib, Rights::read_write);
+    Granted granted = co_await grant_memory(client, 8 * mib, Rights::read_write);
     co_await expect_to_hear(*client.endpoint, "going");
-    co_await lent.region.revoke();
-    std::memset(lent.memory.data(), 0x77, lent.memory.size());
+    co_await granted.region.revoke();
+    std::memset(granted.memory.data(), 0x77, granted.memory.size());
     co_await say(*client.endpoint, "revoked");
     co_await expect_to_hear(*client.endpoint, "stopped");
-    for (const std::byte byte : lent.memory) {
+    for (const std::byte byte : granted.memory) {
         if (byte != std::byte{0x77}) ADD_FAILURE() << "written after it was revoked";
         if (byte != std::byte{0x77}) break;
     }
-    client.endpoint->free(lent.memory);
+    client.endpoint->free(granted.memory);
     co_await refused_by_both(*client.endpoint, client.domain->counters(), Refusal::stale);
 }
 Task<> until_refused(Endpoint& endpoint, const RemoteKey& key, bool put, uint64_t& stale) {

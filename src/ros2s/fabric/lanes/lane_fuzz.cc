@@ -213,8 +213,8 @@ class Trial {
     MemoryRegion region_;
 };
 
-struct Ground {
-    Ground() {
+struct Base {
+    Base() {
         Report report;
         auto made = OsReactor::create({}, report);
         ROS2S_CHECK(made);
@@ -236,11 +236,11 @@ void read_greeting(ConstBytes bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    static auto* const ground = new Ground;
+    static auto* const base = new Base;
     const ConstBytes input = std::as_bytes(std::span(data, size));
     read_greeting(input);
     read_greeting(encode_greeting(size, input));
-    Trial trial(*ground->reactor, *ground->worker, ground->counters, input);
-    ground->reactor->run(trial.run(*ground->worker));
+    Trial trial(*base->reactor, *base->worker, base->counters, input);
+    base->reactor->run(trial.run(*base->worker));
     return 0;
 }

@@ -66,7 +66,7 @@ PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& fl
                                                      limits_.operations_max)),
       operations_(limits_.operations_max),
       grants_(session_info_.domain, session_info_.session, limits_.regions_max),
-      lent_(session_info_.peer.domain, session_info_.session, limits_.regions_max),
+      peer_grants_(session_info_.peer.domain, session_info_.session, limits_.regions_max),
       drained_(reactor) {
     ROS2S_CHECK(frame_bytes_max_ >= 3 * piece_bytes_least && frame_bytes_max_ <= frame_bytes);
     drained_.set();

@@ -2,8 +2,8 @@
 // at most 60 KiB, so that many small replies cost one send. The grantor's own code copies, and asks
 // its grant table for every piece. If the wire's adapter moves bytes by itself (OneSided), put and
 // get are its operations. The granting side then announces grants and revocations. The initiating
-// side checks each transfer against them (Lent), and reports when a revoked grant has no transfer
-// left.
+// side checks each transfer against them (PeerGrants), and reports when a revoked grant has no
+// transfer left.
 //
 // Outgoing data takes turns: control (credit, ends of operations), messages in order, pieces of
 // puts and of replies to gets round robin. An open frame is written when it is full or when the
@@ -22,7 +22,7 @@
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
-#include "ros2s/fabric/packet/lent.h"
+#include "ros2s/fabric/packet/peer_grants.h"
 #include "ros2s/fabric/packet/wire.h"
 
 namespace ros2s::fabric {
@@ -175,7 +175,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     Task<Result<>> put_by_adapter(const RemoteKey& key, uint64_t offset, ConstBytes from,
                                   Placement placement);
     Task<Result<>> get_by_adapter(const RemoteKey& key, uint64_t offset, Bytes into);
-    Result<> settle(const Lent::Use& use, const Result<>& moved) noexcept;
+    Result<> settle(const PeerGrants::Use& use, const Result<>& moved) noexcept;
     void on_granted(const PacketView& packet) noexcept;
     void on_revoke(const PacketView& packet) noexcept;
     void on_revoked(const PacketView& packet) noexcept;
@@ -214,7 +214,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     bool goodbye_said_ = false;
 
     GrantTable grants_;
-    Lent lent_;
+    PeerGrants peer_grants_;
     std::deque<Notice> notices_;
     std::vector<Fence*> fences_;
     std::unordered_map<uint32_t, uint64_t> exposed_;  // the adapter's keys, by slot

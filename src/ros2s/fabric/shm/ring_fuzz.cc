@@ -216,8 +216,8 @@ class Trial {
     Nursery sending_;
 };
 
-struct Ground {
-    Ground() {
+struct Base {
+    Base() {
         Report report;
         auto made = OsReactor::create({}, report);
         ROS2S_CHECK(made);
@@ -232,9 +232,9 @@ struct Ground {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    static auto* const ground = new Ground;
-    Trial trial(*ground->reactor, ground->counters, *ground->sessions,
+    static auto* const base = new Base;
+    Trial trial(*base->reactor, base->counters, *base->sessions,
                 std::as_bytes(std::span(data, size)));
-    ground->reactor->run(trial.run());
+    base->reactor->run(trial.run());
     return 0;
 }

@@ -1,7 +1,7 @@
-// Lent: the initiating side's copy of the peer's grants, as the peer announced them. It is used if
-// an adapter moves the bytes. It is checked before each transfer, so that the adapter gets no
-// transfer that it would refuse. If the peer announced false grants, its adapter refuses, and its
-// connection ends.
+// PeerGrants: the initiating side's copy of the peer's grants, as the peer announced them. It is
+// used if an adapter moves the bytes. It is checked before each transfer, so that the adapter gets
+// no transfer that it would refuse. If the peer announced false grants, its adapter refuses, and
+// its connection ends.
 //
 // Owned by an endpoint; used on its core.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace ros2s::fabric {
 
-class Lent {
+class PeerGrants {
   public:
     // A transfer within one grant, from its check to its end.
     class Use {
@@ -24,14 +24,14 @@ class Lent {
         [[nodiscard]] const bool& revoked() const noexcept { return *revoked_; }
 
       private:
-        friend class Lent;
+        friend class PeerGrants;
         uint64_t id_ = 0;
         Exposed at_;
         const bool* revoked_ = nullptr;
     };
 
     // `domain` and `session` are the peer's.
-    Lent(uint64_t domain, uint64_t session, size_t grants_max)
+    PeerGrants(uint64_t domain, uint64_t session, size_t grants_max)
         : domain_(domain), session_(session), grants_max_(grants_max) {}
 
     // False: the key is invalid, or there are too many.

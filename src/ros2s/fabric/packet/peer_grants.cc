@@ -1,10 +1,10 @@
-#include "ros2s/fabric/packet/lent.h"
+#include "ros2s/fabric/packet/peer_grants.h"
 
 #include <cstring>
 
 namespace ros2s::fabric {
 
-bool Lent::add(const RemoteKey& key, Time expires) {
+bool PeerGrants::add(const RemoteKey& key, Time expires) {
     uint64_t native = 0;
     if (!check_claim(key, domain_, session_) || key.native_bytes != sizeof native ||
         grants_.size() >= grants_max_) {
@@ -22,8 +22,8 @@ bool Lent::add(const RemoteKey& key, Time expires) {
     return grants_.emplace(id_of(key.slot, key.generation), entry).second;
 }
 
-std::expected<Lent::Use, Refusal> Lent::begin(const RemoteKey& key, uint64_t offset, uint64_t count,
-                                              Rights right, Time now) {
+std::expected<PeerGrants::Use, Refusal> PeerGrants::begin(const RemoteKey& key, uint64_t offset,
+                                                          uint64_t count, Rights right, Time now) {
     if (auto claim = check_claim(key, domain_, session_); !claim) {
         return std::unexpected(claim.error());
     }
@@ -41,14 +41,14 @@ std::expected<Lent::Use, Refusal> Lent::begin(const RemoteKey& key, uint64_t off
     return use;
 }
 
-bool Lent::end(const Use& use) noexcept {
+bool PeerGrants::end(const Use& use) noexcept {
     const auto found = grants_.find(use.id_);
     if (--found->second.uses > 0 || !found->second.revoked) return false;
     grants_.erase(found);
     return true;
 }
 
-bool Lent::revoke(uint32_t slot, uint32_t generation) noexcept {
+bool PeerGrants::revoke(uint32_t slot, uint32_t generation) noexcept {
     const auto found = grants_.find(id_of(slot, generation));
     if (found == grants_.end()) return false;
     found->second.revoked = true;

@@ -1,0 +1,101 @@
+// The initiating side's copy of the peer's grants, if an adapter moves the bytes.
+#include "ros2s/fabric/packet/peer_grants.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace ros2s::fabric {
+namespace {
+
+constexpr uint64_t lender = 11;
+constexpr uint64_t borrower = 22;
+constexpr Time never = Time::max();
+constexpr Time now{};
+
+RemoteKey make_key(uint32_t slot, uint32_t generation = 1) {
+    RemoteKey key{.rights = Rights::read_write,
+                  .domain = lender,
+                  .session = borrower,
+                  .slot = slot,
+                  .generation = generation,
+                  .address = 0x10000,
+                  .length = 4096,
+                  .native_bytes = sizeof(uint64_t)};
+    const uint64_t native = 1000 + slot;
+    std::memcpy(key.native.data(), &native, sizeof native);
+    key.seal();
+    return key;
+}
+
+TEST(PeerGrants, names_the_place_and_the_adapters_key) {
+    PeerGrants grants(lender, borrower, 4);
+    ASSERT_TRUE(grants.add(make_key(3), never));
+    const auto use = grants.begin(make_key(3), 100, 200, Rights::write, now);
+    ASSERT_TRUE(use);
+    EXPECT_EQ(use->at().address, 0x10000U + 100);
+    EXPECT_EQ(use->at().key, 1003U);
+    EXPECT_FALSE(grants.end(*use));
+    EXPECT_EQ(grants.size(), 1U);
+}
+
+// The key alone gives no right: the announcement decides.
+TEST(PeerGrants, refuses_what_was_not_announced) {
+    PeerGrants grants(lender, borrower, 4);
+    RemoteKey read_only = make_key(0);
+    read_only.rights = Rights::read;
+    read_only.seal();
+    ASSERT_TRUE(grants.add(read_only, never));
+    ASSERT_TRUE(grants.add(make_key(1), now));
+    RemoteKey larger = make_key(0);
+    larger.length = 8192;
+    larger.seal();
+    EXPECT_EQ(grants.begin(larger, 4096, 1, Rights::read, now).error(), Refusal::range);
+    EXPECT_EQ(grants.begin(make_key(0), ~uint64_t{0}, 2, Rights::read, now).error(),
+              Refusal::range);
+    EXPECT_EQ(grants.begin(make_key(0), 0, 1, Rights::write, now).error(), Refusal::right);
+    EXPECT_EQ(grants.begin(make_key(1), 0, 1, Rights::read, now).error(), Refusal::expired);
+    EXPECT_EQ(grants.begin(make_key(2), 0, 1, Rights::read, now).error(), Refusal::stale);
+    EXPECT_EQ(grants.begin(make_key(0, 2), 0, 1, Rights::read, now).error(), Refusal::stale);
+    RemoteKey elsewhere = make_key(0);
+    elsewhere.session = 23;
+    elsewhere.seal();
+    EXPECT_EQ(grants.begin(elsewhere, 0, 1, Rights::read, now).error(), Refusal::session);
+}
+
+TEST(PeerGrants, takes_no_more_than_it_may_and_nothing_senseless) {
+    PeerGrants grants(lender, borrower, 2);
+    RemoteKey without_native = make_key(0);
+    without_native.native_bytes = 0;
+    without_native.seal();
+    EXPECT_FALSE(grants.add(without_native, never));
+    RemoteKey damaged = make_key(0);
+    damaged.length = 1;
+    EXPECT_FALSE(grants.add(damaged, never));
+    EXPECT_TRUE(grants.add(make_key(0), never));
+    EXPECT_FALSE(grants.add(make_key(0), never));
+    EXPECT_TRUE(grants.add(make_key(1), never));
+    EXPECT_FALSE(grants.add(make_key(2), never));
+}
+
+TEST(PeerGrants, a_revocation_ends_with_its_last_use) {
+    PeerGrants grants(lender, borrower, 4);
+    ASSERT_TRUE(grants.add(make_key(0), never));
+    const auto first = grants.begin(make_key(0), 0, 1, Rights::read, now);
+    const auto second = grants.begin(make_key(0), 0, 1, Rights::read, now);
+    ASSERT_TRUE(first && second);
+    EXPECT_FALSE(first->revoked());
+    EXPECT_FALSE(grants.revoke(0, 1));
+    EXPECT_TRUE(first->revoked() && second->revoked());
+    EXPECT_EQ(grants.begin(make_key(0), 0, 1, Rights::read, now).error(), Refusal::stale);
+    // The slot is reused while uses of the old grant end.
+    EXPECT_TRUE(grants.add(make_key(0, 2), never));
+    EXPECT_FALSE(grants.end(*first));
+    EXPECT_TRUE(grants.end(*second));
+    EXPECT_TRUE(grants.revoke(0, 2));
+    EXPECT_FALSE(grants.revoke(0, 2));  // it does not exist any more
+    EXPECT_EQ(grants.size(), 0U);
+}
+
+}  // namespace
+}  // namespace ros2s::fabric
