@@ -198,7 +198,8 @@ config::Group describe_service(CommonSettings& settings) {
     return {"service",
             "How the process behaves.",
             {config::duration("poll", settings.poll, 0s, 10ms,
-                              "How long a thread without work polls before it sleeps."),
+                              "How long a thread without work polls before it sleeps. Helps where "
+                              "processors are idle, and costs their time."),
              config::duration("drain", settings.drain, 0s, 10min,
                               "How long requests of the control plane may take to end when the "
                               "process stops.")}};

@@ -37,7 +37,7 @@ class Daemon {
 struct CommonSettings {
     std::string metrics;
     std::string metrics_password_file;
-    Duration poll = std::chrono::microseconds(100);
+    Duration poll{};
     Duration drain = std::chrono::seconds(10);
 };
 [[nodiscard]] config::Group describe_metrics(CommonSettings& settings);

@@ -155,14 +155,13 @@ void OsReactor::Loop::resume_ready() {
 // as a network's that still has to tell the peer.
 void OsReactor::Loop::idle(Time until) {
     ring->flush();
-    const Time now = read_clock(CLOCK_MONOTONIC);
     const bool new_work = std::exchange(worked, false);
-    if (new_work) poll_until = now + options.poll_for;
-    if (now < poll_until && now >= poll_banned_until) {
-        yield_once(now);
-    } else if (!new_work) {
-        sleep(until);
+    if (options.poll_for > Duration::zero()) {
+        const Time now = read_clock(CLOCK_MONOTONIC);
+        if (new_work) poll_until = now + options.poll_for;
+        if (now < poll_until && now >= poll_banned_until) return yield_once(now);
     }
+    if (!new_work) sleep(until);
 }
 
 void OsReactor::Loop::yield_once(Time before) {

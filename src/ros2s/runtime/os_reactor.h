@@ -38,8 +38,7 @@ struct OsReactorOptions {
     // SQEs are submitted at the end of a turn, and within it in groups of this many. With larger
     // groups, a device with a single queue becomes idle while the loop computes.
     uint32_t submit_group = 8;
-    // How long to poll after the last work before sleeping. More than 200 µs brings no gain.
-    Duration poll_for = std::chrono::microseconds(100);
+    Duration poll_for{};  // how long to poll after the last work before sleeping
     // Threads that wait for a result run the loop. Only with start().
     bool callers_lead = false;
     std::string thread_name = "ros2store";
