@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "request.h"
+#include "ros2s/fs/lookup_all.h"
 
 namespace ros2s::fuse {
 namespace {
 
 constexpr uint64_t dots = 2;
-constexpr size_t lookups_at_once = 32;
 
 Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
     const Call call;
@@ -73,24 +73,6 @@ class Listing {
     bool plus_;
 };
 
-Task<> lookup_one(fs::FileSystem& file_system, fs::NodeId parent, const std::string& name,
-                  Result<fs::Attributes>& result) {
-    const Call call;
-    result = co_await file_system.lookup(call, parent, name);
-}
-
-// With attributes, which `ls -l` and `find` need next, in one request.
-Task<std::vector<Result<fs::Attributes>>> lookup_all(Server& server, fs::NodeId parent,
-                                                     const std::vector<fs::DirectoryEntry>& of) {
-    std::vector<Result<fs::Attributes>> results(of.size());
-    Nursery nursery(server.reactor(), lookups_at_once);
-    for (size_t i = 0; i < of.size(); ++i) {
-        co_await nursery.spawn(lookup_one(server.file_system(), parent, of[i].name, results[i]));
-    }
-    co_await nursery.join();
-    co_return results;
-}
-
 // Reads at most as many names as fit, so that no node is looked up in vain.
 Task<Result<std::vector<fs::DirectoryEntry>>> read_names(Server& server, const Listing& listing,
                                                          fs::FileHandle handle, uint64_t cookie,
@@ -126,8 +108,13 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
         }
         entries = std::move(*read);
     }
+    // With attributes, which `ls -l` and `find` need next, in one request.
     std::vector<Result<fs::Attributes>> found;
-    if (plus) found = co_await lookup_all(server, node, entries);
+    if (plus) {
+        const Call call;
+        found =
+            co_await fs::lookup_all(server.file_system(), server.reactor(), call, node, entries);
+    }
     for (size_t i = 0; i < entries.size(); ++i) {
         fuse_entry_param entry{};
         if (plus && found[i]) {

@@ -6,6 +6,7 @@
 
 #include "output/describe.h"
 #include "places.h"
+#include "ros2s/fs/lookup_all.h"
 
 namespace ros2s::cli {
 namespace {
@@ -53,21 +54,30 @@ Task<Result<>> list_directory(Workplace work, const Place& place, fs::NodeId nod
     fs::FileSystem& file_system = *place.file_system;
     auto entries = co_await read_directory(work, file_system, node);
     if (!entries) co_return explain(work, path, entries.error());
+    std::erase_if(*entries, [&](const auto& entry) {
+        return entry.name.starts_with('.') && !listing.options.all;
+    });
     std::ranges::sort(*entries, {}, &fs::DirectoryEntry::name);
     std::vector<std::pair<std::string, fs::NodeId>> below;
-    for (const auto& entry : *entries) {
-        if (entry.name.starts_with('.') && !listing.options.all) continue;
+    std::span<const fs::DirectoryEntry> left(*entries);
+    while (!left.empty()) {
         ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
-        const auto attributes = co_await file_system.lookup(work.call, node, entry.name);
-        // It was removed meanwhile.
-        if (!attributes && attributes.error().code == Code::not_found) continue;
-        const std::string full = path + (path.ends_with('/') ? "" : "/") + entry.name;
-        if (!attributes) co_return explain(work, full, attributes.error());
-        ROS2S_CO_TRY(co_await show(work, place, *attributes, entry.name, full, listing));
-        if (listing.options.recursive && S_ISDIR(attributes->mode)) {
-            below.emplace_back(full, attributes->node);
-        } else {
-            file_system.forget(attributes->node, 1);
+        const auto part = left.first(std::min(left.size(), fs::lookups_together));
+        left = left.subspan(part.size());
+        const auto found =
+            co_await fs::lookup_all(file_system, work.environment.reactor, work.call, node, part);
+        for (size_t i = 0; i < part.size(); ++i) {
+            const auto& attributes = found[i];
+            // It was removed meanwhile.
+            if (!attributes && attributes.error().code == Code::not_found) continue;
+            const std::string full = path + (path.ends_with('/') ? "" : "/") + part[i].name;
+            if (!attributes) co_return explain(work, full, attributes.error());
+            ROS2S_CO_TRY(co_await show(work, place, *attributes, part[i].name, full, listing));
+            if (listing.options.recursive && S_ISDIR(attributes->mode)) {
+                below.emplace_back(full, attributes->node);
+            } else {
+                file_system.forget(attributes->node, 1);
+            }
         }
     }
     for (const auto& [name, child] : below) {

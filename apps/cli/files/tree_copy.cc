@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ros2s/base/random.h"
+#include "ros2s/fs/lookup_all.h"
 
 namespace ros2s::cli {
 namespace {
@@ -83,15 +84,21 @@ Task<> TreeCopy::scan_directory(size_t index) {
         note(index, entries.error());
         co_return;
     }
-    for (const auto& entry : *entries) {
-        const auto found = co_await file_system.lookup(work_.call, directory, entry.name);
-        if (!found && found.error().code == Code::not_found) continue;  // removed meanwhile
-        if (!found) {
-            note(index, found.error());
-            continue;
+    std::span<const fs::DirectoryEntry> left(*entries);
+    while (!left.empty()) {
+        const auto part = left.first(std::min(left.size(), fs::lookups_together));
+        left = left.subspan(part.size());
+        const auto found = co_await fs::lookup_all(file_system, work_.environment.reactor,
+                                                   work_.call, directory, part);
+        for (size_t i = 0; i < part.size(); ++i) {
+            if (!found[i]) {
+                // Otherwise it was removed meanwhile.
+                if (found[i].error().code != Code::not_found) note(index, found[i].error());
+                continue;
+            }
+            items_.push_back({.parent = index, .name = part[i].name, .source = *found[i]});
+            if (!keeps_node(*found[i])) file_system.forget(found[i]->node, 1);
         }
-        items_.push_back({.parent = index, .name = entry.name, .source = *found});
-        if (!keeps_node(*found)) file_system.forget(found->node, 1);
     }
 }
 
