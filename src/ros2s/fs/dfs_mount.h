@@ -96,6 +96,11 @@ class DfsMount final : public Dfs {
     Task<Result<FileSystemSpace>> space(const Call&) override;
     void forget(NodeId, uint64_t) override {}  // nothing is kept per lookup
 
+  protected:
+    // In one request, up to the limit of a chain.
+    Task<std::vector<Result<Attributes>>> look_up_names(
+        const Call& call, NodeId parent, std::span<const std::string_view> names) override;
+
   private:
     // How often an operation starts again after conflicts.
     static constexpr int attempts_max = 256;
@@ -182,6 +187,11 @@ class DfsMount final : public Dfs {
     [[nodiscard]] static Result<Named> named_of(const RecordChain& chain, const ChainName& name);
     [[nodiscard]] static Result<Found> found_in(const RecordChain& chain, const ChainName& name,
                                                 const ChainWhole& node);
+    // The nodes of names that were fetched, each in the node of the one before. The last result is
+    // `stale` if its node was removed meanwhile.
+    [[nodiscard]] std::vector<Result<Attributes>> nodes_in(const RecordChain& chain,
+                                                           std::span<const ChainName> names,
+                                                           const ChainWhole& last) const;
     [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
     // Puts a new node under a name. Errors also: exists, condition_failed never.
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, NewNode& wanted);

@@ -329,6 +329,41 @@ TEST_F(DfsMountTest, AnAppendThatIsRefusedTellsItsBeginning) {
     unmount();
 }
 
+TEST_F(DfsMountTest, AWholePathIsOneRequest) {
+    start();
+    std::string path;
+    for (int i = 0; i < 70; ++i) {
+        path += path.empty() ? "d" : "/d";
+        const auto made = world_.run(fs_->walk(call_, path, LastLink::unasked));
+        ASSERT_TRUE(made);
+        ASSERT_TRUE(world_.run(fs_->mkdir(call_, made->parent, made->name, 0755, {})));
+    }
+    const auto chains = [&](std::string_view way) {
+        store_.reset();
+        const auto walked = world_.run(fs_->walk(call_, way, LastLink::follow));
+        EXPECT_TRUE(walked && walked->attributes && walked->attributes->mode == (S_IFDIR | 0755));
+        EXPECT_EQ(store_.fetches, 0u);
+        return store_.chains;
+    };
+    EXPECT_EQ(chains("d"), 1u);
+    EXPECT_EQ(chains(path.substr(0, 2 * 62)), 1u);
+    EXPECT_EQ(chains(path), 2u);  // longer than a chain
+    ASSERT_TRUE(world_.run(fs_->symlink(call_, root_node, "link", "d/d", {})));
+    store_.reset();
+    EXPECT_TRUE(world_.run(fs_->walk(call_, "link/d/d", LastLink::follow))->attributes);
+    EXPECT_EQ(store_.chains, 2u);
+    EXPECT_EQ(store_.fetches, 1u);  // the link's target
+    // What is no directory, and what does not exist.
+    (void)create("file");
+    store_.reset();
+    EXPECT_EQ(world_.run(fs_->walk(call_, "file/d", LastLink::follow)).error().code,
+              Code::not_directory);
+    EXPECT_EQ(world_.run(fs_->walk(call_, "d/x/d", LastLink::follow)).error().code,
+              Code::not_found);
+    EXPECT_EQ(store_.chains, 2u);
+    unmount();
+}
+
 // To find the names and the nodes, and to do it.
 TEST_F(DfsMountTest, ARenameTakesTwoTrips) {
     start();

@@ -1,4 +1,6 @@
 // Names: look-up and creation. Removal is in dfs_removal.cc.
+#include <array>
+
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -52,19 +54,71 @@ Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::
         if (!S_ISDIR(inode.record.mode)) co_return fail(Code::stale);
         co_return co_await get_attributes(call, NodeId{inode.record.parent});
     }
-    for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(const Found found, co_await find_node(call, parent, name));
-        const Entry& entry = found.named.entry;
-        if (!entry.exists()) co_return fail(Code::not_found);
-        if (found.node) {
-            co_return attributes_of(entry.node(), found.node->inode.record, found.node->contents,
-                                    chunk_bytes_);
+    co_return (co_await look_up_names(call, parent, {&name, 1})).back();
+}
+
+Task<std::vector<Result<Attributes>>> DfsMount::look_up_names(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    // Two items per name, and three of the last node.
+    constexpr size_t names_max = (object::chain_items_max - 3) / 2;
+    size_t count = 0;
+    while (count < std::min(names.size(), names_max) && check_name(names[count])) ++count;
+    std::vector<Result<Attributes>> found;
+    if (count == 0) found.emplace_back(fail(check_name(names[0]).error()));
+    for (int attempt = 0; found.empty(); ++attempt) {
+        RecordChain chain;
+        std::vector<ChainName> wanted(count);
+        ChainWhole last;
+        for (size_t i = 0; i < count; ++i) {
+            const ChainNode directory = i == 0 ? ChainNode{.node = parent} : wanted[i - 1].node();
+            chain.add(directory, names[i], wanted[i]);
         }
-        if (found.node.error().code != Code::stale) co_return fail(found.node.error());
+        chain.add(wanted.back().node(), last);
+        const Result<> done = co_await fetch(call, chain);
+        if (!done) {
+            found.emplace_back(fail(done.error()));
+            break;
+        }
+        found = nodes_in(chain, wanted, last);
+        const bool gone = !found.back() && found.back().error().code == Code::stale;
+        if (!gone) break;
         // It was unlinked between the two reads: look again.
+        found.clear();
+        if (attempt == attempts_max) found.emplace_back(fail(Code::corrupt));
         co_await yield(reactor_);
     }
-    co_return fail(Code::corrupt);  // a name whose node does not exist, after several attempts
+    co_return found;
+}
+
+std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain,
+                                                   std::span<const ChainName> names,
+                                                   const ChainWhole& last) const {
+    std::vector<Result<Attributes>> found;
+    for (size_t i = 0; i < names.size(); ++i) {
+        const auto named = named_of(chain, names[i]);
+        if (!named || !named->entry.exists()) {
+            found.emplace_back(named ? fail(Code::not_found) : fail(named.error()));
+            break;
+        }
+        const NodeId node = named->entry.node();
+        if (i + 1 == names.size()) {
+            const auto whole = whole_of(chain, last);
+            found.push_back(whole ? Result<Attributes>(attributes_of(node, whole->inode.record,
+                                                                     whole->contents, chunk_bytes_))
+                                  : fail(whole.error()));
+            break;
+        }
+        // It was fetched as the directory of the next name.
+        const auto inode = record_of(chain.item(names[i + 1].at), names[i + 1].parent);
+        if (!inode) {
+            const bool gone = inode.error().code == Code::not_found;
+            found.emplace_back(gone ? fail(Code::stale) : fail(inode.error()));
+            break;
+        }
+        found.emplace_back(Attributes{.node = node, .mode = inode->mode});
+        if (!S_ISDIR(inode->mode)) break;
+    }
+    return found;
 }
 
 // As Linux in a set-group directory: new nodes inherit the group, and new directories also the bit.
@@ -189,20 +243,24 @@ Task<Result<Attributes>> DfsMount::symlink(const Call& call, NodeId parent, std:
 }
 
 Task<Result<std::string>> DfsMount::readlink(const Call& call, NodeId node) {
-    ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
-    if (!S_ISLNK(inode.record.mode)) co_return fail(Code::invalid);
-    std::string target(inode.record.target_bytes, '\0');
-    FetchItem item{.object = object_of(node),
-                   .dkey = record_dkey(),
-                   .akey = target_akey(),
-                   .extent = {.offset = 0, .length = target.size()},
-                   .window = Window::local(std::as_writable_bytes(std::span(target)))};
-    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
-    if (!item.status) {
-        co_return item.status.error().code == Code::not_found ? fail(Code::stale)
-                                                              : fail(item.status.error());
-    }
-    if (item.size != target.size()) co_return fail(Code::corrupt);
+    InodeRecord inode;
+    std::string target(link_target_bytes_max, '\0');
+    std::array items{record_item(object_of(node), record_dkey(), inode_akey(), inode),
+                     FetchItem{.object = object_of(node),
+                               .dkey = record_dkey(),
+                               .akey = target_akey(),
+                               .extent = {.offset = 0, .length = target.size()},
+                               .window = Window::local(std::as_writable_bytes(std::span(target)))}};
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
+    const auto gone_or = [](const Error& error) {
+        return error.code == Code::not_found ? fail(Code::stale) : fail(error);
+    };
+    const auto record = record_of(items[0], inode);
+    if (!record) co_return gone_or(record.error());
+    if (!S_ISLNK(record->mode)) co_return fail(Code::invalid);
+    if (!items[1].status) co_return gone_or(items[1].status.error());
+    if (items[1].size != record->target_bytes) co_return fail(Code::corrupt);
+    target.resize(record->target_bytes);
     co_return target;
 }
 

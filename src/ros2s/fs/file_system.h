@@ -14,7 +14,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ros2s/base/result.h"
@@ -172,7 +174,8 @@ class Namespace {
     // for the root: path_walk.h gives them back. Errors also: loop (more than links_followed_max
     // links); not_found and not_directory are about a directory of the path.
     //
-    // Unless a file system overrides it, each name is one lookup and each link one readlink.
+    // Unless a file system overrides it, or look_up_names(), each name is one lookup and each link
+    // one readlink.
     virtual Task<Result<Walked>> walk(const Call&, std::string_view path, LastLink last);
 
     // ---- attributes
@@ -203,6 +206,13 @@ class Namespace {
     // The caller drops `count` of the references that lookups and creations gave it (FUSE's
     // forget). A file system that does not count references ignores it.
     virtual void forget(NodeId node, uint64_t count) = 0;
+
+  protected:
+    // For walk(): looks up the first name in `parent`, and as many others as one request finds,
+    // each in the node of the one before. All but the last result are directories. Only a result
+    // for the last of `names` needs all attributes; the others need node and mode.
+    virtual Task<std::vector<Result<Attributes>>> look_up_names(
+        const Call&, NodeId parent, std::span<const std::string_view> names);
 };
 
 class FileSystem : public Namespace {

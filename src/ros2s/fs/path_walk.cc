@@ -54,11 +54,20 @@ bool wants_directory(std::string_view path) {
 
 }  // namespace
 
+Task<std::vector<Result<Attributes>>> Namespace::look_up_names(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    std::vector<Result<Attributes>> found;
+    found.push_back(co_await lookup(call, parent, names.front()));
+    co_return found;
+}
+
 Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, LastLink last) {
     Trail trail(*this);
     std::deque<std::string> names = split(path);
     bool must_be_directory = wants_directory(path);
     int links = 0;
+    std::vector<Result<Attributes>> ahead;  // the nodes of the next names, from `next` on
+    size_t next = 0;
     while (!names.empty()) {
         const std::string name = std::move(names.front());
         names.pop_front();
@@ -70,7 +79,18 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
         if (is_last && last == LastLink::unasked && !must_be_directory) {
             co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
         }
-        const auto found = co_await lookup(call, trail.last(), name);
+        if (next == ahead.size()) {
+            std::vector<std::string_view> run{name};
+            for (const std::string& after : names) {
+                if (after == "..") break;
+                run.emplace_back(after);
+            }
+            const bool reaches_end = run.size() == names.size() + 1;
+            if (reaches_end && last == LastLink::unasked && !must_be_directory) run.pop_back();
+            ahead = co_await look_up_names(call, trail.last(), run);
+            next = 0;
+        }
+        const Result<Attributes> found = ahead[next++];
         if (!found) {
             if (!is_last || found.error().code != Code::not_found) co_return fail(found.error());
             co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};

@@ -39,6 +39,10 @@ struct ChainWhole {
 
 class RecordChain {
   public:
+    RecordChain() {
+        items_.reserve(usual_items);
+        links_.reserve(usual_items);
+    }
     void add(ChainNode parent, std::string_view name, ChainName& into) {
         into.at = size();
         add_record(parent, record_dkey(), inode_akey(), into.parent);
@@ -82,6 +86,8 @@ class RecordChain {
                           .mask = S_IFMT >> 8,
                           .value = static_cast<uint8_t>(type >> 8)});
     }
+
+    static constexpr size_t usual_items = 5;  // of a name and its node
 
     std::vector<FetchItem> items_;
     std::vector<Link> links_;
